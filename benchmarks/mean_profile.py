@@ -19,11 +19,11 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.algorithms.cell.public.course import MeanCourse
+from sottovoce.algorithms.cell.public.sum_consumer import MeanCourse
 from sottovoce.cell import Cell
 from sottovoce.kernels.profile import Profile
 from sottovoce.vault import Budget, SeededNoise
-from sottovoce.vault.rooms.means import MeanTerms
+from sottovoce.vault.terms.means import MeanTerms
 from sottovoce_lab.testbed.errors_of_mean import ErrorMeter
 
 Floats = NDArray[np.float64]

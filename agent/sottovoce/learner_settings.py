@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from msgspec import Meta, Struct
 
+from sottovoce.invalid_key import LARGEST, invalid_key
 from sottovoce.model_names import GRAPH_SHARE, has_graph
 from sottovoce.registry import ALGORITHMS, Algorithm
-from sottovoce.wrong import LARGEST, wrong
 
 Batch = Annotated[int, Meta(ge=1, le=1_000_000, description="records in a batch")]
 BeginsWalk = Annotated[
@@ -71,9 +71,9 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
         """Models belong to learners, some of which are there to the letter."""
         known = self.algorithm
         if self.model is not None and (problem := known.cannot_learn(self.model)) is not None:
-            raise wrong("model", problem)
+            raise invalid_key("model", problem)
         if self.fidelity == "paper" and known.to_the_letter is None:
-            raise wrong("fidelity", f"learner {self.name} exists in its sound variant only")
+            raise invalid_key("fidelity", f"learner {self.name} exists in its sound variant only")
 
     def completed(self, *, follows: bool) -> Self:
         """These settings, with the defaults that depend on the rest of the configuration.

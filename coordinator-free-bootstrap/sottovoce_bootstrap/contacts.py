@@ -20,12 +20,12 @@ class Contacts:
         seeds: from the configuration; never dropped.
         book: who has answered before, the last one at the end.
         own: this device, which is none of them.
-        dice: draws from sources that say too much.
+        rng: draws from sources that say too much.
     """
 
-    def __init__(self, seeds: Sequence[Contact], book: Sequence[Contact], own: str, dice: random.Random) -> None:
+    def __init__(self, seeds: Sequence[Contact], book: Sequence[Contact], own: str, rng: random.Random) -> None:
         self._own = own
-        self._dice = dice
+        self._dice = rng
         self._seeds = merged(seed for seed in seeds if seed.node_id != own)
         self._answered = OrderedDict((contact.node_id, contact) for contact in book if contact.node_id != own)
         self._unheard = dict(self._seeds)

@@ -15,12 +15,12 @@ class Failures:
 
     Args:
         first: seconds of the first pause.
-        dice: draws the jitter.
+        rng: draws the jitter.
     """
 
-    def __init__(self, first: float, dice: random.Random) -> None:
+    def __init__(self, first: float, rng: random.Random) -> None:
         self._first = first
-        self._dice = dice
+        self._dice = rng
         self._failed: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
     def fail(self, peer: str, now: float, longest: float) -> int:

@@ -11,10 +11,10 @@ PER_PREFIX = 2
 """Devices of one IPv4 /24 or IPv6 /48 of the global Internet in one view: addresses are cheap, networks are not."""
 
 
-def freshest(candidates: Iterable[Sighting], size: int, dice: random.Random) -> list[Sighting]:
+def freshest(candidates: Iterable[Sighting], size: int, rng: random.Random) -> list[Sighting]:
     """At most `size` of the candidates, all of different devices, the freshest first; equals in random order."""
     shuffled = list(candidates)
-    dice.shuffle(shuffled)
+    rng.shuffle(shuffled)
     shuffled.sort(key=lambda sighting: -sighting.born)
     kept: list[Sighting] = []
     neighbours: Counter[Network] = Counter()

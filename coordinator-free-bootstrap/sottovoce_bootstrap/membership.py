@@ -62,7 +62,7 @@ class Membership:
         verify: raises MessageRefused for a record that is not of this fleet; Verifier.verify.
         seeds: peers from the configuration and the invitation; tried first until a record of theirs has come.
         book: the address book's contacts.
-        dice: all randomness.
+        rng: all randomness.
         now: seconds.
         reaches: whether a transport of this device leads to an endpoint. Whom none leads to is known of and told of to
             others, and not sent to.
@@ -83,7 +83,7 @@ class Membership:
         verify: Callable[[PeerRecord], None],
         seeds: Sequence[Contact],
         book: Sequence[Contact],
-        dice: random.Random,
+        rng: random.Random,
         now: float,
         reaches: Callable[[str], bool] = _everywhere,
     ) -> None:
@@ -94,12 +94,12 @@ class Membership:
         self._settings = settings
         self._issue = issue
         self._verify = verify
-        self._dice = dice
+        self._dice = rng
         self._reaches = reaches
-        self._contacts = Contacts(seeds, book, node_id, dice)
+        self._contacts = Contacts(seeds, book, node_id, rng)
         self._rhythm = Rhythm(settings.period, now)
-        self._view = View(node_id, settings, verify, dice, self.refused)
-        self._failures = Failures(settings.backoff, dice)
+        self._view = View(node_id, settings, verify, rng, self.refused)
+        self._failures = Failures(settings.backoff, rng)
         self._warm: list[str] = []
         self._pending: dict[str, _Pending] = {}
         self._expelled: frozenset[str] = frozenset()

@@ -24,7 +24,7 @@ class View:
         own: node id of this device.
         settings: what the fleet has chosen.
         verify: raises MessageRefused for a record that is not of this fleet.
-        dice: breaks ties.
+        rng: breaks ties.
         refused: counts refused records, by the reason.
     """
 
@@ -33,13 +33,13 @@ class View:
         own: str,
         settings: Settings,
         verify: Callable[[PeerRecord], None],
-        dice: random.Random,
+        rng: random.Random,
         refused: Counter[str],
     ) -> None:
         self._own = own
         self._settings = settings
         self._verify = verify
-        self._dice = dice
+        self._dice = rng
         self._refused = refused
         self._sightings = Sightings()
         self._quotas = Quotas(settings.period, settings.introductions)

@@ -18,10 +18,10 @@ from sottovoce.cell import Cell
 from sottovoce.secure_sum import masks, opening, shares, steps
 from sottovoce.secure_sum.opening import Verified
 from sottovoce.secure_sum.statements import Doubt, Knows, Offer, Ready, Roster, Stand, body_of, roster_of, round_digest
-from sottovoce.vault import cell_member, cell_room, cell_sum
+from sottovoce.vault import cell_context, cell_member, cell_sum
 from sottovoce.vault.budget import Stored
+from sottovoce.vault.cell_context import CellContext
 from sottovoce.vault.cell_member import Member
-from sottovoce.vault.cell_room import CellRoom
 from sottovoce.vault.cell_sum import CellMechanism
 
 Bug = Callable[[pytest.MonkeyPatch], None]
@@ -323,7 +323,7 @@ def two_vectors_for_an_offer(patch: pytest.MonkeyPatch) -> None:
 
 @found_by("takes_a_vector_unpaid")
 def charged_after_the_answer(patch: pytest.MonkeyPatch) -> None:
-    def backwards(self: CellRoom, said: steps.Mask) -> steps.Vector | None:
+    def backwards(self: CellContext, said: steps.Mask) -> steps.Vector | None:
         members, h = self.member.begun(said)
         part = self.mechanism.apply(self.raw(self._read(self.member.point), self.records), members, self.noise)
         masked = self.member.mask(part, self.mechanism.width(members))
@@ -333,24 +333,24 @@ def charged_after_the_answer(patch: pytest.MonkeyPatch) -> None:
             return masked
         return masked
 
-    patch.setattr(CellRoom, "_masked", backwards)
+    patch.setattr(CellContext, "_masked", backwards)
 
 
 @found_by("takes_more_than_is_paid_for")
 def spent_budgets_ignored(patch: pytest.MonkeyPatch) -> None:
-    def careless(self: CellRoom, said: steps.Mask) -> steps.Vector:
+    def careless(self: CellContext, said: steps.Mask) -> steps.Vector:
         members, h = self.member.begun(said)
         self.ledger.charge(h, self.mechanism.event(members))
         part = self.mechanism.apply(self.raw(self._read(self.member.point), self.records), members, self.noise)
         return self.member.mask(part, self.mechanism.width(members))
 
-    answered = CellRoom._answered
+    answered = CellContext._answered
 
-    def begins(self: CellRoom, said: Any) -> Any:
+    def begins(self: CellContext, said: Any) -> Any:
         return self.member.begin(said.slot, said.point) if isinstance(said, steps.Begin) else answered(self, said)
 
-    patch.setattr(CellRoom, "_masked", careless)
-    patch.setattr(CellRoom, "_answered", begins)
+    patch.setattr(CellContext, "_masked", careless)
+    patch.setattr(CellContext, "_answered", begins)
 
 
 @found_by("measures_the_noise")
@@ -375,9 +375,9 @@ def share_of_noise_for_all_members(patch: pytest.MonkeyPatch) -> None:
 
 @found_by("finds_secrets_on_the_disk")
 def the_part_on_the_disk(patch: pytest.MonkeyPatch) -> None:
-    masked = CellRoom._masked
+    masked = CellContext._masked
 
-    def noted(self: CellRoom, said: steps.Mask) -> steps.Vector | None:
+    def noted(self: CellContext, said: steps.Mask) -> steps.Vector | None:
         apply, made = CellMechanism.apply, []
 
         def kept(*arguments: Any) -> NDArray[np.int64]:
@@ -389,10 +389,10 @@ def the_part_on_the_disk(patch: pytest.MonkeyPatch) -> None:
 
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(CellMechanism, "apply", kept)
-            inner.setattr(cell_room, "Stored", stored)
+            inner.setattr(cell_context, "Stored", stored)
             return masked(self, said)
 
-    patch.setattr(CellRoom, "_masked", noted)
+    patch.setattr(CellContext, "_masked", noted)
 
 
 @found_by("starts_it_anew")

@@ -15,7 +15,7 @@ from sottovoce.kernels.profile import Profile
 from sottovoce.secure_sum import steps
 from sottovoce.secure_sum.statements import Offer, Statement, body_bytes
 from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
-from sottovoce.vault.rooms.means import MeanTerms
+from sottovoce.vault.terms.means import MeanTerms
 
 from tests.support.fleets import new_fleet
 

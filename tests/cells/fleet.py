@@ -28,7 +28,7 @@ from sottovoce.secure_sum.statements import (
     round_digest,
 )
 from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
-from sottovoce.vault.rooms.means import MeanTerms
+from sottovoce.vault.terms.means import MeanTerms
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from sottovoce.algorithms.cell.public.messages import (
     Result,
     Said,
     Shared,
+    SharesRevealed,
     Survived,
-    Told,
     Vectors,
     Want,
 )
@@ -209,11 +209,11 @@ class RevealsFalseShares(Liar):
 
     def lie(self, state: CellState, said: Said, recipient: str) -> Said:
         """One share is another."""
-        if not isinstance(said, Told):
+        if not isinstance(said, SharesRevealed):
             return said
         first = structs.replace(said.revealed.seeds[0], share=bytes(33))
         revealed = steps.Revealed((first, *said.revealed.seeds[1:]), said.revealed.mask_keys)
-        return Told(revealed, self._bare(Shown(state.round, self._place(state), digest_of(revealed))))
+        return SharesRevealed(revealed, self._bare(Shown(state.round, self._place(state), digest_of(revealed))))
 
 
 class SendsAnotherVector(Liar):

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.agent.memory_store import MemoryStore
-from sottovoce.algorithms.cell.public.course import MeanCourse
 from sottovoce.algorithms.cell.public.machine import Cells
+from sottovoce.algorithms.cell.public.sum_consumer import MeanCourse
 from sottovoce.algorithms.steps.public.descent import UNIT
 from sottovoce.cell import Cell
 from sottovoce.data import Records
@@ -21,7 +21,7 @@ from sottovoce.secure_sum import steps
 from sottovoce.secure_sum.statements import Stand
 from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
 from sottovoce.vault.cell_sum import CellMechanism
-from sottovoce.vault.rooms.means import MeanTerms
+from sottovoce.vault.terms.means import MeanTerms
 from sottovoce_lab.simulate import Device, Simulation
 from sottovoce_lab.simulate.faults import Faults
 
@@ -73,17 +73,17 @@ class Watched:
         name: str,
         terms: MeanTerms,
         ledger: Ledger,
-        dice: random.Random,
+        rng: random.Random,
         seen: Seen,
         provenance: Pretended,
         kind: type[Liar] | None,
     ) -> None:
         self._made: Callable[[], Vault] = lambda: build(
-            records=Records(np.array([[dice.uniform(-1, 1) for _ in range(SIZE)]]), np.zeros(1, dtype=np.int64)),
+            records=Records(np.array([[rng.uniform(-1, 1) for _ in range(SIZE)]]), np.zeros(1, dtype=np.int64)),
             kernel=None,
             terms=terms,
             ledger=ledger,
-            noise=SeededNoise(dice.getrandbits(60)),
+            noise=SeededNoise(rng.getrandbits(60)),
             belongs=provenance.admit,
         )
         self._name, self._seen, self._provenance, self._kind = name, seen, provenance, kind
@@ -152,44 +152,43 @@ class Played:
 
 def play(seed: int) -> Played:
     """One fleet, for some tens of beats. Raises AssertionError where a law is broken."""
-    dice = random.Random(seed)
-    count, colluding = dice.randint(4, 8), dice.choice((0, 1, 1))
-    least, threshold = max(3, count - dice.choice((1, 2, 3))), dice.choice((0.6, 0.7, 0.8))
-    cell = Cell(least, count + 1, colluding, threshold, dice.choice((0, 1, 2)))
+    rng = random.Random(seed)
+    count, colluding = rng.randint(4, 8), rng.choice((0, 1, 1))
+    least, threshold = max(3, count - rng.choice((1, 2, 3))), rng.choice((0.6, 0.7, 0.8))
+    cell = Cell(least, count + 1, colluding, threshold, rng.choice((0, 1, 2)))
     if cell.wrong is not None:
         cell = Cell(count, count + 1, 0, 0.7, 1)
-    epsilon = dice.choice((None, 1.0, 8.0))
+    epsilon = rng.choice((None, 1.0, 8.0))
     seen, names = Seen(), [f"member-{number:02d}" for number in range(count)]
     terms = MeanTerms(LEARNER, Profile(SIZE, CLIP), cell)
     budget = Budget(epsilon, 1e-5, "device", "add-remove")
     mechanism = terms.cell_mechanism(budget)
     step = mechanism.step
-    liar = dice.choice(names) if cell.colluding and dice.random() < 0.9 else None
-    kind = None if liar is None else LIARS[dice.choice(sorted(LIARS))]
+    liar = rng.choice(names) if cell.colluding and rng.random() < 0.9 else None
+    kind = None if liar is None else LIARS[rng.choice(sorted(LIARS))]
     kinds = {name: kind if name == liar else None for name in names}
     provenance = Pretended()
     vaults: Mapping[str, Watched] = {
-        name: Watched(name, terms, Ledger.in_memory(name, budget), dice, seen, provenance, kinds[name])
-        for name in names
+        name: Watched(name, terms, Ledger.in_memory(name, budget), rng, seen, provenance, kinds[name]) for name in names
     }
-    devices = [_device(name, vaults[name], names, cell, mechanism, dice, provenance, kinds[name]) for name in names]
+    devices = [_device(name, vaults[name], names, cell, mechanism, rng, provenance, kinds[name]) for name in names]
     faults = Faults(
-        loss=dice.choice((0.0, 0.1, 0.3)),
-        delay=(delay := dice.choice((0.05, 0.3, 0.9))),
+        loss=rng.choice((0.0, 0.1, 0.3)),
+        delay=(delay := rng.choice((0.05, 0.3, 0.9))),
         delay_spread=delay,
-        duplicate=dice.choice((0.0, 0.2)),
-        reorder=dice.choice((0.0, 0.2)),
-        vault=dice.choice((0.0, 0.5)),
+        duplicate=rng.choice((0.0, 0.2)),
+        reorder=rng.choice((0.0, 0.2)),
+        vault=rng.choice((0.0, 0.5)),
     )
     simulation = Simulation(devices, faults=faults, period=1.0, seed=seed)
     simulation.start()
     down: set[str] = set()
     while simulation.now < _SECONDS:
-        simulation.run_until(simulation.now + dice.uniform(0.2, 2.0))
-        if dice.random() < 0.15 and simulation.now < 0.6 * _SECONDS:
-            _hit(dice.choice(names), simulation, vaults, down, dice)
-        if dice.random() < 0.01 and not provenance.revoked:
-            provenance.revoked.add(dice.choice(names))
+        simulation.run_until(simulation.now + rng.uniform(0.2, 2.0))
+        if rng.random() < 0.15 and simulation.now < 0.6 * _SECONDS:
+            _hit(rng.choice(names), simulation, vaults, down, rng)
+        if rng.random() < 0.01 and not provenance.revoked:
+            provenance.revoked.add(rng.choice(names))
         _check(simulation, seen, step, liar)
     for name in sorted(down):
         simulation.restart(name)
@@ -211,19 +210,19 @@ def _device(
     names: list[str],
     cell: Cell,
     mechanism: CellMechanism,
-    dice: random.Random,
+    rng: random.Random,
     provenance: Pretended,
     kind: type[Liar] | None,
 ) -> Device:
     course = MeanCourse(Profile(SIZE, CLIP), mechanism.step, mechanism.width)
     learner = (kind or Cells)(LEARNER, owner=name, course=course, period=1.0, cell=cell, provenance=provenance)
-    others = [other for other in names if other != name and dice.random() < 0.95]
-    dice.shuffle(others)
+    others = [other for other in names if other != name and rng.random() < 0.95]
+    rng.shuffle(others)
     store, honest = MemoryStore(learner.fresh()), kind is None
     return Device(name, learner, store, vault, tuple(others), honest=honest)  # type: ignore[arg-type]
 
 
-def _hit(name: str, simulation: Simulation, vaults: Mapping[str, Watched], down: set[str], dice: random.Random) -> None:
+def _hit(name: str, simulation: Simulation, vaults: Mapping[str, Watched], down: set[str], rng: random.Random) -> None:
     """A device goes down, with its vault or without it, or comes back."""
     if name in down:
         down.discard(name)
@@ -231,7 +230,7 @@ def _hit(name: str, simulation: Simulation, vaults: Mapping[str, Watched], down:
         return
     simulation.kill(name)
     down.add(name)
-    if dice.random() < 0.5:
+    if rng.random() < 0.5:
         vaults[name].start()
 
 

@@ -9,7 +9,7 @@ from sottovoce.accounting.gaussian import gaussian_epsilon
 from sottovoce.cell import Cell
 from sottovoce.kernels.profile import Profile
 from sottovoce.vault import Budget
-from sottovoce.vault.rooms.means import MeanTerms
+from sottovoce.vault.terms.means import MeanTerms
 from sottovoce_lab.audit.games.canaries import canaries
 from sottovoce_lab.audit.targets.cells import CellMeans
 

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 from sottovoce.agent.memory_store import MemoryStore
-from sottovoce.algorithms.cell.public.course import DescentCourse
 from sottovoce.algorithms.cell.public.machine import Cells, _ranked
+from sottovoce.algorithms.cell.public.sum_consumer import DescentCourse
 from sottovoce.algorithms.steps.public.descent import Schedule
 from sottovoce.cell import Cell
 from sottovoce.data import Records
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
-from sottovoce.vault.rooms.cell_gradients import CellGradientTerms
+from sottovoce.vault.terms.cell_gradients import CellGradientTerms
 from sottovoce_lab.simulate import Device, Simulation
 from sottovoce_lab.simulate.faults import Faults
 

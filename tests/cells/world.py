@@ -5,15 +5,15 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.agent.memory_store import MemoryStore
-from sottovoce.algorithms.cell.public.course import MeanCourse
 from sottovoce.algorithms.cell.public.machine import Cells
 from sottovoce.algorithms.cell.public.state import CellState
+from sottovoce.algorithms.cell.public.sum_consumer import MeanCourse
 from sottovoce.algorithms.steps.public.descent import UNIT
 from sottovoce.cell import Cell
 from sottovoce.data import Records
 from sottovoce.kernels.profile import Profile
 from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
-from sottovoce.vault.rooms.means import MeanTerms
+from sottovoce.vault.terms.means import MeanTerms
 from sottovoce_lab.simulate import Device, Simulation
 from sottovoce_lab.simulate.faults import Faults
 

@@ -14,8 +14,8 @@ from sottovoce.door import Query, Refused
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.perturbation import scheme
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.vault.rooms.gradients import GradientTerms
-from sottovoce.vault.rooms.records import RecordTerms
+from sottovoce.vault.terms.gradients import GradientTerms
+from sottovoce.vault.terms.records import RecordTerms
 
 from tests.support.disk_log import save
 from tests.support.disk_recorder import DiskRecorder

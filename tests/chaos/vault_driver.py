@@ -23,7 +23,7 @@ from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Spending, Vault, build
-from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.terms.gradients import GradientTerms
 
 OWNER = "meter-17"
 EPSILON = 2.0

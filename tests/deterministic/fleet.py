@@ -17,7 +17,7 @@ from sottovoce.data import Records
 from sottovoce.door import Answer, Query, Refused, Release
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
-from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.terms.gradients import GradientTerms
 from sottovoce_lab.simulate import Device, out_peers
 from sottovoce_lab.simulate.wrapped_vault import WrappedVault
 

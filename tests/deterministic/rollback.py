@@ -38,15 +38,15 @@ class Village:
     """Peers, what each knows of the device, and who is away."""
 
     size: int
-    dice: random.Random
+    rng: random.Random
     known: dict[str, SignedHead] = field(default_factory=dict)
     away: frozenset[str] = frozenset()
 
     def peers(self, count: int) -> list[Peer]:
-        return [Peer(f"node-{number}", f"at-{number}", "") for number in self.dice.sample(range(self.size), count)]
+        return [Peer(f"node-{number}", f"at-{number}", "") for number in self.rng.sample(range(self.size), count)]
 
     def half_away(self) -> None:
-        self.away = frozenset(f"node-{n}" for n in self.dice.sample(range(self.size), self.size // 2))
+        self.away = frozenset(f"node-{n}" for n in self.rng.sample(range(self.size), self.size // 2))
 
 
 class Device:
@@ -54,7 +54,7 @@ class Device:
 
     def __init__(self, village: Village, past: Past) -> None:
         self._village, self._past = village, past
-        self._life = village.dice.randbytes(16)
+        self._life = village.rng.randbytes(16)
         self._links: list[Peer] = []
         self.head = self._now()
         self.detector = RollbackDetector(1, alone=False, charged=past.charges > 0)

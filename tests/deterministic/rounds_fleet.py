@@ -20,7 +20,7 @@ from sottovoce.data import Records
 from sottovoce.kernels.decentralised.coalitions import AccuracyGame
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
-from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.terms.gradients import GradientTerms
 from sottovoce_lab.simulate import Device
 
 from tests.deterministic.fleet import FailingStore

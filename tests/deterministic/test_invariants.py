@@ -14,7 +14,7 @@ from sottovoce.door import Answer, PrivacyStatement, Query
 from sottovoce.errors import InternalError
 from sottovoce.learners import Message
 from sottovoce.vault import Budget, Ledger, SeededNoise, Spending, Vault, build
-from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.terms.gradients import GradientTerms
 from sottovoce_lab.simulate import Device, Faults, Simulation
 from sottovoce_lab.simulate import simulation as engine
 from sottovoce_lab.simulate.invariants import AppliedOnce, Invariants

@@ -18,7 +18,7 @@ from sottovoce.door import Query, Refused
 from sottovoce.errors import InternalError
 from sottovoce.learners import Message, Reply
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
-from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.terms.gradients import GradientTerms
 from sottovoce_lab.simulate import Device, Faults, Simulation, out_peers
 from sottovoce_lab.simulate import simulation as engine
 

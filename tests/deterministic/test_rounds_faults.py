@@ -157,7 +157,7 @@ def test_a_device_without_its_state_asks_no_slot_again() -> None:
         simulation.kill("device-1")
         slots = {slot for device, slot in points if device == "device-1"}
         assert devices[1].vault.spending().releases == len(slots)
-        lost = devices[1].learner.bereft(len(slots))
+        lost = devices[1].learner.without_state(len(slots))
         assert lost.work.round * 3 > max(slots)
         kept = devices[1].store.load()
         devices[1].store.commit(lost, [], [outgoing.recipient for outgoing in kept.outbox], None)

@@ -11,7 +11,7 @@ from sottovoce.algorithms.gradient_walk.public.messages import GradientWalkMessa
 from sottovoce.data import Records
 from sottovoce.perturbation import visit_epsilons
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
-from sottovoce.vault.rooms.walks import WalkTerms
+from sottovoce.vault.terms.walks import WalkTerms
 from sottovoce_lab.simulate import Device, Faults, Simulation, Trace, out_peers
 
 from tests.deterministic.fleet import FailingStore, PowerCut

@@ -35,8 +35,8 @@ def test_model_files(kind: str) -> None:
     graph, forward = built(parse_declaration(DECLARATION, "declaration")), cnn().SerializeToString()
     whole, refusals = (graph if kind == "graph" else forward), list[str]()
     for run in range(RUNS):
-        dice = random.Random(f"{SEED}/{kind}/{run}")
-        raw = _raw(dice, run, whole)
+        rng = random.Random(f"{SEED}/{kind}/{run}")
+        raw = _raw(rng, run, whole)
         try:
             scan(raw, "file")
             if kind == "graph":
@@ -53,11 +53,11 @@ def test_model_files(kind: str) -> None:
     assert RUNS // 4 < len(refusals) < RUNS - RUNS // 50, "what changes nothing of importance is read"
 
 
-def _raw(dice: random.Random, run: int, whole: bytes) -> bytes:
+def _raw(rng: random.Random, run: int, whole: bytes) -> bytes:
     match run % 5:
         case 0:
-            return mangled(dice, whole)
+            return mangled(rng, whole)
         case 1:
-            return whole[: dice.randint(0, len(whole))] if run % 2 else dice.randbytes(dice.randint(0, 300))
+            return whole[: rng.randint(0, len(whole))] if run % 2 else rng.randbytes(rng.randint(0, 300))
         case _:
-            return bent(dice, whole)
+            return bent(rng, whole)

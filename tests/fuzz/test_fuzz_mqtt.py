@@ -40,8 +40,8 @@ async def test_mangled_frames_and_presences(tmp_path: Path, monkeypatch: pytest.
     ]
     honest = list(here.received)
     for run in range(RUNS):
-        dice = random.Random(f"{SEED}/{run}")
-        topic, raw = dice.choice(topics), mangled(dice, dice.choice(raws))
+        rng = random.Random(f"{SEED}/{run}")
+        topic, raw = rng.choice(topics), mangled(rng, rng.choice(raws))
         if raw in raws:
             continue
         here.refused()

@@ -63,13 +63,13 @@ def test_mangled_messages(tmp_path: Path) -> None:
     head = SignedHead(sender.public_key, 57, 56, bytes(range(32)), bytes(range(16))).signed(sender)
     whole, heads = sealed(payload), encode_heads(Heads(head, None))
     for run in range(RUNS):
-        dice = random.Random(f"{SEED}/{run}")
+        rng = random.Random(f"{SEED}/{run}")
         # By turns what an outsider can do, with ledger heads beside and without, and what a device of the fleet signs.
         by_outsider = run % 3 > 0
         raw = (
-            mangled(dice, beside(whole, heads) if run % 3 == 1 else whole)
+            mangled(rng, beside(whole, heads) if run % 3 == 1 else whole)
             if by_outsider
-            else sealed(mangled(dice, payload))
+            else sealed(mangled(rng, payload))
         )
         got = outcome(raw)
         context = f"SOTTOVOCE_FUZZ_SEED={SEED}, run {run}: {got} from {raw.hex()}"

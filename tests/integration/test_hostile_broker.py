@@ -78,7 +78,7 @@ async def test_with_any_mischief_what_is_handed_over_is_what_was_sent_and_is_rea
             if one is not other:
                 await one.ask(other, b"hello")
     broker.judge = mischief = Mischief(SEED)
-    dice = random.Random(SEED)
+    rng = random.Random(SEED)
     tries: Counter[tuple[str, str, bytes]] = Counter()
     secrets: list[bytes] = []
     causes: set[str] = set()
@@ -86,7 +86,7 @@ async def test_with_any_mischief_what_is_handed_over_is_what_was_sent_and_is_rea
     async def talk(one: Node, other: Node) -> None:
         """Some messages, each tried until it is answered."""
         for _ in range(12):
-            secret = b"secret" + dice.randbytes(42)
+            secret = b"secret" + rng.randbytes(42)
             secrets.append(secret)
             while True:
                 tries[one.identity.node_id, other.identity.node_id, secret] += 1
@@ -222,12 +222,10 @@ async def test_ten_thousand_messages_of_garbage_change_nothing(
         topic = inbox(b, a)
         presence = f"sottovoce/v1/{a.identity.fleet}/peer/{a.identity.node_id}"
         true = broker.on(topic)[0]
-        dice, connections = random.Random(SEED), broker.connections
+        rng, connections = random.Random(SEED), broker.connections
         for _ in range(100):
-            flood = [
-                Message(dice.choice((topic, presence)), dice.randbytes(dice.choice((0, 10, 200)))) for _ in range(70)
-            ]
-            flood += [replace(true, payload=_forged(dice, true.payload)) for _ in range(30)]
+            flood = [Message(rng.choice((topic, presence)), rng.randbytes(rng.choice((0, 10, 200)))) for _ in range(70)]
+            flood += [replace(true, payload=_forged(rng, true.payload)) for _ in range(30)]
             broker.inject(*flood)
             await asyncio.sleep(0)
         assert await a.ask(b, b"still here", 5) == b"ereh llits"
@@ -238,11 +236,11 @@ async def test_ten_thousand_messages_of_garbage_change_nothing(
         assert len(inner(b)._known._known) == 1
 
 
-def _forged(dice: random.Random, raw: bytes) -> bytes:
+def _forged(rng: random.Random, raw: bytes) -> bytes:
     """A frame that introduces its sender again, for all that one sees."""
     frame = Frame.FromString(raw)
     word = Introduction.FromString(frame.introduction)
-    word.sequence, word.session_key = dice.randrange(2**40, 2**41), dice.randbytes(32)
+    word.sequence, word.session_key = rng.randrange(2**40, 2**41), rng.randbytes(32)
     frame.introduction = word.SerializeToString(deterministic=True)
     return frame.SerializeToString(deterministic=True)
 

@@ -32,7 +32,7 @@ from sottovoce.identity import Fleet
 from sottovoce.learners import Ask
 from sottovoce.transport import Listener, Peer, Receive, Transport
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, build
-from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.terms.gradients import GradientTerms
 from sottovoce.wire import LEDGER_HEAD, Heads, Receipt, decode, encode_heads, encode_receipt, seal, unseal
 from sottovoce.wire.v1.envelope_pb2 import Envelope
 from sottovoce.wire.v1.ledger_head_pb2 import LedgerHeads

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sottovoce.errors import DataError, MessageRefused
 from sottovoce.transport import DeliveryFailed, Peer
-from sottovoce.transport.carrier import Carrier
+from sottovoce.transport.multi_transport import MultiTransport
 from sottovoce.wire.limits import MAX_ENVELOPE_BYTES
 
 from tests.support.fleets import new_fleet
@@ -153,7 +153,7 @@ async def test_a_device_with_two_ways_takes_the_one_that_works(tmp_path: Path, b
         nodes = []
         for identity, address in ((a, "127.0.0.1:1"), (b, "127.0.0.1:1")):
             ways = [grpc_of(identity, "127.0.0.1:0"), mqtt_of(identity, broker.port, 1)]
-            node = Node(identity, address, Carrier(ways), ways[0])
+            node = Node(identity, address, MultiTransport(ways), ways[0])
             node.open.set()
             await node.transport.start(node.receive)
             direct.made.append(node)

@@ -33,9 +33,9 @@ from sottovoce.vault import (
 )
 from sottovoce.vault.clipping import clipped_units
 from sottovoce.vault.release import SealedRelease
-from sottovoce.vault.rooms import chains, gradients
-from sottovoce.vault.rooms import records as rooms_records
 from sottovoce.vault.sampling import Poisson
+from sottovoce.vault.terms import chains, gradients
+from sottovoce.vault.terms import records as rooms_records
 from sottovoce.wire import SignedHead
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
@@ -46,12 +46,14 @@ _SAMPLERS = (discrete_gaussian.DiscreteGaussianSampler, discrete_laplace.Discret
 
 def drawn_anew(vault: Vault, query: Query) -> Release:
     """A release with fresh noise, which no one paid for."""
-    room = vault._room
-    plan = room.program.plan(query)
+    context = vault._context
+    plan = context.program.plan(query)
     assert not isinstance(plan, Refused)
-    value = plan.mechanism.apply(room.program.compute(query, room.records.within(plan.event.units)), room.noise)
+    value = plan.mechanism.apply(
+        context.program.compute(query, context.records.within(plan.event.units)), context.noise
+    )
     step, units = 2.0**plan.mechanism.exponent, plan.event.units.count
-    return SealedRelease(query.id, value, step, room.statement, room.noise.simulated, units)
+    return SealedRelease(query.id, value, step, context.statement, context.noise.simulated, units)
 
 
 def noise_halved(patch: pytest.MonkeyPatch) -> None:
@@ -131,7 +133,7 @@ def zero_sum_exact(patch: pytest.MonkeyPatch) -> None:
 
 def empty_batch_silent(patch: pytest.MonkeyPatch) -> None:
     """A device without records does not answer."""
-    answered(patch, lambda vault, query, answer: _no(query) if not len(vault._room.records) else answer)
+    answered(patch, lambda vault, query, answer: _no(query) if not len(vault._context.records) else answer)
 
 
 def exhausted_exact(patch: pytest.MonkeyPatch) -> None:
@@ -140,17 +142,17 @@ def exhausted_exact(patch: pytest.MonkeyPatch) -> None:
     def beyond(vault: Vault, query: Query, answer: Answer) -> Answer:
         if not isinstance(answer, Refused) or answer.reason != "budget":
             return answer
-        room, slot = vault._room, replace(query, slot=0)
-        plan = room.program.plan(slot)
+        context, slot = vault._context, replace(query, slot=0)
+        plan = context.program.plan(slot)
         assert not isinstance(plan, Refused)
-        raw, noisy = room.program.compute(slot, room.records.within(plan.event.units)), plan.mechanism
+        raw, noisy = context.program.compute(slot, context.records.within(plan.event.units)), plan.mechanism
         if isinstance(noisy, pure_sum.PureSum):
-            value = replace(noisy, law="none", scale=0, epsilon=math.inf).apply(raw, room.noise)
+            value = replace(noisy, law="none", scale=0, epsilon=math.inf).apply(raw, context.noise)
         else:
             assert isinstance(noisy, clipped_sum.DiscreteGaussian)
             value = clipped_sum.summed(noisy, raw)
         step, units = 2.0**noisy.exponent, plan.event.units.count
-        return SealedRelease(query.id, value, step, room.statement, room.noise.simulated, units)
+        return SealedRelease(query.id, value, step, context.statement, context.noise.simulated, units)
 
     answered(patch, beyond)
 
@@ -347,7 +349,7 @@ def read_as_it_comes(patch: pytest.MonkeyPatch) -> None:
     read = Vault._read
 
     def everything(self: Vault, records: Records, plan: Any, event: Any) -> Any:
-        return read(self, records, plan, event) if self._room.followed is None else None
+        return read(self, records, plan, event) if self._context.followed is None else None
 
     patch.setattr(Vault, "_read", everything)
 

@@ -18,7 +18,7 @@ from sottovoce.door import Status
 from sottovoce.errors import ConfigError, PrivacyError
 from sottovoce.registry import ALGORITHMS
 from sottovoce.vault import Ledger, SeededNoise, Terms, build
-from sottovoce.vault.rooms.streams import StreamTerms
+from sottovoce.vault.terms.streams import StreamTerms
 
 FEATURES, CLASSES = 3, 2
 WINDOWS = (10, 15)

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from sottovoce.algorithms.family import family_of
 from sottovoce.door import Query
-from sottovoce.vault.rooms.cell_gradients import CellGradientTerms
-from sottovoce.vault.rooms.chains import ChainTerms
-from sottovoce.vault.rooms.gradients import GradientTerms
-from sottovoce.vault.rooms.means import MeanTerms
-from sottovoce.vault.rooms.normalised import NormalisedTerms
-from sottovoce.vault.rooms.records import RecordTerms
-from sottovoce.vault.rooms.streams import StreamTerms
-from sottovoce.vault.rooms.walks import WalkTerms
+from sottovoce.vault.terms.cell_gradients import CellGradientTerms
+from sottovoce.vault.terms.chains import ChainTerms
+from sottovoce.vault.terms.gradients import GradientTerms
+from sottovoce.vault.terms.means import MeanTerms
+from sottovoce.vault.terms.normalised import NormalisedTerms
+from sottovoce.vault.terms.records import RecordTerms
+from sottovoce.vault.terms.streams import StreamTerms
+from sottovoce.vault.terms.walks import WalkTerms
 
 from tests.neighbours.cases import CLASSES, FEATURES, WINDOWS, Case
 from tests.neighbours.world import CRASHES, Row
@@ -41,22 +41,22 @@ class Life:
     over: list[int | None] | None = None
 
 
-def lives(case: Case, dice: random.Random) -> list[Life]:
+def lives(case: Case, rng: random.Random) -> list[Life]:
     """One to four lives of two neighbouring devices."""
-    file, one, other = _files(case, dice)
+    file, one, other = _files(case, rng)
     made, edited = [], 0
-    for number in range(dice.choice((1, 1, 2, 2, 3, 4))):
-        changed: dict[str, Any] = {"transform": "none"} if dice.random() < 0.5 else {}
-        if number and dice.random() < 0.7:
-            for key in dice.sample(list(_SMALL), dice.randint(1, 2)):
-                changed[key] = dice.choice(_SMALL[key])
+    for number in range(rng.choice((1, 1, 2, 2, 3, 4))):
+        changed: dict[str, Any] = {"transform": "none"} if rng.random() < 0.5 else {}
+        if number and rng.random() < 0.7:
+            for key in rng.sample(list(_SMALL), rng.randint(1, 2)):
+                changed[key] = rng.choice(_SMALL[key])
         changed = _accepted(case, changed)
         if number:
-            file, edited = _edited(case, file, [*one, *other], dice), edited + 1
+            file, edited = _edited(case, file, [*one, *other], rng), edited + 1
         left, right = _sides(file, one, other)
         if number == 0 and case.neighbouring == "add-remove":
-            dice.shuffle(right)
-        made.append(Life((left, right), changed, _questions(case, changed, len(left), dice)))
+            rng.shuffle(right)
+        made.append(Life((left, right), changed, _questions(case, changed, len(left), rng)))
     return made
 
 
@@ -67,21 +67,21 @@ def followed(case: Case, seed: int, made: list[Life]) -> list[Life]:
     """
     if case.unit == "record" or case.terms() is not None or seed % 2:
         return made
-    dice, now = random.Random(seed + 2**32), WINDOWS[0] - 1
+    rng, now = random.Random(seed + 2**32), WINDOWS[0] - 1
     for life in made:
         life.over = []
         for _ in life.queries:
-            now = dice.choice((now, now, now + 1, now + 2, WINDOWS[0] - 1))
-            life.over.append(dice.choice((now, now, now, now, now + 400, now - 400, None)))
+            now = rng.choice((now, now, now + 1, now + 2, WINDOWS[0] - 1))
+            life.over.append(rng.choice((now, now, now, now, now + 400, now - 400, None)))
     return made
 
 
-def _files(case: Case, dice: random.Random) -> tuple[list[Row | None], list[Row], list[Row]]:
+def _files(case: Case, rng: random.Random) -> tuple[list[Row | None], list[Row], list[Row]]:
     """A file that both share, with a gap for each record that differs; and what stands there in each world."""
-    shared: list[Row | None] = [_row(dice) for _ in range(dice.choice((0, 1, 4, 12, 23)))]
-    window = dice.choice((WINDOWS[0] - 1, *range(WINDOWS[0], WINDOWS[1] + 1)))
-    several = 1 if case.unit == "record" else dice.choice((1, 2, 5))
-    one = [replace(_row(dice), window=window, differs=True) for _ in range(several)]
+    shared: list[Row | None] = [_row(rng) for _ in range(rng.choice((0, 1, 4, 12, 23)))]
+    window = rng.choice((WINDOWS[0] - 1, *range(WINDOWS[0], WINDOWS[1] + 1)))
+    several = 1 if case.unit == "record" else rng.choice((1, 2, 5))
+    one = [replace(_row(rng), window=window, differs=True) for _ in range(several)]
     if case.unit == "device":
         shared = []
     if case.unit == "window":
@@ -89,36 +89,36 @@ def _files(case: Case, dice: random.Random) -> tuple[list[Row | None], list[Row]
     if case.neighbouring == "add-remove":
         other: list[Row] = []
     else:
-        other = [_opposed(row, dice) for row in one]
-    if dice.random() < 0.4 and shared and case.unit == "record":  # equal records
+        other = [_opposed(row, rng) for row in one]
+    if rng.random() < 0.4 and shared and case.unit == "record":  # equal records
         twin = replace(one[0], differs=False)
-        shared += [twin] * dice.choice((1, 2))
+        shared += [twin] * rng.choice((1, 2))
     for _ in one:
-        shared.insert(dice.randint(0, len(shared)), None)
-    if case.neighbouring == "add-remove" and dice.random() < 0.5:
+        shared.insert(rng.randint(0, len(shared)), None)
+    if case.neighbouring == "add-remove" and rng.random() < 0.5:
         one, other = other, one
     return shared, one, other
 
 
-def _opposed(row: Row, dice: random.Random) -> Row:
+def _opposed(row: Row, rng: random.Random) -> Row:
     """Another record: as far away as it can be, more often than not."""
-    match dice.choice(("label", "sign", "new", "zero")):
+    match rng.choice(("label", "sign", "new", "zero")):
         case "label":
             return replace(row, label=(row.label + 1) % CLASSES)
         case "sign":
             return replace(row, features=tuple(0.0 - number for number in row.features))
         case "zero":
             return replace(row, features=(0.0,) * FEATURES)
-    return replace(_row(dice), window=row.window, differs=True)
+    return replace(_row(rng), window=row.window, differs=True)
 
 
-def _row(dice: random.Random) -> Row:
-    scale, chosen = dice.choice(_SCALES), dice.randrange(FEATURES)
-    if dice.random() < 0.3:
+def _row(rng: random.Random) -> Row:
+    scale, chosen = rng.choice(_SCALES), rng.randrange(FEATURES)
+    if rng.random() < 0.3:
         features = tuple(scale if place == chosen else 0.0 for place in range(FEATURES))
     else:
-        features = tuple(scale * dice.gauss(0, 1) + 0.0 for _ in range(FEATURES))
-    return Row(features, dice.randrange(CLASSES), dice.randint(WINDOWS[0] - 1, WINDOWS[1] + 1))
+        features = tuple(scale * rng.gauss(0, 1) + 0.0 for _ in range(FEATURES))
+    return Row(features, rng.randrange(CLASSES), rng.randint(WINDOWS[0] - 1, WINDOWS[1] + 1))
 
 
 def _sides(file: list[Row | None], one: list[Row], other: list[Row]) -> tuple[list[Row], list[Row]]:
@@ -129,7 +129,7 @@ def _sides(file: list[Row | None], one: list[Row], other: list[Row]) -> tuple[li
     return sides[0], sides[1]
 
 
-def _edited(case: Case, file: list[Row | None], differing: list[Row], dice: random.Random) -> list[Row | None]:
+def _edited(case: Case, file: list[Row | None], differing: list[Row], rng: random.Random) -> list[Row | None]:
     """The same file later: records put before, between and behind, others removed, edited or moved; now and then the
     record that differs is gone, or another one is edited to what it is in one of the worlds.
     """
@@ -138,27 +138,27 @@ def _edited(case: Case, file: list[Row | None], differing: list[Row], dice: rand
     window = None
     if case.unit == "window":
         held = {row.window for row in file if row is not None}
-        window = dice.choice(sorted(held)) if held else None
+        window = rng.choice(sorted(held)) if held else None
     later = list(file)
-    for _ in range(dice.choice((0, 1, 3))):
-        match dice.choice(("first", "anywhere", "remove", "edit", "shuffle", "gone")):
+    for _ in range(rng.choice((0, 1, 3))):
+        match rng.choice(("first", "anywhere", "remove", "edit", "shuffle", "gone")):
             case "first" if case.unit == "record":
-                later[:0] = [_row(dice) for _ in range(dice.choice((1, 10)))]
+                later[:0] = [_row(rng) for _ in range(rng.choice((1, 10)))]
             case "anywhere" if case.unit == "record" or window is not None:
-                new = _row(dice)
+                new = _row(rng)
                 new = new if window is None else replace(new, window=window)
-                later.insert(dice.randint(0, len(later)), new)
+                later.insert(rng.randint(0, len(later)), new)
             case "remove" if any(row is not None for row in later):
-                del later[dice.choice([place for place, row in enumerate(later) if row is not None])]
+                del later[rng.choice([place for place, row in enumerate(later) if row is not None])]
             case "edit" if case.unit == "record" and any(row is not None for row in later):
-                twin = replace(dice.choice(differing), differs=False)
-                new = dice.choice((_row(dice), _row(dice), twin))
-                later[dice.choice([place for place, row in enumerate(later) if row is not None])] = new
+                twin = replace(rng.choice(differing), differs=False)
+                new = rng.choice((_row(rng), _row(rng), twin))
+                later[rng.choice([place for place, row in enumerate(later) if row is not None])] = new
             case "shuffle":
-                dice.shuffle(later)
-            case "gone" if case.unit == "record" and dice.random() < 0.2:
-                edited = replace(dice.choice(differing), differs=False)
-                later = [row or edited for row in later if row is not None or dice.random() < 0.5]
+                rng.shuffle(later)
+            case "gone" if case.unit == "record" and rng.random() < 0.2:
+                edited = replace(rng.choice(differing), differs=False)
+                later = [row or edited for row in later if row is not None or rng.random() < 0.5]
     return later
 
 
@@ -173,22 +173,22 @@ def _accepted(case: Case, changed: dict[str, Any]) -> dict[str, Any]:
     return changed
 
 
-def _questions(case: Case, changed: dict[str, Any], held: int, dice: random.Random) -> list[tuple[Query, str | None]]:
+def _questions(case: Case, changed: dict[str, Any], held: int, rng: random.Random) -> list[tuple[Query, str | None]]:
     """Slots in any order, some twice, at points that anyone might choose."""
     terms: Any = case.terms() or family_of(case.config(**changed)).terms
     size, kind, slots = _asked(case, changed, terms, held)
     queries = []
-    chosen = [dice.choice(slots) for _ in range(dice.choice((1, 2, 4, 7)))]
+    chosen = [rng.choice(slots) for _ in range(rng.choice((1, 2, 4, 7)))]
     if getattr(terms, "cell", None) is not None:  # a round of a secure sum is never asked for again
-        first = dice.randrange(2**30)
+        first = rng.randrange(2**30)
         chosen = [first + place for place in range(len(chosen))]
-    for slot in slots if isinstance(terms, StreamTerms) and dice.random() < 0.5 else chosen:
-        point = np.array([dice.choice((0.0, 1.0, 30.0)) * dice.gauss(0, 1) for _ in range(size)])
+    for slot in slots if isinstance(terms, StreamTerms) and rng.random() < 0.5 else chosen:
+        point = np.array([rng.choice((0.0, 1.0, 30.0)) * rng.gauss(0, 1) for _ in range(size)])
         if isinstance(terms, NormalisedTerms):
-            point = np.append(point * dice.choice((0.0, 1.0)), dice.choice((0.05, 0.5, 7.0)))
-        elif dice.random() < 0.5:
+            point = np.append(point * rng.choice((0.0, 1.0)), rng.choice((0.05, 0.5, 7.0)))
+        elif rng.random() < 0.5:
             point *= 0.0
-        queries.append((Query(terms.learner, kind, slot, point), dice.choice((None,) * 12 + CRASHES)))
+        queries.append((Query(terms.learner, kind, slot, point), rng.choice((None,) * 12 + CRASHES)))
     return queries
 
 

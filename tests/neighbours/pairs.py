@@ -47,10 +47,10 @@ def play(case: Case, seed: int) -> float:
     Raises:
         Broken: something does not hold; the message says what.
     """
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     worlds = World(seed), World(seed)
     largest = 0.0
-    for life in followed(case, seed, lives(case, dice)):
+    for life in followed(case, seed, lives(case, rng)):
         config = case.config(**life.changed)
         if not _started(worlds, life, config, case):
             continue

@@ -20,9 +20,9 @@ from sottovoce.data import Records, identified
 from sottovoce.door import PrivacyStatement, Query, Refused
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.secure_sum.statements import Statement
-from sottovoce.vault import Followed, Ledger, SeededNoise, Terms, build
+from sottovoce.vault import GrowingRecords, Ledger, SeededNoise, Terms, build
 from sottovoce.vault.block_sampler import BlockSampler
-from sottovoce.vault.cell_room import CellRoom
+from sottovoce.vault.cell_context import CellContext
 from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
 from sottovoce.vault.discrete_laplace import DiscreteLaplaceSampler
 from sottovoce.vault.max_norm_laplace import MaxNormLaplaceSampler
@@ -139,7 +139,7 @@ class World:
             ledger=self.ledger,
             noise=self.noise,
             belongs=None if config.cell is None else _anybody,
-            followed=Followed(lambda: self._come(records), lambda: self.over) if follows else None,
+            followed=GrowingRecords(lambda: self._come(records), lambda: self.over) if follows else None,
         )
         known = identified(raw).identities
         self.identities = [] if known is None else [row.tobytes() for row in known]
@@ -148,12 +148,14 @@ class World:
             self.enrolled = self.enrolled or (self.identities, self.differing)
             self.identities, self.differing = self.enrolled
         self.statement = self.vault.statement
-        room = self.vault._room
-        self.units = raw.windows if config.unit == "window" else room.records.units
+        context = self.vault._context
+        self.units = raw.windows if config.unit == "window" else context.records.units
         if (cell := self.vault._cell) is not None:
             watched = _WatchedCell(self, cell)
             self.vault._cell = replace(cell, ledger=watched, mechanism=watched, raw=watched.raw)  # type: ignore[arg-type]
-        self.vault._room = replace(room, program=_Watched(self, room.program), ledger=_Dying(self, room.ledger))  # type: ignore[arg-type]
+        watched_ledger: Any = _Dying(self, context.ledger)
+        watched_program: Any = _Watched(self, context.program)
+        self.vault._context = replace(context, program=watched_program, ledger=watched_ledger)
 
     def _come(self, records: Records) -> Records:
         """Those of windows that are over, and of the one in progress."""
@@ -269,7 +271,7 @@ class _Exact:
 class _WatchedCell:
     """A cell's ledger and mechanism, before and after which a device may die; without its noise, which is noted."""
 
-    def __init__(self, world: World, cell: CellRoom) -> None:
+    def __init__(self, world: World, cell: CellContext) -> None:
         self._world, self._ledger, self._mechanism, self._raw = world, cell.ledger, cell.mechanism, cell.raw
 
     def __getattr__(self, name: str) -> Any:

@@ -38,7 +38,7 @@ def _member(identity: Identity, verifier: Verifier) -> Membership:
         verify=verifier.verify,
         seeds=(),
         book=(),
-        dice=random.Random(1),
+        rng=random.Random(1),
         now=0.0,
     )
 
@@ -80,19 +80,19 @@ def test_no_character_of_a_record_can_be_changed(identities: list[Identity], fie
         Verifier(Trust(identities[1])).verify(replace(record, **{field: altered}))  # type: ignore[arg-type]
 
 
-def _mangled(dice: random.Random, raw: bytes) -> bytes:
+def _mangled(rng: random.Random, raw: bytes) -> bytes:
     mangled = bytearray(raw)
-    for _ in range(dice.randint(1, 3)):
-        place, length = dice.randint(0, len(mangled)), dice.choice((1, 1, 2, 8, 40))
-        match dice.randrange(4):
+    for _ in range(rng.randint(1, 3)):
+        place, length = rng.randint(0, len(mangled)), rng.choice((1, 1, 2, 8, 40))
+        match rng.randrange(4):
             case 0:
-                mangled[place : place + length] = dice.randbytes(length)
+                mangled[place : place + length] = rng.randbytes(length)
             case 1:
                 del mangled[place : place + length]
             case 2:
-                mangled[place:place] = dice.randbytes(length)
+                mangled[place:place] = rng.randbytes(length)
             case _:
-                start = dice.randint(0, len(mangled))
+                start = rng.randint(0, len(mangled))
                 mangled[place:place] = mangled[start : start + length]
     return bytes(mangled)
 
@@ -104,8 +104,8 @@ def test_mangled_exchanges_are_refused_or_hold_only_what_was_signed(identities: 
     verifier = Verifier(Trust(me))
     let_in, reasons = 0, set()
     for run in range(RUNS):
-        dice = random.Random(f"exchange/{run}")
-        raw = _mangled(dice, whole)
+        rng = random.Random(f"exchange/{run}")
+        raw = _mangled(rng, whole)
         member = _member(me, verifier)
         try:
             exchange = decode_exchange(raw)

@@ -10,7 +10,7 @@ from sottovoce.door import Query, Refused
 from sottovoce.kernels.least_squares import LeastSquares
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.clipped_sum import exact
-from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.terms.gradients import GradientTerms
 
 from tests.support.loads import half_hours
 

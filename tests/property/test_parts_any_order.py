@@ -7,7 +7,7 @@ import hashlib
 import hypothesis.strategies as st
 from hypothesis import given, settings
 from sottovoce.errors import MessageRefused
-from sottovoce.transport.carrier import Carrier
+from sottovoce.transport.multi_transport import MultiTransport
 from sottovoce.wire import Assembly, Cut, decode_part, is_part
 from sottovoce.wire.v1.parts_pb2 import Part
 
@@ -73,7 +73,7 @@ def test_what_is_handed_over_is_what_its_sender_cut_up_whatever_else_it_claims(d
         return b""
 
     async def run() -> None:
-        carrier = Carrier([])
+        carrier = MultiTransport([])
         await carrier.start(receive)
         for name, raw in sent:
             if not is_part(raw):

@@ -9,7 +9,7 @@ from sottovoce.door import Query, Refused
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.clipped_sum import exact
-from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.terms.gradients import GradientTerms
 
 CLIP = 0.7
 

@@ -8,7 +8,7 @@ from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.pure_sum import bounded_units
-from sottovoce.vault.rooms.walks import WalkTerms
+from sottovoce.vault.terms.walks import WalkTerms
 
 EPSILON = 1.0
 

@@ -10,12 +10,12 @@ _NUMBERS = (0, 1, -1, 2, 7, 2**31 - 1, -(2**31), 2**40, 2**62, -(2**63))
 _TEXTS = ("", "../x", "x" * 300, "Loop", "Relu", "features", "parameters", "com.evil", "\x00", "ε")
 
 
-def bent(dice: random.Random, raw: bytes) -> bytes:
+def bent(rng: random.Random, raw: bytes) -> bytes:
     """The same model with one to three of its fields changed, left out or repeated."""
     model = ModelProto.FromString(raw)
-    for _ in range(dice.randint(1, 3)):
+    for _ in range(rng.randint(1, 3)):
         messages = list(_messages(model))
-        _bend(dice, dice.choice(messages))
+        _bend(rng, rng.choice(messages))
     return model.SerializeToString()
 
 
@@ -28,38 +28,38 @@ def _messages(message: Message) -> list[Message]:
     return found
 
 
-def _bend(dice: random.Random, message: Message) -> None:
-    field: Any = dice.choice(message.DESCRIPTOR.fields)
-    if dice.random() < 0.2:
+def _bend(rng: random.Random, message: Message) -> None:
+    field: Any = rng.choice(message.DESCRIPTOR.fields)
+    if rng.random() < 0.2:
         message.ClearField(field.name)
         return
     if field.is_repeated:
         values = getattr(message, field.name)
         if field.message_type is not None:
-            values.add().CopyFrom(dice.choice(values)) if values else values.add()
+            values.add().CopyFrom(rng.choice(values)) if values else values.add()
             return
-        number = dice.randrange(len(values)) if values else None
-        if number is None or dice.random() < 0.3:
-            values.append(_value(dice, field))
+        number = rng.randrange(len(values)) if values else None
+        if number is None or rng.random() < 0.3:
+            values.append(_value(rng, field))
         else:
-            values[number] = _value(dice, field)
+            values[number] = _value(rng, field)
     elif field.message_type is not None:
         getattr(message, field.name).SetInParent()
     else:
-        setattr(message, field.name, _value(dice, field))
+        setattr(message, field.name, _value(rng, field))
 
 
-def _value(dice: random.Random, field: Any) -> Any:
+def _value(rng: random.Random, field: Any) -> Any:
     if field.enum_type is not None:
-        return dice.choice(field.enum_type.values).number
+        return rng.choice(field.enum_type.values).number
     match field.cpp_type:
         case field.CPPTYPE_STRING:
-            text = dice.choice(_TEXTS)
+            text = rng.choice(_TEXTS)
             return text.encode() if field.type == field.TYPE_BYTES else text
         case field.CPPTYPE_FLOAT | field.CPPTYPE_DOUBLE:
-            return dice.choice((0.0, -1.0, 1e30, float("inf"), float("nan")))
+            return rng.choice((0.0, -1.0, 1e30, float("inf"), float("nan")))
         case field.CPPTYPE_INT32 | field.CPPTYPE_UINT32:
-            return dice.choice([number for number in _NUMBERS if 0 <= number < 2**31])
+            return rng.choice([number for number in _NUMBERS if 0 <= number < 2**31])
         case _:
-            number = dice.choice(_NUMBERS)
+            number = rng.choice(_NUMBERS)
             return abs(number) % 2**63 if field.cpp_type == field.CPPTYPE_UINT64 else number

@@ -6,7 +6,7 @@ from pathlib import Path
 from sottovoce.agent.head_book import HeadBook
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip, Voice
 from sottovoce.agent.rollback_detector import RollbackDetector
-from sottovoce.agent.waits import Waits
+from sottovoce.agent.wait_status import Waits
 from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused
 from sottovoce.identity import Identity
 from sottovoce.observe import Counters

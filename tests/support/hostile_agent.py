@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from sottovoce.agent.waits import Waits
+from sottovoce.agent.wait_status import Waits
 from sottovoce.algorithms.family import budget_of
 from sottovoce.config import load
 from sottovoce.door import Query, Refused
@@ -137,26 +137,26 @@ def vectors() -> list[Any]:
 
 def flood(vault: RemoteVault) -> dict[str, Any]:
     """Thousands of queries, many at once and many of them the same: how many ids were released, refused and in what."""
-    dice = random.Random(1)
+    rng = random.Random(1)
     size = 15  # (4 features + 1) × 3 classes
     points = [
         np.zeros(size),
         np.full(size, 1e308),
         np.full(size, 5e-324),
         np.eye(size)[0] * 1e12,
-        np.array([dice.uniform(-9, 9) for _ in range(size)]),
+        np.array([rng.uniform(-9, 9) for _ in range(size)]),
         np.full(size, np.nan),
         np.zeros(size - 1),
         np.zeros(0),
         np.zeros(3 * size),
     ]
     queries = [
-        Query(learner, kind, slot, points[dice.randrange(len(points))])
+        Query(learner, kind, slot, points[rng.randrange(len(points))])
         for learner in ("clipd2p", "push-sum", "golf", "x" * 64, "")
         for kind in ("gradient", "gradient", "record", "advance", "gradient ")
-        for slot in [*range(40), *(dice.randrange(2**63) for _ in range(60))]
+        for slot in [*range(40), *(rng.randrange(2**63) for _ in range(60))]
     ]
-    dice.shuffle(queries)
+    rng.shuffle(queries)
     queries += queries[:500]
 
     def ask(query: Query) -> tuple[str, str, str]:
@@ -179,14 +179,14 @@ def flood(vault: RemoteVault) -> dict[str, Any]:
 
 def frames(vault: RemoteVault, place: Path) -> dict[str, int]:
     """Connections that say anything but a question: how many got a reply, and how many of those were an answer."""
-    dice, whole = random.Random(2), protocol.encoded(protocol.Ask(vault._fingerprint, "z", "gradient", 77, bytes(120)))
+    rng, whole = random.Random(2), protocol.encoded(protocol.Ask(vault._fingerprint, "z", "gradient", 77, bytes(120)))
     replies = answers = 0
     for turn in range(600):
-        body = bytearray(whole if turn % 3 else dice.randbytes(dice.randrange(500)))
-        for _ in range(dice.randrange(1, 9)):
+        body = bytearray(whole if turn % 3 else rng.randbytes(rng.randrange(500)))
+        for _ in range(rng.randrange(1, 9)):
             if body:
-                body[dice.randrange(len(body))] = dice.randrange(256)
-        header = b"svv\x01" + len(body).to_bytes(4, "big") if turn % 5 else dice.randbytes(8)
+                body[rng.randrange(len(body))] = rng.randrange(256)
+        header = b"svv\x01" + len(body).to_bytes(4, "big") if turn % 5 else rng.randbytes(8)
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(30)
             connection.connect(str(place))

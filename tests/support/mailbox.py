@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from sottovoce.agent.waits import Waits
+from sottovoce.agent.wait_status import Waits
 from sottovoce.identity import Identity, Trust
 from sottovoce.transport import Peer
 from sottovoce.transport.mqtt import Broker, MqttTransport, transport

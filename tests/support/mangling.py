@@ -3,19 +3,19 @@
 import random
 
 
-def mangled(dice: random.Random, raw: bytes) -> bytes:
+def mangled(rng: random.Random, raw: bytes) -> bytes:
     """The same with one to four things overwritten, left out, put in or repeated."""
     bent = bytearray(raw)
-    for _ in range(dice.randint(1, 4)):
-        place, length = dice.randint(0, len(bent)), dice.choice((1, 1, 2, 8, 40))
-        match dice.randrange(4):
+    for _ in range(rng.randint(1, 4)):
+        place, length = rng.randint(0, len(bent)), rng.choice((1, 1, 2, 8, 40))
+        match rng.randrange(4):
             case 0:
-                bent[place : place + length] = dice.randbytes(length)
+                bent[place : place + length] = rng.randbytes(length)
             case 1:
                 del bent[place : place + length]
             case 2:
-                bent[place:place] = dice.randbytes(length)
+                bent[place:place] = rng.randbytes(length)
             case _:
-                start = dice.randint(0, len(bent))
+                start = rng.randint(0, len(bent))
                 bent[place:place] = bent[start : start + length]
     return bytes(bent)

@@ -13,10 +13,10 @@ _REMEMBERED = 600
 
 
 class Mischief:
-    """Judges each message by dice: it may be lost, late or doubled, and others come beside it.
+    """Judges each message by rng: it may be lost, late or doubled, and others come beside it.
 
     Args:
-        seed: of the dice.
+        seed: of the rng.
 
     Attributes:
         done: counts what was done, by name.
@@ -28,17 +28,17 @@ class Mischief:
         self._past: list[Message] = []
 
     def __call__(self, message: Message) -> Iterable[Message]:
-        dice = self._dice
+        rng = self._dice
         made = []
         if self._happens("dropped", 0.06):
             pass
         elif self._happens("delayed", 0.25):
-            made.append(replace(message, after=dice.uniform(0.0, 0.2)))
+            made.append(replace(message, after=rng.uniform(0.0, 0.2)))
         else:
             made.append(message)
         self._past.append(message)
         del self._past[:-_REMEMBERED]
-        old = dice.choice(self._past)
+        old = rng.choice(self._past)
         if self._happens("doubled", 0.2):
             made.append(message)
         if self._happens("replayed", 0.4):
@@ -46,14 +46,14 @@ class Mischief:
         if self._happens("altered", 0.3):
             made.append(replace(message, payload=self._bent(message.payload)))
         if self._happens("misdirected", 0.3):
-            made.append(replace(old, topic=dice.choice(self._past).topic))
+            made.append(replace(old, topic=rng.choice(self._past).topic))
         if self._happens("spliced", 0.3):
             made.append(self._spliced(message, old))
         if self._happens("retained", 0.1):
             made.append(replace(old, retain=True))
         if self._happens("garbage", 0.3):
-            made.append(replace(message, payload=dice.randbytes(dice.choice((0, 1, 40, 3000)))))
-        dice.shuffle(made)
+            made.append(replace(message, payload=rng.randbytes(rng.choice((0, 1, 40, 3000)))))
+        rng.shuffle(made)
         return made
 
     def _happens(self, what: str, chance: float) -> bool:

@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sottovoce.agent.waits import Waits
+from sottovoce.agent.wait_status import Waits
 from sottovoce.identity import Fleet, Identity, Trust, enrol
 from sottovoce.transport import DeliveryFailed, Peer, Transport
-from sottovoce.transport.carrier import Carrier
 from sottovoce.transport.grpc import GrpcTransport
 from sottovoce.transport.memory import Exchange, MemoryTransport
 from sottovoce.transport.mqtt import Broker, MqttTransport
+from sottovoce.transport.multi_transport import MultiTransport
 
 from tests.support.devices import free_port
 
@@ -31,7 +31,7 @@ class Node:
 
     identity: Identity
     address: str
-    transport: Carrier
+    transport: MultiTransport
     inner: Transport
     received: list[tuple[str, bytes | None]] = field(default_factory=list)
     answer: Exception | None = None
@@ -98,7 +98,7 @@ class Devices:
         """A device at work."""
         address = address or self._address()
         inner = self._transport(identity, address)
-        node = Node(identity, address, Carrier([inner]), inner)
+        node = Node(identity, address, MultiTransport([inner]), inner)
         node.open.set()
         await node.transport.start(node.receive)
         self.made.append(node)

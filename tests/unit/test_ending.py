@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 
 import pytest
-from sottovoce.ending import ended
+from sottovoce.cancellation import cancel_and_wait
 
 
 @pytest.mark.parametrize("lost", [0, 1, 3])
@@ -20,10 +20,10 @@ async def test_a_task_that_loses_cancellations_ends(lost: int) -> None:
 
     tasks = [asyncio.create_task(work()), asyncio.create_task(asyncio.sleep(3600))]
     await asyncio.sleep(0)
-    await ended(tasks, 0.001)
+    await cancel_and_wait(tasks, 0.001)
     assert all(task.cancelled() for task in tasks)
     assert len(heard) == lost
 
 
 async def test_nothing_to_end_is_no_wait() -> None:
-    await ended([], 3600.0)
+    await cancel_and_wait([], 3600.0)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sottovoce.agent.home.sources import sources
 from sottovoce.agent.sqlite_store import SqliteStore
-from sottovoce.agent.taking_up import TakingUp, in_force
+from sottovoce.agent.task_activator import TaskActivator, in_force
 from sottovoce.agent.vault_here import LEDGER, vault_here
 from sottovoce.algorithms.family import budget_of, family_of
 from sottovoce.config import AgentConfig, checked
@@ -147,7 +147,7 @@ class Home:
     def take_up(self, document: bytes, authority: Authority) -> None:
         """A task of the fleet's, while it is down."""
         with closing(self._ledger()) as ledger:
-            TakingUp(self.config, ledger, self._directory, lambda: authority, lambda: self.now)(document)
+            TaskActivator(self.config, ledger, self._directory, lambda: authority, lambda: self.now)(document)
 
     def of_the_version_before(self) -> None:
         """While it is down, its ledger becomes what the program wrote before it knew of periods and numberings."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sottovoce_bootstrap import AddressBook, Author, BootCounter, Contact, Membership, Settings, Verifier
 from sottovoce_bootstrap.sources.invitation import invitation_contacts
 
+from sottovoce.agent.adaptive_interval import AdaptiveInterval
 from sottovoce.agent.core import Core
 from sottovoce.agent.day_watch import DayWatch
 from sottovoce.agent.discovery import Discovery, sources_of
@@ -20,8 +21,6 @@ from sottovoce.agent.head_book import NAME as HEADS
 from sottovoce.agent.head_book import HeadBook
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip, Voice
 from sottovoce.agent.links import Outgoing, Parcel
-from sottovoce.agent.opened import Opened, opened_here, opened_there
-from sottovoce.agent.pace import Pace
 from sottovoce.agent.peer_sampling import PeerSampling
 from sottovoce.agent.provenance import FleetProvenance
 from sottovoce.agent.quota import Quota
@@ -34,9 +33,10 @@ from sottovoce.agent.runnable import check_mode, check_socket, check_state
 from sottovoce.agent.runtime import Agent
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.agent.tasks import Tasks
+from sottovoce.agent.transport_factory import transport_of
 from sottovoce.agent.vault_here import LEDGER as LEDGER
-from sottovoce.agent.waits import Waits
-from sottovoce.agent.ways import carrier_of
+from sottovoce.agent.vault_session import VaultSession, open_local_vault, open_remote_vault
+from sottovoce.agent.wait_status import Waits
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError, InternalError
 from sottovoce.identity import Identity, Trust, peer_dns_name
@@ -82,7 +82,7 @@ def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
     identity = _identity(config)
     waits, variant = Waits(), variant or Variant()
     separate, trust = config.vault.socket is not None, Trust(identity)
-    opened = opened_there(config, identity, waits) if separate else opened_here(config, trust, variant.clock)
+    opened = open_remote_vault(config, identity, waits) if separate else open_local_vault(config, trust, variant.clock)
     try:
         return _with_vault(opened, trust, waits, variant)
     except BaseException:
@@ -112,7 +112,7 @@ def _book(state: Path, epoch: int) -> "RecordBook":
     return RecordBook(state / NAME, epoch)
 
 
-def _with_vault(opened: Opened, trust: Trust, waits: Waits, variant: Variant) -> Agent:
+def _with_vault(opened: VaultSession, trust: Trust, waits: Waits, variant: Variant) -> Agent:
     config, family, vault, task, epoch = opened.config, opened.family, opened.vault, opened.task, opened.epoch
     identity = trust.identity
     peers = [_peer(identity, peer.id, peer.address) for peer in config.transport.peers]
@@ -123,13 +123,13 @@ def _with_vault(opened: Opened, trust: Trust, waits: Waits, variant: Variant) ->
     learner, codec = family.learner(identity.node_id, provenance, kept)
     store = SqliteStore(config.agent.state, learner, codec, vault.spending().present.releases, epoch)
     counters = Counters()
-    pace = Pace(config.learner.longest_pause)
+    pace = AdaptiveInterval(config.learner.longest_pause)
     sealer = _sealer(identity, store.incarnation, task, counters)
     core = Core(learner=learner, store=store, seal=sealer, opened=_opened, current=_resealed(sealer), pace=pace)
     boots = BootCounter(config.agent.state / "boots")
     incarnation = boots.begin()
     quota = Quota(config.learner.period)
-    ways = carrier_of(config, trust, config.agent.state / IDENTITY, incarnation, waits, quota, counters)
+    ways = transport_of(config, trust, config.agent.state / IDENTITY, incarnation, waits, quota, counters)
     carrier = variant.transport(ways)
 
     def sealed(recipient: str, kind: str, payload: bytes) -> bytes:
@@ -284,8 +284,8 @@ def _peer_sampling(
         return None
     author = Author(identity, config.transport.announced, config.transport.use)
     trust.subscribe(lambda: author.renew(trust.identity))
-    dice = random.Random()  # noqa: S311 - whom to ask next is no secret, and is seen
-    sources = sources_of(config, identity, transports, dice)
+    rng = random.Random()  # noqa: S311 - whom to ask next is no secret, and is seen
+    sources = sources_of(config, identity, transports, rng)
     book = AddressBook(config.agent.state / "peers.db", now)
     if book.replaced:
         _log.warning("address-book-replaced %s", book.replaced)
@@ -300,7 +300,7 @@ def _peer_sampling(
             *invitation_contacts(config.agent.state),
         ],
         book=book.contacts(),
-        dice=dice,
+        rng=rng,
         now=now,
         reaches=transport.reaches,
     )
@@ -312,7 +312,7 @@ def _peer_sampling(
         transport=transport,
         counters=counters,
         timeout=config.transport.timeout,
-        discovery=Discovery(sources, chosen.period, chosen.view_size, dice),
+        discovery=Discovery(sources, chosen.period, chosen.view_size, rng),
     )
 
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from sottovoce.agent.adaptive_interval import AdaptiveInterval
 from sottovoce.agent.links import Outgoing, Parcel, Seen, Store
-from sottovoce.agent.pace import Pace
 from sottovoce.door import Answer, CellAnswer, CellQuery, Query, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.learners import (
@@ -77,7 +77,7 @@ class Core:
         seal: Callable[[str, int, Message], Parcel],
         opened: Callable[[Parcel], Message] = lambda parcel: cast(Message, parcel),
         current: Callable[[Outgoing], Outgoing] = lambda outgoing: outgoing,
-        pace: Pace | None = None,
+        pace: AdaptiveInterval | None = None,
     ) -> None:
         saved = store.load()
         self._pace = pace

@@ -14,7 +14,7 @@ from sottovoce_bootstrap import Contact
 from sottovoce_bootstrap.sources import Source, pause
 from sottovoce_bootstrap.sources.presence import Presence, PresenceSource
 
-from sottovoce.agent.waits import Waits
+from sottovoce.agent.wait_status import Waits
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError, NetworkError
 from sottovoce.identity import Identity
@@ -48,17 +48,17 @@ class Discovery:
         sources: where to look.
         period: seconds between exchanges of views in this fleet.
         enough: entries of a full view.
-        dice: draws the jitter.
+        rng: draws the jitter.
 
     Attributes:
         looks: how it goes, by the source's name.
     """
 
-    def __init__(self, sources: Sequence[Source], period: float, enough: int, dice: random.Random) -> None:
+    def __init__(self, sources: Sequence[Source], period: float, enough: int, rng: random.Random) -> None:
         self._sources = tuple(sources)
         self._period = period
         self._enough = enough
-        self._dice = dice
+        self._dice = rng
         self._stopping = asyncio.Event()
         self._seldom = RateLimitedLog(_log)
         self.looks = {source.name: Looks() for source in sources}
@@ -145,7 +145,7 @@ class Discovery:
 
 
 def sources_of(
-    config: AgentConfig, identity: Identity, transports: Iterable[Transport], dice: random.Random
+    config: AgentConfig, identity: Identity, transports: Iterable[Transport], rng: random.Random
 ) -> list[Source]:
     """The sources that the configuration asks for, and anyone who is present on a broker that is used anyway.
 
@@ -157,11 +157,11 @@ def sources_of(
     if chosen.dns is not None:
         from sottovoce_bootstrap.sources.dns import DnsSource
 
-        sources.append(DnsSource(chosen.dns, dice))
+        sources.append(DnsSource(chosen.dns, rng))
     if chosen.mdns:
         from sottovoce_bootstrap.sources.mdns import MdnsSource
 
-        sources.append(MdnsSource(identity.node_id, _seen_at(config), fingerprint(identity), dice))
+        sources.append(MdnsSource(identity.node_id, _seen_at(config), fingerprint(identity), rng))
     return sources
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from sottovoce.accounting.events import Event
 from sottovoce.accounting.groups import apart, together
-from sottovoce.agent.stated import stated
+from sottovoce.agent.statement_preview import previewed
 from sottovoce.algorithms.family import Family, budget_of, family_of
 from sottovoce.config import AgentConfig
 from sottovoce.door import PrivacyStatement, Status
 from sottovoce.vault import LEAST_DAYS, Budget, Renews, Spending, read_policy
-from sottovoce.vault.rooms.gradients import GradientTerms
-from sottovoce.vault.rooms.records import RecordTerms
+from sottovoce.vault.terms.gradients import GradientTerms
+from sottovoce.vault.terms.records import RecordTerms
 
 SCHEMA = "sottovoce.privacy-explanation/1"
 
@@ -63,7 +63,7 @@ def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
         PrivacyError: the configuration has no guarantee; the reason says why.
     """
     budget, family = budget_of(config), family_of(config)
-    statement, lifetime = stated(config, budget, family)
+    statement, lifetime = previewed(config, budget, family)
     of_days = config.follows and budget.unit == "window"
     policy = read_policy(config.vault.policy)
     return {
@@ -97,7 +97,7 @@ def person(config: AgentConfig) -> list[dict[str, Any]]:
         PrivacyError: the configuration has no guarantee.
     """
     budget = budget_of(config)
-    return _person(budget, stated(config, budget, family_of(config))[1])
+    return _person(budget, previewed(config, budget, family_of(config))[1])
 
 
 def _person(budget: Budget, lifetime: Mapping[Event, int]) -> list[dict[str, Any]]:

@@ -16,8 +16,8 @@ from typing import Annotated, Any
 
 from msgspec import DecodeError, Meta, Struct, ValidationError, json
 
+from sottovoce.agent.document_gossip import DocumentGossip
 from sottovoce.agent.ledger_head_gossip import Voice
-from sottovoce.agent.spread import Spread
 from sottovoce.errors import IdentityError, MessageRefused, SottovoceError, TaskRefused
 from sottovoce.identity import Fleet, Trust
 from sottovoce.identity.authority import Authority, RetiredKey
@@ -25,7 +25,7 @@ from sottovoce.identity.files import replace
 from sottovoce.identity.signed_task import SignedTask, read_task
 from sottovoce.task import LARGEST_SIGNED
 from sottovoce.transport import Peer
-from sottovoce.wire.told import Told
+from sottovoce.wire.version_offer import VersionOffer
 
 _log = logging.getLogger(__name__)
 NAME = "task"
@@ -118,7 +118,7 @@ class FleetTasks:
         state: the directory where the newest task is kept.
         voice: how to reach peers.
         epoch: of the task that this device has taken up; 0 before any.
-        take_up: takes up another, in the vault; see sottovoce.agent.taking_up.
+        take_up: takes up another, in the vault; see sottovoce.agent.task_activator.
 
     Attributes:
         held: the newest task known.
@@ -140,7 +140,7 @@ class FleetTasks:
         self._change: Callable[[], None]
         self._awake = asyncio.Event()
         self._again = 0.0
-        self._spread = Spread(voice, FLEET_TASK, _encoded, _decoded, self._held, self._take)
+        self._spread = DocumentGossip(voice, FLEET_TASK, _encoded, _decoded, self._held, self._take)
         self._asked: OrderedDict[str, float] = OrderedDict()
 
     def attend(
@@ -264,8 +264,8 @@ class FleetTasks:
         if (failure := await self._spread.tell(peer)) is not None:
             _log.debug("task-not-told %s", failure)
 
-    def _held(self) -> Told[SignedTask]:
-        return Told(self.newest, self.held)
+    def _held(self) -> VersionOffer[SignedTask]:
+        return VersionOffer(self.newest, self.held)
 
     async def _take(self, peer: str, task: SignedTask) -> None:
         """Keep a newer task than the one that is held."""
@@ -285,11 +285,11 @@ class FleetTasks:
             self.look()
 
 
-def _encoded(told: Told[SignedTask]) -> bytes:
+def _encoded(told: VersionOffer[SignedTask]) -> bytes:
     return json.encode(_Payload(told.version, told.document), order="sorted")
 
 
-def _decoded(payload: bytes) -> Told[SignedTask]:
+def _decoded(payload: bytes) -> VersionOffer[SignedTask]:
     """A peer's message, decoded and not verified yet.
 
     Raises:
@@ -301,7 +301,7 @@ def _decoded(payload: bytes) -> Told[SignedTask]:
         read = json.decode(payload, type=_Payload)
     except (DecodeError, ValidationError, UnicodeError, RecursionError) as error:
         raise MessageRefused("malformed", f"this is no task that this version knows: {error}") from error
-    told = Told(read.epoch, read.task)
+    told = VersionOffer(read.epoch, read.task)
     if _encoded(told) != payload:
         raise MessageRefused("malformed", "a task of the fleet is not in its one form")
     return told

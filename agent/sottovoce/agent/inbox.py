@@ -10,7 +10,7 @@ from sottovoce.agent.quota import Quota
 from sottovoce.agent.tasks import ANOTHER_TASK, Tasks
 from sottovoce.errors import MessageRefused
 from sottovoce.learners import Reply
-from sottovoce.wire import Opened, Receipt, decode, encode
+from sottovoce.wire import Receipt, VerifiedMessage, decode, encode
 
 
 class Inbox:
@@ -39,7 +39,7 @@ class Inbox:
         self._departure = departure
         self._serially = serially
 
-    async def take(self, sender: str, opened: Opened) -> Receipt:
+    async def take(self, sender: str, opened: VerifiedMessage) -> Receipt:
         """Apply a message of an authenticated sender, durably; what has become of it.
 
         Raises:

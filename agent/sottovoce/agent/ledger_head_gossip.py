@@ -16,7 +16,7 @@ from typing import TypeVar
 from sottovoce.agent.head_book import NAME, HeadBook
 from sottovoce.agent.keeping import KEEPERS, TOLD_AT_ONCE, Keeping, named
 from sottovoce.agent.rollback_detector import RollbackDetector, check
-from sottovoce.agent.waits import Waits
+from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import MessageRefused
 from sottovoce.identity import Identity, peer_dns_name
 from sottovoce.observe import Counters

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from sottovoce.agent.links import Outgoing
-from sottovoce.agent.waits import Waits
+from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import InternalError, MessageRefused
 from sottovoce.observe import Counters, RateLimitedLog
 from sottovoce.transport import DeliveryFailed, Peer, Transport

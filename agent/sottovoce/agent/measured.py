@@ -8,7 +8,7 @@ import sottovoce
 from sottovoce.agent.faults import FOR_A_PERSON, KINDS, Fault
 from sottovoce.agent.status import Reported
 from sottovoce.agent.vault_here import LEDGER
-from sottovoce.agent.waits import Waits
+from sottovoce.agent.wait_status import Waits
 from sottovoce.identity.renewal import renewal_due
 from sottovoce.observe.machine import Machine
 

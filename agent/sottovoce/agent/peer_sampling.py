@@ -24,7 +24,7 @@ from sottovoce_bootstrap import (
 )
 
 from sottovoce.agent.discovery import Discovery
-from sottovoce.agent.waits import Waits
+from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import DataError, MessageRefused
 from sottovoce.observe import Counters, RateLimitedLog
 from sottovoce.transport import DeliveryFailed, Peer, Transport

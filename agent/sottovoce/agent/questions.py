@@ -5,8 +5,8 @@ import contextlib
 from collections.abc import Callable
 
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
-from sottovoce.agent.rest import Rest
-from sottovoce.agent.waits import Waits
+from sottovoce.agent.wait_status import Waits
+from sottovoce.agent.write_throttle import WriteThrottle
 from sottovoce.door import Answer, CellAnswer, CellQuery, Query, Refused
 from sottovoce.errors import PrivacyError
 from sottovoce.vault import VaultFront
@@ -31,7 +31,12 @@ class Questions:
     """
 
     def __init__(
-        self, vault: VaultFront, head_gossip: LedgerHeadGossip, waits: Waits, rest: Rest, leaving: Callable[[], bool]
+        self,
+        vault: VaultFront,
+        head_gossip: LedgerHeadGossip,
+        waits: Waits,
+        rest: WriteThrottle,
+        leaving: Callable[[], bool],
     ) -> None:
         self.spending = vault.spending()
         self._vault = vault

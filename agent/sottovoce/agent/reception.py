@@ -16,7 +16,7 @@ from sottovoce.agent.tasks import TASK, Tasks
 from sottovoce.errors import MessageRefused, SottovoceError
 from sottovoce.identity import Trust
 from sottovoce.observe import Counters
-from sottovoce.wire import LEDGER_HEAD, PEER_EXCHANGE, Opened, encode_receipt, unseal
+from sottovoce.wire import LEDGER_HEAD, PEER_EXCHANGE, VerifiedMessage, encode_receipt, unseal
 from sottovoce.wire.revocation import REVOCATIONS
 
 _OF_NOW = (TASK, FLEET_TASK, ROLL_CALL, PEER_EXCHANGE, LEDGER_HEAD)
@@ -121,7 +121,7 @@ class Reception:
             self._refusals.note(outgoing.recipient, refusal)
             await self._inbox.confirm(outgoing, None)
 
-    def _opened(self, sender: str, raw: bytes | None) -> Opened:
+    def _opened(self, sender: str, raw: bytes | None) -> VerifiedMessage:
         """The content of an envelope for this device, signed by the peer that handed it over."""
         if raw is None:
             raise MessageRefused("incomplete", "it was larger than any message may be, or its sender gave up")

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from sottovoce.agent.waits import Waits
+from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import IdentityError, NetworkError
 from sottovoce.identity import Identity, Trust, load
 from sottovoce.identity.clock import ClockFloor

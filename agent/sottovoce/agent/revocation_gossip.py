@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection
 from concurrent.futures import Executor
 from pathlib import Path
 
+from sottovoce.agent.document_gossip import DocumentGossip
 from sottovoce.agent.ledger_head_gossip import Voice
 from sottovoce.agent.revoked import keep_keys, keep_list, kept_list
-from sottovoce.agent.spread import Spread
 from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.identity import Identity, Trust, load
 from sottovoce.identity.authority import FleetAuthority
@@ -59,7 +59,9 @@ class RevocationGossip:
         self._disk: Executor | None = None
         self._awake = asyncio.Event()
         self._stopping = False
-        self._spread = Spread(voice, REVOCATIONS, encode_revocations, decode_revocations, self._held, self._take)
+        self._spread = DocumentGossip(
+            voice, REVOCATIONS, encode_revocations, decode_revocations, self._held, self._take
+        )
         self._told_revoked: OrderedDict[str, float] = OrderedDict()
         self.list = None if trust.identity.mode != "fleet-ca" else kept_list(state, trust.identity.authority)
         self._obey()

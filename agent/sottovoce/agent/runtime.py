@@ -32,14 +32,14 @@ from sottovoce.agent.questions import Questions
 from sottovoce.agent.quota import Quota
 from sottovoce.agent.reception import Reception
 from sottovoce.agent.renewal import Renewal
-from sottovoce.agent.rest import Today, of_all_files, of_the_ledger
 from sottovoce.agent.revocation_gossip import RevocationGossip
 from sottovoce.agent.roll_call import RollCall
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.agent.status import status_document
 from sottovoce.agent.tasks import ANOTHER_TASK, Tasks
 from sottovoce.agent.timers import Timers
-from sottovoce.agent.waits import Waits
+from sottovoce.agent.wait_status import Waits
+from sottovoce.agent.write_throttle import DailyCounter, file_throttle, ledger_throttle
 from sottovoce.config import AgentConfig
 from sottovoce.door import CellQuery, Query
 from sottovoce.errors import ExitCode, SottovoceError
@@ -119,11 +119,11 @@ class Agent:
         self._timers = Timers(self.waits, lambda name: self._spawn(self._fire(name)))
         self._running: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
-        self.written_today = Today(written_bytes)
+        self.written_today = DailyCounter(written_bytes)
         most, written = config.ledger.bytes_per_day, lambda: self.spending.written_today
-        ledger_rest = of_the_ledger(most, written, self.waits, self._stopping)
+        ledger_rest = ledger_throttle(most, written, self.waits, self._stopping)
         self._questions = Questions(vault, head_gossip, self.waits, ledger_rest, lambda: self._departure.begun)
-        self._rest = of_all_files(config.agent.bytes_per_day, self.written_today, self.waits, self._stopping)
+        self._rest = file_throttle(config.agent.bytes_per_day, self.written_today, self.waits, self._stopping)
         self._failure: BaseException | None = None
         self._interrupted = self.worked = self.changing = False
         self.lives = RateLimitedLog(_log)

@@ -59,7 +59,7 @@ class SqliteStore:
     """Implements sottovoce.agent.links.Store.
 
     A device's first start begins its first incarnation with the learner's fresh state. If the file is ever lost, the
-    next start begins another incarnation, bereft: what the lost state held is gone, and is not counted twice.
+    next start begins another incarnation, without_state: what the lost state held is gone, and is not counted twice.
 
     Args:
         directory: the agent's state directory.
@@ -82,7 +82,7 @@ class SqliteStore:
         try:
             if not self._path.exists():
                 incarnation = _next_incarnation(counter, released)
-                state = learner.fresh() if incarnation == 1 else learner.bereft(released)
+                state = learner.fresh() if incarnation == 1 else learner.without_state(released)
                 self._create(incarnation, state, epoch)
             self._connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=10)
             self.incarnation = self._open()
@@ -157,7 +157,7 @@ class SqliteStore:
         execute = self._connection.execute
         if execute("SELECT epoch FROM life").fetchone()[0] >= epoch:
             return
-        state = self._codec.encode(learner.bereft(released) if released else learner.fresh())
+        state = self._codec.encode(learner.without_state(released) if released else learner.fresh())
         execute("BEGIN IMMEDIATE")
         execute("DELETE FROM outbox")
         execute("DELETE FROM sequence")

@@ -10,10 +10,10 @@ from sottovoce.agent.core import Core
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.agent.link import Link
 from sottovoce.agent.peer_sampling import PeerSampling
-from sottovoce.agent.rest import Today
 from sottovoce.agent.revocation_gossip import RevocationGossip
 from sottovoce.agent.tasks import Tasks
-from sottovoce.agent.waits import Waits
+from sottovoce.agent.wait_status import Waits
+from sottovoce.agent.write_throttle import DailyCounter
 from sottovoce.config import AgentConfig
 from sottovoce.identity import Identity
 from sottovoce.identity.renewal import renewal_due
@@ -39,7 +39,7 @@ class Reported(Protocol):
     tasks: Tasks
     links: dict[str, Link]
     peer_sampling: PeerSampling | None
-    written_today: Today
+    written_today: DailyCounter
     cycle: int
 
     @property

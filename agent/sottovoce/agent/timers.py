@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from sottovoce.agent.waits import Waits
+from sottovoce.agent.wait_status import Waits
 
 
 class Timers:

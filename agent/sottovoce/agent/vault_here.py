@@ -13,7 +13,16 @@ from sottovoce.algorithms.family import Family, records_of
 from sottovoce.config import AgentConfig, DataSection
 from sottovoce.data import Records, checked, load, uniform_bounds
 from sottovoce.errors import ConfigError, DataError
-from sottovoce.vault import Followed, Ledger, OperatingSystemNoise, SeededNoise, SteadyDays, Vault, build, read_policy
+from sottovoce.vault import (
+    GrowingRecords,
+    Ledger,
+    OperatingSystemNoise,
+    SeededNoise,
+    SteadyDays,
+    Vault,
+    build,
+    read_policy,
+)
 
 if TYPE_CHECKING:  # which devices without a cell have no use for
     from sottovoce.secure_sum.statements import Statement
@@ -22,7 +31,7 @@ LEDGER = "ledger.db"
 
 
 def closed_before_any(config: AgentConfig) -> Callable[[], str | None]:
-    """Says why nothing is released before the fleet has signed a task, as Room.closed wants it."""
+    """Says why nothing is released before the fleet has signed a task, as VaultContext.closed wants it."""
     waits = "the fleet has signed no task that this device does" if config.vault.tasks == "signed" else None
     return lambda: waits
 
@@ -58,7 +67,7 @@ def vault_here(
     if config.follows:
         until = None if config.data.windows is None or config.learner.algorithm.regression else config.data.windows[1]
         days = SteadyDays(clock, ledger.last_window(), lived)
-        followed = Followed(lambda: records_here(config.data), days, until)
+        followed = GrowingRecords(lambda: records_here(config.data), days, until)
     return build(
         records=records_here(config.data),
         followed=followed,

@@ -96,7 +96,7 @@ def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
         stack.callback(ledger.close)
         own, mandate, closed = config, ledger.mandate, closed_before_any(config)
         if mandate is not None:
-            from sottovoce.agent.taking_up import (
+            from sottovoce.agent.task_activator import (
                 closed_by,
                 in_force,
             )  # memory that a vault without tasks has no use for
@@ -135,10 +135,10 @@ def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
 
 
 def _take_up(config: AgentConfig, ledger: Ledger, directory: Path, document: bytes) -> None:
-    """See sottovoce.agent.taking_up; whose word is taken, the certificate in the vault's directory says."""
-    from sottovoce.agent.taking_up import TakingUp
+    """See sottovoce.agent.task_activator; whose word is taken, the certificate in the vault's directory says."""
+    from sottovoce.agent.task_activator import TaskActivator
 
-    TakingUp(config, ledger, directory, lambda: _authority(directory))(document)
+    TaskActivator(config, ledger, directory, lambda: _authority(directory))(document)
 
 
 def _authority(directory: Path) -> "Authority":

@@ -54,7 +54,7 @@ def withdraw(epoch: Epoch, config: Config) -> None:
 
 
 def _say(epoch: int, path: Path, said: "Said") -> None:
-    from sottovoce.agent.own_word import say
+    from sottovoce.agent.owner_consent import record_consent
     from sottovoce.config import load
 
     settings = load(path)
@@ -62,19 +62,19 @@ def _say(epoch: int, path: Path, said: "Said") -> None:
     if task is None:
         known = " and ".join(f"epoch {one.epoch}" for one in _known(settings)) or "none"
         raise UsageError(f"this device knows no task of epoch {epoch} that could be {said}: it knows {known}")
-    say(settings, task, said)
+    record_consent(settings, task, said)
     typer.echo(f"epoch {epoch}: {said}")
 
 
 def _known(settings: "AgentConfig") -> "list[SignedTask]":
     """The fleet's newest task, and the one that was taken up, as far as this user may look."""
     from sottovoce.agent.assemble import LEDGER
-    from sottovoce.agent.own_word import newest_task, words_in
+    from sottovoce.agent.owner_consent import consent_directory, newest_task
     from sottovoce.identity.signed_task import read_task
     from sottovoce.vault import Ledger
 
     newest = newest_task(settings)
-    ledger = Ledger.read(words_in(settings) / LEDGER)
+    ledger = Ledger.read(consent_directory(settings) / LEDGER)
     try:
         mandate = ledger.mandate
     finally:
@@ -87,7 +87,7 @@ def _known(settings: "AgentConfig") -> "list[SignedTask]":
 def _facts(path: Path) -> dict[str, Any]:
     from sottovoce.agent.consent import consent_in
     from sottovoce.agent.control import ask
-    from sottovoce.agent.own_word import newest_task, words_in
+    from sottovoce.agent.owner_consent import consent_directory, newest_task
     from sottovoce.config import load
 
     settings = load(path)
@@ -105,7 +105,7 @@ def _facts(path: Path) -> dict[str, Any]:
         "purpose": "" if task is None else task.purpose,
         "begins": None if task is None else _date(task.begins),
         "ends": None if task is None or task.ends is None else _date(task.ends),
-        "consent": None if task is None else consent_in(words_in(settings), task),
+        "consent": None if task is None else consent_in(consent_directory(settings), task),
         "because": waiting.get("because"),
         "task": {} if task is None else task.tables,
     }

@@ -58,7 +58,7 @@ def move(
     state: Annotated[Path, typer.Option("--state", help="The state directory of the stopped device, or of its vault.")],
 ) -> None:
     """Move a device's ledger to another machine for good; the ledger here is closed."""
-    from sottovoce.agent.moving import move as moved
+    from sottovoce.agent.migration import move as moved
 
     typer.echo(moved(state, target))
     typer.echo("the ledger here has ended; start the device there, and delete what is left here", err=True)

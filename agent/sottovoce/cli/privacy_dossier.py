@@ -17,7 +17,7 @@ def dossier(
     """Write a document for an auditor or a data-protection officer about a device."""
     from sottovoce.agent.dossier import dossier as made
     from sottovoce.agent.dossier import written
-    from sottovoce.agent.taking_up import in_force
+    from sottovoce.agent.task_activator import in_force
     from sottovoce.cli.privacy_explain import ledger_of
     from sottovoce.config import load
 

@@ -73,7 +73,7 @@ def explain(
 def _present(settings: "AgentConfig") -> "tuple[AgentConfig, Spent]":
     """Present state of the device, and its spending."""
     from sottovoce.agent.explain import Spent
-    from sottovoce.agent.taking_up import in_force
+    from sottovoce.agent.task_activator import in_force
 
     with ledger_of(settings) as (ledger, path):
         return in_force(settings, ledger), Spent(ledger.spending(), str(path), ledger.own_budget)

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from sottovoce.days import EXPORT
-from sottovoce.wrong import LARGEST, wrong
+from sottovoce.invalid_key import LARGEST, invalid_key
 
 BROKER = r"^mqtts?://(\[[0-9a-fA-F:]+\]|[^:/@#\s]+)(:[0-9]{1,5})?/?$"
 _DAY = 86_400
@@ -59,16 +59,16 @@ class FormatSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         """Energies are counted, powers measured; paths are for JSON."""
         energy = self.unit.endswith("h")
         if energy != (self.kind == "counter"):
-            raise wrong("unit", f"a {self.kind} is in {'Wh or kWh' if self.kind == 'counter' else 'W or kW'}")
+            raise invalid_key("unit", f"a {self.kind} is in {'Wh or kWh' if self.kind == 'counter' else 'W or kW'}")
         for i, value in enumerate(self.values):
             if (value.path is None) == (self.payload == "json"):
                 problem = "missing; say where in the JSON the value is" if value.path is None else "plain has no path"
-                raise wrong(f"values[{i}].path", problem)
+                raise invalid_key(f"values[{i}].path", problem)
             if misplaced := _misplaced(value.topic):
-                raise wrong(f"values[{i}].topic", misplaced)
+                raise invalid_key(f"values[{i}].topic", misplaced)
         for key in ("id", "time"):
             if self.payload == "plain" and getattr(self, key) is not None:
-                raise wrong(key, "plain has no path")
+                raise invalid_key(key, "plain has no path")
 
     @property
     def placeholders(self) -> list[str]:
@@ -151,45 +151,51 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     def __post_init__(self) -> None:
         """Every meter has all that its format needs."""
         if _DAY % self.window:
-            raise wrong("window", "a day must be a whole number of windows; half-hours are 1800")
+            raise invalid_key("window", "a day must be a whole number of windows; half-hours are 1800")
         if self.broker is not None and not is_broker(self.broker):
-            raise wrong("broker", "the port must lie between 1 and 65535")
+            raise invalid_key("broker", "the port must lie between 1 and 65535")
         if self.password_file is not None and self.username is None:
-            raise wrong("username", "needed with password_file")
+            raise invalid_key("username", "needed with password_file")
         for i, declared in enumerate(self.formats):
             if declared.name in {one.name for one in self.formats[:i]} or (_FORMATS / f"{declared.name}.toml").exists():
-                raise wrong(f"formats[{i}].name", "there is a format of this name; choose another")
+                raise invalid_key(f"formats[{i}].name", "there is a format of this name; choose another")
         for i, meter in enumerate(self.meters):
             if meter.name in [one.name for one in self.meters[:i]]:
-                raise wrong(f"meters[{i}].name", "there is a meter of this name; choose another")
+                raise invalid_key(f"meters[{i}].name", "there is a meter of this name; choose another")
             self._check(meter, f"meters[{i}]")
 
     def _check(self, meter: MeterSection, key: str) -> None:
         if meter.format not in (known := [*built_in(), *(one.name for one in self.formats)]):
-            raise wrong(f"{key}.format", f"no such format; there are {', '.join(known)}")
+            raise invalid_key(f"{key}.format", f"no such format; there are {', '.join(known)}")
         chosen = self.format_of(meter)
         if missing := [word for word in chosen.placeholders if word not in meter.names]:
-            raise wrong(f"{key}.names", f"missing {missing[0]}: {meter.format} needs {', '.join(chosen.placeholders)}")
+            raise invalid_key(
+                f"{key}.names", f"missing {missing[0]}: {meter.format} needs {', '.join(chosen.placeholders)}"
+            )
         if unknown := [word for word in meter.names if word not in chosen.placeholders]:
             needed = ", ".join(chosen.placeholders) or "none"
-            raise wrong(f"{key}.names", f"{unknown[0]} stands for nothing; {meter.format} needs {needed}")
+            raise invalid_key(f"{key}.names", f"{unknown[0]} stands for nothing; {meter.format} needs {needed}")
         for value in chosen.values:
             if misplaced := _misplaced(topic := filled(value.topic, meter.names)):
-                raise wrong(f"{key}.names", f"{misplaced}, and {value.topic} becomes {topic!r}")
+                raise invalid_key(f"{key}.names", f"{misplaced}, and {value.topic} becomes {topic!r}")
         if chosen.id is not None and meter.id is None:
-            raise wrong(f"{key}.id", f"missing: {meter.format} hears neighbours too; give the meter's own number")
+            raise invalid_key(f"{key}.id", f"missing: {meter.format} hears neighbours too; give the meter's own number")
         if chosen.id is None and meter.id is not None:
-            raise wrong(f"{key}.id", f"messages of {meter.format} do not say whose they are; leave it out")
+            raise invalid_key(f"{key}.id", f"messages of {meter.format} do not say whose they are; leave it out")
         if self.gap_of(meter) > self.window:
-            raise wrong(f"{key}.longest_gap", f"longer than a window of {self.window} s")
+            raise invalid_key(f"{key}.longest_gap", f"longer than a window of {self.window} s")
         if meter.time_zone is not None and (chosen.time is None or chosen.time_format != "iso8601"):
-            raise wrong(f"{key}.time_zone", f"messages of {meter.format} have no times without a zone; leave it out")
+            raise invalid_key(
+                f"{key}.time_zone", f"messages of {meter.format} have no times without a zone; leave it out"
+            )
         if meter.time_zone is not None and not is_zone(meter.time_zone):
-            raise wrong(f"{key}.time_zone", f"this system knows no zone {meter.time_zone}; Europe/Berlin is one")
+            raise invalid_key(f"{key}.time_zone", f"this system knows no zone {meter.time_zone}; Europe/Berlin is one")
         if meter.name in [f"{one.name}{EXPORT}" for one in self.meters if one.net]:
-            raise wrong(f"{key}.name", "under this name a net meter's energy that is fed in is kept; choose another")
+            raise invalid_key(
+                f"{key}.name", "under this name a net meter's energy that is fed in is kept; choose another"
+            )
         if meter.replay and chosen.time is None:
-            raise wrong(f"{key}.replay", f"messages of {meter.format} do not say when they were measured")
+            raise invalid_key(f"{key}.replay", f"messages of {meter.format} do not say when they were measured")
 
     @property
     def file(self) -> Path:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from sottovoce.config.transport import Address
-from sottovoce.wrong import LARGEST
+from sottovoce.invalid_key import LARGEST
 
 
 class IdentitySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

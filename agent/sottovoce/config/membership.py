@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from sottovoce.wrong import wrong
+from sottovoce.invalid_key import invalid_key
 
 
 class MembershipSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -31,4 +31,4 @@ class MembershipSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only
         """Anyone who keeps to a list looks for no one."""
         if self.sampling == "static" and (self.mdns or self.dns):
             key = "mdns" if self.mdns else "dns"
-            raise wrong(key, "static sampling keeps to the peers under [transport]; choose newscast")
+            raise invalid_key(key, "static sampling keeps to the peers under [transport]; choose newscast")

@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from sottovoce.config.transport import HOST_AND_PORT
-from sottovoce.wrong import wrong
+from sottovoce.invalid_key import invalid_key
 
 
 class ObserveSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -29,13 +29,13 @@ class ObserveSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             return
         host, port = self.address
         if not 1 <= port <= 65_535:
-            raise wrong("metrics", "the port must lie between 1 and 65535")
+            raise invalid_key("metrics", "the port must lie between 1 and 65535")
         try:
             ip_address(host)
         except ValueError:
-            raise wrong("metrics", "before the port goes an IP address, [IPv6] in brackets") from None
+            raise invalid_key("metrics", "before the port goes an IP address, [IPv6] in brackets") from None
         if not self.local and not self.allow_remote:
-            raise wrong(
+            raise invalid_key(
                 "metrics",
                 "other machines could reach this address; choose 127.0.0.1, or say allow_remote = true and let a "
                 "firewall decide who may",

@@ -13,10 +13,10 @@ from sottovoce.config.identity import IdentitySection
 from sottovoce.config.membership import MembershipSection
 from sottovoce.config.observe import ObserveSection
 from sottovoce.config.transport import TransportSection
+from sottovoce.invalid_key import LARGEST, invalid_key
 from sottovoce.learner_settings import LearnerSettings
 from sottovoce.model_names import REGRESSION_MODEL, has_graph
 from sottovoce.registry import ALGORITHMS, DEFAULT
-from sottovoce.wrong import LARGEST, wrong
 
 _MOST_EPSILON = 500.0
 _HALF_HOURS = 48  # in the load of a day
@@ -91,18 +91,20 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         """The bounds are a range, names are of all or of none, and a feed's address has no secrets in it."""
         kind, _, location = self.source.partition("#")[0].partition(":")
         if kind == "feed" and ("@" in self.source or not is_broker(location)):
-            raise wrong(
+            raise invalid_key(
                 "source",
                 "after feed: goes mqtt://HOST:PORT of the home's broker and nothing else; a user name goes into "
                 "feed.username, and a password into the file feed.password_file",
             )
         if self.bounds is not None and not (-LARGEST <= self.bounds[0] < self.bounds[1] <= LARGEST):
-            raise wrong("bounds", "must be two finite numbers, the lower first")
+            raise invalid_key("bounds", "must be two finite numbers, the lower first")
         for name, given, wanted in (("columns", self.columns, self.features), ("labels", self.labels, self.classes)):
             if given and len(given) != wanted:
-                raise wrong(name, f"names {len(given)} where there are {wanted}: name all of them, in order, or none")
+                raise invalid_key(
+                    name, f"names {len(given)} where there are {wanted}: name all of them, in order, or none"
+                )
         if self.windows is not None and not (0 <= self.windows[0] <= self.windows[1] < 2**63):
-            raise wrong("windows", "must be two dates, or two numbers from 0, the earlier first")
+            raise invalid_key("windows", "must be two dates, or two numbers from 0, the earlier first")
 
 
 class CellSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -139,7 +141,7 @@ class CellSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     def __post_init__(self) -> None:
         """Every roster can be opened, and hides somebody."""
         if (what := self.rule.wrong) is not None:
-            raise wrong(*what)
+            raise invalid_key(*what)
 
 
 class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -175,9 +177,9 @@ class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def __post_init__(self) -> None:
         """A budget that promises nothing is none; infinity, in a testbed, says so itself."""
         if _MOST_EPSILON < self.epsilon < float("inf"):
-            raise wrong("epsilon", f"above {_MOST_EPSILON:g} nothing is promised; choose less")
+            raise invalid_key("epsilon", f"above {_MOST_EPSILON:g} nothing is promised; choose less")
         if self.cell is not None and self.noise == "local":
-            raise wrong("cell", 'is for noise = "cell" alone; write that, or leave the table out')
+            raise invalid_key("cell", 'is for noise = "cell" alone; write that, or leave the table out')
 
 
 class TaskSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -253,7 +255,7 @@ class VaultSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """A separate vault has all that it needs."""
         if (self.socket is None) != (self.directory is None):
             missing = "socket" if self.socket is None else "directory"
-            raise wrong(missing, "a separate vault needs both socket and directory; without one leave out both")
+            raise invalid_key(missing, "a separate vault needs both socket and directory; without one leave out both")
 
 
 Learner = TypeVar("Learner", bound=LearnerSettings)
@@ -285,16 +287,18 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
         if unit != "record" and self.learner.algorithm.record_level:
             why = f"learner {self.learner.name} bounds what one record adds"
             if self.privacy.unit is None:  # of a feed, whose records are half hours
-                raise wrong(
+                raise invalid_key(
                     "privacy.unit",
                     f"{why}, and a meter's day is many: choose a learner that bounds a window, such as clipd2p, or say "
                     "record if half an hour of this home is all that is to be hidden",
                 )
-            raise wrong("privacy.unit", f"{why}; choose record")
+            raise invalid_key("privacy.unit", f"{why}; choose record")
         if unit == "window" and self.data.windows is None:
-            raise wrong("data.windows", "declare the first and the last window: which have records is private")
+            raise invalid_key("data.windows", "declare the first and the last window: which have records is private")
         if unit == "device" and self.data.source.startswith("feed:") and self.data.windows is None:
-            raise wrong("data.windows", "declare the first and the last day of the feed, by which its budget is spread")
+            raise invalid_key(
+                "data.windows", "declare the first and the last day of the feed, by which its budget is spread"
+            )
         if self.data.classes == 1:
             self._check_regression()
         if self.data.source.startswith("feed:"):
@@ -310,9 +314,9 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
         known, data = self.learner.algorithm, self.data
         if not (known.regression or known.loads):
             why = f"a feed is forecast, which {self.learner.name} does not learn"
-            raise wrong("learner.name", f"{why}; {_able()}; or average its days with learner average")
+            raise invalid_key("learner.name", f"{why}; {_able()}; or average its days with learner average")
         if known.loads and (data.features, data.classes, data.transform) != (_HALF_HOURS, 2, "none"):
-            raise wrong(
+            raise invalid_key(
                 "data.features",
                 f"a day's load has {_HALF_HOURS} numbers and no label: write features = {_HALF_HOURS}, classes = 2 and "
                 'transform = "none"',
@@ -321,43 +325,53 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
     def _check_noise(self) -> None:
         learner, noise = self.learner, self.privacy.noise
         if learner.algorithm.in_cells == "never" and (noise == "cell" or self.privacy.cell is not None):
-            raise wrong("privacy.noise", f"learner {learner.name} makes no secure sums; leave it and privacy.cell out")
+            raise invalid_key(
+                "privacy.noise", f"learner {learner.name} makes no secure sums; leave it and privacy.cell out"
+            )
         if noise == "local" and learner.algorithm.in_cells == "always":
-            raise wrong("privacy.noise", f"learner {learner.name} makes secure sums and nothing else; choose cell")
+            raise invalid_key(
+                "privacy.noise", f"learner {learner.name} makes secure sums and nothing else; choose cell"
+            )
 
     def _check_ceilings(self) -> None:
         most, steps = self.task, getattr(self.learner, "steps", None)
         if most.epsilon is not None and self.privacy.epsilon > most.epsilon:
-            raise wrong("privacy.epsilon", f"the task allows {most.epsilon:g} at most; choose no more")
+            raise invalid_key("privacy.epsilon", f"the task allows {most.epsilon:g} at most; choose no more")
         if most.steps is not None and not self.learner.fewer_steps:
-            raise wrong("task.steps", f"all devices of learner {self.learner.name} take the same steps; leave it out")
+            raise invalid_key(
+                "task.steps", f"all devices of learner {self.learner.name} take the same steps; leave it out"
+            )
         if most.steps is not None and steps is not None and steps > most.steps:
-            raise wrong("learner.steps", f"the task allows {most.steps} at most; choose no more")
+            raise invalid_key("learner.steps", f"the task allows {most.steps} at most; choose no more")
 
     def _check_regression(self) -> None:
         learner, why = self.learner, "data.classes = 1 is a regression"
         if not learner.algorithm.regression:
-            raise wrong("learner.name", f"{why}, which {learner.name} does not learn; {_able()}")
+            raise invalid_key("learner.name", f"{why}, which {learner.name} does not learn; {_able()}")
         if learner.chosen_model != REGRESSION_MODEL and not has_graph(learner.chosen_model):
-            raise wrong("learner.model", f"{why}, which {learner.chosen_model} is not for; choose {REGRESSION_MODEL}")
+            raise invalid_key(
+                "learner.model", f"{why}, which {learner.chosen_model} is not for; choose {REGRESSION_MODEL}"
+            )
         if self.data.transform != "none":
-            raise wrong("data.transform", f"{why} of the last column, which {self.data.transform} changes; choose none")
+            raise invalid_key(
+                "data.transform", f"{why} of the last column, which {self.data.transform} changes; choose none"
+            )
 
     def _check_followed(self) -> None:
         data = self.data
         if self.learner.algorithm.regression and data.expected_records > _MOST_A_DAY:
-            raise wrong(
+            raise invalid_key(
                 "data.expected_records",
                 f"with a feed, whose days come one by one, they are expected by the day: {_A_DAY} a meter; "
                 f"write {_A_DAY}",
             )
         if "test=" in data.source:
-            raise wrong(
+            raise invalid_key(
                 "data.source",
                 "a feed never ends, and its last days change: leave test out",
             )
         if getattr(self.learner, "mixing", None) == "contributions":
-            raise wrong(
+            raise invalid_key(
                 "learner.mixing",
                 "what a device contributes is a sum of a fixed number of steps, and a feed never ends: choose "
                 '"pairwise" or "push-sum"',

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
 
-from sottovoce.wrong import LARGEST, wrong
+from sottovoce.invalid_key import LARGEST, invalid_key
 
 HOST_AND_PORT = r"^(\[[0-9a-fA-F:]+\]|[^:\s]+):[0-9]{1,5}$"
 Address = Annotated[str, Meta(pattern=HOST_AND_PORT, description="host:port, for example 10.0.0.7:7400")]
@@ -56,13 +56,13 @@ class MqttSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     def __post_init__(self) -> None:
         """Nothing leaves in the clear unless that is said."""
         if self.url is not None and not self.encrypted and not self.loopback and not self.plaintext:
-            raise wrong(
+            raise invalid_key(
                 "url", "without TLS only a broker on this host may be used; write mqtts://, or plaintext = true"
             )
         if self.url is not None and not 1 <= self.address[1] <= 65_535:
-            raise wrong("url", "the port must lie between 1 and 65535")
+            raise invalid_key("url", "the port must lie between 1 and 65535")
         if self.password_file is not None and self.username is None:
-            raise wrong("username", "needed with password_file")
+            raise invalid_key("username", "needed with password_file")
 
     @property
     def encrypted(self) -> bool:
@@ -105,27 +105,27 @@ class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     def __post_init__(self) -> None:
         """Ports exist, and no one is listed twice."""
         if len(set(self.use)) < len(self.use):
-            raise wrong("use", "a transport is listed twice; keep one of them")
+            raise invalid_key("use", "a transport is listed twice; keep one of them")
         if "mqtt" in self.use and self.mqtt.url is None:
-            raise wrong(
+            raise invalid_key(
                 "mqtt.url", "needed, because transport.use has mqtt: the broker, for example mqtts://broker:8883"
             )
         addresses = {f"peers[{i}].address": peer.address for i, peer in enumerate(self.peers) if not peer.brokered}
         announced = {} if self.announce is None else {"announce": self.announce}
         for key, address in {"listen": self.listen, **announced, **addresses}.items():
             if not 1 <= int(address.rpartition(":")[2]) <= 65_535:
-                raise wrong(key, "the port must lie between 1 and 65535")
+                raise invalid_key(key, "the port must lie between 1 and 65535")
         ids = [peer.id for peer in self.peers]
         for i, node in enumerate(ids):
             if node in ids[:i]:
-                raise wrong(f"peers[{i}].id", "this peer is listed twice; keep one of them")
+                raise invalid_key(f"peers[{i}].id", "this peer is listed twice; keep one of them")
         if "grpc" in self.use and self.announce is None and self.listen.rpartition(":")[0] in ("0.0.0.0", "[::]"):  # noqa: S104
-            raise wrong(
+            raise invalid_key(
                 "announce",
                 f"{self.listen} is every address of this machine; give the one at which peers reach this device",
             )
         if self.backoff > self.backoff_max:
-            raise wrong("backoff", "longer than backoff_max; the first pause is the shortest")
+            raise invalid_key("backoff", "longer than backoff_max; the first pause is the shortest")
 
     @property
     def announced(self) -> tuple[str, ...]:

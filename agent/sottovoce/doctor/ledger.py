@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sottovoce.agent.assemble import LEDGER, state_files
-from sottovoce.agent.glance import glance
+from sottovoce.agent.ledger_snapshot import snapshot
 from sottovoce.algorithms.family import budget_of
 from sottovoce.doctor.finding import Finding, ok, problem, refused, warning
 from sottovoce.doctor.subject import Subject
@@ -36,7 +36,7 @@ def ledger(subject: Subject) -> Iterator[Finding]:
         yield ok(f"{path}: of the separate vault, which this user may not look into")
         return
     check_there(path)
-    with glance(path) as (opened, place):
+    with snapshot(path) as (opened, place):
         damaged = log_is_damaged(place)
         budget, spending, owner = opened.own_budget, opened.spending(), opened.owner
     if damaged:

@@ -57,7 +57,7 @@ class Learner(Protocol[S]):
         """The state of a device that joins."""
         ...
 
-    def bereft(self, releases: int) -> S:
+    def without_state(self, releases: int) -> S:
         """The state of a device that lost its state after `releases` answers of its vault."""
         ...
 

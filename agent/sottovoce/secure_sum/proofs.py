@@ -32,7 +32,7 @@ from sottovoce.secure_sum.statements import (
 )
 from sottovoce.secure_sum.steps import Revealed, RevealedShare, Roots
 
-Belongs = Callable[[Statement], None]
+SignatureVerifier = Callable[[Statement], None]
 
 
 class Equivocation(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="equivocation"):
@@ -109,7 +109,7 @@ def digest_of(revealed: Revealed) -> bytes:
     return sha256(msgpack.encode(revealed)).digest()
 
 
-def accused(proof: Proof, cell: Cell, belongs: Belongs) -> tuple[str, str]:
+def accused(proof: Proof, cell: Cell, belongs: SignatureVerifier) -> tuple[str, str]:
     """Device that has lied, and how.
 
     Args:
@@ -129,7 +129,7 @@ def accused(proof: Proof, cell: Cell, belongs: Belongs) -> tuple[str, str]:
             return _revealed_another(proof, belongs)
 
 
-def _equivocated(proof: Equivocation, belongs: Belongs) -> tuple[str, str]:
+def _equivocated(proof: Equivocation, belongs: SignatureVerifier) -> tuple[str, str]:
     first, second = proof.first, proof.second
     bodies = any_body_of(first), any_body_of(second)
     if first.owner != second.owner or bodies[0] == bodies[1] or _once(bodies[0]) != _once(bodies[1]):
@@ -150,7 +150,7 @@ def _once(body: Body) -> tuple[type, bytes]:
             raise _nothing()
 
 
-def _dealt_nothing(proof: WorthlessShares, cell: Cell, belongs: Belongs) -> tuple[str, str]:
+def _dealt_nothing(proof: WorthlessShares, cell: Cell, belongs: SignatureVerifier) -> tuple[str, str]:
     offer, deal = body_of(proof.offer, Offer), body_of(proof.deal, Deal)
     recipients = proof.recipients
     right = (
@@ -174,7 +174,7 @@ def _dealt_nothing(proof: WorthlessShares, cell: Cell, belongs: Belongs) -> tupl
     return proof.deal.owner, "dealt shares of another secret than it offered"
 
 
-def _revealed_another(proof: FalseShare, belongs: Belongs) -> tuple[str, str]:
+def _revealed_another(proof: FalseShare, belongs: SignatureVerifier) -> tuple[str, str]:
     shown, members = body_of(proof.shown, Shown), proof.members
     right = (
         len(members) == len(proof.roots)

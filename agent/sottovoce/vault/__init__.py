@@ -5,29 +5,29 @@ device uses. Learners, wire and transport not even from here.
 """
 
 from sottovoce.accounting.gaussian import gaussian_mu
-from sottovoce.vault.belonging import check_budget, check_owner, check_there
 from sottovoce.vault.budget import Budget, LimitSpending, PeriodSpending, Spending
 from sottovoce.vault.chain import Head, Tip
 from sottovoce.vault.clipped_sum import calibrate
 from sottovoce.vault.construction import build
-from sottovoce.vault.followed import Followed
 from sottovoce.vault.front import VaultFront
+from sottovoce.vault.growing_records import GrowingRecords
 from sottovoce.vault.guarantee import Scaling
 from sottovoce.vault.keepers import Keeper
 from sottovoce.vault.ledger import Ledger
+from sottovoce.vault.ledger_binding import check_budget, check_owner, check_there
 from sottovoce.vault.mandate import Mandate
 from sottovoce.vault.noise import OperatingSystemNoise, SeededNoise
 from sottovoce.vault.observer import Observer
 from sottovoce.vault.periods import LEAST_DAYS, Renews
 from sottovoce.vault.policy import Policy, read_policy
-from sottovoce.vault.rooms.terms import Terms
 from sottovoce.vault.steady import SteadyDays
+from sottovoce.vault.terms.base import Terms
 from sottovoce.vault.vault import Vault
 
 __all__ = [
     "LEAST_DAYS",
     "Budget",
-    "Followed",
+    "GrowingRecords",
     "Head",
     "Keeper",
     "Ledger",

@@ -2,7 +2,7 @@
 
 None of it is charged less than everything: the scale may depend on the records, the clip may be forgotten, or taken
 once for a whole batch, or the ε printed may be one round's. What is claimed, and what is wrong with it, is said in the
-statement of the room that uses it.
+statement of the terms that use it.
 """
 
 import math

@@ -47,7 +47,7 @@ from sottovoce.secure_sum.steps import (
 from sottovoce.vault.noise import NoiseSource
 
 B = TypeVar("B", Ready, Stand)
-Belongs = Callable[[Statement], None]
+SignatureVerifier = Callable[[Statement], None]
 """Raises MessageRefused where a statement was not signed, for this task, by the device that it names, or where that
 device is none of this fleet's now: unknown, expired or revoked."""
 
@@ -110,7 +110,7 @@ class Member:
         noise: the source of randomness.
     """
 
-    def __init__(self, owner: str, cell: Cell, belongs: Belongs, noise: NoiseSource) -> None:
+    def __init__(self, owner: str, cell: Cell, belongs: SignatureVerifier, noise: NoiseSource) -> None:
         self._owner, self._cell, self._belongs, self._noise = owner, cell, belongs, noise
         self._secrets: _Secrets | None = None
 

@@ -8,15 +8,15 @@ import numpy as np
 
 from sottovoce.data import Records
 from sottovoce.kernels import Kernel
-from sottovoce.vault.followed import Followed
+from sottovoce.vault.growing_records import GrowingRecords
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.observer import Observer
-from sottovoce.vault.rooms.terms import Terms, unit_records
+from sottovoce.vault.terms.base import Terms, unit_records
 from sottovoce.vault.vault import Vault
 
 if TYPE_CHECKING:  # which devices without a cell have no use for
-    from sottovoce.vault.cell_member import Belongs
+    from sottovoce.vault.cell_member import SignatureVerifier
 
 
 def build(
@@ -27,9 +27,9 @@ def build(
     ledger: Ledger,
     noise: NoiseSource,
     observer: Observer | None = None,
-    followed: Followed | None = None,
+    followed: GrowingRecords | None = None,
     closed: Callable[[], str | None] = lambda: None,
-    belongs: "Belongs | None" = None,
+    belongs: "SignatureVerifier | None" = None,
 ) -> Vault:
     """A vault over `records` that keeps to `terms` and to the ledger's budget.
 
@@ -41,24 +41,24 @@ def build(
         noise: the source of randomness.
         observer: looks into a simulation, whose noise is seeded.
         followed: where `records` are from, if it grows by windows; the unit is one of these, or the device.
-        closed: see Room.
+        closed: see VaultContext.
         belongs: the same.
 
     Raises:
         PrivacyError: the terms have no guarantee under this budget, or it cannot be calibrated.
         DataError: the records are not of the shape that the terms declare.
     """
-    made = terms.room(_as_read(records, kernel), kernel, ledger, noise)
-    room = replace(made, observer=observer, closed=closed, belongs=belongs)
+    made = terms.context(_as_read(records, kernel), kernel, ledger, noise)
+    context = replace(made, observer=observer, closed=closed, belongs=belongs)
     if followed is None:
-        return Vault(room)
+        return Vault(context)
 
     pays = "window" if ledger.own_budget.unit == "window" else ledger.budget.unit
 
     def read() -> Records:
         return unit_records(_as_read(followed.read(), kernel), pays)
 
-    return Vault(replace(room, followed=replace(followed, read=read)))
+    return Vault(replace(context, followed=replace(followed, read=read)))
 
 
 def _as_read(records: Records, kernel: Kernel | None) -> Records:

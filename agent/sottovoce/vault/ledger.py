@@ -19,10 +19,11 @@ from sottovoce.accounting.units import LAST, Units
 from sottovoce.durable import rename
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.schema import PAGE_BYTES
-from sottovoce.vault.belonging import check_budget, check_owner, check_there
 from sottovoce.vault.budget import Budget, PeriodSpending, Spending, Stored, TaskSpending
 from sottovoce.vault.chain import Head, Tip, first_link, mark, next_link, release_digest
+from sottovoce.vault.disk_write_accounting import DiskWriteCounter
 from sottovoce.vault.keeper_list import KeeperList
+from sottovoce.vault.ledger_binding import check_budget, check_owner, check_there
 from sottovoce.vault.ledger_file import (
     KEY_BYTES,
     check_releases,
@@ -42,7 +43,6 @@ from sottovoce.vault.mandate_list import MandateList
 from sottovoce.vault.periods import Periods
 from sottovoce.vault.record_numbers import RecordNumbers
 from sottovoce.vault.spent import Spent
-from sottovoce.vault.wear import Wear
 
 
 class Ledger:
@@ -65,7 +65,7 @@ class Ledger:
         self._path = path
         self._connection = connection
         self._lock = lock
-        self._wear: Wear | None = None
+        self._wear: DiskWriteCounter | None = None
         self._head: Head
         self._spent: Spent
         self.owner, self.own_budget, self.nonce = checked(connection)
@@ -144,7 +144,7 @@ class Ledger:
             ledger._connection.execute("PRAGMA synchronous = FULL")
             ledger._connection.execute("PRAGMA journal_mode = WAL")
             real = path.resolve()
-            ledger._wear = Wear(real.with_name(real.name + "-wal"))
+            ledger._wear = DiskWriteCounter(real.with_name(real.name + "-wal"))
             stack.pop_all()
             return ledger
 

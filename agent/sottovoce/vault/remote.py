@@ -24,10 +24,10 @@ from sottovoce.errors import (
 )
 from sottovoce.threads import Threads
 from sottovoce.vault import protocol
-from sottovoce.vault.belonging import check_budget
 from sottovoce.vault.budget import Budget, Spending
 from sottovoce.vault.chain import Tip
 from sottovoce.vault.keepers import Keeper
+from sottovoce.vault.ledger_binding import check_budget
 from sottovoce.vault.protocol import Failed, Introduction, MalformedError, Question, Reply
 from sottovoce.vault.release import SealedRelease
 

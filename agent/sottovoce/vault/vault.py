@@ -20,7 +20,7 @@ from sottovoce.secure_sum import STATEMENT_BYTES
 from sottovoce.threads import Background, Threads
 from sottovoce.vault.budget import Spending, Stored
 from sottovoce.vault.chain import Tip
-from sottovoce.vault.followed import Followed
+from sottovoce.vault.growing_records import GrowingRecords
 from sottovoce.vault.keepers import Keeper
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.life import DAY, NOTED_SECONDS
@@ -30,14 +30,14 @@ from sottovoce.vault.programs.program import Plan, Program
 from sottovoce.vault.release import SealedRelease
 
 if TYPE_CHECKING:  # which devices without a cell have no use for
-    from sottovoce.vault.cell_member import Belongs
-    from sottovoce.vault.cell_room import CellRoom
+    from sottovoce.vault.cell_context import CellContext
+    from sottovoce.vault.cell_member import SignatureVerifier
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class VaultContext:
     """Parts of a vault.
 
     Attributes:
@@ -61,10 +61,10 @@ class Room:
     statement: PrivacyStatement
     lifetime: Mapping[Event, int] = field(default_factory=dict)
     observer: Observer | None = None
-    followed: Followed | None = None
+    followed: GrowingRecords | None = None
     closed: Callable[[], str | None] = lambda: None
-    cell: "Callable[[Belongs], CellRoom] | None" = None
-    belongs: "Belongs | None" = None
+    cell: "Callable[[SignatureVerifier], CellContext] | None" = None
+    belongs: "SignatureVerifier | None" = None
 
     def __post_init__(self) -> None:
         """Raises InternalError where somebody would look into a vault whose noise protects."""
@@ -75,56 +75,56 @@ class Room:
 class Vault:
     """Answers queries about the records of one device, one caller at a time: later callers wait."""
 
-    def __init__(self, room: Room) -> None:
-        self._room = room
-        self._cell = None if room.cell is None or room.belongs is None else room.cell(room.belongs)
+    def __init__(self, context: VaultContext) -> None:
+        self._context = context
+        self._cell = None if context.cell is None or context.belongs is None else context.cell(context.belongs)
         self._thread: Threads | None = None
         self._turn = threading.Lock()  # SQLite's connection is not for two threads at once
         self._over_for_good: str | None = None
         self._closing = threading.Event()
-        if room.ledger.life.counting:
-            Background(self._live)
+        if context.ledger.life.counting:
+            Background(self._tick_period)
 
     @property
     def statement(self) -> PrivacyStatement:
         """The guarantee of the whole run; where the budget renews, of one budget period of it."""
-        stated, renewed = self._room.statement, self._room.ledger.periods.words
+        stated, renewed = self._context.statement, self._context.ledger.periods.words
         return replace(stated, composition=f"{stated.composition}; {renewed}") if renewed else stated
 
     @property
     def follows(self) -> bool:
-        """Whether records are added while it is open; see Followed."""
-        return self._room.followed is not None
+        """Whether records are added while it is open; see GrowingRecords."""
+        return self._context.followed is not None
 
     @property
     def lifetime(self) -> Mapping[Event, int]:
         """Total charges of one unit, event by event; empty where nothing is promised."""
-        return self._room.lifetime
+        return self._context.lifetime
 
     def spending(self) -> Spending:
         """Spending as the ledger has it."""
         with self._turn:
-            return self._room.ledger.spending()
+            return self._context.ledger.spending()
 
     def tip(self) -> Tip:
         """Head of the ledger, as peers see it."""
         with self._turn:
-            return self._room.ledger.tip()
+            return self._context.ledger.tip()
 
     def mark(self, charges: int, released: int) -> bytes | None:
         """The ledger's mark with this newest charge and this newest release; None when it never held one of them."""
         with self._turn:
-            return self._room.ledger.mark(charges, released)
+            return self._context.ledger.mark(charges, released)
 
     def keepers(self) -> tuple[Keeper, ...]:
         """Names the keepers of the ledger's newest head."""
         with self._turn:
-            return self._room.ledger.keepers.named()
+            return self._context.ledger.keepers.named()
 
     def appoint(self, keepers: tuple[Keeper, ...]) -> None:
         """Name those who keep it from now on."""
         with self._turn:
-            self._room.ledger.keepers.appoint(keepers)
+            self._context.ledger.keepers.appoint(keepers)
 
     def end(self, act: Callable[[], object], why: str) -> None:
         """Do this while nothing is answered; then answer nothing more, for that reason. If it fails, continue."""
@@ -148,17 +148,17 @@ class Vault:
             LedgerError: the ledger failed, or holds a charge for this query under other terms; nothing was released.
             DataError: records that are followed cannot be read; nothing was charged.
         """
-        query_id, room = query.id, self._room
+        query_id, context = query.id, self._context
         with self._turn:
             if (why := self._shut()) is not None:
                 return Refused(query_id, "task", why)
-            plan = room.program.plan(query)
+            plan = context.program.plan(query)
             if isinstance(plan, Refused):
                 return plan
             if (planned := self._over(plan.event)) is None:
                 return Refused(query_id, "calendar", "none of the windows that may be learnt from is over yet")
             plan = replace(plan, event=planned)
-            charged, stored = room.ledger.charged(query_id), room.ledger.stored(query_id)
+            charged, stored = context.ledger.charged(query_id), context.ledger.stored(query_id)
             as_before = charged is not None and same_but_units(charged, plan.event)
             if stored is None:
                 try:
@@ -166,19 +166,19 @@ class Vault:
                 except TaskRefused as refused:
                     return Refused(query_id, "task", str(refused))
                 event = charged if as_before else new
-                records = room.records if event is None or room.followed is None else room.followed.read()
-                if event is None or not room.ledger.charge(query_id, event):
+                records = context.records if event is None or context.followed is None else context.followed.read()
+                if event is None or not context.ledger.charge(query_id, event):
                     return self._unpaid(query_id, plan.event)
                 if records.units is None and event.units != plan.event.units:
                     return Refused(query_id, "terms", "this was charged for other records, under another sampling")
                 places = self._read(records, plan, event)
-                raw = room.program.compute(query, records if places is None else records.at(places))
-                value = plan.mechanism.apply(raw, room.noise)
-                if room.observer is not None:
+                raw = context.program.compute(query, records if places is None else records.at(places))
+                value = plan.mechanism.apply(raw, context.noise)
+                if context.observer is not None:
                     shown = np.ldexp(value.astype(np.float64), plan.mechanism.exponent)
-                    self._show(query, places, shown, room.observer)
-                stored = Stored(plan.mechanism.exponent, value.astype("<i8").tobytes(), room.noise.simulated)
-                room.ledger.store(query_id, stored)
+                    self._show(query, places, shown, context.observer)
+                stored = Stored(plan.mechanism.exponent, value.astype("<i8").tobytes(), context.noise.simulated)
+                context.ledger.store(query_id, stored)
                 return self._release(query_id, stored, event.units)
             if charged is None or not as_before or len(stored.value) != 8 * plan.mechanism.size:
                 return Refused(query_id, "terms", "this was answered before, under other terms or for another model")
@@ -194,7 +194,7 @@ class Vault:
         return await asyncio.get_running_loop().run_in_executor(self._own_thread(), self.step, query)
 
     def step(self, query: CellQuery) -> CellAnswer | Refused:
-        """A step of a secure sum; see CellRoom.
+        """A step of a secure sum; see CellContext.
 
         Raises:
             LedgerError: the ledger failed; nothing was released.
@@ -205,10 +205,10 @@ class Vault:
                 return Refused(query.id, "task", why)
             if cell is None:
                 return Refused(query.id, "query", "this vault takes part in no secure sums")
-            if self._room.followed is not None:
+            if self._context.followed is not None:
                 if (paid := self._over(cell.event)) is None:
                     return Refused(query.id, "calendar", "none of the windows that may be learnt from is over yet")
-                cell = replace(cell, records=self._room.followed.read(), units=paid.units)
+                cell = replace(cell, records=self._context.followed.read(), units=paid.units)
             answer = cell.step(query)
             return self._unpaid(query.id, cell.event) if answer is None else answer
 
@@ -218,32 +218,32 @@ class Vault:
         if self._thread is not None:
             self._thread.shutdown(wait=True)
         with self._turn:
-            self._room.ledger.close()
+            self._context.ledger.close()
 
     def _shut(self) -> str | None:
         """Why nothing is released at present; None where something may be."""
-        followed = self._room.followed
-        return self._over_for_good or self._room.closed() or (None if followed is None else followed.waits)
+        followed = self._context.followed
+        return self._over_for_good or self._context.closed() or (None if followed is None else followed.waits)
 
     def _own_thread(self) -> Threads:
         if self._thread is None:
             self._thread = Threads(1)
         return self._thread
 
-    def _live(self) -> None:
+    def _tick_period(self) -> None:
         """Note as time goes by how long the vault has lived, and open the next period of its budget; see Periods."""
         while not self._closing.wait(NOTED_SECONDS):
             with self._turn:
                 if self._closing.is_set():
                     return
                 try:
-                    self._room.ledger.live()
+                    self._context.ledger.live()
                 except (LedgerError, MemoryError) as error:
                     _log.warning("life-not-noted %s", str(error) or "no memory")
 
     def _unpaid(self, query: bytes, event: Event) -> Refused:
         """The budget is spent: for good, until its next period, or until the owner's limit allows more."""
-        ledger = self._room.ledger
+        ledger = self._context.ledger
         if (limit := ledger.reached(event)) is not None:
             ends = math.ceil(limit.ends(ledger.life.seconds) / DAY)
             reached = f"the owner's limit of ε = {limit.epsilon:g} a {limit.span} is reached"
@@ -258,7 +258,7 @@ class Vault:
         self, query: Query, places: NDArray[np.int64] | None, value: NDArray[np.float64], observer: Observer
     ) -> None:
         facts = {"batch": None if places is None else places.tolist(), "value": value.tolist()}
-        told: Callable[[], dict[str, Any]] | None = getattr(self._room.program, "traced", None)
+        told: Callable[[], dict[str, Any]] | None = getattr(self._context.program, "traced", None)
         observer.computed(query, facts if told is None else {**facts, **told()})
 
     def _over(self, event: Event) -> Event | None:
@@ -266,13 +266,13 @@ class Vault:
 
         One that hides the whole device pays for these windows in a ledger that is kept for windows, too.
         """
-        followed = self._room.followed
+        followed = self._context.followed
         if followed is None:
             return event
         last = followed.over()
         if last is None or last < 0:
             return None
-        if event.units == EVERY and self._room.ledger.own_budget.unit != "window":
+        if event.units == EVERY and self._context.ledger.own_budget.unit != "window":
             return event
         windows = overlap(event.units, Units(((0, last),)))
         return None if windows is None else over(event, windows)
@@ -283,7 +283,7 @@ class Vault:
         Raises:
             TaskRefused: nothing says what it costs.
         """
-        units = self._room.ledger.payable(event)
+        units = self._context.ledger.payable(event)
         return None if units is None else over(event, units)
 
     def _read(self, records: Records, plan: Plan[Any], event: Event) -> NDArray[np.int64] | None:
@@ -292,14 +292,14 @@ class Vault:
         Their units are those that `event` charged and the plan still means, and those whose earlier charges pay for it
         too. Of these records the plan may look at a random part.
         """
-        earlier = [charged for query in plan.shared if (charged := self._room.ledger.charged(query)) is not None]
+        earlier = [charged for query in plan.shared if (charged := self._context.ledger.charged(query)) is not None]
         paid = [charged.units for charged in earlier if same_but_units(charged, event)]
         if (units := overlap(event.units, plan.event.units)) is not None:
             paid.append(units)
         if plan.sampling is None:
             return None if paid == [EVERY] else records.places(union(*paid) if paid else None)
         places = records.places(union(*paid) if paid else None)
-        return places[plan.sampling.draw(len(places), self._room.noise)]
+        return places[plan.sampling.draw(len(places), self._context.noise)]
 
     def _release(self, query_id: bytes, stored: Stored, units: Units) -> Release:
         value = np.frombuffer(stored.value, dtype="<i8").astype(np.int64)

@@ -1,7 +1,7 @@
 """Wire form of a message on any transport: encoded, signed, and refused if anything about it is wrong."""
 
 from sottovoce.wire.codec import Receipt, decode, decode_receipt, encode, encode_receipt
-from sottovoce.wire.envelope import TASK_BYTES, Opened, beside, parcel_content, parcel_task, seal, unseal
+from sottovoce.wire.envelope import TASK_BYTES, VerifiedMessage, beside, parcel_content, parcel_task, seal, unseal
 from sottovoce.wire.ledger_head import LEDGER_HEAD, Heads, SignedHead, decode_heads, encode_heads
 from sottovoce.wire.limits import MAX_PARAMETERS
 from sottovoce.wire.membership import PEER_EXCHANGE, decode_exchange, encode_exchange
@@ -15,9 +15,9 @@ __all__ = [
     "Assembly",
     "Cut",
     "Heads",
-    "Opened",
     "Receipt",
     "SignedHead",
+    "VerifiedMessage",
     "beside",
     "decode",
     "decode_exchange",

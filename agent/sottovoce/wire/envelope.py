@@ -23,7 +23,7 @@ TASK_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class VerifiedMessage:
     """Content of an envelope whose signature was verified.
 
     Attributes:
@@ -83,7 +83,7 @@ def seal(
     return raw
 
 
-def unseal(raw: bytes, *, fleet: str, recipient: str) -> Opened:
+def unseal(raw: bytes, *, fleet: str, recipient: str) -> VerifiedMessage:
     """Verifies an envelope.
 
     Args:
@@ -108,7 +108,7 @@ def unseal(raw: bytes, *, fleet: str, recipient: str) -> Opened:
         Ed25519PublicKey.from_public_bytes(envelope.sender_key).verify(envelope.signature, _signed_bytes(envelope))
     except (InvalidSignature, ValueError) as error:
         raise MessageRefused("signature", "the envelope's signature does not verify") from error
-    return Opened(
+    return VerifiedMessage(
         sender=envelope.sender,
         incarnation=envelope.incarnation,
         sequence=envelope.sequence,

@@ -11,8 +11,8 @@ from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.identity.authority import Authority, check_signed
 from sottovoce.identity.fleet_keys import KeyChange, decode_changes, encode_changes, rank
 from sottovoce.identity.framing import framed
-from sottovoce.wire.told import Told
 from sottovoce.wire.v1 import revocation_pb2
+from sottovoce.wire.version_offer import VersionOffer
 
 REVOCATIONS = "revocations/1"
 MOST_REVOKED = 4096
@@ -94,7 +94,7 @@ class RevocationList:
         return framed(_DOMAIN, (*fields, encode_changes(self.keys)) if self.keys else fields)
 
 
-Revocations: TypeAlias = Told[RevocationList]
+Revocations: TypeAlias = VersionOffer[RevocationList]
 """What a device says of the revocation list that it holds."""
 
 

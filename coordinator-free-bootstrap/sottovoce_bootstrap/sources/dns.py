@@ -31,7 +31,7 @@ class DnsSource:
 
     Args:
         domain: whose records to read.
-        dice: draws from a domain that names too many devices.
+        rng: draws from a domain that names too many devices.
         resolver: whom to ask; None for the system's resolver, which is looked up again each time.
 
     Raises:
@@ -40,7 +40,7 @@ class DnsSource:
 
     name = "dns"
 
-    def __init__(self, domain: str, dice: random.Random, resolver: "Resolver | None" = None) -> None:
+    def __init__(self, domain: str, rng: random.Random, resolver: "Resolver | None" = None) -> None:
         try:
             import dns.asyncresolver
             import dns.exception
@@ -53,7 +53,7 @@ class DnsSource:
             self._question = dns.name.from_text(f"_sottovoce._tcp.{domain.rstrip('.')}.")
         except (dns.exception.DNSException, UnicodeError) as error:
             raise ConfigError(f"membership.dns: {domain!r} is not the name of a domain ({error})") from error
-        self._dice = dice
+        self._dice = rng
         self._resolver = resolver
 
     async def look(self) -> Sequence[Contact]:

@@ -45,7 +45,7 @@ class MdnsSource:
         node_id: this device.
         endpoint: host:port where others reach it; a host name is announced by the addresses it has at the first look.
         fingerprint: of the fleet, in hexadecimal, at least 16 characters.
-        dice: draws from a network that says too much.
+        rng: draws from a network that says too much.
         interfaces: addresses of the interfaces to use; None for all.
 
     Raises:
@@ -59,7 +59,7 @@ class MdnsSource:
         node_id: str,
         endpoint: str,
         fingerprint: str,
-        dice: random.Random,
+        rng: random.Random,
         interfaces: Sequence[str] | None = None,
     ) -> None:
         try:
@@ -73,7 +73,7 @@ class MdnsSource:
         self._host, _, port = endpoint.rpartition(":")
         self._port = int(port)
         self._instance = secrets.token_hex(16)
-        self._dice = dice
+        self._dice = rng
         self._interfaces = interfaces
         self._open: AsyncZeroconf | None = None
         self._announced = False

@@ -11,7 +11,7 @@ _LEAST_SECONDS = 5.0
 _MOST_SECONDS = 3600.0
 
 
-def pause(known: int, enough: int, looks: int, period: float, dice: random.Random) -> float:
+def pause(known: int, enough: int, looks: int, period: float, rng: random.Random) -> float:
     """Seconds, with full jitter, so that a fleet which lost its power at once does not ask at once.
 
     Args:
@@ -19,11 +19,11 @@ def pause(known: int, enough: int, looks: int, period: float, dice: random.Rando
         enough: devices that a full view has.
         looks: looks in a row after which this device knew no one, or that failed.
         period: seconds between exchanges of views in this fleet.
-        dice: draws the jitter.
+        rng: draws the jitter.
     """
     doubling = min(ALONE_SECONDS, FIRST_SECONDS * 2.0 ** min(looks, 30))
     if known == 0:
-        return dice.uniform(doubling / 10, doubling)
+        return rng.uniform(doubling / 10, doubling)
     periods = FULL_PERIODS if known >= enough else SOME_PERIODS
     longest = max(doubling, min(_MOST_SECONDS, max(_LEAST_SECONDS, periods * period)))
-    return dice.uniform(longest / 2, longest)
+    return rng.uniform(longest / 2, longest)

@@ -13,8 +13,8 @@ from sottovoce.algorithms.push_sum.settings import PushSumSettings
 from sottovoce.errors import UsageError
 from sottovoce.kernels import Kernel
 from sottovoce.vault import Ledger, SeededNoise, build
-from sottovoce.vault.rooms.gradients import GradientTerms, summed
 from sottovoce.vault.simulated_sums import simulate_sums
+from sottovoce.vault.terms.gradients import GradientTerms, summed
 
 from sottovoce_lab.experiments.seeds import Stream, child
 from sottovoce_lab.simulate.vector.pairwise import PairwiseFleet

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sottovoce.agent.assemble import state_files
 from sottovoce.agent.control import ask
-from sottovoce.agent.glance import glance
+from sottovoce.agent.ledger_snapshot import snapshot
 from sottovoce.agent.status import SCHEMA
 from sottovoce.errors import NetworkError
 from sottovoce.vault.account import course
@@ -20,7 +20,7 @@ def history_of(state: Path) -> History:
     Raises:
         LedgerError: there is no ledger, or it is damaged.
     """
-    with glance(state_files(state)[1]) as (ledger, _):
+    with snapshot(state_files(state)[1]) as (ledger, _):
         spending, budget = ledger.spending(), ledger.own_budget
         points = course(ledger, _POINTS)
         owner = ledger.owner

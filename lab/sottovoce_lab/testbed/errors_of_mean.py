@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sottovoce.algorithms.family import budget_of, records_of
 from sottovoce.kernels.profile import Profile, shortened
-from sottovoce.vault.rooms.means import MeanTerms
+from sottovoce.vault.terms.means import MeanTerms
 
 from sottovoce_lab.testbed.errors_of_prediction import PredictionMeter, Regression
 from sottovoce_lab.testbed.measure import Errors, Meter

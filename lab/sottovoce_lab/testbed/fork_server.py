@@ -35,8 +35,8 @@ _NEEDED = (
     "sottovoce.transport.grpc",
     "sottovoce.vault.as_published",
     "sottovoce.vault.numbering",
-    "sottovoce.vault.rooms.gradients",
-    "sottovoce.vault.rooms.published",
+    "sottovoce.vault.terms.gradients",
+    "sottovoce.vault.terms.published",
     "sottovoce_lab.testbed.process",
 )
 """Of most agents; what few need, those few load."""

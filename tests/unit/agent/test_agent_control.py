@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sottovoce.agent.control import LONGEST_QUESTION, ControlServer, ask, parameters
-from sottovoce.agent.waits import Waits
+from sottovoce.agent.wait_status import Waits
 from sottovoce.config import AgentConfig
 from sottovoce.config.loading import checked
 from sottovoce.errors import NetworkError

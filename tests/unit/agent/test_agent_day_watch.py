@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from sottovoce.agent.day_watch import DayWatch
-from sottovoce.agent.waits import Waits
+from sottovoce.agent.wait_status import Waits
 from sottovoce.days import DAY, NOT_BEFORE, last_day_over
 
 FIRST = int(NOT_BEFORE // DAY) + 10

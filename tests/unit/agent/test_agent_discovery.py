@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from sottovoce.agent.discovery import Discovery
-from sottovoce.agent.waits import Waits
+from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import InternalError, NetworkError
 from sottovoce_bootstrap import Contact
 

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from sottovoce.agent.opened import opened_there
 from sottovoce.agent.own_task import task_of
 from sottovoce.agent.vault_here import vault_here
-from sottovoce.agent.waits import Waits
+from sottovoce.agent.vault_session import open_remote_vault
+from sottovoce.agent.wait_status import Waits
 from sottovoce.algorithms.family import budget_of, family_of
 from sottovoce.config import AgentConfig, checked
 from sottovoce.data.feed import WindowStore
@@ -58,8 +58,8 @@ def test_a_vault_that_follows_and_an_agent_that_does_not_are_no_pair(
     with serving(served(vault, "meter-17", budget), tmp_path / "v.sock"):
         does = "follows a feed" if turned else "follows no feed"
         with pytest.raises(PrivacyError, match=f"the vault {does}, and the agent's configuration says otherwise"):
-            opened_there(here, identity, Waits())
-        opened_there(there, identity, Waits()).vault.close()
+            open_remote_vault(here, identity, Waits())
+        open_remote_vault(there, identity, Waits()).vault.close()
 
 
 def test_devices_that_follow_and_those_that_do_not_have_different_tasks(

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from sottovoce.agent.link import Link
 from sottovoce.agent.links import Outgoing
-from sottovoce.agent.waits import Waits
+from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import InternalError, MessageRefused
 from sottovoce.observe import Counters
 from sottovoce.transport import DeliveryFailed, Peer
@@ -311,7 +311,7 @@ async def test_a_thousand_failures_in_a_row_overflow_nothing() -> None:
 
 async def test_what_it_waits_for_is_told_with_reason_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a clock of its own that stands still."""
-    monkeypatch.setattr("sottovoce.agent.waits.time", SimpleNamespace(monotonic=lambda: 100.0))
+    monkeypatch.setattr("sottovoce.agent.wait_status.time", SimpleNamespace(monotonic=lambda: 100.0))
     bench = Bench(failure(), backoff=1000.0, backoff_max=1000.0)
     seen = []
     bench.transport.look = lambda: seen.extend(bench.waits.document())

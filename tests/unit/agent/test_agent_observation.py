@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from sottovoce.agent.measured import waiting
 from sottovoce.agent.observation import Watched, core_finding, readiness, tells_machine, watched
-from sottovoce.agent.waits import Waits
+from sottovoce.agent.wait_status import Waits
 from sottovoce.config import ObserveSection
 from sottovoce.errors import ConfigError
 from sottovoce.transport import Listener

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from sottovoce.agent.renewal import Renewal, due_words
-from sottovoce.agent.waits import Waits
+from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import NetworkError
 from sottovoce.identity import Trust, enrol, load
 from sottovoce.identity.clock import ClockFloor

@@ -8,7 +8,7 @@ import pytest
 from sottovoce.agent.ledger_head_gossip import Voice
 from sottovoce.agent.revocation_gossip import RevocationGossip
 from sottovoce.agent.revoked import keep_list, kept_list, revoke
-from sottovoce.agent.waits import Waits
+from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.identity import Fleet, Identity, Trust, enrol
 from sottovoce.observe import Counters

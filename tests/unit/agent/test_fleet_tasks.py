@@ -8,7 +8,7 @@ import pytest
 from msgspec import json
 from sottovoce.agent.fleet_tasks import FLEET_TASK, FleetTasks, kept_task, propose
 from sottovoce.agent.ledger_head_gossip import Voice
-from sottovoce.agent.waits import Waits
+from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import IdentityError, MessageRefused, TaskRefused
 from sottovoce.identity import Fleet, Trust, create_fleet, enrol
 from sottovoce.identity.signed_task import SignedTask, read_task

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sottovoce.agent import ledger_head_gossip as module
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
-from sottovoce.agent.waits import Waits
+from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import DataError, LedgerError, MessageRefused
 from sottovoce.identity import Identity, create_fleet, enrol
 from sottovoce.transport import DeliveryFailed, Peer

@@ -9,9 +9,9 @@ from sottovoce.algorithms.push_sum.parts import contributors, schedule_of
 from sottovoce.algorithms.push_sum.published import published_sigma, true_epsilon
 from sottovoce.config import AgentConfig, checked
 from sottovoce.errors import ConfigError
-from sottovoce.vault.rooms.gradients import GradientTerms
-from sottovoce.vault.rooms.normalised import NormalisedTerms
-from sottovoce.vault.rooms.published import PublishedTerms
+from sottovoce.vault.terms.gradients import GradientTerms
+from sottovoce.vault.terms.normalised import NormalisedTerms
+from sottovoce.vault.terms.published import PublishedTerms
 
 SIZE = 650
 

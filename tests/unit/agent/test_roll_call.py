@@ -9,7 +9,7 @@ import sottovoce
 from msgspec import json
 from sottovoce.agent.ledger_head_gossip import Voice
 from sottovoce.agent.roll_call import ROLL_CALL, Condition, RollCall
-from sottovoce.agent.waits import Waits
+from sottovoce.agent.wait_status import Waits
 from sottovoce.observe import Counters
 from sottovoce.transport import DeliveryFailed, Peer
 

@@ -8,7 +8,7 @@ import pytest
 from sottovoce.agent import tasks as module
 from sottovoce.agent.ledger_head_gossip import Voice
 from sottovoce.agent.tasks import TASK, Tasks
-from sottovoce.agent.waits import Waits
+from sottovoce.agent.wait_status import Waits
 from sottovoce.observe import Counters
 from sottovoce.task import Task
 from sottovoce.transport import DeliveryFailed, Peer

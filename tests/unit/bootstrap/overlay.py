@@ -83,7 +83,7 @@ class Overlay:
             verify=verifier.verify,
             seeds=node.seeds,
             book=list(node.book.values()),
-            dice=random.Random(self._dice.random()),
+            rng=random.Random(self._dice.random()),
             now=self.now,
         )
         self._at(self.now + self._dice.uniform(0, PERIOD), self._ticker(node, node.membership))
@@ -101,7 +101,7 @@ class Overlay:
         self.now = until
 
     def until(self, condition: Callable[[], object], periods: int = 60) -> None:
-        """Let periods pass until something is so. Keys are drawn again for every run of the tests, so dice differ."""
+        """Let periods pass until something is so. Keys are drawn again for every run of the tests, so rng differ."""
         for _ in range(periods):
             if condition():
                 return

@@ -49,7 +49,7 @@ def _member(
         verify=verify or Verifier(Trust(identity)).verify,
         seeds=seeds,
         book=book,
-        dice=random.Random(1),
+        rng=random.Random(1),
         now=0.0,
     )
 

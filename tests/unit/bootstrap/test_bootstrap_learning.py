@@ -138,11 +138,11 @@ def test_a_device_among_strangers_still_finds_its_fleet(identities: Identities, 
         overlay.add(identity, [seed_of(identities[1])])
     overlay.run(8)
     alone = overlay.add(identities[0])
-    dice = random.Random(2)
+    rng = random.Random(2)
 
     def look() -> bool:
         assert alone.membership is not None
-        strangers = dice.sample(_invented(flood), 39)  # a look gives a bounded sample
+        strangers = rng.sample(_invented(flood), 39)  # a look gives a bounded sample
         alone.membership.learn("mdns", [*strangers, seed_of(identities[4])], overlay.now)
         return len(alone.membership.view) == 8
 

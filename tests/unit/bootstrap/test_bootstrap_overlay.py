@@ -13,20 +13,20 @@ Identities = Sequence[Identity]
 SIZE = 60
 
 
-def _seed_number(shape: str, number: int, dice: random.Random) -> int:
+def _seed_number(shape: str, number: int, rng: random.Random) -> int:
     match shape:
         case "chain":
             return max(0, number - 1)
         case "star":
             return 0
         case _:
-            return dice.randrange(number) if number else 0
+            return rng.randrange(number) if number else 0
 
 
 def _fleet(overlay: Overlay, identities: Identities, shape: str = "star") -> Overlay:
-    dice = random.Random(7)
+    rng = random.Random(7)
     for number, identity in enumerate(identities):
-        overlay.add(identity, [seed_of(identities[_seed_number(shape, number, dice)])])
+        overlay.add(identity, [seed_of(identities[_seed_number(shape, number, rng)])])
     return overlay
 
 

@@ -24,9 +24,9 @@ Answer = Callable[[dns.message.QueryMessage], dns.message.Message]
 
 
 def _pauses(**facts: Any) -> list[float]:
-    dice = random.Random(1)
+    rng = random.Random(1)
     usual = {"known": 0, "enough": 30, "looks": 0, "period": 60.0}
-    return [pause(**{**usual, **facts}, dice=dice) for _ in range(200)]
+    return [pause(**{**usual, **facts}, rng=rng) for _ in range(200)]
 
 
 def test_alone_a_device_looks_often_with_full_jitter_and_ever_longer_pauses() -> None:

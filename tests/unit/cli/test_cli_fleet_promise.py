@@ -7,7 +7,7 @@ import pytest
 from sottovoce.agent.promised import PURPOSES, promised_in
 from sottovoce.identity.invitation import read_bundle
 from sottovoce.vault import Budget, Ledger
-from sottovoce.vault.belonging import check_budget
+from sottovoce.vault.ledger_binding import check_budget
 
 from tests.support.command import here
 

@@ -6,7 +6,7 @@ import pytest
 from sottovoce.algorithms.family import Family, family_of
 from sottovoce.config import checked
 from sottovoce.errors import ConfigError
-from sottovoce.vault.rooms.means import MeanTerms
+from sottovoce.vault.terms.means import MeanTerms
 
 
 def family(**learner: Any) -> Family:

@@ -7,7 +7,7 @@ from sottovoce.agent.provenance import Unsigned
 from sottovoce.algorithms.family import Family, family_of
 from sottovoce.config import checked
 from sottovoce.errors import ConfigError
-from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.terms.gradients import GradientTerms
 
 
 def family(peers: int = 2, public: str | None = "digits", sampling: str = "static", **learner: Any) -> Family:

@@ -7,9 +7,9 @@ import pytest
 from msgspec import structs
 from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.agent.provenance import Unsigned
-from sottovoce.algorithms.cell.public.course import DescentCourse, MeanCourse
 from sottovoce.algorithms.cell.public.machine import Cells, _ranked
 from sottovoce.algorithms.cell.public.messages import CellMessage, Known, Result, Seek, content_of
+from sottovoce.algorithms.cell.public.sum_consumer import DescentCourse, MeanCourse
 from sottovoce.algorithms.cell.state_codec import CellCodec
 from sottovoce.algorithms.cell.wire import check, from_bytes, to_bytes
 from sottovoce.algorithms.state_codec import OtherModel
@@ -23,8 +23,8 @@ from sottovoce.kernels.softmax import Softmax
 from sottovoce.learners import Delivered, PeersChanged, Received, Reply, Send, Timer
 from sottovoce.learners.published import Signed
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
-from sottovoce.vault.rooms.cell_gradients import CellGradientTerms
-from sottovoce.vault.rooms.means import MeanTerms
+from sottovoce.vault.terms.cell_gradients import CellGradientTerms
+from sottovoce.vault.terms.means import MeanTerms
 from sottovoce_lab.simulate import Device, Simulation
 from sottovoce_lab.simulate.faults import Faults
 

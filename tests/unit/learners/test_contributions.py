@@ -402,5 +402,5 @@ def test_a_beat_does_not_wait_for_the_vault() -> None:
 
 def test_a_lost_state_is_learnt_again_from_the_ledger() -> None:
     hand = Hand("a")
-    hand.state = hand.learner.bereft(2)
+    hand.state = hand.learner.without_state(2)
     assert hand.step(ONE, 0).state.step == 1

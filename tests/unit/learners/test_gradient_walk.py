@@ -121,7 +121,7 @@ def test_one_device_begins_the_walk_and_once() -> None:
     hand.on(TICK).on(release(0, 1.0, 1.0)).on(TICK)
     assert hand.message.age == 1
     assert hand.start().state.walks == (), "a restart begins no other"
-    lost, _ = hand.learner.start(hand.learner.bereft(1), 0.0)
+    lost, _ = hand.learner.start(hand.learner.without_state(1), 0.0)
     assert (lost.walks, lost.visits) == ((), 1), "nor does a device that lost its state"
 
 

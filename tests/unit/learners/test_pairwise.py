@@ -278,7 +278,7 @@ def test_what_is_no_proposal_for_this_model_is_refused(message: Message, reason:
 
 def test_who_lost_its_state_says_nothing_and_takes_over_the_first_model_it_is_told() -> None:
     machine = learner(steps=4, reach=4.0)
-    blank, _ = machine.on(machine.bereft(3), PeersChanged(("a",)), 0.0)
+    blank, _ = machine.on(machine.without_state(3), PeersChanged(("a",)), 0.0)
     blank, effects = machine.on(blank, TICK, 0.0)
     assert not [effect for effect in effects if isinstance(effect, Send | Ask | PublishModel)]
     blank, reply = met(machine, blank, "a", proposal(99.0))

@@ -147,7 +147,7 @@ def test_a_share_is_rounded_and_the_rest_stays(numerator: list[int], half: int, 
 
 def test_a_device_without_state_comes_back_by_receiving() -> None:
     learner = push_sum("peer", steps=5)
-    hand = Hand(learner, learner.bereft(step=2)).start()
+    hand = Hand(learner, learner.without_state(step=2)).start()
     for cycle in range(5):
         hand.on(TICK, now=10.0 * cycle)
         assert not hand.recipients

@@ -277,7 +277,7 @@ def test_a_restart_asks_the_same_slot_again_and_a_lost_state_the_next() -> None:
     assert [timer.at for timer in hand.all(SetTimer)] == [5.0]
     assert hand.beats(3).asked == [], "it listens first"
     assert hand.beats().asked == [("gradient", 0, [0.0, 0.0])]
-    assert hand.learner.bereft(1).turn == 1
+    assert hand.learner.without_state(1).turn == 1
 
 
 def test_a_device_that_comes_back_fetches_what_it_hears_of_before_it_goes_on() -> None:

@@ -32,8 +32,8 @@ def test_a_public_start_is_where_every_device_believes_to_be() -> None:
     hand = Hand(learner(None, [0.25, -1.5]), learner(None, [0.25, -1.5]).fresh()).start()
     assert [published.parameters.tolist() for published in hand.all(PublishModel)] == [[0.25, -1.5]]
     assert hand.state.weight == WEIGHT_ONE
-    bereft = learner(None, [0.25, -1.5]).bereft(2)
-    assert (bereft.weight, bereft.numerator.tolist()) == (0, [0, 0]), "mass is not counted twice"
+    without_state = learner(None, [0.25, -1.5]).without_state(2)
+    assert (without_state.weight, without_state.numerator.tolist()) == (0, [0, 0]), "mass is not counted twice"
 
 
 def test_decay_asks_with_the_thresholds_of_the_public_rule() -> None:

@@ -12,7 +12,7 @@ from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
 from sottovoce.vault.clipped_sum import Batches
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.programs.gradient import GradientSum
-from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.terms.gradients import GradientTerms
 
 OWNER = "meter-17"
 KERNEL = Softmax(3, 4)

@@ -18,8 +18,8 @@ from sottovoce.vault.budget import Stored
 from sottovoce.vault.clipped_sum import exact
 from sottovoce.vault.guarantee import guarantee
 from sottovoce.vault.programs.gradient import GradientSum
-from sottovoce.vault.rooms.gradients import GradientTerms
-from sottovoce.vault.vault import Room
+from sottovoce.vault.terms.gradients import GradientTerms
+from sottovoce.vault.vault import VaultContext
 
 from tests.support.sources import shown, sources
 
@@ -59,7 +59,7 @@ class Witness(Counted):
 
 def event_of(vault: Vault) -> Event:
     """What a release of this vault is charged as."""
-    plan = vault._room.program.plan(question(0))
+    plan = vault._context.program.plan(question(0))
     assert not isinstance(plan, Refused)
     return plan.event
 
@@ -203,7 +203,7 @@ def test_without_noise_only_without_a_promise(records: Records, path: Path, budg
     ledger = Ledger.open(path, OWNER, budget)
     noiseless = exact(clip=1.0, size=SIZE)
     vault = Vault(
-        Room(
+        VaultContext(
             records,
             GradientSum(kernel, noiseless),
             ledger,
@@ -276,7 +276,7 @@ def test_a_charge_without_its_release_pays_for_one(make_vault: MakeVault, path: 
 def test_it_does_not_pay_for_less_noise(make_vault: MakeVault) -> None:
     """Nor does it when the configuration asks for fewer releases, hence less noise, after the crash."""
     vault = make_vault(releases=50)
-    vault._room.ledger.charge(question(0).id, event_of(vault))
+    vault._context.ledger.charge(question(0).id, event_of(vault))
     vault.close()
     noise = Counted()
     vault = make_vault(releases=2, noise=noise)
@@ -326,7 +326,7 @@ def test_on_a_full_disk_nothing_is_released(make_vault: MakeVault, full: tuple[L
 def test_a_charge_that_cannot_be_written_draws_nothing(make_vault: MakeVault, path: Path, budget: Budget) -> None:
     noise = Counted()
     vault = make_vault(noise=noise)
-    vault._room.ledger._connection.execute("PRAGMA query_only = ON")
+    vault._context.ledger._connection.execute("PRAGMA query_only = ON")
     with pytest.raises(LedgerError, match="nothing was released"):
         vault.answer(question(0))
     assert noise.drawn == 0
@@ -369,5 +369,5 @@ def test_a_stored_release_is_bytes_of_a_fixed_order(path: Path, make_vault: Make
     """Little-endian, so that a ledger moved to another machine still says the same."""
     vault = make_vault()
     release = released(vault.answer(question(0)))
-    stored = vault._room.ledger.stored(question(0).id)
+    stored = vault._context.ledger.stored(question(0).id)
     assert stored == Stored(int(math.log2(release.step)), release.value.astype("<i8").tobytes(), False)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.agent.waits import Waits
+from sottovoce.agent.wait_status import Waits
 from sottovoce.cell import Cell
 from sottovoce.data import Records
 from sottovoce.door import CellAnswer, CellQuery, Query, Refused
@@ -18,7 +18,7 @@ from sottovoce.vault import Budget, Ledger, Policy, SeededNoise, Vault, build
 from sottovoce.vault.budget import Stored
 from sottovoce.vault.cell_sum import CellMechanism, calibrate_cell
 from sottovoce.vault.remote import RemoteVault
-from sottovoce.vault.rooms.means import MeanTerms
+from sottovoce.vault.terms.means import MeanTerms
 
 from tests.cells.fleet import CELL, CLIP, LEARNER, Party, Round, belongs, fleet
 from tests.support.vaults import served, serving

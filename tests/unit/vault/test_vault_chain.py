@@ -23,7 +23,7 @@ from sottovoce.vault.lemmas import chain_sensitivity, rounding, smooth
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.programs.chain import Chain
 from sottovoce.vault.programs.chain_steps import ChainSteps, StepSizes
-from sottovoce.vault.rooms.chains import ChainTerms
+from sottovoce.vault.terms.chains import ChainTerms
 
 D, C = 4, 3
 KERNEL = Softmax(D, C)

@@ -69,7 +69,7 @@ def test_every_line_that_the_guide_quotes_is_in_its_file_and_in_that_order() -> 
         source = (HOME / file).read_text(encoding="utf-8")
         assert source.count(line) >= 1, f"{file} does not say {line}"
         place = source.index(line)
-        if file in ("vault/vault.py", "vault/cell_room.py"):
+        if file in ("vault/vault.py", "vault/cell_context.py"):
             assert place > last.get(file, -1), f"{line}: stands in another order than the guide says"
             last[file] = place
 
@@ -85,6 +85,6 @@ def test_charge_compute_noise_store_return_in_both_doors() -> None:
 
 
 def _masked() -> Callable[..., object]:
-    from sottovoce.vault.cell_room import CellRoom
+    from sottovoce.vault.cell_context import CellContext
 
-    return CellRoom._masked
+    return CellContext._masked

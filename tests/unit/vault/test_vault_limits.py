@@ -17,7 +17,7 @@ from sottovoce.vault.ledger_file import connect
 from sottovoce.vault.life import DAY, NOTED_SECONDS
 from sottovoce.vault.limits import Span
 from sottovoce.vault.mandate import Mandate
-from sottovoce.vault.rooms.means import MeanTerms
+from sottovoce.vault.terms.means import MeanTerms
 
 from tests.support.ledgers import SCHEMA_7
 from tests.support.memory import memory_directory

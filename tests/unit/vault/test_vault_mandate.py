@@ -113,11 +113,11 @@ def test_what_a_ledger_cannot_promise_of_is_refused_by_name(path: Path, tmp_path
             ledger.charge(QUERY, event)
 
 
-def _pair(dice: np.random.Generator, neighbouring: str, clip: float) -> tuple[np.ndarray, np.ndarray]:
+def _pair(rng: np.random.Generator, neighbouring: str, clip: float) -> tuple[np.ndarray, np.ndarray]:
     """Two data sets of a device, one record apart, some of them as far from one another as can be."""
-    rows = dice.normal(size=(int(dice.integers(1, 6)), 4)) * clip * dice.choice([0.1, 1.0, 100.0])
+    rows = rng.normal(size=(int(rng.integers(1, 6)), 4)) * clip * rng.choice([0.1, 1.0, 100.0])
     other = rows.copy()
-    other[0] = -other[0] * dice.choice([1.0, 1000.0])
+    other[0] = -other[0] * rng.choice([1.0, 1000.0])
     return (rows, other) if neighbouring == "replace-one" else (rows, rows[1:])
 
 
@@ -125,7 +125,7 @@ def _pair(dice: np.random.Generator, neighbouring: str, clip: float) -> tuple[np
 @pytest.mark.parametrize("unit", ["record", "device"])
 def test_one_record_moves_a_release_by_no_more_than_is_charged_for_it(unit: str, kept: str) -> None:
     """Releases made for adding and removing, in a ledger of records; exact, in squared units of the grid."""
-    dice, clip = np.random.default_rng(3), 2.0
+    rng, clip = np.random.default_rng(3), 2.0
     mechanism = calibrate(clip=clip, size=4, releases=1, epsilon=2.0, delta=1e-5, neighbouring="add-remove")
     event, changes = charged_as(mechanism.event, Promise(unit, "add-remove"), Promise("record", kept))
     assert event.units == EVERY
@@ -133,7 +133,7 @@ def test_one_record_moves_a_release_by_no_more_than_is_charged_for_it(unit: str,
     for _ in range(60):
         sums = [
             summed(mechanism, iter([rows.mean(axis=0, keepdims=True) if unit == "device" and len(rows) else rows]))
-            for rows in _pair(dice, kept, clip)
+            for rows in _pair(rng, kept, clip)
         ]
         farthest = max(farthest, int(((sums[0] - sums[1]) ** 2).sum()))
     paid = changes**2 * mechanism.sensitivity_squared

@@ -7,7 +7,7 @@ from sottovoce.door import Query, Refused
 from sottovoce.errors import DataError, PrivacyError
 from sottovoce.kernels.profile import Profile
 from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
-from sottovoce.vault.rooms.means import MeanTerms
+from sottovoce.vault.terms.means import MeanTerms
 
 ASK = Query("average", "mean", 0, np.empty(0))
 

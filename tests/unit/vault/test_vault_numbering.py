@@ -19,17 +19,17 @@ from sottovoce.vault.account import account_of
 from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
 from sottovoce.vault.mandate import Mandate
 from sottovoce.vault.numbering import SPACE, blocks_of, enrolled, numbered
-from sottovoce.vault.rooms.chains import chains_of
-from sottovoce.vault.rooms.gradients import GradientTerms
-from sottovoce.vault.rooms.records import RecordTerms
+from sottovoce.vault.terms.chains import chains_of
+from sottovoce.vault.terms.gradients import GradientTerms
+from sottovoce.vault.terms.records import RecordTerms
 
 ADD_REMOVE, REPLACE_ONE = (Budget(1.0, 1e-5, "record", relation) for relation in ("add-remove", "replace-one"))
 FEATURES = 4
 
 
 def some(count: int, seed: int = 0) -> Records:
-    dice = np.random.default_rng(seed)
-    return Records(dice.normal(size=(count, FEATURES)), dice.integers(0, 2, count))
+    rng = np.random.default_rng(seed)
+    return Records(rng.normal(size=(count, FEATURES)), rng.integers(0, 2, count))
 
 
 def numbers(records: Records, ledger: Ledger) -> dict[bytes, int]:

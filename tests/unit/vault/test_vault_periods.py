@@ -18,8 +18,8 @@ from sottovoce.vault.chain import first_link, next_link
 from sottovoce.vault.ledger_file import connect
 from sottovoce.vault.life import NOTED_SECONDS
 from sottovoce.vault.mandate import Mandate, Stamp, promise_of
-from sottovoce.vault.rooms.means import MeanTerms
 from sottovoce.vault.spent import Spent
+from sottovoce.vault.terms.means import MeanTerms
 
 from tests.support.ledgers import SCHEMA_5
 from tests.support.memory import memory_directory

@@ -22,7 +22,7 @@ from sottovoce.vault.guarantee import Scaling
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.record_mechanism import RecordMechanism, _answer
 from sottovoce.vault.record_units import l1_units, l2_unit
-from sottovoce.vault.rooms.records import RecordTerms
+from sottovoce.vault.terms.records import RecordTerms
 
 OWNER = "meter-17"
 FEATURES, CLASSES = 3, 4
@@ -143,7 +143,7 @@ def test_a_charge_without_its_release_pays_for_one(make: MakeVault) -> None:
 def test_nor_does_it_pay_for_other_terms(make: MakeVault, other: tuple[str, float]) -> None:
     vault = make()
     event = RecordReleased(0, "privunit", FEATURES, CLASSES, 2.0)
-    assert vault._room.ledger.charge(ask(0).id, event)
+    assert vault._context.ledger.charge(ask(0).id, event)
     released(vault, 1)
     vault.close()
     vault = make(scheme(other[0], FEATURES, CLASSES, other[1]))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.agent.waits import Waits
+from sottovoce.agent.wait_status import Waits
 from sottovoce.data import Records
 from sottovoce.door import Answer, Query, Refused, Release, Status
 from sottovoce.vault import Budget, Vault

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from sottovoce.agent.waits import Waits
+from sottovoce.agent.wait_status import Waits
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.errors import ConfigError, InternalError, LedgerError, PrivacyError
@@ -172,10 +172,10 @@ async def test_nor_for_what_the_vault_is_answering(at: Path, budget: Budget, mak
 def test_the_ledger_s_own_words_reach_the_agent(make_vault: MakeVault, at: Path, budget: Budget) -> None:
     vault = make_vault()
     with serving(served(vault, OWNER, budget), at), closing(met(at, budget)) as remote:
-        vault._room.ledger._connection.execute("PRAGMA query_only = ON")
+        vault._context.ledger._connection.execute("PRAGMA query_only = ON")
         with pytest.raises(LedgerError, match="nothing was released"):
             remote.answer(question(0))
-        vault._room.ledger._connection.execute("PRAGMA query_only = OFF")
+        vault._context.ledger._connection.execute("PRAGMA query_only = OFF")
         assert not isinstance(remote.answer(question(0)), Refused)
 
 
@@ -289,13 +289,13 @@ def test_a_part_of_a_number_is_malformed(attacked: tuple[Path, RemoteVault]) -> 
 
 def test_bytes_at_random_and_damaged_questions_change_nothing(attacked: tuple[Path, RemoteVault]) -> None:
     at, remote = attacked
-    dice = random.Random(3)
+    rng = random.Random(3)
     whole = framed(msgspec.msgpack.encode(asking(kind="record", vault=remote._fingerprint)))
     for _ in range(300):
         damaged = bytearray(whole)
-        for _ in range(dice.randint(1, 8)):
-            damaged[dice.randrange(8, len(damaged))] = dice.randrange(256)
-        for raw in (bytes(damaged), whole[: dice.randrange(len(whole))], framed(dice.randbytes(dice.randrange(64)))):
+        for _ in range(rng.randint(1, 8)):
+            damaged[rng.randrange(8, len(damaged))] = rng.randrange(256)
+        for raw in (bytes(damaged), whole[: rng.randrange(len(whole))], framed(rng.randbytes(rng.randrange(64)))):
             reply = sent(at, raw)
             assert reply is None or isinstance(reply, Failed | protocol.Denied)
 

@@ -10,9 +10,9 @@ from sottovoce.data import Records
 from sottovoce.days import DAY, NOT_BEFORE
 from sottovoce.door import Query, Refused
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.vault import Budget, Followed, Ledger, OperatingSystemNoise, SteadyDays, Vault, build
-from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault import Budget, GrowingRecords, Ledger, OperatingSystemNoise, SteadyDays, Vault, build
 from sottovoce.vault.steady import STEADY_SECONDS
+from sottovoce.vault.terms.gradients import GradientTerms
 
 HOUR = 3600.0
 FIRST = int(NOT_BEFORE // DAY)
@@ -52,7 +52,7 @@ class Machine:
             terms=GradientTerms("clipd2p", 48, 0.5, (FIRST, FIRST + 3652)),
             ledger=self.ledger,
             noise=OperatingSystemNoise(),
-            followed=Followed(lambda: records, self.days),
+            followed=GrowingRecords(lambda: records, self.days),
         )
         return self
 
@@ -116,16 +116,16 @@ def test_sixty_round_trips_in_a_quarter_of_an_hour_charge_no_day_that_has_not_co
 
 @pytest.mark.parametrize("seed", range(100))
 def test_whatever_a_clock_has_done_the_next_three_days_are_learnt_from(seed: int) -> None:
-    dice = random.Random(seed)
-    machine = Machine().start().live(DAY * dice.randint(1, 5))
-    for _ in range(dice.randint(1, 40)):
-        size = DAY * 4000 ** dice.random() if dice.random() < 0.7 else HOUR * dice.uniform(1, 24)
-        machine.skew = dice.choice((0.0, size, -size))
-        if dice.random() < 0.3:
+    rng = random.Random(seed)
+    machine = Machine().start().live(DAY * rng.randint(1, 5))
+    for _ in range(rng.randint(1, 40)):
+        size = DAY * 4000 ** rng.random() if rng.random() < 0.7 else HOUR * rng.uniform(1, 24)
+        machine.skew = rng.choice((0.0, size, -size))
+        if rng.random() < 0.3:
             machine.start()
-        machine.live(dice.choice((60.0, HOUR, 8 * HOUR)))
+        machine.live(rng.choice((60.0, HOUR, 8 * HOUR)))
     machine.skew = 0.0
-    if dice.random() < 0.5:
+    if rng.random() < 0.5:
         machine.start()
     today = int(machine.wall // DAY)
     machine.live(4.5 * DAY)

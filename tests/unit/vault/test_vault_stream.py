@@ -14,8 +14,8 @@ from sottovoce.door import Query, Refused, Release
 from sottovoce.errors import DataError, PrivacyError
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
 from sottovoce.vault.noise import NoiseSource
-from sottovoce.vault.rooms.streams import StreamTerms
 from sottovoce.vault.stream_sum import calibrate_stream
+from sottovoce.vault.terms.streams import StreamTerms
 
 BITS, BAND, CLIP, LAST = 8, 16, 20.0, 39
 COEFFICIENTS = tuple(math.floor(math.comb(2 * k, k) / 4**k * 2**BITS) for k in range(BAND))

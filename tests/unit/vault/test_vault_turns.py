@@ -8,7 +8,7 @@ from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.perturbation import scheme
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, build
-from sottovoce.vault.rooms.records import RecordTerms
+from sottovoce.vault.terms.records import RecordTerms
 
 BUDGET = Budget(2.0, 1e-5, "record", "replace-one")
 COUNT = 300

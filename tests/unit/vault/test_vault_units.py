@@ -17,9 +17,9 @@ from sottovoce.perturbation import scheme
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
 from sottovoce.vault.clipped_sum import exact
 from sottovoce.vault.programs.gradient import GradientSum
-from sottovoce.vault.rooms.gradients import GradientTerms
-from sottovoce.vault.rooms.records import RecordTerms
-from sottovoce.vault.rooms.terms import unit_records
+from sottovoce.vault.terms.base import unit_records
+from sottovoce.vault.terms.gradients import GradientTerms
+from sottovoce.vault.terms.records import RecordTerms
 
 KERNEL = Softmax(3, 4)
 POINT = np.zeros(KERNEL.size)

@@ -13,7 +13,7 @@ from sottovoce.errors import DataError, LedgerError, PrivacyError
 from sottovoce.perturbation import visit_epsilons
 from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
 from sottovoce.vault.pure_sum import PureSum, pure_sum
-from sottovoce.vault.rooms.walks import WalkTerms
+from sottovoce.vault.terms.walks import WalkTerms
 
 FEATURES, CLASSES, COUNT = 3, 4, 12
 SIZE = FEATURES * CLASSES

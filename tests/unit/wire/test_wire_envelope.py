@@ -4,7 +4,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sottovoce.errors import InternalError, MessageRefused
 from sottovoce.identity import Identity, node_id
-from sottovoce.wire import Opened, beside, seal, unseal
+from sottovoce.wire import VerifiedMessage, beside, seal, unseal
 from sottovoce.wire.limits import MAX_ENVELOPE_BYTES
 from sottovoce.wire.v1.envelope_pb2 import Envelope
 
@@ -40,7 +40,7 @@ def _altered(raw: bytes, **changes: Any) -> bytes:
 
 def test_what_was_sealed_is_opened(devices: Devices) -> None:
     opened = unseal(_seal(devices), fleet="fleet", recipient=devices[1].node_id)
-    assert opened == Opened(devices[0].node_id, 3, 7, "t/1", b"p", TASK)
+    assert opened == VerifiedMessage(devices[0].node_id, 3, 7, "t/1", b"p", TASK)
 
 
 def test_the_signature_is_the_documented_one(devices: Devices) -> None:
@@ -60,7 +60,7 @@ def test_sealing_the_same_again_gives_the_same_bytes(devices: Devices) -> None:
 def test_heads_stand_beside_what_was_sealed_before(devices: Devices, heads: bytes) -> None:
     raw = _seal(devices)
     opened = unseal(beside(raw, heads), fleet="fleet", recipient=devices[1].node_id)
-    assert opened == Opened(devices[0].node_id, 3, 7, "t/1", b"p", TASK, heads)
+    assert opened == VerifiedMessage(devices[0].node_id, 3, 7, "t/1", b"p", TASK, heads)
     assert _reason(devices, beside(beside(raw, b"some"), b"others")) == "malformed", "once at most"
 
 

@@ -12,9 +12,9 @@ from sottovoce.agent.home.listener import Listener
 from sottovoce.agent.home.panel import Panel
 from sottovoce.agent.home.pauses import Pauses
 from sottovoce.agent.home.sources import broker_settings, sources
+from sottovoce.cancellation import cancel_and_wait
 from sottovoce.config import AgentConfig
 from sottovoce.data.feed import Meter, WindowStore
-from sottovoce.ending import ended
 from sottovoce.errors import ConfigError, ExitCode, NetworkError
 
 _log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ async def run(config: AgentConfig) -> ExitCode:
             if serving.done():
                 await serving
         finally:
-            await ended([serving], _END_AGAIN)
+            await cancel_and_wait([serving], _END_AGAIN)
             listener.save()
         _log.info("stopped")
         return await stopping
@@ -124,7 +124,7 @@ class _Home:
             for task in done:
                 await task
         finally:
-            await ended(tasks, _SOON)
+            await cancel_and_wait(tasks, _SOON)
             if self._panel is not None:
                 await self._panel.leave(connection)
 

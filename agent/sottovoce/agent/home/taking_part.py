@@ -4,7 +4,7 @@ import logging
 from typing import Any
 
 from sottovoce.agent.consent import consent_in
-from sottovoce.agent.own_word import newest_task, say, words_in
+from sottovoce.agent.owner_consent import consent_directory, newest_task, record_consent
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError, SottovoceError
 from sottovoce.identity.signed_task import SignedTask
@@ -34,7 +34,7 @@ class TakingPart:
         self._failed = False
         try:
             newest_task(config)
-            consent_in(words_in(config), _NONE)
+            consent_in(consent_directory(config), _NONE)
         except SottovoceError as error:
             raise ConfigError(
                 f"feed.home_assistant.tasks: {error}; let the feed run as the agent's user, or leave this out"
@@ -48,7 +48,7 @@ class TakingPart:
         """
         try:
             task = newest_task(self._config)
-            said = None if task is None else consent_in(words_in(self._config), task)
+            said = None if task is None else consent_in(consent_directory(self._config), task)
         except SottovoceError as error:
             if not self._failed:
                 _log.warning("task-not-shown %s", error)
@@ -73,8 +73,8 @@ class TakingPart:
             if task is None or payload not in (take_part(task.epoch).encode(), leave(task.epoch).encode()):
                 _log.warning("switch-not-heard it is of no task that is the newest")
             elif payload == take_part(task.epoch).encode():
-                say(self._config, task, "approved")
+                record_consent(self._config, task, "approved")
             else:
-                say(self._config, task, "withdrawn" if self._at_work == task.epoch else "refused")
+                record_consent(self._config, task, "withdrawn" if self._at_work == task.epoch else "refused")
         except SottovoceError as error:
             _log.warning("switch-not-heard %s", error)

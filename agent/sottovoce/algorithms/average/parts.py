@@ -9,7 +9,7 @@ from sottovoce.data import width
 from sottovoce.errors import ConfigError
 from sottovoce.kernels.mean import Mean
 from sottovoce.kernels.profile import Profile
-from sottovoce.vault.rooms.means import MeanTerms
+from sottovoce.vault.terms.means import MeanTerms
 
 if TYPE_CHECKING:
     from sottovoce.learners import Provenance
@@ -76,8 +76,8 @@ def _in_cells(config: AgentConfig, learner: AverageSettings, model: Mean, terms:
     mechanism = terms.cell_mechanism(budget_of(config))
 
     def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
-        from sottovoce.algorithms.cell.public.course import MeanCourse
         from sottovoce.algorithms.cell.public.machine import Cells
+        from sottovoce.algorithms.cell.public.sum_consumer import MeanCourse
         from sottovoce.algorithms.cell.state_codec import CellCodec
 
         del kept

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from sottovoce.invalid_key import LARGEST, invalid_key
 from sottovoce.learner_settings import Clip, Fanout, LearnerSettings, LongestPeriod, ShareBits
-from sottovoce.wrong import LARGEST, wrong
 
 
 class AverageSettings(LearnerSettings, frozen=True, tag="average"):
@@ -40,8 +40,10 @@ class AverageSettings(LearnerSettings, frozen=True, tag="average"):
         """A shape is what harmonics make of a vector."""
         super().__post_init__()
         if not all(math.isfinite(number) for number in self.prior):
-            raise wrong("prior", "each number must be finite")
+            raise invalid_key("prior", "each number must be finite")
         if self.harmonics is not None and self.shape_clip is None:
-            raise wrong("shape_clip", "the shape has a threshold of its own beside harmonics; choose a public one")
+            raise invalid_key(
+                "shape_clip", "the shape has a threshold of its own beside harmonics; choose a public one"
+            )
         if self.harmonics is None and self.shape_clip is not None:
-            raise wrong("shape_clip", "without harmonics there is no shape; set harmonics too, or leave it out")
+            raise invalid_key("shape_clip", "without harmonics there is no shape; set harmonics too, or leave it out")

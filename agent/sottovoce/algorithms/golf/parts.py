@@ -11,7 +11,7 @@ from sottovoce.kernels.gossip_rules import RULES
 from sottovoce.kernels.linear import OneVsAll
 from sottovoce.kernels.ridge import ridge
 from sottovoce.perturbation import Scheme, best, best_for_ridge, scheme
-from sottovoce.vault.rooms.records import RecordTerms
+from sottovoce.vault.terms.records import RecordTerms
 
 if TYPE_CHECKING:
     from sottovoce.learners import Provenance

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from sottovoce.invalid_key import invalid_key
 from sottovoce.learner_settings import LearnerSettings, LongestPeriod
-from sottovoce.wrong import wrong
 
 
 class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
@@ -25,4 +25,4 @@ class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
         """The paper has one perturbation."""
         super().__post_init__()
         if self.fidelity == "paper" and self.perturbation != "best":
-            raise wrong("perturbation", "to the letter there is one perturbation; leave it out")
+            raise invalid_key("perturbation", "to the letter there is one perturbation; leave it out")

@@ -9,7 +9,7 @@ from sottovoce.data import width
 from sottovoce.kernels.linear import OneVsAll
 from sottovoce.kernels.one_vs_all import copies
 from sottovoce.perturbation import visit_epsilons
-from sottovoce.vault.rooms.walks import WalkTerms
+from sottovoce.vault.terms.walks import WalkTerms
 
 if TYPE_CHECKING:
     from sottovoce.learners import Provenance

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from sottovoce.invalid_key import invalid_key
 from sottovoce.learner_settings import BeginsWalk, LearnerSettings, LongestPeriod
-from sottovoce.wrong import wrong
 
 
 class GradientWalkSettings(LearnerSettings, frozen=True, tag="gradient-walk"):
@@ -23,4 +23,4 @@ class GradientWalkSettings(LearnerSettings, frozen=True, tag="gradient-walk"):
         """Budgets and visits fit one another."""
         super().__post_init__()
         if self.budget == "once" and self.visits != 1:
-            raise wrong("visits", "budget once is one visit; choose k-times or halving for more")
+            raise invalid_key("visits", "budget once is one visit; choose k-times or halving for more")

@@ -9,8 +9,8 @@ from sottovoce.cell import Cell
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError
 from sottovoce.vault import gaussian_mu
-from sottovoce.vault.rooms.cell_gradients import CellGradientTerms
-from sottovoce.vault.rooms.gradients import summed
+from sottovoce.vault.terms.cell_gradients import CellGradientTerms
+from sottovoce.vault.terms.gradients import summed
 
 if TYPE_CHECKING:
     from sottovoce.learners import Provenance
@@ -29,8 +29,8 @@ def family(config: AgentConfig) -> Family:
     terms = CellGradientTerms(learner.name, learner.steps, learner.clip, cell, math.ceil(_ROOM * held))
 
     def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
-        from sottovoce.algorithms.cell.public.course import DescentCourse
         from sottovoce.algorithms.cell.public.machine import Cells
+        from sottovoce.algorithms.cell.public.sum_consumer import DescentCourse
         from sottovoce.algorithms.cell.state_codec import CellCodec
         from sottovoce.algorithms.steps.public.descent import Schedule
 

@@ -15,8 +15,8 @@ from sottovoce.errors import ConfigError
 from sottovoce.kernels.decentralised.normalisation import Rule
 from sottovoce.model_names import has_graph
 from sottovoce.vault import Terms, gaussian_mu
-from sottovoce.vault.rooms.gradients import GradientTerms
-from sottovoce.vault.rooms.normalised import NormalisedTerms
+from sottovoce.vault.terms.gradients import GradientTerms
+from sottovoce.vault.terms.normalised import NormalisedTerms
 
 if TYPE_CHECKING:
     from sottovoce.algorithms.steps.public.descent import Schedule

@@ -9,8 +9,8 @@ from sottovoce.algorithms.family import settings_of
 from sottovoce.algorithms.push_sum.settings import ClipD2pSettings, ConstD2pSettings
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError
-from sottovoce.vault.rooms.published import Claim, PublishedTerms
 from sottovoce.vault.sampling import FixedSize
+from sottovoce.vault.terms.published import Claim, PublishedTerms
 
 _UNITS = 2**20
 _NOISE = {

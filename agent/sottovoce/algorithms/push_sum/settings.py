@@ -5,8 +5,8 @@ from typing import Annotated, ClassVar, Literal, Self
 from msgspec import Meta
 from msgspec.structs import force_setattr, replace
 
+from sottovoce.invalid_key import LARGEST, invalid_key
 from sottovoce.learner_settings import Fanout, LongestPeriod, ScheduledSettings, ShareBits, StepDecay
-from sottovoce.wrong import LARGEST, wrong
 
 Mixing = Annotated[
     Literal["pairwise", "push-sum", "contributions"] | None,
@@ -63,7 +63,7 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
         if self.mixing is None and shares:
             force_setattr(self, "mixing", "push-sum")
         if self.fidelity == "paper" and self.mixing != "push-sum":
-            raise wrong(
+            raise invalid_key(
                 "mixing", 'fidelity = "paper" mixes by push-sum; leave the key out, or write fidelity = "sound"'
             )
         if self.fidelity == "paper" and self.share_bits == _SHARE_BITS:
@@ -71,10 +71,10 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
         if self.mixing in ("pairwise", "push-sum"):
             for key, usual in (("contributors", None), ("dishonest", _DISHONEST)):
                 if getattr(self, key) != usual:
-                    raise wrong(key, f'{self.mixing} has no such key; write mixing = "contributions"')
+                    raise invalid_key(key, f'{self.mixing} has no such key; write mixing = "contributions"')
         if self.mixing != "push-sum" and self.clipping == "quantile":
             remedy = 'choose "constant", "decay" or "automatic", or mixing = "push-sum"'
-            raise wrong("clipping", f"few dishonest devices could bend the threshold that all share; {remedy}")
+            raise invalid_key("clipping", f"few dishonest devices could bend the threshold that all share; {remedy}")
 
     def completed(self, *, follows: bool) -> Self:
         """See LearnerSettings.completed: a contribution is a sum of a known number of steps, and a feed has no last."""

@@ -10,7 +10,7 @@ from sottovoce.config import AgentConfig
 from sottovoce.data import Records
 from sottovoce.errors import ConfigError
 from sottovoce.vault import Terms
-from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.terms.gradients import GradientTerms
 
 if TYPE_CHECKING:
     from sottovoce.algorithms.rounds.public import RoundsSchedule

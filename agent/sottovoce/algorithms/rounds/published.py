@@ -10,8 +10,8 @@ from sottovoce.accounting.gaussian import gaussian_epsilon
 from sottovoce.algorithms.family import settings_of
 from sottovoce.algorithms.rounds.settings import RoundsSettings
 from sottovoce.config import AgentConfig
-from sottovoce.vault.rooms.published import Claim, PublishedTerms
 from sottovoce.vault.sampling import FixedSize
+from sottovoce.vault.terms.published import Claim, PublishedTerms
 
 _REASONS = {
     "pdsl": (

@@ -4,8 +4,8 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
+from sottovoce.invalid_key import invalid_key
 from sottovoce.learner_settings import Batch, Deadline, Sampling, ScheduledSettings
-from sottovoce.wrong import wrong
 
 Momentum = Annotated[float, Meta(ge=0, lt=1, description="share of the last direction that is kept")]
 Answers = Annotated[
@@ -61,7 +61,7 @@ class MuffliatoSettings(RoundsSettings, frozen=True, tag="muffliato"):
         """Acceleration knows the graph."""
         super().__post_init__()
         if self.chebyshev and self.spectral_gap is None:
-            raise wrong("spectral_gap", "chebyshev follows from it: 1 - |λ₂| of the fleet's Metropolis matrix")
+            raise invalid_key("spectral_gap", "chebyshev follows from it: 1 - |λ₂| of the fleet's Metropolis matrix")
 
 
 class DpNetFleetSettings(RoundsSettings, frozen=True, tag="dp-net-fleet"):

@@ -11,8 +11,8 @@ from sottovoce.errors import PrivacyError
 from sottovoce.kernels import Kernel
 from sottovoce.vault import Terms
 from sottovoce.vault.lemmas import smooth
-from sottovoce.vault.rooms.chains import ChainTerms
-from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.terms.chains import ChainTerms
+from sottovoce.vault.terms.gradients import GradientTerms
 
 if TYPE_CHECKING:
     from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule

@@ -7,10 +7,10 @@ from sottovoce.algorithms.shared_model.settings import SharedModelSettings
 from sottovoce.config import AgentConfig
 from sottovoce.vault import Terms, gaussian_mu
 from sottovoce.vault.programs.chain_steps import StepSizes
-from sottovoce.vault.rooms.chains import PublishedChainTerms
-from sottovoce.vault.rooms.published import Claim, PublishedTerms
-from sottovoce.vault.rooms.q_chains import QChainTerms
 from sottovoce.vault.sampling import WithReplacement
+from sottovoce.vault.terms.chains import PublishedChainTerms
+from sottovoce.vault.terms.published import Claim, PublishedTerms
+from sottovoce.vault.terms.q_chains import QChainTerms
 
 _VISITS = 5
 _STEP = 0.1

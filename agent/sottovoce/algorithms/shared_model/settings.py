@@ -5,8 +5,8 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta
 from typing_extensions import override
 
+from sottovoce.invalid_key import invalid_key
 from sottovoce.learner_settings import Batch, BeginsWalk, Clip, Deadline, GradientSettings
-from sottovoce.wrong import wrong
 
 Controller = Literal["schedule", "deep-q", "always-global", "always-local"]
 
@@ -63,7 +63,7 @@ class WithoutReplacementSettings(SharedModelSettings, frozen=True, tag="without-
         """Some controllers are there to the letter alone."""
         super().__post_init__()
         if self.fidelity == "sound" and self.controller == "deep-q":
-            raise wrong(
+            raise invalid_key(
                 "controller", "deep-q reveals what no budget pays for; it exists to the letter: fidelity = paper"
             )
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 from aiomqtt import Client, MqttCodeError, MqttError
 from paho.mqtt.packettypes import PacketTypes
 
-from sottovoce.ending import ended
+from sottovoce.cancellation import cancel_and_wait
 from sottovoce.errors import SottovoceError
 from sottovoce.observe import RateLimitedLog
 from sottovoce.transport.mqtt.client import CONNECT_SECONDS, QOS, Broker, new_client
@@ -31,7 +31,7 @@ _WAIT = "broker"
 
 
 class Waiting(Protocol):
-    """Told what a connection waits for; sottovoce.agent.waits.Waits."""
+    """Told what a connection waits for; sottovoce.agent.wait_status.Waits."""
 
     def begin(self, name: str, reason: str, seconds: float) -> None:
         """A wait of at most `seconds` begins."""
@@ -97,7 +97,7 @@ class Connection:
                 session = asyncio.ensure_future(self._session())
                 await asyncio.wait({session, closing}, return_when=asyncio.FIRST_COMPLETED)
                 if not session.done():
-                    await ended({session}, _GOODBYE_SECONDS)
+                    await cancel_and_wait({session}, _GOODBYE_SECONDS)
                     return
                 if (defect := session.exception()) is not None:
                     self.problem = "report this defect, which is in the log"

@@ -9,7 +9,7 @@ from sottovoce.kernels.profile import Profile
 from sottovoce.perturbation import scheme
 from sottovoce.registry import ALGORITHMS
 from sottovoce.vault import Budget
-from sottovoce.vault.rooms.means import MeanTerms
+from sottovoce.vault.terms.means import MeanTerms
 
 from sottovoce_lab.audit.subject import AUDITED, Subject
 from sottovoce_lab.audit.targets.cells import SMALL, CellMeans

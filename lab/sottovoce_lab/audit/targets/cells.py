@@ -25,7 +25,7 @@ from sottovoce.secure_sum.shares import Combiner, Shares, opened, sealed
 from sottovoce.secure_sum.statements import Offer, Ready, Statement, body_bytes, roster_of
 from sottovoce.vault import Ledger, OperatingSystemNoise, Vault, build
 from sottovoce.vault.cell_sum import CellMechanism
-from sottovoce.vault.rooms.cell_gradients import CellGradientTerms
+from sottovoce.vault.terms.cell_gradients import CellGradientTerms
 from typing_extensions import override
 
 from sottovoce_lab.audit.laws import claimed_mu

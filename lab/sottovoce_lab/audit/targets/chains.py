@@ -11,7 +11,7 @@ from sottovoce.data import Records
 from sottovoce.door import Query
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.vault.rooms.chains import ChainTerms
+from sottovoce.vault.terms.chains import ChainTerms
 
 from sottovoce_lab.audit.laws import Gaussian, claimed_mu
 from sottovoce_lab.audit.shapes import Gaussians

@@ -27,7 +27,7 @@ from sottovoce.kernels.ridge import ridge
 from sottovoce.learners import Signed
 from sottovoce.perturbation import LabelledPrivUnit, Scheme
 from sottovoce.vault import Vault
-from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.terms.gradients import GradientTerms
 
 from sottovoce_lab.audit.subject import AUDITED, Floats, Sighting, Watch
 from sottovoce_lab.audit.wiretap import PEERS, Frame, overheard

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sottovoce.data import Records
 from sottovoce.door import Query
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.vault.rooms.means import MeanTerms
+from sottovoce.vault.terms.means import MeanTerms
 
 from sottovoce_lab.audit.laws import Gaussian, claimed_mu
 from sottovoce_lab.audit.shapes import Gaussians

@@ -9,7 +9,7 @@ from sottovoce.data import Records
 from sottovoce.door import Query
 from sottovoce.kernels.decentralised.normalisation import Rule
 from sottovoce.vault import Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.vault.rooms.normalised import NormalisedTerms
+from sottovoce.vault.terms.normalised import NormalisedTerms
 from typing_extensions import override
 
 from sottovoce_lab.audit.targets.sums import CLIP, GaussianSums

@@ -13,7 +13,7 @@ from sottovoce.door import Query
 from sottovoce.errors import InternalError
 from sottovoce.perturbation import LabelledPrivUnit, Laplace, LaplaceCopies, PrivUnit, Scheme, scheme
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.vault.rooms.records import RecordTerms
+from sottovoce.vault.terms.records import RecordTerms
 
 from sottovoce_lab.audit.laws import LabelThenSphere, Law, MaxNorm, OnSphere
 from sottovoce_lab.audit.subject import Sighting, Watch

@@ -18,7 +18,7 @@ from sottovoce.algorithms.rounds.public import (
 from sottovoce.errors import InternalError
 from sottovoce.learners import Message
 from sottovoce.vault import Vault
-from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.terms.gradients import GradientTerms
 
 from sottovoce_lab.audit.subject import Floats, Sighting, Watch
 from sottovoce_lab.audit.wiretap import Frame, overheard

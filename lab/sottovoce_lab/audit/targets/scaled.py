@@ -12,7 +12,7 @@ from sottovoce.data import Records
 from sottovoce.door import Query
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.vault.rooms.published import Claim, PublishedTerms
+from sottovoce.vault.terms.published import Claim, PublishedTerms
 
 from sottovoce_lab.audit.laws import Gaussian
 from sottovoce_lab.audit.subject import AUDITED, Sighting

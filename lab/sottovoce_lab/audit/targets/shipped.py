@@ -15,12 +15,12 @@ from sottovoce.config import AgentConfig, checked
 from sottovoce.errors import InternalError
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.registry import ALGORITHMS
-from sottovoce.vault.rooms.cell_gradients import CellGradientTerms
-from sottovoce.vault.rooms.gradients import GradientTerms
-from sottovoce.vault.rooms.means import MeanTerms
-from sottovoce.vault.rooms.normalised import NormalisedTerms
-from sottovoce.vault.rooms.records import RecordTerms
-from sottovoce.vault.rooms.walks import WalkTerms
+from sottovoce.vault.terms.cell_gradients import CellGradientTerms
+from sottovoce.vault.terms.gradients import GradientTerms
+from sottovoce.vault.terms.means import MeanTerms
+from sottovoce.vault.terms.normalised import NormalisedTerms
+from sottovoce.vault.terms.records import RecordTerms
+from sottovoce.vault.terms.walks import WalkTerms
 
 from sottovoce_lab.audit.subject import Subject, Watch
 from sottovoce_lab.audit.targets import learners, rounds, shared_model

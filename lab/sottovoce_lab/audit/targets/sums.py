@@ -13,7 +13,7 @@ from sottovoce.data import Records, identified
 from sottovoce.door import Query
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.vault.rooms.gradients import GradientTerms
+from sottovoce.vault.terms.gradients import GradientTerms
 
 from sottovoce_lab.audit.chances import phi
 from sottovoce_lab.audit.laws import Gaussian, claimed_mu

@@ -11,7 +11,7 @@ from sottovoce.door import Query
 from sottovoce.errors import InternalError
 from sottovoce.kernels.one_vs_all import copies, targets
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
-from sottovoce.vault.rooms.walks import WalkTerms
+from sottovoce.vault.terms.walks import WalkTerms
 
 from sottovoce_lab.audit.laws import MaxNorm
 from sottovoce_lab.audit.subject import AUDITED, Sighting, Watch

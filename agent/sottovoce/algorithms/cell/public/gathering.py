@@ -12,9 +12,9 @@ from sottovoce.algorithms.cell.public.messages import (
     Readied,
     Said,
     Shared,
-    Stood,
+    SharesRevealed,
     Survived,
-    Told,
+    SurvivorAck,
     Unready,
 )
 from sottovoce.algorithms.cell.public.signed import signed_by, with_credential
@@ -104,13 +104,13 @@ class Gathering:
                 return self._given(leading, roster, place, said)
             case Given() if leading.stage == "stands" and place in leading.survivors and leading.named is not None:
                 return Led(leading, ((sender, Survived(leading.named)),))  # it has turned to this deputy only now
-            case Stood(_, named) if leading.deputy and place in leading.members:
+            case SurvivorAck(_, named) if leading.deputy and place in leading.members:
                 if body_of(named, Named).round == leading.round and named.owner in roster.owners:
                     return self._compared(replace(leading, named=leading.named or named), roster, leading.named, named)
-            case Stood(statement) if leading.stage == "stands" and place in leading.survivors:
+            case SurvivorAck(statement) if leading.stage == "stands" and place in leading.survivors:
                 if self._signed(roster, place, statement, Stand) == Stand(leading.round, leading.survivors):
                     return Led(replace(leading, stands={**leading.stands, place: statement}))
-            case Told() if leading.stage == "reveals" and place in leading.survivors:
+            case SharesRevealed() if leading.stage == "reveals" and place in leading.survivors:
                 return self._revealed(leading, roster, place, said)
         return Led(leading)
 
@@ -149,7 +149,7 @@ class Gathering:
             return Led(passed_over, lies=((roster.owners[place], "sent a masked vector that it did not sign"),))
         return Led(replace(leading, vectors={**leading.vectors, place: said}))
 
-    def _revealed(self, leading: Leading, roster: Roster, place: int, said: Told) -> Led:
+    def _revealed(self, leading: Leading, roster: Roster, place: int, said: SharesRevealed) -> Led:
         """Shares that fit what their dealers committed to; anyone who reveals another is left out, and named."""
         revealed, gone = said.revealed, leading.gone
         shown = self._signed(roster, place, said.said, Shown)

@@ -7,8 +7,8 @@ from hashlib import sha256
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.algorithms.cell.public.course import Course, Numerator
 from sottovoce.algorithms.cell.public.messages import Given, Known, Vectors, Want
+from sottovoce.algorithms.cell.public.sum_consumer import Numerator, SumConsumer
 from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.messages import of_another_model
@@ -75,7 +75,7 @@ class Knowledge:
         provenance: signs, and checks who signed.
     """
 
-    def __init__(self, cell: Cell, course: Course, provenance: Provenance) -> None:
+    def __init__(self, cell: Cell, course: SumConsumer, provenance: Provenance) -> None:
         self._cell, self._course, self._provenance = cell, course, provenance
 
     def opening(self, opening: Opening, numerator: Numerator | None) -> Verified | None:

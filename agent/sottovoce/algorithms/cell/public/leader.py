@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from sottovoce.algorithms.cell.public.gathering import Led
 from sottovoce.algorithms.cell.public.knowledge import OpenedRound
-from sottovoce.algorithms.cell.public.messages import Agreed, Called, Go, Over, Quorum, Result, Said, Survived
+from sottovoce.algorithms.cell.public.messages import Agreed, Go, Over, Quorum, Result, RosterProposal, Said, Survived
 from sottovoce.algorithms.cell.public.state import Leading
 from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
@@ -117,7 +117,7 @@ class Leader:
         if len(offers) < self._cell.least:
             return Led(None if late else leading)
         roster = roster_of([offers[owner] for owner in sorted(offers)[: self._cell.most]])
-        called = Called(roster.statements)
+        called = RosterProposal(roster.statements)
         return Led(Leading(leading.slot, "shares", beat, roster=roster), _to(roster.owners, called))
 
     def _agree(self, leading: Leading, beat: int, *, late: bool) -> Led:

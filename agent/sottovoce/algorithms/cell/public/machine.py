@@ -18,14 +18,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.algorithms.cell.public.course import Course
 from sottovoce.algorithms.cell.public.dishonesty import Dishonesty, named
 from sottovoce.algorithms.cell.public.gathering import Gathering, Led
 from sottovoce.algorithms.cell.public.knowledge import Knowledge, OpenedRound, knows
 from sottovoce.algorithms.cell.public.leader import Leader
 from sottovoce.algorithms.cell.public.messages import (
     Agreed,
-    Called,
     CellMessage,
     Doubted,
     Exposed,
@@ -38,12 +36,13 @@ from sottovoce.algorithms.cell.public.messages import (
     Quorum,
     Readied,
     Result,
+    RosterProposal,
     Said,
     Seek,
     Shared,
-    Stood,
+    SharesRevealed,
     Survived,
-    Told,
+    SurvivorAck,
     ToLeader,
     Unready,
     Vectors,
@@ -52,6 +51,7 @@ from sottovoce.algorithms.cell.public.messages import (
 from sottovoce.algorithms.cell.public.post import Step, following, posted
 from sottovoce.algorithms.cell.public.signed import roots_of, signed_by
 from sottovoce.algorithms.cell.public.state import CellState
+from sottovoce.algorithms.cell.public.sum_consumer import SumConsumer
 from sottovoce.algorithms.steps.public.descent import UNIT
 from sottovoce.cell import Cell
 from sottovoce.door import CellAnswer, CellQuery, Refused
@@ -138,7 +138,7 @@ class Cells:
     reply_kind: ClassVar[str] = CellMessage.kind
 
     def __init__(
-        self, learner: str, *, owner: str, course: Course, period: float, cell: Cell, provenance: Provenance
+        self, learner: str, *, owner: str, course: SumConsumer, period: float, cell: Cell, provenance: Provenance
     ) -> None:
         self._learner, self._owner, self.course, self._period = learner, owner, course, period
         self._provenance = provenance
@@ -151,7 +151,7 @@ class Cells:
         """The state of a device that joins."""
         return CellState(numerator=self.course.fresh())
 
-    def bereft(self, releases: int) -> CellState:
+    def without_state(self, releases: int) -> CellState:
         """The state of a device that lost its own: the others tell it what they know. Its vault knows what it paid."""
         del releases
         return self.fresh()
@@ -238,11 +238,11 @@ class Cells:
             case Stand() as stand:
                 if state.named is None:
                     return state, []
-                stood = Stood(self._bare(stand), state.named)
+                stood = SurvivorAck(self._bare(stand), state.named)
                 return self._say(self._at(state, "stood", stood=stood), state.leader, stood)
             case Revealed() as revealed:
                 shown = Shown(state.round, self._place(state), digest_of(revealed))
-                return self._say(self._at(state, "told"), state.leader, Told(revealed, self._bare(shown)))
+                return self._say(self._at(state, "told"), state.leader, SharesRevealed(revealed, self._bare(shown)))
             case Ended():
                 return state, []
 
@@ -516,7 +516,9 @@ class Cells:
     def _followed(self, state: CellState, sender: str, said: FromLeader) -> Step:
         """Handles the request of a round's leader, or of a deputy."""
         match said:
-            case Called(roster) if state.stage == "offered" and state.offer in roster and sender not in state.struck:
+            case RosterProposal(roster) if (
+                state.stage == "offered" and state.offer in roster and sender not in state.struck
+            ):
                 found = roster_of(roster)
                 if self._refused(found.owners):
                     return state, []

@@ -24,7 +24,7 @@ class Offered(Content, frozen=True):
     offer: Statement
 
 
-class Called(Content, frozen=True):
+class RosterProposal(Content, frozen=True, tag="Called"):
     """From a leader: these take part, ordered by owner."""
 
     roster: Statements
@@ -88,7 +88,7 @@ class Survived(Content, frozen=True):
     said: Statement
 
 
-class Stood(Content, frozen=True):
+class SurvivorAck(Content, frozen=True, tag="Stood"):
     """To the leader: this device stands for the survivors that the leader named."""
 
     said: Statement
@@ -102,7 +102,7 @@ class Quorum(Content, frozen=True):
     stands: Statements
 
 
-class Told(Content, frozen=True):
+class SharesRevealed(Content, frozen=True, tag="Told"):
     """To the leader: what opens the sum; its digest, signed."""
 
     revealed: Revealed
@@ -154,8 +154,8 @@ class Seek(Content, frozen=True):
     slot: Slot
 
 
-ToLeader = Offered | Shared | Readied | Unready | Given | Stood | Told
-FromLeader = Called | Agreed | Go | Survived | Quorum | Over
+ToLeader = Offered | Shared | Readied | Unready | Given | SurvivorAck | SharesRevealed
+FromLeader = RosterProposal | Agreed | Go | Survived | Quorum | Over
 Said = ToLeader | FromLeader | Result | Want | Vectors | Known | Seek | Exposed | Doubted
 _SAID: msgpack.Decoder[Said] = msgpack.Decoder(Said)
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.algorithms.cell.public.knowledge import OpenedRound
-from sottovoce.algorithms.cell.public.messages import CellMessage, Given, Go, Known, Shared, Stood
+from sottovoce.algorithms.cell.public.messages import CellMessage, Given, Go, Known, Shared, SurvivorAck
 from sottovoce.secure_sum.proofs import Proof
 from sottovoce.secure_sum.statements import Deal, Roster, Statement, body_of
 from sottovoce.secure_sum.steps import Revealed
@@ -147,7 +147,7 @@ class CellState:
     go: Go | None = None
     named: Statement | None = None
     given: Given | None = None
-    stood: Stood | None = None
+    stood: SurvivorAck | None = None
     dishonest: Mapping[str, Finding] = field(default_factory=dict)
     doubts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     silent: frozenset[str] = frozenset()

@@ -131,7 +131,7 @@ class Mixer:
         """The state of a device that joins: it has put nothing in, and holds nothing."""
         return ContributionsState(np.zeros(self.schedule.width, dtype=np.int64))
 
-    def bereft(self, releases: int) -> ContributionsState:
+    def without_state(self, releases: int) -> ContributionsState:
         """State after a loss: others hold this device's contributions, and the ledger repeats its releases."""
         del releases
         return self.fresh()

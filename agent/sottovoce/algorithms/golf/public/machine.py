@@ -181,7 +181,7 @@ class Golf:
         moments = Moments(np.zeros((copies, features)), np.zeros((features, features)), 0)
         return GolfState(np.zeros((copies, features)), Shelf(self.schedule.capacity), moments)
 
-    def bereft(self, releases: int) -> GolfState:
+    def without_state(self, releases: int) -> GolfState:
         """State after a loss: a lost model does not matter, and the ledger repeats its releases."""
         del releases
         return self.fresh()

@@ -146,7 +146,7 @@ class GradientWalk:
         """The state of a device that joins: the zero model seen, and none held."""
         return GradientWalkState(np.zeros((self.schedule.copies, self.schedule.features)))
 
-    def bereft(self, releases: int) -> GradientWalkState:
+    def without_state(self, releases: int) -> GradientWalkState:
         """State after a loss, with the visits made before. The walk it held is lost; its own walk counts as begun."""
         return replace(self.fresh(), visits=releases, begun=True)
 

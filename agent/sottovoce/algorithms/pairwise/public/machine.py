@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from sottovoce.algorithms.pairwise import MOST_NUMBERS
 from sottovoce.algorithms.pairwise.public.messages import Move, Proposal
 from sottovoce.algorithms.pairwise.public.state import PairwiseState, Proposed
-from sottovoce.algorithms.steps.public.course import ahead, learnt_after, progress, refused
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, contribution, question, rounded
+from sottovoce.algorithms.steps.public.descent_schedule import ahead, learnt_after, progress, refused
 from sottovoce.door import Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.events import (
@@ -89,7 +89,7 @@ class Pairwise:
         """The state of a device that joins: the public start."""
         return PairwiseState(self._start.copy())
 
-    def bereft(self, releases: int) -> PairwiseState:
+    def without_state(self, releases: int) -> PairwiseState:
         """The state of a device that lost its state: no model, until it receives one.
 
         Args:

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumShare
-from sottovoce.algorithms.steps.public.course import ahead, learnt_after, progress, refused
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, beat, contribution, question
+from sottovoce.algorithms.steps.public.descent_schedule import ahead, learnt_after, progress, refused
 from sottovoce.door import Answer, Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.kernels.profile import Profile
@@ -130,7 +130,7 @@ class PushSum:
         """The state of a device that joins: w = 1, and x = z, the public start."""
         return PushSumState(self._start.copy(), WEIGHT_ONE)
 
-    def bereft(self, step: int) -> PushSumState:
+    def without_state(self, step: int) -> PushSumState:
         """The state of a device that lost its state: (0, 0), so that no mass is counted twice.
 
         Args:

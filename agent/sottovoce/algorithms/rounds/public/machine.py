@@ -65,7 +65,7 @@ class Rounds:
         nothing = np.zeros(self.schedule.size)
         return RoundsState(Work(0, self.schedule.rate(0), self._start, nothing, nothing))
 
-    def bereft(self, releases: int) -> RoundsState:
+    def without_state(self, releases: int) -> RoundsState:
         """State after at least the rounds that the spent releases were for; its neighbours know of later ones."""
         turn = -(-releases // max(1, self.algorithm.questions))
         return replace(self._in(self.fresh(), turn), joining=turn > 0)

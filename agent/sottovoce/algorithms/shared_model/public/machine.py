@@ -78,7 +78,7 @@ class SharedModel:
         start = Head(0, "")
         return SharedModelState(Held(start, self._initial), self._initial, heard=start, told=start)
 
-    def bereft(self, releases: int) -> SharedModelState:
+    def without_state(self, releases: int) -> SharedModelState:
         """State after a loss, with the turns taken before. Its last release is lost; chains restart from the start."""
         return replace(self.fresh(), turn=releases)
 

@@ -1,0 +1,64 @@
+"""How often a device speaks that has nothing left to learn: ever more seldom while nothing is new, at once on news.
+
+Only a learner that says what it believes is paced, and only when its private steps are over. The rule looks at nothing
+but that belief, which is made of released values: how often a device speaks says nothing about its records.
+"""
+
+import numpy as np
+
+from sottovoce.learners import Belief, Effect, Event, Received, SetTimer, Timer
+
+CALM_CYCLES = 10
+"""Without news, after which the pause doubles from cycle to cycle."""
+
+CHANGE_THRESHOLD = 1e-3
+"""Part of its largest number by which a model has moved since the last news, for that to be news."""
+
+_MOST_DOUBLINGS = 60
+
+
+class AdaptiveInterval:
+    """Adaptive interval of one device. It is not kept: a start counts as news.
+
+    Args:
+        longest: pause between two cycles, seconds; what the learner wants is never shortened.
+    """
+
+    def __init__(self, longest: float) -> None:
+        self._longest = longest
+        self._believed: Belief | None = None
+        self._calm = 0
+        self._period = 0.0
+        self._timer = ""
+
+    def paced(self, belief: Belief | None, event: Event, effects: list[Effect], now: float) -> list[Effect]:
+        """Actions, with the next cycle when it is due.
+
+        Args:
+            belief: after the event; None while private steps are ahead.
+            event: that happened.
+            effects: that the learner wants.
+            now: seconds.
+        """
+        news, slow = self._news(belief), self._calm > CALM_CYCLES
+        if news:
+            self._believed, self._calm = belief, 0
+        match event:
+            case Timer():
+                self._calm += not news
+                return [self._later(effect, now) if isinstance(effect, SetTimer) else effect for effect in effects]
+            case Received() if news and slow:
+                return [*effects, SetTimer(self._timer, now + self._period)]
+        return effects
+
+    def _news(self, belief: Belief | None) -> bool:
+        before = self._believed
+        if belief is None or before is None or belief.beside != before.beside:
+            return True
+        moved, largest = np.abs(belief.model - before.model), np.abs(before.model)
+        return bool(moved.max(initial=0.0) > CHANGE_THRESHOLD * largest.max(initial=0.0))
+
+    def _later(self, timer: SetTimer, now: float) -> SetTimer:
+        self._timer, self._period = timer.name, timer.at - now
+        grown = self._period * 2.0 ** min(max(0, self._calm - CALM_CYCLES), _MOST_DOUBLINGS)
+        return SetTimer(timer.name, now + max(self._period, min(grown, self._longest)))

@@ -1,0 +1,91 @@
+"""Gossip of signed documents, of which the newest version counts: how two devices tell each other what they hold."""
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+from sottovoce.agent.ledger_head_gossip import Voice
+from sottovoce.errors import MessageRefused
+from sottovoce.transport import DeliveryFailed, Peer
+from sottovoce.wire.version_offer import VersionOffer
+
+Document = TypeVar("Document")
+_MOST_REMEMBERED = 256  # peers
+
+
+class DocumentGossip(Generic[Document]):
+    """One device's part.
+
+    Args:
+        voice: how to reach peers.
+        kind: the payload type.
+        encode: a saying as a payload.
+        decode: the other way round; raises MessageRefused.
+        held: what this device holds.
+        take: keeps what a peer has told, if it is newer than that; raises MessageRefused where it does not hold.
+    """
+
+    def __init__(
+        self,
+        voice: Voice,
+        kind: str,
+        encode: Callable[[VersionOffer[Document]], bytes],
+        decode: Callable[[bytes], VersionOffer[Document]],
+        held: Callable[[], VersionOffer[Document]],
+        take: Callable[[str, Document], Awaitable[None]],
+    ) -> None:
+        self._voice, self._kind = voice, kind
+        self._encode, self._decode = encode, decode
+        self._held, self._take = held, take
+        self._known: OrderedDict[str, int] = OrderedDict()
+
+    def known(self, peer: str) -> int:
+        """The version that a peer is known to hold at least."""
+        return self._known.get(peer, 0)
+
+    async def tell(self, peer: Peer) -> Exception | None:
+        """Say what this device holds, and give it to whom it is news; returns why that failed.
+
+        Anyone who answers and does not take it is not given it again and again.
+        """
+        for given in (False, True):
+            held = self._held()
+            try:
+                raw = self._encode(held if given else VersionOffer(held.version, None))
+                answer = self._decode(await self._deliver(peer, raw))
+                await self._taken(peer.id, answer)
+            except (DeliveryFailed, MessageRefused) as failure:
+                self._known.pop(peer.id, None)
+                return failure
+            self._note(peer.id, max(answer.version, held.version) if given else answer.version)
+            if answer.version >= held.version:
+                return None
+        return None
+
+    async def answer(self, sender: str, told: VersionOffer[Document]) -> bytes:
+        """Take in what a peer holds, and answer with what this device holds.
+
+        Raises:
+            MessageRefused: what it told does not hold.
+        """
+        await self._taken(sender, told)
+        held = self._held()
+        self._note(sender, max(told.version, held.version))
+        raw = self._encode(held if told.version < held.version else VersionOffer(held.version, None))
+        self._voice.counters.wire_bytes += len(raw)
+        return raw
+
+    async def _deliver(self, peer: Peer, payload: bytes) -> bytes:
+        voice = self._voice
+        raw = voice.seal(peer.id, self._kind, payload)
+        voice.counters.wire_bytes += len(raw)
+        return await voice.transport.deliver(peer, raw, voice.timeout)
+
+    async def _taken(self, peer: str, told: VersionOffer[Document]) -> None:
+        if told.document is not None:
+            await self._take(peer, told.document)
+
+    def _note(self, peer: str, version: int) -> None:
+        self._known[peer] = max(version, self._known.pop(peer, 0))
+        if len(self._known) > _MOST_REMEMBERED:
+            self._known.popitem(last=False)

@@ -1,0 +1,49 @@
+"""A ledger looked at from outside, and left as it was.
+
+SQLite makes files beside a database that it reads, which the ledger's own user would have to be able to write later. So
+where no program has it open a copy is read.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sottovoce.errors import LedgerError
+from sottovoce.vault import Ledger
+
+
+@contextmanager
+def snapshot(path: Path) -> Iterator[tuple[Ledger, Path]]:
+    """A ledger, opened for reading, and the file that is read in its place.
+
+    Raises:
+        LedgerError: it is missing or damaged, or cannot be read.
+    """
+    with _still(path) as place:
+        try:
+            ledger = Ledger.read(place)
+        except LedgerError as error:
+            raise LedgerError(str(error).replace(str(place), str(path))) from error
+        try:
+            yield ledger, place
+        finally:
+            ledger.close()
+
+
+@contextmanager
+def _still(path: Path) -> Iterator[Path]:
+    """The ledger, if a program has it open or was killed over it; else a copy."""
+    if not path.exists() or path.with_name(path.name + "-shm").exists():
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="sottovoce-snapshot-") as directory:
+        copy = Path(directory) / path.name
+        try:
+            for suffix in ("", "-wal"):
+                if (one := path.with_name(path.name + suffix)).exists():
+                    shutil.copyfile(one, copy.with_name(one.name))
+        except OSError as error:
+            raise LedgerError(f"{path}: cannot be read ({error.strerror}); ask as the user who owns it") from error
+        yield copy

@@ -1,0 +1,40 @@
+"""Asking the owner, beside the agent: on the command line, or in Home Assistant."""
+
+import contextlib
+from pathlib import Path
+
+from sottovoce.agent.consent import Said, consent
+from sottovoce.agent.control import ask
+from sottovoce.agent.fleet_tasks import kept_task
+from sottovoce.config import AgentConfig
+from sottovoce.errors import NetworkError
+from sottovoce.identity import load
+from sottovoce.identity.identity import IDENTITY
+from sottovoce.identity.signed_task import SignedTask
+
+
+def consent_directory(config: AgentConfig) -> Path:
+    """The directory where the ledger is, and what the owner says."""
+    return config.vault.directory or config.agent.state
+
+
+def newest_task(config: AgentConfig) -> SignedTask | None:
+    """The fleet's newest task that the device knows; None for none.
+
+    Raises:
+        IdentityError: the device's keys, or the task, cannot be read.
+    """
+    state = config.agent.state
+    return kept_task(state, load(state / IDENTITY, dated=False).authority)
+
+
+def record_consent(config: AgentConfig, task: SignedTask, said: Said) -> None:
+    """Say it, durably; a running agent looks at once.
+
+    Raises:
+        IdentityError: it cannot be written.
+        TaskRefused: its owner has withdrawn, which is for good.
+    """
+    consent(consent_directory(config), task, said)
+    with contextlib.suppress(NetworkError):  # it looks by itself when it is at work again
+        ask(config.agent.state, "look")

@@ -1,0 +1,34 @@
+"""Preview of a vault's promise under a configuration, from a vault that holds no records."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from sottovoce.accounting.events import Event
+from sottovoce.algorithms.family import Family
+from sottovoce.config import AgentConfig
+from sottovoce.data import Records, width
+from sottovoce.door import PrivacyStatement
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, build
+
+
+def previewed(config: AgentConfig, budget: Budget, family: Family) -> tuple[PrivacyStatement, Mapping[Event, int]]:
+    """The vault's own statement, and the charge of one unit in all; no records are involved.
+
+    Raises:
+        PrivacyError: nothing can be promised under this budget.
+    """
+    features = width(config.data.transform, config.data.features)
+    empty = np.empty(0, dtype=np.int64)
+    ledger = Ledger.in_memory("nobody", budget)
+    try:
+        vault = build(
+            records=Records(np.empty((0, features)), empty, empty),
+            kernel=family.kernel,
+            terms=family.terms,
+            ledger=ledger,
+            noise=OperatingSystemNoise(),
+        )
+        return vault.statement, vault.lifetime
+    finally:
+        ledger.close()

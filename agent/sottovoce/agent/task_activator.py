@@ -1,0 +1,150 @@
+"""Whether this device takes up a task that its fleet has signed; decided beside the ledger, in the vault's process.
+
+Nothing here, nor below, imports a network. Anyone who asks may be an agent that somebody else has taken over: the
+signature, the epoch, the calendar, the owner's policy and consent are all checked here, and it is the ledger that
+remembers. Whether a task is taken up depends on no record.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sottovoce.agent.consent import consent_in
+from sottovoce.agent.revoked import keep_keys
+from sottovoce.agent.statement_preview import previewed
+from sottovoce.agent.vault_here import closed_before_any
+from sottovoce.algorithms.family import budget_of, family_of
+from sottovoce.config import AgentConfig, under
+from sottovoce.errors import ConfigError, IdentityError, TaskRefused
+from sottovoce.identity.authority import Authority
+from sottovoce.identity.identity import FLEET_CERTIFICATE
+from sottovoce.identity.signed_task import SignedTask, read_task
+from sottovoce.vault import Ledger, Mandate, read_policy
+
+_EARLY_SECONDS = 60.0  # by which another device's clock may be ahead
+
+
+@dataclass(frozen=True, slots=True)
+class TaskActivator:
+    """Takes up tasks for one device.
+
+    Attributes:
+        config: the device's own.
+        ledger: opened for charging.
+        directory: where the ledger is, and the owner's consent.
+        authority: whose word is taken.
+        clock: seconds of Unix time.
+    """
+
+    config: AgentConfig
+    ledger: Ledger
+    directory: Path
+    authority: Callable[[], Authority]
+    clock: Callable[[], float] = time.time
+
+    def __call__(self, document: bytes) -> None:
+        """Charge for this task from now on, and do nothing more for any before; durably.
+
+        Args:
+            document: as it came from anyone.
+
+        Raises:
+            TaskRefused: this device does not do it, or not yet; nothing changed.
+            SottovoceError: it cannot do it; nothing changed.
+        """
+        task = read_task(document, "this document")
+        try:
+            task.verify(self.authority())
+        except IdentityError as error:
+            raise TaskRefused(str(error)) from error
+        present = self.ledger.mandate
+        if present is not None and task.epoch <= present.epoch:
+            raise TaskRefused(f"epoch {task.epoch} is over: this device is in epoch {present.epoch}")
+        if self.clock() < task.begins - _EARLY_SECONDS:
+            raise TaskRefused("it has not begun")
+        if task.ends is not None and self.clock() >= task.ends:
+            raise TaskRefused("it has ended")
+        config, mandate = self._allowed(task)
+        family = family_of(config)
+        family.check()
+        self.ledger.check(previewed(config, mandate.budget, family)[1], mandate)
+        if (
+            self.directory / FLEET_CERTIFICATE
+        ).exists():  # of a vault in a process of its own, which hears nothing else
+            keep_keys(self.directory, task.keys)
+        self.ledger.take_up(mandate)
+
+    def _allowed(self, task: SignedTask) -> tuple[AgentConfig, Mandate]:
+        try:
+            policy = read_policy(self.config.vault.policy)
+            config = under(self.config, task.tables, task.epoch, policy.epsilon)
+            _check_shape(self.config, config)
+        except ConfigError as error:
+            raise TaskRefused(f"this device cannot carry it out: {error}") from error
+        policy.check(algorithm=config.learner.name, unit=config.unit, purpose=task.purpose, cell=config.cell)
+        said = consent_in(self.directory, task)
+        if said == "refused":
+            raise TaskRefused("its owner has refused it")
+        if policy.approve == "ask" and said != "approved":
+            raise TaskRefused(f"it waits for its owner: sottovoce agent task approve {task.epoch}")
+        return config, Mandate(task.epoch, budget_of(config), task.encoded, task.period)
+
+
+def _check_shape(own: AgentConfig, config: AgentConfig) -> None:
+    """By what is public of the records, and without a look at them: who takes up a task is seen by all.
+
+    Raises:
+        ConfigError: the task is for other records than the owner has declared.
+    """
+    for key in ("features", "classes"):
+        declared, wanted = getattr(own.data, key), getattr(config.data, key)
+        if declared != wanted:
+            raise ConfigError(f"data.{key}: the task's is {wanted}, and this device has declared {declared}")
+
+
+def closed_by(
+    config: AgentConfig, ledger: Ledger, directory: Path, clock: Callable[[], float]
+) -> Callable[[], str | None]:
+    """Says why nothing more is released for the task that was taken up last, as VaultContext.closed wants it.
+
+    Args:
+        config: the device's own.
+        ledger: opened for charging.
+        directory: where it is, and the owner's consent.
+        clock: seconds of Unix time.
+
+    Raises:
+        ConfigError: the policy cannot be read. It is read once: after a change the device is started again.
+    """
+    mandate = ledger.mandate
+    if mandate is None:
+        return closed_before_any(config)
+    task, forbidden = read_task(mandate.document, "the task in the ledger"), None
+    try:
+        policy, present = read_policy(config.vault.policy), in_force(config, ledger)
+        policy.check(algorithm=present.learner.name, unit=mandate.budget.unit, purpose=task.purpose, cell=present.cell)
+    except TaskRefused as refused:
+        forbidden = str(refused)
+
+    def closed() -> str | None:
+        if task.ends is not None and clock() >= task.ends:
+            return f"the task of epoch {task.epoch} has ended"
+        try:
+            said = consent_in(directory, task)
+        except IdentityError as error:
+            return str(error)
+        if said in ("refused", "withdrawn"):
+            return f"the owner takes no part any more in the task of epoch {task.epoch}"
+        return forbidden
+
+    return closed
+
+
+def in_force(config: AgentConfig, ledger: Ledger) -> AgentConfig:
+    """The configuration under the task that was taken up last; the device's own before any."""
+    mandate = ledger.mandate
+    if mandate is None:
+        return config
+    task = read_task(mandate.document, "the task in the ledger")
+    return under(config, task.tables, task.epoch, mandate.budget.epsilon)

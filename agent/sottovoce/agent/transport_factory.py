@@ -1,0 +1,107 @@
+"""The transports of a device, from its configuration."""
+
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sottovoce.agent.password import password
+from sottovoce.agent.quota import Quota, Refusals
+from sottovoce.agent.wait_status import Waits
+from sottovoce.config import AgentConfig, MqttSection
+from sottovoce.errors import ConfigError, MessageRefused
+from sottovoce.identity import Trust
+from sottovoce.identity.identity import FLEET_CERTIFICATE, TLS_CERTIFICATE, TLS_KEY
+from sottovoce.observe import Counters
+from sottovoce.transport import Transport
+from sottovoce.transport.multi_transport import MultiTransport
+
+if TYPE_CHECKING:  # a device without a broker holds nothing of it in memory
+    from sottovoce.transport.mqtt import Broker
+
+
+def transport_of(
+    config: AgentConfig,
+    trust: Trust,
+    directory: Path,
+    incarnation: int,
+    waits: Waits,
+    quota: Quota,
+    counters: Counters,
+) -> MultiTransport:
+    """Every transport that `transport.use` names, as one.
+
+    Args:
+        config: of the agent.
+        trust: who this device is, and whom it trusts.
+        directory: of its identity.
+        incarnation: how often the device has started.
+        waits: told what is waited for.
+        quota: of every peer.
+        counters: counts what it refuses.
+
+    Raises:
+        SottovoceError: one of them cannot be used.
+    """
+
+    def named(name: str) -> Transport:
+        if name == "grpc":
+            from sottovoce.transport.grpc import GrpcTransport
+
+            return GrpcTransport(listen=config.transport.listen, trust=trust, reconnect=config.transport.backoff_max)
+        from sottovoce.transport.mqtt import MqttTransport
+
+        broker = _broker(config.transport.mqtt, directory, config.transport.backoff_max)
+        return MqttTransport(
+            broker=broker,
+            trust=trust,
+            incarnation=incarnation,
+            waiting=waits,
+            returned=lambda node: carrier.returned(node),
+        )
+
+    refusals = Refusals(counters)
+
+    def admit(sender: str, size: int) -> None:
+        try:
+            quota.message(sender, size)
+        except MessageRefused as refusal:
+            refusals.note(sender, refusal)
+            raise
+
+    carrier = MultiTransport([named(name) for name in config.transport.use], admit)
+    return carrier
+
+
+def _broker(section: MqttSection, directory: Path, longest_pause: float) -> "Broker":
+    from sottovoce.transport.mqtt import Broker
+
+    host, port = section.address
+    file = section.password_file
+    secret = None if file is None else password("transport.mqtt.password_file", file)
+    return Broker(
+        host,
+        port,
+        section.realm,
+        section.version,
+        tls=_tls(section, directory) if section.encrypted else None,
+        username=section.username,
+        password=secret,
+        longest_pause=longest_pause,
+    )
+
+
+def _tls(section: MqttSection, directory: Path) -> Callable[[], ssl.SSLContext]:
+    """Mutual TLS with this device's certificate, read again for each connection, since it is renewed."""
+    authority = section.ca or directory / FLEET_CERTIFICATE
+
+    def context() -> ssl.SSLContext:
+        try:
+            made = ssl.create_default_context(cafile=authority)
+            made.load_cert_chain(directory / TLS_CERTIFICATE, directory / TLS_KEY)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(f"transport.mqtt.ca: {authority} and the device's certificate: {error}") from error
+        return made
+
+    context()  # what is missing stops the agent now
+    return context

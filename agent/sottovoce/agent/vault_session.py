@@ -1,0 +1,147 @@
+"""The vault of a device, in this process or behind a socket, under the task of the fleet's that it has taken up."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sottovoce.agent.fleet_tasks import kept_task
+from sottovoce.agent.own_task import task_of
+from sottovoce.agent.provenance import RosterWitness
+from sottovoce.agent.revoked import RevokedHere
+from sottovoce.agent.runnable import check_cell, family_here
+from sottovoce.agent.task_activator import TaskActivator, closed_by, in_force
+from sottovoce.agent.vault_here import LEDGER, vault_here
+from sottovoce.agent.wait_status import Waits
+from sottovoce.algorithms.family import Family, budget_of
+from sottovoce.config import AgentConfig, under
+from sottovoce.errors import LedgerError, PrivacyError, SottovoceError, TaskRefused
+from sottovoce.identity import Identity, Trust
+from sottovoce.identity.signed_task import read_task
+from sottovoce.identity.trust import Following
+from sottovoce.task import Task
+from sottovoce.vault import Ledger, VaultFront
+
+
+@dataclass(frozen=True, slots=True)
+class VaultSession:
+    """A vault, and what this device does with it.
+
+    Attributes:
+        vault: the vault.
+        config: the device's, under the task that it has taken up.
+        family: of the learner.
+        task: what is learnt, as others must mean it too.
+        epoch: of the fleet's task; 0 for none.
+        take_up: takes up another; see sottovoce.agent.task_activator.
+    """
+
+    vault: VaultFront
+    config: AgentConfig
+    family: Family
+    task: Task
+    epoch: int
+    take_up: Callable[[bytes], None]
+
+
+def open_local_vault(config: AgentConfig, trust: Trust, clock: Callable[[], float]) -> VaultSession:
+    """The vault in this process.
+
+    A task under which nothing can begin, because the records do not fit to it, gives way to the next one that does.
+    """
+    state, identity, authority = config.agent.state, trust.identity, Following(trust)
+    ledger = Ledger.open(state / LEDGER, identity.node_id, budget_of(config))
+    taking_up = TaskActivator(config, ledger, state, lambda: authority, clock)
+    try:
+        try:
+            return _under_task(config, ledger, taking_up)
+        except SottovoceError:
+            if ledger.mandate is None or not _next_taken_up(config, identity, taking_up):
+                raise
+            return _under_task(config, ledger, taking_up)
+    except BaseException:
+        ledger.close()
+        raise
+
+
+def _under_task(own: AgentConfig, ledger: Ledger, taking_up: TaskActivator) -> VaultSession:
+    config, mandate, clock = in_force(own, ledger), ledger.mandate, taking_up.clock
+    check_cell(config)
+    family, closed = family_here(config), closed_by(own, ledger, taking_up.directory, taking_up.clock)
+    task = task_of(config)
+    belongs = None
+    if config.cell is not None:
+        authority = taking_up.authority()
+        belongs = RosterWitness(authority, task.digest, RevokedHere(taking_up.directory, authority), clock).verify
+    vault = vault_here(config, family, ledger, clock=clock, closed=closed, belongs=belongs)
+
+    def take_up(document: bytes) -> None:
+        _check_runnable(own, document)
+        vault.end(lambda: taking_up(document), "another task has begun")
+
+    return VaultSession(vault, config, family, task, 0 if mandate is None else mandate.epoch, take_up)
+
+
+def _next_taken_up(own: AgentConfig, identity: Identity, taking_up: TaskActivator) -> bool:
+    """Whether a newer task was in the state directory, and is at work now."""
+    try:
+        task = kept_task(own.agent.state, identity.authority)
+        if task is None:
+            return False
+        _check_runnable(own, task.encoded)
+        taking_up(task.encoded)
+    except SottovoceError:
+        return False
+    return True
+
+
+def open_remote_vault(config: AgentConfig, identity: Identity, waits: Waits) -> VaultSession:
+    """The way to the vault that has been given a process of its own."""
+    from sottovoce.vault.remote import RemoteVault  # memory that an agent without one has no use for
+
+    path, socket = config.agent.state / LEDGER, config.vault.socket or Path()
+    if path.exists():
+        raise LedgerError(
+            f"{path}: a ledger beside the agent, although vault.socket is set: there must be one. Move it, with the "
+            "files beside it of the same name, into vault.directory if it is this device's; see "
+            "docs/explanation/separate-vault.md"
+        )
+    family, budget = family_here(config), budget_of(config)
+    vault = RemoteVault(socket, owner=identity.node_id, budget=budget, patience=config.vault.patience, waits=waits)
+    try:
+        own, epoch = config, 0
+        if vault.task:
+            task = read_task(vault.task, socket)
+            config, epoch = under(own, task.tables, task.epoch, vault.statement.epsilon), task.epoch
+            family = family_here(config)
+        check_cell(config)
+        if vault.follows != config.follows:
+            does = "follows a feed" if vault.follows else "follows no feed"
+            raise PrivacyError(
+                f"{socket}: the vault {does}, and the agent's configuration says otherwise: give both the same [data] "
+                "and [privacy] tables, and start the vault again"
+            )
+
+        def take_up(document: bytes) -> None:
+            _check_runnable(own, document)
+            vault.take_up(document)
+
+        return VaultSession(vault, config, family, task_of(config, vault.ranges), epoch, take_up)
+    except BaseException:
+        vault.close()
+        raise
+
+
+def _check_runnable(own: AgentConfig, document: bytes) -> None:
+    """Refuse a task under which this agent could not begin, before its vault takes it up for good.
+
+    Raises:
+        TaskRefused: it is one.
+    """
+    task = read_task(document, "this document")
+    try:
+        config = under(own, task.tables, task.epoch)
+        check_cell(config)
+        family_here(config).check()
+        task_of(config)
+    except SottovoceError as error:
+        raise TaskRefused(f"this device cannot carry it out: {error}") from error

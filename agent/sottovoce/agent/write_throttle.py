@@ -1,0 +1,113 @@
+"""Write throttle: a day's allowance is spent evenly, so a device that writes much slows down and never stops."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sottovoce.agent.wait_status import Waits
+
+_log = logging.getLogger(__name__)
+_DAY_SECONDS = 86_400
+_AT_ONCE = 0.25  # of a day's bytes, which may be written as soon as the day begins
+
+
+@dataclass(slots=True)
+class DailyCounter:
+    """Since midnight UTC, or since this object was made, of what only grows.
+
+    Attributes:
+        count: of all there ever was.
+        clock: seconds since 1970.
+    """
+
+    count: Callable[[], int]
+    clock: Callable[[], float] = time.time
+    _day: int = field(init=False)
+    _before: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._day, self._before = self._today(), self.count()
+
+    def __call__(self) -> int:
+        """So much of it."""
+        if (day := self._today()) != self._day:
+            self._day, self._before = day, self.count()
+        return self.count() - self._before
+
+    def _today(self) -> int:
+        return int(self.clock() // _DAY_SECONDS)
+
+
+@dataclass(slots=True)
+class WriteThrottle:
+    """Throttle that holds while more was written than the day's share so far.
+
+    Attributes:
+        most: bytes in a day, UTC.
+        written: bytes today.
+        waits: told what is waited for.
+        stopping: ends the wait.
+        wait: its name.
+        reason: of the wait.
+        tell: logs the number of bytes written.
+    """
+
+    most: int
+    written: Callable[[], int]
+    waits: Waits
+    stopping: asyncio.Event
+    wait: str
+    reason: str
+    tell: Callable[[int], None]
+    _told: int = field(default=-1, init=False)
+
+    async def taken(self) -> bool:
+        """Wait, if today's writes require it; False when the agent stops."""
+        written, now = self.written(), time.time()
+        if (seconds := pause(written, self.most, now)) > 0:
+            if self._told != (day := int(now // _DAY_SECONDS)):  # once a day
+                self._told = day
+                self.tell(written)
+            self.waits.begin(self.wait, self.reason, seconds)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.stopping.wait(), seconds)
+            self.waits.end(self.wait)
+        return not self.stopping.is_set()
+
+
+def ledger_throttle(most: int, written: Callable[[], int], waits: Waits, stopping: asyncio.Event) -> WriteThrottle:
+    """See WriteThrottle."""
+
+    def tell(count: int) -> None:
+        _log.warning("ledger-rests it has written %d bytes today, and goes slower: ledger.bytes_per_day", count)
+
+    reason = "the ledger to be allowed to write more: ledger.bytes_per_day"
+    return WriteThrottle(most, written, waits, stopping, wait="wear", reason=reason, tell=tell)
+
+
+def file_throttle(most: int, written: Callable[[], int], waits: Waits, stopping: asyncio.Event) -> WriteThrottle:
+    """See WriteThrottle."""
+
+    def tell(count: int) -> None:
+        _log.warning("device-rests it has written %d bytes today, and goes slower: agent.bytes_per_day", count)
+
+    reason = "this device to be allowed to write more: agent.bytes_per_day"
+    return WriteThrottle(most, written, waits, stopping, wait="disk-wear", reason=reason, tell=tell)
+
+
+def pause(written: int, most: int, now: float) -> float:
+    """Seconds until this many bytes may have been written on this day, UTC: a part at once, the rest by the clock.
+
+    Args:
+        written: today.
+        most: in a day.
+        now: seconds since 1970.
+    """
+    elapsed = now % _DAY_SECONDS
+    if written >= most:
+        return _DAY_SECONDS - elapsed
+    due = (written / most - _AT_ONCE) / (1 - _AT_ONCE) * _DAY_SECONDS
+    return max(0.0, due - elapsed)

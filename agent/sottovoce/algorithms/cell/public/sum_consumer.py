@@ -1,0 +1,111 @@
+"""Result of a sum: a mean, once; or a step of gradient descent, repeatedly."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.algorithms.steps.public.descent import UNIT, Schedule, bounded, rate
+from sottovoce.kernels.profile import Profile
+
+Numerator = NDArray[np.int64]
+
+
+class SumConsumer(Protocol):
+    """Public arithmetic, the same on every member, on integers.
+
+    Attributes:
+        size: numbers of a sum, P.
+        rounds: sums that are planned.
+        width: bytes of a number of a masked vector, in a roster of this many.
+    """
+
+    size: int
+    rounds: int
+    width: Callable[[int], int]
+
+    def fresh(self) -> Numerator | None:
+        """Initial value before the first sum, int64[P] in units of 2^-40."""
+        ...
+
+    def point(self, numerator: Numerator | None) -> bytes:
+        """Point of the next sum, float64, little-endian."""
+        ...
+
+    def model(self, numerator: Numerator) -> NDArray[np.float64]:
+        """Published model of the current value."""
+        ...
+
+    def after(self, numerator: Numerator | None, slot: int, total: NDArray[np.int64], members: int) -> Numerator:
+        """Value after a sum over a number of devices, int64[P] in grid units."""
+        ...
+
+
+class MeanCourse:
+    """The mean over the devices.
+
+    Args:
+        profile: what is summed of each device's vector.
+        step: of the sum's grid.
+        width: see SumConsumer.
+    """
+
+    rounds = 1
+
+    def __init__(self, profile: Profile, step: float, width: Callable[[int], int]) -> None:
+        self.size, self._profile, self._step, self.width = profile.size, profile, step, width
+
+    def fresh(self) -> Numerator | None:
+        """Nothing."""
+        return None
+
+    def point(self, numerator: Numerator | None) -> bytes:
+        """Nowhere."""
+        del numerator
+        return b""
+
+    def model(self, numerator: Numerator) -> NDArray[np.float64]:
+        """The vector that has the mean coefficients, float64[d]."""
+        return self._profile.vector(numerator / UNIT)
+
+    def after(self, numerator: Numerator | None, slot: int, total: NDArray[np.int64], members: int) -> Numerator:
+        """The mean coefficients."""
+        del numerator, slot
+        return bounded(total * (self._step / members * UNIT))
+
+
+class DescentCourse:
+    """DP-SGD over the union of all members' records: each sum is of clipped gradients at one model.
+
+    Args:
+        schedule: gives K, γ_t and B, the records that a device is expected to hold.
+        initial: float64[P], the public start.
+        step: of the sum's grid.
+        width: see SumConsumer.
+    """
+
+    def __init__(
+        self, schedule: Schedule, initial: NDArray[np.float64], step: float, width: Callable[[int], int]
+    ) -> None:
+        self.size, self.rounds, self.width = schedule.size, schedule.steps, width
+        self._schedule, self._step = schedule, step
+        self._start = bounded(initial * UNIT)
+
+    def fresh(self) -> Numerator | None:
+        """The public start."""
+        return self._start.copy()
+
+    def point(self, numerator: Numerator | None) -> bytes:
+        """The model."""
+        return ((self._start if numerator is None else numerator) / UNIT).astype("<f8").tobytes()
+
+    def model(self, numerator: Numerator) -> NDArray[np.float64]:
+        """The model, float64[P]."""
+        return numerator / UNIT
+
+    def after(self, numerator: Numerator | None, slot: int, total: NDArray[np.int64], members: int) -> Numerator:
+        """A step along the sum."""
+        before = self._start if numerator is None else numerator
+        pace = rate(self._schedule, slot) / (self._schedule.expected_records * members)
+        return bounded(before - np.rint(total * (pace * self._step * UNIT)))

@@ -1,0 +1,159 @@
+"""A device's transports as one: it tries the addresses one of them leads to, and cuts up what is too large for it."""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from sottovoce.errors import InternalError, MessageRefused
+from sottovoce.transport.transport import DeliveryFailed, Listener, Peer, Receive, Transport
+from sottovoce.wire import Assembly, Cut, decode_part, is_part
+from sottovoce.wire.limits import MAX_ENVELOPE_BYTES
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+_MOST_ASSEMBLIES = 8  # messages of different senders that are coming in parts; the one that waits longest makes room
+_MOST_REMEMBERED = 256
+_PART_OVERHEAD = 64  # what its digest and its place add to a piece
+_ELSEWHERE = {"unreachable", "timeout", "tls", "rejected"}  # another way may succeed where one failed with this
+
+
+class MultiTransport:
+    """Implements sottovoce.transport.Transport.
+
+    What one way did not deliver is tried on the next within the same deadline, the way that worked last first. A
+    message continues by the part that is missing, on whatever way and in whatever attempt.
+
+    Args:
+        transports: this device's, the preferred one first; also an attribute.
+        admit: told of every message and every part, by (sender, bytes), before it is looked at; raises MessageRefused.
+
+    Attributes:
+        returned: called with the node id of a peer to which there is a way again, with None for all of them.
+    """
+
+    def __init__(
+        self, transports: Sequence[Transport], admit: Callable[[str, int], None] = lambda _sender, _size: None
+    ) -> None:
+        self.transports = tuple(transports)
+        self._admit = admit
+        self.returned: Callable[[str | None], None] = lambda _: None
+        self._receive: Receive | None = None
+        self._worked: OrderedDict[str, str] = OrderedDict()
+        self._incoming: OrderedDict[str, Assembly] = OrderedDict()
+        self._answered: OrderedDict[str, tuple[bytes, bytes]] = OrderedDict()
+        self._next: OrderedDict[tuple[str, bytes], int] = OrderedDict()
+
+    @property
+    def largest(self) -> int:
+        """Whatever the wire allows."""
+        return MAX_ENVELOPE_BYTES
+
+    def reaches(self, address: str) -> bool:
+        """Whether any of them does."""
+        return any(transport.reaches(address) for transport in self.transports)
+
+    async def start(self, receive: Receive) -> None:
+        """Start all of them; see Transport.start."""
+        self._receive = receive
+        for transport in self.transports:
+            await transport.start(self._received)
+
+    async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
+        """Hand a message over on one of the ways; see Transport.deliver."""
+        ways = self._ways(peer)
+        if not ways:
+            known = ", ".join((peer.address, *peer.others))
+            raise DeliveryFailed(
+                "unreachable", f"peer {peer.id} at {known}: no transport of this device leads there; see transport.use"
+            )
+        deadline = time.monotonic() + timeout
+        for left in range(len(ways), 0, -1):
+            address, transport = ways[-left]
+            share = (deadline - time.monotonic()) / left
+            try:
+                answer = await self._by(transport, Peer(peer.id, address, peer.name), message, max(0.01, share))
+            except DeliveryFailed as failure:
+                if left == 1 or failure.cause not in _ELSEWHERE:
+                    raise
+                continue
+            _remember(self._worked, peer.id, address, _MOST_REMEMBERED)
+            return answer
+        raise InternalError("there was no way left and none failed: report this defect")
+
+    def listener(self) -> Listener:
+        """Counters of all listening sides."""
+        seen = [transport.listener() for transport in self.transports]
+        return Listener(
+            sum(one.handshakes for one in seen),
+            sum(one.refused for one in seen),
+            "; ".join(one.trouble for one in seen if one.trouble),
+            sum(one.duplicates for one in seen),
+            tuple(one.trouble for one in seen),
+        )
+
+    async def stop(self, grace: float) -> None:
+        """Stop all of them at once."""
+        await asyncio.gather(*(transport.stop(grace) for transport in self.transports))
+
+    def _ways(self, peer: Peer) -> list[tuple[str, Transport]]:
+        """Addresses of a peer, and what leads there, in the order in which to try them."""
+        ways = [
+            (address, transport)
+            for transport in self.transports
+            for address in (peer.address, *peer.others)
+            if transport.reaches(address)
+        ]
+        last = self._worked.get(peer.id)
+        return sorted(ways, key=lambda way: way[0] != last)
+
+    async def _by(self, transport: Transport, peer: Peer, message: bytes, patience: float) -> bytes:
+        if len(message) <= transport.largest:
+            return await transport.deliver(peer, message, patience)
+        deadline = time.monotonic() + patience
+        cut = Cut(message, transport.largest - _PART_OVERHEAD)
+        index = self._next.pop((peer.id, cut.digest), 0) % cut.count
+        while (left := deadline - time.monotonic()) > 0:
+            _remember(self._next, (peer.id, cut.digest), index, _MOST_REMEMBERED)
+            answer = await transport.deliver(peer, cut.part(index), left)
+            try:
+                wanted = cut.wanted(answer)
+            except MessageRefused as refusal:
+                raise DeliveryFailed("other", f"peer {peer.id} at {peer.address}: {refusal}") from refusal
+            if wanted is None:
+                self._next.pop((peer.id, cut.digest), None)
+                return answer
+            index = wanted
+        raise DeliveryFailed(
+            "timeout", f"peer {peer.id} at {peer.address}: {index} of {cut.count} parts arrived in time"
+        )
+
+    async def _received(self, sender: str, raw: bytes | None) -> bytes:
+        """Every message of every transport comes through here."""
+        if self._receive is None:
+            raise InternalError("a message arrived before the agent was ready: report this defect")
+        self._admit(sender, len(raw or b""))
+        if raw is None or not is_part(raw):
+            return await self._receive(sender, raw)
+        part = decode_part(raw)
+        digest, answer = self._answered.get(sender, (b"", b""))
+        if digest == part.message:
+            return answer
+        assembly = self._incoming.pop(sender, None)
+        if assembly is None or not assembly.fits(part):
+            assembly = Assembly(part)
+        message = assembly.add(part)
+        if message is None:
+            _remember(self._incoming, sender, assembly, _MOST_ASSEMBLIES)
+            return assembly.receipt()
+        answer = await self._receive(sender, message)
+        _remember(self._answered, sender, (assembly.digest, answer), _MOST_REMEMBERED)
+        return answer
+
+
+def _remember(memory: OrderedDict[_K, _V], key: _K, value: _V, most: int) -> None:
+    memory[key] = value
+    memory.move_to_end(key)
+    if len(memory) > most:
+        memory.popitem(last=False)

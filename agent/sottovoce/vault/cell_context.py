@@ -1,0 +1,127 @@
+"""The steps of a secure sum, in the order that is the guarantee: begin, charge, compute, noise, mask, store, return."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.accounting.events import Event, over
+from sottovoce.accounting.units import EVERY, Units
+from sottovoce.data import Records
+from sottovoce.door import CellAnswer, CellQuery, Refused
+from sottovoce.errors import MessageRefused, TaskRefused
+from sottovoce.secure_sum.masks import unpacked
+from sottovoce.secure_sum.steps import (
+    Agree,
+    Answer,
+    Begin,
+    End,
+    Ended,
+    Join,
+    Mask,
+    Question,
+    Reveal,
+    Survive,
+    Vector,
+    encoded,
+    question,
+)
+from sottovoce.vault.budget import Stored
+from sottovoce.vault.cell_member import Member
+from sottovoce.vault.cell_sum import CellMechanism
+from sottovoce.vault.clipped_sum import Batches
+from sottovoce.vault.ledger import Ledger
+from sottovoce.vault.noise import NoiseSource
+
+_CHARGE = b"sottovoce/cell-charge/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class CellContext:
+    """VaultContext that takes part in secure sums.
+
+    Attributes:
+        learner: whose sums these are.
+        member: holds the secrets of the present round.
+        mechanism: bound and noise of this device's part.
+        points: numbers of a point at which a sum is taken.
+        raw: what is clipped and summed, of the records, at a point float64[points].
+        records: the private records.
+        ledger: opened for charging.
+        noise: the source of randomness.
+        units: of the ledger, that pay: of a feed its days that are over.
+    """
+
+    learner: str
+    member: Member
+    mechanism: CellMechanism
+    points: int
+    raw: Callable[[NDArray[np.float64], Records], Batches]
+    records: Records
+    ledger: Ledger
+    noise: NoiseSource
+    units: Units = EVERY
+
+    def step(self, query: CellQuery) -> CellAnswer | Refused | None:
+        """One step; None where the budget cannot pay for it.
+
+        A step that does not follow from those before is refused and changes nothing. A charge belongs to one offer,
+        whose secrets are in memory alone: so it pays for one masked vector, or, if the device stops before that, none.
+
+        Raises:
+            LedgerError: the ledger failed; nothing was released.
+        """
+        try:
+            said = question(query.said)
+            if query.learner != self.learner:
+                raise MessageRefused("cell", "this vault takes part in the sums of another learner")
+            answer = self._answered(said)
+        except MessageRefused as refused:
+            return Refused(query.id, "query", str(refused))
+        except TaskRefused as refused:
+            return Refused(query.id, "task", str(refused))
+        return None if answer is None else CellAnswer(query.id, encoded(answer), self.noise.simulated)
+
+    @property
+    def event(self) -> Event:
+        """Largest cost of a sum."""
+        return over(self.mechanism.event(self.mechanism.cell.least), self.units)
+
+    def _answered(self, said: Question) -> Answer | None:
+        match said:
+            case Begin(slot=slot, point=point):
+                self._read(point)
+                return None if self.ledger.payable(self.event) != self.units else self.member.begin(slot, point)
+            case Join():
+                return self.member.join(said)
+            case Agree():
+                return self.member.agree(said)
+            case Mask():
+                return self._masked(said)
+            case Survive():
+                return self.member.survive(said)
+            case Reveal():
+                return self.member.reveal(said)
+            case End(slot=slot):
+                self.member.end(slot)
+                return Ended()
+
+    def _read(self, raw: bytes) -> NDArray[np.float64]:
+        point = np.frombuffer(raw, dtype="<f8").astype(np.float64) if len(raw) == 8 * self.points else None
+        if point is None or not np.isfinite(point).all():
+            raise MessageRefused("cell", "a sum is asked for at a point that is none")
+        return point
+
+    def _masked(self, said: Mask) -> Vector | None:
+        members, h = self.member.begun(said)
+        charge, mechanism = sha256(_CHARGE + h).digest(), self.mechanism
+        if not self.ledger.charge(charge, over(mechanism.event(members), self.units)):
+            return None
+        part = mechanism.apply(self.raw(self._read(self.member.point), self.records), members, self.noise)
+        width = mechanism.width(members)
+        masked = self.member.mask(part, width)
+        numbers = unpacked(masked.vector, width).astype("<u8").tobytes()
+        self.ledger.store(charge, Stored(mechanism.exponent, numbers, self.noise.simulated))
+        return masked

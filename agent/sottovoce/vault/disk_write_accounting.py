@@ -1,0 +1,63 @@
+"""How much a ledger writes to its disk in a day. Flash memory wears out; a ledger that cannot be written is the end.
+
+SQLite's log is read, not the device: https://sqlite.org/walformat.html. Every page is written at most twice, into the
+log and, when the log is folded into the file, from there; what the file system adds is not counted.
+"""
+
+import struct
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+_HEADER = struct.Struct(">8xI4x8s8x")  # page size, salts
+_FRAME = struct.Struct(">8x8s8x")  # salts
+_DAY_SECONDS = 86_400
+
+
+class DiskWriteCounter:
+    """Counts what is appended to one log.
+
+    Args:
+        log: the file, which SQLite makes, starts over and removes as it likes.
+        clock: seconds since 1970, for the end of a UTC day.
+    """
+
+    def __init__(self, log: Path, clock: Callable[[], float] = time.time) -> None:
+        self._log = log
+        self._clock = clock
+        self._salts = b""
+        self._frames = 0
+        self._day = self._today()
+        self._written = 0
+        self.count()
+        self._written = 0  # what was there before was written by another process, or on another day
+
+    def count(self) -> None:
+        """Count what was appended since the last call; call it after every transaction."""
+        if (day := self._today()) != self._day:
+            self._day, self._written = day, 0
+        if not self._log.exists():
+            self._salts, self._frames = b"", 0
+            return
+        with self._log.open("rb") as file:
+            header = file.read(_HEADER.size)
+            if len(header) < _HEADER.size:
+                return
+            page, salts = _HEADER.unpack(header)
+            if salts != self._salts:
+                self._salts, self._frames = salts, 0
+            while True:
+                file.seek(_HEADER.size + self._frames * (_FRAME.size + page))
+                frame = file.read(_FRAME.size)
+                if len(frame) < _FRAME.size or _FRAME.unpack(frame)[0] != salts:
+                    return
+                self._frames += 1
+                self._written += _FRAME.size + 2 * page
+
+    @property
+    def today(self) -> int:
+        """Bytes written at most since midnight UTC, or since this object was made."""
+        return self._written if self._today() == self._day else 0
+
+    def _today(self) -> int:
+        return int(self._clock() // _DAY_SECONDS)

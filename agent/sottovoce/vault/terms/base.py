@@ -1,0 +1,67 @@
+"""Terms of a learner for its vault, decided in public before it starts."""
+
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+
+from sottovoce.data import Records
+from sottovoce.errors import DataError, PrivacyError
+from sottovoce.kernels import Kernel
+from sottovoce.vault.budget import Budget
+from sottovoce.vault.ledger import Ledger
+from sottovoce.vault.noise import NoiseSource
+from sottovoce.vault.vault import VaultContext
+
+
+class Terms(Protocol):
+    """Public values alone."""
+
+    @property
+    def learner(self) -> str:
+        """The name under which the vault is asked."""
+        ...
+
+    def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
+        """Parts of a vault that keeps to these terms and to the ledger's budget.
+
+        Raises:
+            PrivacyError: the terms have no guarantee under this budget, or it cannot be calibrated.
+            DataError: the records are not of the shape that the terms declare.
+        """
+        ...
+
+
+def unit_records(records: Records, unit: str) -> Records:
+    """Records that know their windows where a window is the unit, and only there; they are charged by them.
+
+    They come in an order of their own, by window and by what they are: a window's sum of floats depends on the order in
+    which it is added up, and where its records stand in the file is nothing that a window pays for.
+
+    Where single records are charged, see `numbered`.
+
+    Raises:
+        DataError: the unit is a window, and the records do not know theirs.
+    """
+    if unit != "window":
+        return replace(records, windows=None)
+    if records.windows is None:
+        raise DataError(
+            "the privacy unit is a window, but the records do not say which window they belong to: store their numbers "
+            "as the array `windows` of an npz file, or choose privacy.unit=record"
+        )
+    order = np.lexsort((records.labels, *records.features.T, records.windows))
+    ordered = records.at(order)
+    return replace(ordered, units=ordered.windows)
+
+
+def check_unit(learner: str, budget: Budget) -> None:
+    """Refuse a unit that is larger than what the learner bounds.
+
+    Raises:
+        PrivacyError: the unit is not a record.
+    """
+    if budget.unit != "record":
+        raise PrivacyError(
+            f"learner `{learner}` bounds what one record adds, not what a {budget.unit} does: set privacy.unit=record"
+        )

@@ -1,0 +1,93 @@
+"""Sums of clipped gradients in cells: what DP-SGD over a whole cell's records asks of its vaults."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sottovoce.accounting.events import Event
+from sottovoce.cell import Cell
+from sottovoce.data import Records
+from sottovoce.door import Query
+from sottovoce.errors import InternalError, PrivacyError
+from sottovoce.kernels import Kernel
+from sottovoce.secure_sum.statements import Statement
+from sottovoce.vault.budget import Budget
+from sottovoce.vault.cell_context import CellContext
+from sottovoce.vault.cell_guarantee import of_cell
+from sottovoce.vault.cell_member import Member
+from sottovoce.vault.cell_sum import CellMechanism, calibrate_cell
+from sottovoce.vault.ledger import Ledger
+from sottovoce.vault.noise import NoiseSource
+from sottovoce.vault.programs.gradient import GradientSum
+from sottovoce.vault.terms.base import unit_records
+from sottovoce.vault.terms.gradients import summed
+from sottovoce.vault.vault import VaultContext
+
+
+@dataclass(frozen=True, slots=True)
+class CellGradientTerms:
+    """All of it public.
+
+    Attributes:
+        learner: its name.
+        sums: that are planned.
+        clip: L2 threshold of what one privacy unit adds to a sum.
+        cell: within which noise is shared.
+        rows: that one device is taken to have, at most, so that a sum has room.
+    """
+
+    learner: str
+    sums: int
+    clip: float
+    cell: Cell
+    rows: int
+
+    def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
+        """See Terms.context."""
+        if kernel is None:
+            raise InternalError("a vault of gradient sums needs a kernel: report this defect")
+        budget = ledger.budget
+        if budget.unit == "window":
+            raise PrivacyError(
+                f"learner `{self.learner}` makes sums of records or of devices: set privacy.unit=record, or device"
+            )
+        by_kernel, held = summed(kernel, budget, records), unit_records(records, budget.unit)
+        mechanism = self.mechanism(kernel, budget, by_kernel=by_kernel)
+        program = GradientSum(kernel, None, budget.unit, clip=self.clip if by_kernel else None)
+
+        def member(belongs: Callable[[Statement], None]) -> CellContext:
+            return CellContext(
+                self.learner,
+                Member(ledger.owner, self.cell, belongs, noise),
+                mechanism,
+                kernel.size,
+                lambda point, rows: program.compute(Query(self.learner, "gradient", 0, point), rows),
+                held,
+                ledger,
+                noise,
+            )
+
+        lifetime: dict[Event, int] = {mechanism.event(self.cell.most): mechanism.rounds} if mechanism.sigma else {}
+        return VaultContext(held, program, ledger, noise, of_cell(budget, mechanism, self.clip), lifetime, cell=member)
+
+    def mechanism(self, kernel: Kernel, budget: Budget, *, by_kernel: bool) -> CellMechanism:
+        """Bound and noise of each device's part.
+
+        Args:
+            kernel: the model.
+            budget: the ledger's.
+            by_kernel: the kernel clips and sums.
+
+        Raises:
+            PrivacyError: it cannot be calibrated.
+        """
+        return calibrate_cell(
+            self.cell,
+            sums=self.sums,
+            clip=self.clip,
+            size=kernel.size,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            neighbouring=budget.neighbouring,
+            sum_error=kernel.sum_error if by_kernel else None,
+            rows=self.rows if budget.unit == "record" else 1,
+        )

@@ -1,0 +1,146 @@
+"""Sums of clipped gradients, with noise: push-sum and every other learner of gradients."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from sottovoce.accounting.events import Event, Unproved
+from sottovoce.accounting.units import EVERY, Units
+from sottovoce.data import Records
+from sottovoce.errors import DataError, InternalError, PrivacyError
+from sottovoce.kernels import MOST_SUMMED, Kernel
+from sottovoce.vault.budget import Budget
+from sottovoce.vault.clipped_sum import ClippedSum, calibrate, exact
+from sottovoce.vault.guarantee import guarantee
+from sottovoce.vault.ledger import Ledger
+from sottovoce.vault.noise import NoiseSource
+from sottovoce.vault.numbering import blocks_of, numbered
+from sottovoce.vault.programs.gradient import Blocks, GradientSum
+from sottovoce.vault.sampled_sum import calibrate_sampled
+from sottovoce.vault.sampling import Poisson, Sampling
+from sottovoce.vault.terms.base import check_unit, unit_records
+from sottovoce.vault.vault import VaultContext
+
+
+@dataclass(frozen=True, slots=True)
+class GradientTerms:
+    """Terms of a learner of gradient sums, all public.
+
+    Attributes:
+        learner: its name.
+        releases: how many gradient sums the budget is spread over; with blocks, how many passes.
+        clip: L2 threshold of what one privacy unit adds to a sum; None: nothing is clipped, and no noise added.
+        windows: first and last window that may be asked about; None for all there are and will be.
+        sampling: which records a sum is over: `full`: all; `poisson`: each with probability batch / of; `blocks`: one
+            of of // batch blocks of numbers after another, each once a pass.
+        batch: records that a batch is expected to have.
+        of: records that a device is expected to hold.
+    """
+
+    learner: str
+    releases: int
+    clip: float | None
+    windows: tuple[int, int] | None = None
+    sampling: Literal["full", "poisson", "blocks"] = "full"
+    batch: int = 1
+    of: int = 1
+
+    def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
+        """See Terms.context."""
+        if kernel is None:
+            raise InternalError("a vault of gradient sums needs a kernel: report this defect")
+        budget = ledger.budget
+        mechanism, program = self.program(kernel, budget, kernel.size, summed=summed(kernel, budget, records))
+        statement = guarantee(budget, mechanism, self.clip, self.sampling)
+        held = unit_records(records, budget.unit)
+        if self.sampling == "blocks":
+            held = numbered(held, ledger)
+        return VaultContext(held, program, ledger, noise, statement, self.lifetime(program, budget))
+
+    def lifetime(self, program: GradientSum, budget: Budget) -> dict[Event, int]:
+        """See VaultContext."""
+        mechanism, event = program.mechanism, program.event
+        if mechanism is None or budget.epsilon is None:
+            return {}
+        return {mechanism.event if event is None else event: self.releases}
+
+    def program(self, kernel: Kernel, budget: Budget, size: int, *, summed: bool) -> tuple[ClippedSum, GradientSum]:
+        """Bound and noise of every release of `size` numbers, and what answers queries by them.
+
+        Args:
+            kernel: the model.
+            budget: the ledger's.
+            size: numbers in a release.
+            summed: the kernel clips and sums; see `summed`.
+
+        Raises:
+            PrivacyError: see `context`.
+        """
+        if self.sampling != "full":
+            check_unit(self.learner, budget)
+        mechanism, event = self._mechanism(budget, self.clip, size, kernel.sum_error if summed else None)
+        units = EVERY if budget.unit != "window" or self.windows is None else Units((self.windows,))
+        clip = math.inf if self.clip is None else self.clip
+        return mechanism, GradientSum(
+            kernel, mechanism, budget.unit, units, event, self._batches(), clip if summed else None
+        )
+
+    def _mechanism(
+        self, budget: Budget, clip: float | None, size: int, sum_error: float | None
+    ) -> tuple[ClippedSum, Event]:
+        if budget.epsilon is None:
+            return exact(clip=clip, size=size, sum_error=sum_error), Unproved("none")
+        if clip is None:
+            raise PrivacyError(
+                f"learner `{self.learner}` adds no noise, so no ε holds for it: use `clipd2p`, "
+                "or `--epsilon inf` in the testbed"
+            )
+        if self.sampling == "poisson":
+            return calibrate_sampled(
+                clip=clip,
+                size=size,
+                releases=self.releases,
+                epsilon=budget.epsilon,
+                delta=budget.delta,
+                neighbouring=budget.neighbouring,
+                batch=self.batch,
+                of=self.of,
+                sum_error=sum_error,
+            )
+        mechanism = calibrate(
+            clip=clip,
+            size=size,
+            releases=self.releases,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            neighbouring=budget.neighbouring,
+            sum_error=sum_error,
+        )
+        return mechanism, mechanism.event
+
+    def _batches(self) -> Sampling | Blocks | None:
+        match self.sampling:
+            case "full":
+                return None
+            case "poisson":
+                return Poisson(self.batch, self.of)
+            case "blocks":
+                return Blocks(tuple(blocks_of(max(1, self.of // self.batch)).tolist()), self.releases)
+
+
+def summed(kernel: Kernel, budget: Budget, records: Records | None) -> bool:
+    """Whether the kernel clips and sums: it can, and what is clipped is an example's gradient.
+
+    Args:
+        kernel: the model.
+        budget: the ledger's.
+        records: that it would sum; None where they are not at hand.
+
+    Raises:
+        DataError: it would, but these are more records than it sums with the error that it states.
+    """
+    if kernel.sum_error is None or budget.unit != "record":
+        return False
+    if records is not None and len(records) > MOST_SUMMED:
+        raise DataError(f"more than {MOST_SUMMED} records: such a model's sums are proved for no more; hold fewer")
+    return True

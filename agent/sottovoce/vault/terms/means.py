@@ -1,0 +1,131 @@
+"""One vector of a whole device, once: what averaging over a fleet asks of its vaults."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from sottovoce.accounting.events import Event
+from sottovoce.cell import Cell
+from sottovoce.data import Records
+from sottovoce.door import PrivacyStatement
+from sottovoce.errors import DataError, PrivacyError
+from sottovoce.kernels import Kernel
+from sottovoce.kernels.profile import Profile
+from sottovoce.secure_sum.statements import Statement
+from sottovoce.vault.budget import Budget
+from sottovoce.vault.cell_context import CellContext
+from sottovoce.vault.cell_guarantee import of_cell
+from sottovoce.vault.cell_member import Member
+from sottovoce.vault.cell_sum import CellMechanism, calibrate_cell
+from sottovoce.vault.clipped_sum import ClippedSum, DiscreteGaussian, calibrate, exact
+from sottovoce.vault.guarantee import guarantee
+from sottovoce.vault.ledger import Ledger
+from sottovoce.vault.noise import NoiseSource
+from sottovoce.vault.programs.mean import DeviceMean
+from sottovoce.vault.terms.base import unit_records
+from sottovoce.vault.vault import VaultContext
+
+
+@dataclass(frozen=True, slots=True)
+class MeanTerms:
+    """Terms of a learner of a fleet's mean, all public.
+
+    Attributes:
+        learner: its name.
+        profile: what is released of the device's vector, and its bound.
+        cell: within which noise is shared; None where each device adds all of its own.
+    """
+
+    learner: str
+    profile: Profile
+    cell: Cell | None = None
+
+    def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
+        """See Terms.context."""
+        budget = ledger.budget
+        if budget.unit != "device":
+            raise PrivacyError(
+                f"learner `{self.learner}` bounds the one vector of a whole device, not what a {budget.unit} adds to "
+                "it: set privacy.unit=device"
+            )
+        if records.features.shape[1] != self.profile.width:
+            raise DataError(
+                f"the records do not have the {self.profile.width} features declared: correct data.features"
+            )
+        own = unit_records(records, "device")
+        if self.cell is not None:
+            return self._in_a_cell(own, ledger, noise)
+        mechanism = self.mechanism(budget)
+        statement = self._statement(budget, mechanism)
+        lifetime: dict[Event, int] = {mechanism.event: 1} if isinstance(mechanism, DiscreteGaussian) else {}
+        return VaultContext(own, DeviceMean(self.profile, mechanism), ledger, noise, statement, lifetime)
+
+    def _in_a_cell(self, records: Records, ledger: Ledger, noise: NoiseSource) -> VaultContext:
+        mechanism = self.cell_mechanism(ledger.budget)
+        cell, program = mechanism.cell, DeviceMean(self.profile, None)
+
+        def member(belongs: Callable[[Statement], None]) -> CellContext:
+            own = Member(ledger.owner, cell, belongs, noise)
+            return CellContext(
+                self.learner, own, mechanism, 0, lambda _, rows: program.vector(rows), records, ledger, noise
+            )
+
+        lifetime: dict[Event, int] = {mechanism.event(cell.most): mechanism.rounds} if mechanism.sigma else {}
+        statement = of_cell(ledger.budget, mechanism, self.profile.bound)
+        return VaultContext(records, program, ledger, noise, statement, lifetime, cell=member)
+
+    def mechanism(self, budget: Budget) -> ClippedSum:
+        """Bound and noise of the one release.
+
+        Raises:
+            PrivacyError: it cannot be calibrated.
+        """
+        if budget.epsilon is None:
+            return exact(clip=self.profile.bound, size=self.profile.size)
+        return calibrate(
+            clip=self.profile.bound,
+            size=self.profile.size,
+            releases=1,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            neighbouring=budget.neighbouring,
+        )
+
+    def cell_mechanism(self, budget: Budget) -> CellMechanism:
+        """Mechanism of a device's part in the sum of a cell.
+
+        Raises:
+            PrivacyError: it cannot be calibrated, or there is no cell.
+        """
+        if self.cell is None:
+            raise PrivacyError("each device adds noise of its own: set privacy.noise=cell")
+        return calibrate_cell(
+            self.cell,
+            sums=1,
+            clip=self.profile.bound,
+            size=self.profile.size,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            neighbouring=budget.neighbouring,
+        )
+
+    def deviation(self, budget: Budget, members: int) -> float:
+        """σ of the noise on each coefficient of a device, or of its share where this many take part; 0 for none."""
+        if self.cell is not None:
+            shared = self.cell_mechanism(budget)
+            return shared.share(members) * shared.step
+        mechanism = self.mechanism(budget)
+        return mechanism.sigma * mechanism.step if isinstance(mechanism, DiscreteGaussian) else 0.0
+
+    def _statement(self, budget: Budget, mechanism: ClippedSum) -> PrivacyStatement:
+        clip = self.profile.bound
+        statement = guarantee(budget, mechanism, clip)
+        if not isinstance(mechanism, DiscreteGaussian):
+            return replace(statement, mechanism=f"none: the exact vector of a device, clipped at {clip:g}")
+        return replace(
+            statement,
+            mechanism=(
+                f"exact discrete Gaussian on the grid 2^{mechanism.exponent}, "
+                f"σ = {mechanism.sigma * mechanism.step:.6g}, on one vector of the device, clipped at {clip:g}"
+            ),
+            composition="one release of a device, for ever",
+        )

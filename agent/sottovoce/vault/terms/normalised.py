@@ -1,0 +1,52 @@
+"""Sums of gradients in units of a clipping threshold that moves: by a public rule, or after earlier releases."""
+
+from dataclasses import dataclass, replace
+
+from sottovoce.data import Records
+from sottovoce.errors import InternalError
+from sottovoce.kernels import Kernel
+from sottovoce.kernels.decentralised.normalisation import Rule, numbers
+from sottovoce.vault.guarantee import guarantee
+from sottovoce.vault.ledger import Ledger
+from sottovoce.vault.noise import NoiseSource
+from sottovoce.vault.programs.normalised import NormalisedSum
+from sottovoce.vault.terms.base import unit_records
+from sottovoce.vault.terms.gradients import GradientTerms, summed
+from sottovoce.vault.vault import VaultContext
+
+_RULES: dict[Rule, str] = {
+    "decay": "in units of a threshold that falls by a public rule",
+    "quantile": "in units of a threshold that follows earlier releases, each with a noised bit a record beside it",
+    "automatic": "of gradients divided by their own length",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NormalisedTerms:
+    """Terms of a learner with a moving threshold, all public.
+
+    Attributes:
+        sums: releases, batches and windows; its clip is 1, in units of the threshold.
+        rule: what becomes of a gradient.
+    """
+
+    sums: GradientTerms
+    rule: Rule
+
+    @property
+    def learner(self) -> str:
+        """See Terms.learner."""
+        return self.sums.learner
+
+    def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
+        """See Terms.context."""
+        if kernel is None:
+            raise InternalError("a vault of gradient sums needs a kernel: report this defect")
+        budget, sums = ledger.budget, self.sums
+        by_kernel = self.rule == "decay" and summed(kernel, budget, records)
+        mechanism, program = sums.program(kernel, budget, numbers(self.rule, kernel.size), summed=by_kernel)
+        statement = guarantee(budget, mechanism, sums.clip, sums.sampling)
+        worded = replace(statement, mechanism=f"{statement.mechanism}, {_RULES[self.rule]}")
+        lifetime = sums.lifetime(program, budget)
+        held = unit_records(records, budget.unit)
+        return VaultContext(held, NormalisedSum(program, self.rule), ledger, noise, worded, lifetime)

@@ -1,0 +1,65 @@
+"""Chains that a deep Q-network ends: without-replacement to the letter, charged as infinite."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sottovoce.data import Records
+from sottovoce.errors import InternalError
+from sottovoce.kernels import Kernel
+from sottovoce.vault.ledger import Ledger
+from sottovoce.vault.noise import NoiseSource
+from sottovoce.vault.numbering import enrolled
+from sottovoce.vault.programs.chain_steps import ChainSteps, StepSizes
+from sottovoce.vault.terms.base import unit_records
+from sottovoce.vault.terms.chains import chains_of, unpromised
+from sottovoce.vault.terms.published import Claim
+from sottovoce.vault.vault import VaultContext
+
+
+@dataclass(frozen=True, slots=True)
+class QChainTerms:
+    """Terms of the learner to the letter, all public.
+
+    Attributes:
+        learner: its name.
+        claim: its paper's.
+        sizes: of the steps, as printed; no model is projected.
+        batch: b.
+        passes: over the records.
+        multiplier: s / Δ₂, Δ₂ = max 2ηL/b over a chain; 0 for no noise.
+        lipschitz: L.
+        exploration_steps: decisions over which exploration falls from 1 to 0.1; the paper's n/(2Mb).
+    """
+
+    learner: str
+    claim: Claim
+    sizes: StepSizes
+    batch: int
+    passes: int
+    multiplier: float
+    lipschitz: float
+    exploration_steps: int
+
+    def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
+        """See Terms.context. One controller decides for all binary models together; its randomness is the vault's."""
+        if kernel is None:
+            raise InternalError("a vault of chains needs a kernel: report this defect")
+        # numpy.random is 7 MiB, and no other learner has a controller.
+        from sottovoce.kernels.decentralised.controller import Controller, Terms
+        from sottovoce.vault.programs.q_chain import QChain
+
+        unpromised(self.learner, ledger.budget)
+        held = enrolled(unit_records(records, "record"), ledger, chains_of(self.learner, self.batch, 1))
+        generator = np.random.default_rng(noise.words(4))
+        program = QChain(
+            steps=ChainSteps(kernel, self.sizes, self.batch),
+            controller=Controller.new(Terms(kernel.size + 1, self.exploration_steps), generator),
+            generator=generator,
+            deviations=self.multiplier * 2 * self.lipschitz / self.batch,
+            passes=self.passes,
+            count=len(held),
+            name=self.learner,
+        )
+        statement = self.claim.statement(ledger.budget, self.multiplier > 0)
+        return VaultContext(held, program, ledger, noise, statement)

@@ -1,0 +1,130 @@
+"""Every record once, in noise: golf."""
+
+import math
+from dataclasses import dataclass
+
+from sottovoce.accounting.events import Event, RecordReleased
+from sottovoce.data import Records
+from sottovoce.door import PrivacyStatement, Status
+from sottovoce.errors import DataError, InternalError, PrivacyError
+from sottovoce.kernels import Kernel
+from sottovoce.perturbation import Cap, LabelledPrivUnit, Laplace, LaplaceCopies, PrivUnit, Scheme
+from sottovoce.vault.budget import Budget
+from sottovoce.vault.guarantee import REFUTED, THREAT_MODEL, Scaling, nothing
+from sottovoce.vault.ledger import Ledger
+from sottovoce.vault.noise import NoiseSource
+from sottovoce.vault.numbering import enrolled
+from sottovoce.vault.programs.record import RecordRelease
+from sottovoce.vault.record_mechanism import RecordMechanism
+from sottovoce.vault.terms.base import check_unit, unit_records
+from sottovoce.vault.vault import VaultContext
+
+
+@dataclass(frozen=True, slots=True)
+class RecordTerms:
+    """Terms of a learner of published records, all public.
+
+    Attributes:
+        learner: its name.
+        scheme: how each record is released, once; of no noise (`exact`) where the budget promises nothing.
+        scaling: how features were scaled before they reached the vault. By the training set's own ranges no ε holds:
+            the budget must promise none, and every release is charged as infinite.
+    """
+
+    learner: str
+    scheme: Scheme
+    scaling: Scaling
+
+    def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
+        """See Terms.context."""
+        scheme = self.scheme
+        check_unit(self.learner, ledger.budget)
+        _check_promise(self, ledger.budget)
+        self._check(records)
+        epsilon = math.inf if scheme.epsilon is None or ledger.budget.epsilon is None else scheme.epsilon
+        held = enrolled(unit_records(records, "record"), ledger)
+        self._check(held)
+        program = RecordRelease(RecordMechanism(scheme), len(held), epsilon)
+        once = RecordReleased(0, scheme.name, scheme.features, scheme.classes, epsilon)
+        lifetime: dict[Event, int] = {once: 1} if math.isfinite(epsilon) else {}
+        return VaultContext(
+            held, program, ledger, noise, record_guarantee(ledger.budget, scheme, self.scaling), lifetime
+        )
+
+    def _check(self, records: Records) -> None:
+        scheme = self.scheme
+        if records.features.shape[1] != scheme.features or (records.labels >= scheme.classes).any():
+            raise DataError(
+                f"the records are not of the {scheme.features} features and {scheme.classes} classes that learner "
+                f"`{self.learner}` publishes: correct data.features, data.classes or data.transform"
+            )
+
+
+def _check_promise(terms: RecordTerms, budget: Budget) -> None:
+    scheme = terms.scheme
+    if terms.scaling == "training-min-max":
+        if budget.epsilon is not None:
+            raise PrivacyError(
+                "ranges computed from the training set are a release that no budget pays for, so no ε holds and none "
+                "may be promised: declare the ranges of the features"
+            )
+        return
+    if (scheme.epsilon is None) != (budget.epsilon is None):
+        raise PrivacyError(
+            f"learner `{terms.learner}` with scheme `{scheme.name}` does not fit this budget: releases without noise "
+            "go with `--epsilon inf` in the testbed, all others with an ε"
+        )
+    if scheme.epsilon is None or budget.epsilon is None:
+        return
+    if budget.neighbouring != "replace-one":
+        raise PrivacyError(
+            f"learner `{terms.learner}` publishes record by record, which shows how many there are, so no ε holds "
+            f"under {budget.neighbouring}: set privacy.neighbouring=replace-one, where the number is public"
+        )
+    if scheme.epsilon > budget.epsilon:
+        raise PrivacyError(
+            f"one release of a record costs ε = {scheme.epsilon:g} and the budget is {budget.epsilon:g}: "
+            "make the scheme for the budget's ε"
+        )
+
+
+def record_guarantee(budget: Budget, scheme: Scheme, scaling: Scaling) -> PrivacyStatement:
+    """The guarantee of every record's release by `scheme`, one each; where refuted, the claim that does not hold."""
+    if scheme.epsilon is None:
+        return nothing(budget, "every record as it is, scaled to length 1")
+    refuted = scaling == "training-min-max"
+    return PrivacyStatement(
+        unit=budget.unit,
+        neighbouring=budget.neighbouring,
+        mechanism=f"{_words(scheme)}; pure ε = {scheme.epsilon:g} for a record with its label",
+        composition="each record is released once: parallel over records",
+        epsilon=scheme.epsilon if refuted else budget.epsilon,
+        delta=budget.delta,
+        threat_model=THREAT_MODEL + "; how many records there are is public",
+        status=Status.REFUTED if refuted else Status.PROVED,
+        reason=REFUTED if refuted else "docs/explanation/privacy-model.md; docs/decisions/0009-record-releases.md",
+    )
+
+
+def _words(scheme: Scheme) -> str:
+    match scheme:
+        case LaplaceCopies():
+            law, where = _laplace(scheme), f"on {scheme.copies} copies of a record of L1 length 1"
+        case Laplace():
+            law, where = _laplace(scheme), "on record ⊗ label, of L1 length 1"
+        case PrivUnit():
+            law, where = _priv_unit(scheme.cap), "on record ⊗ label"
+        case LabelledPrivUnit():
+            law = f"randomised response on the label at ε = {scheme.label.epsilon:g} and {_priv_unit(scheme.cap)}"
+            where = "on the features"
+        case _:
+            raise InternalError(f"no words for scheme `{scheme.name}`: report this")
+    return f"{law} {where}, on the grid 2^{scheme.exponent}"
+
+
+def _laplace(scheme: Laplace | LaplaceCopies) -> str:
+    return f"exact discrete Laplace, scale {math.ldexp(scheme.scale, scheme.exponent):.6g},"
+
+
+def _priv_unit(cap: Cap) -> str:
+    return f"exact PrivUnit, γ = {cap.gamma:.6g}, p = {cap.probability:.6g},"

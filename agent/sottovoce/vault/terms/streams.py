@@ -1,0 +1,78 @@
+"""A statistic that is published window by window, for ever."""
+
+import math
+from dataclasses import dataclass
+
+from sottovoce.accounting.events import Event, GaussianSum
+from sottovoce.accounting.streams import coefficients
+from sottovoce.data import Records
+from sottovoce.door import PrivacyStatement, Status
+from sottovoce.errors import DataError, PrivacyError
+from sottovoce.kernels import Kernel
+from sottovoce.vault.budget import Budget
+from sottovoce.vault.guarantee import THREAT_MODEL
+from sottovoce.vault.ledger import Ledger
+from sottovoce.vault.noise import NoiseSource
+from sottovoce.vault.programs.stream import WindowTotals
+from sottovoce.vault.stream_sum import STREAM_BITS, StreamSum, calibrate_stream
+from sottovoce.vault.terms.base import unit_records
+from sottovoce.vault.vault import VaultContext
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTerms:
+    """Terms of a statistic that is published window by window, all public.
+
+    Attributes:
+        features: numbers in a window's total.
+        clip: L2 threshold of a window's total.
+        band: windows that a release remembers.
+        windows: first and last window that may be asked about.
+    """
+
+    features: int
+    clip: float
+    band: int
+    windows: tuple[int, int]
+    learner: str = "stream"
+
+    def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
+        """See Terms.context."""
+        budget = ledger.budget
+        if budget.epsilon is None or budget.unit != "window":
+            raise PrivacyError("a stream of totals has a finite ε and its unit is a window: set privacy.unit=window")
+        if records.features.shape[1] != self.features:
+            raise DataError(
+                f"the records do not have the {self.features} features of the stream: correct data.features"
+            )
+        mechanism = calibrate_stream(
+            clip=self.clip,
+            size=self.features,
+            coefficients=coefficients("square-root", self.band, STREAM_BITS),
+            bits=STREAM_BITS,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            neighbouring=budget.neighbouring,
+        )
+        program, statement = WindowTotals(mechanism, self.windows), stream_guarantee(budget, mechanism, self.clip)
+        lifetime: dict[Event, int] = {GaussianSum(mechanism.sensitivity_squared, mechanism.sigma): 1}
+        return VaultContext(unit_records(records, "window"), program, ledger, noise, statement, lifetime)
+
+
+def stream_guarantee(budget: Budget, mechanism: StreamSum, clip: float) -> PrivacyStatement:
+    """The guarantee of all totals of a stream, however long."""
+    return PrivacyStatement(
+        unit=budget.unit,
+        neighbouring=budget.neighbouring,
+        mechanism=(
+            f"exact discrete Gaussian on the grid 2^{mechanism.exponent}, "
+            f"σ = {math.ldexp(mechanism.sigma, mechanism.exponent):.6g}, on Toeplitz-weighted sums of "
+            f"{len(mechanism.coefficients)} windows, each window's total clipped at {clip:g}"
+        ),
+        composition="one Gaussian release for all that a window is ever in; windows compose in parallel",
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        threat_model=THREAT_MODEL + "; which windows there are is public",
+        status=Status.PROVED,
+        reason="docs/explanation/privacy-model.md#a-statistic-for-ever",
+    )

@@ -1,0 +1,132 @@
+"""Gradients at the visits of a walking model: gradient-walk."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from sottovoce.data import Records
+from sottovoce.door import PrivacyStatement, Status
+from sottovoce.errors import DataError, PrivacyError
+from sottovoce.kernels import Kernel
+from sottovoce.kernels.gossip_rules import SLOPES
+from sottovoce.kernels.one_vs_all import copies
+from sottovoce.vault.budget import Budget
+from sottovoce.vault.guarantee import REFUTED, THREAT_MODEL, Scaling, nothing
+from sottovoce.vault.ledger import Ledger
+from sottovoce.vault.noise import NoiseSource
+from sottovoce.vault.programs.walk import VisitGradient
+from sottovoce.vault.pure_sum import PureSum, pure_sum
+from sottovoce.vault.terms.base import check_unit, unit_records
+from sottovoce.vault.vault import VaultContext
+
+
+@dataclass(frozen=True, slots=True)
+class WalkTerms:
+    """Terms of a learner whose model walks, all public.
+
+    Attributes:
+        learner: its name.
+        model: `pegasos` or `logistic`: whose loss is differentiated.
+        features: d, of transformed records.
+        classes: c ≥ 2.
+        epsilons: ε of each visit to this device, in order; infinite for no noise.
+        law: of the noise: `joint` over the copies, or `copies`, the paper's ε/c for each; see pure_sum.py.
+        scaling: see RecordTerms.
+    """
+
+    learner: str
+    model: str
+    features: int
+    classes: int
+    epsilons: tuple[float, ...]
+    law: Literal["joint", "copies"]
+    scaling: Scaling
+
+    @property
+    def epsilon(self) -> float:
+        """ε of all visits, rounded to nearest."""
+        return math.fsum(self.epsilons)
+
+    def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
+        """See Terms.context; the vault answers at most one query a visit."""
+        budget = ledger.budget
+        check_unit(self.learner, budget)
+        _check_promise(self, budget)
+        if records.features.shape[1] != self.features or (records.labels >= self.classes).any():
+            raise DataError(
+                f"the records are not of the {self.features} features and {self.classes} classes of learner "
+                f"`{self.learner}`: correct data.features, data.classes or data.transform"
+            )
+        charged = {epsilon: math.inf if budget.epsilon is None else epsilon for epsilon in self.epsilons}
+        mechanisms = {
+            epsilon: pure_sum(
+                copies=copies(self.classes), features=self.features, law=self.law, epsilon=epsilon, charged=charge
+            )
+            for epsilon, charge in charged.items()
+        }
+        visits = tuple(mechanisms[epsilon] for epsilon in self.epsilons)
+        program = VisitGradient(SLOPES[self.model], self.classes, visits, len(records))
+        return VaultContext(
+            unit_records(records, "record"),
+            program,
+            ledger,
+            noise,
+            walk_guarantee(budget, visits, self.epsilon, self.scaling),
+            Counter(visit.event for visit in visits) if budget.epsilon is not None else {},
+        )
+
+
+def _check_promise(terms: WalkTerms, budget: Budget) -> None:
+    if terms.scaling == "training-min-max":
+        if budget.epsilon is not None:
+            raise PrivacyError(
+                "ranges computed from the training set are a release that no budget pays for, so no ε holds and none "
+                "may be promised: declare the ranges of the features"
+            )
+        return
+    if math.isinf(terms.epsilon) != (budget.epsilon is None):
+        raise PrivacyError(
+            f"learner `{terms.learner}` does not fit this budget: visits without noise go with `--epsilon inf` in the "
+            "testbed, all others with an ε"
+        )
+    if budget.epsilon is None:
+        return
+    if budget.neighbouring != "replace-one":
+        raise PrivacyError(
+            f"learner `{terms.learner}` takes the mean over its records, which shows how many there are, so no ε holds "
+            f"under {budget.neighbouring}: set privacy.neighbouring=replace-one, where the number is public"
+        )
+    if sum(map(Fraction, terms.epsilons)) > Fraction(budget.epsilon):
+        raise PrivacyError(
+            f"all visits together cost ε = {terms.epsilon:g} and the budget is {budget.epsilon:g}: "
+            "spread the budget's ε over them"
+        )
+
+
+_WALK_LAWS = {
+    "joint": "exact discrete noise of the K-norm mechanism, one law for the copies of a feature,",
+    "copies": "exact discrete Laplace on each one-vs-all copy, at ε/copies,",
+}
+
+
+def walk_guarantee(budget: Budget, visits: tuple[PureSum, ...], epsilon: float, scaling: Scaling) -> PrivacyStatement:
+    """The guarantee of all visits together, which cost `epsilon`; where refuted, the claim that does not hold."""
+    if math.isinf(epsilon):
+        return nothing(budget, "exact sums of gradients")
+    refuted, words = scaling == "training-min-max", f"{len(visits)} visits" if len(visits) > 1 else "one visit"
+    return PrivacyStatement(
+        unit=budget.unit,
+        neighbouring=budget.neighbouring,
+        mechanism=(
+            f"{_WALK_LAWS[visits[0].law]} on sums of loss gradients of records of L1 length 1; pure, "
+            f"ε = {epsilon:g} over {words}"
+        ),
+        composition="sequential over the visits to a device, whose number is public: ε adds up, fully adaptive",
+        epsilon=epsilon if refuted else budget.epsilon,
+        delta=budget.delta,
+        threat_model=THREAT_MODEL + "; how many records there are is public",
+        status=Status.REFUTED if refuted else Status.PROVED,
+        reason=REFUTED if refuted else "docs/explanation/golf.md#the-gradient-walk-for-comparison",
+    )

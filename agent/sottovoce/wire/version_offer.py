@@ -1,0 +1,19 @@
+"""A device's version of a signed document of its fleet, of which the newest version counts."""
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+Document = TypeVar("Document")
+
+
+@dataclass(frozen=True)  # without slots: a generic class with them cannot be made by an alias of it in Python 3.11
+class VersionOffer(Generic[Document]):
+    """A question, or the answer to it.
+
+    Attributes:
+        version: of the document that the sender holds; 0 for none.
+        document: itself, if the sender believes that the recipient has an older one.
+    """
+
+    version: int
+    document: Document | None

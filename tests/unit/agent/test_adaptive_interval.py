@@ -1,0 +1,120 @@
+"""A device that has nothing left to learn speaks ever more seldom, and at once when there is news."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sottovoce.agent.adaptive_interval import CALM_CYCLES, CHANGE_THRESHOLD, AdaptiveInterval
+from sottovoce.agent.core import Core
+from sottovoce.agent.memory_store import MemoryStore
+from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE
+from sottovoce.algorithms.push_sum.public.messages import PushSumShare
+from sottovoce.learners import Belief, Delivered, Received, SetTimer
+
+from tests.unit.learners.support import TICK, push_sum, state
+
+PERIOD, LONGEST = 10.0, 3600.0
+SOMETHING = Received("a", PushSumShare(np.zeros(1, dtype=np.int64), 0))
+NOW = 5.0
+
+
+def believed(*numbers: float, beside: object = None) -> Belief:
+    return Belief(np.array(numbers), beside)
+
+
+def pauses(pace: AdaptiveInterval, belief: Belief | None, count: int) -> list[float]:
+    """After each of this many cycles in which this is believed."""
+    found = []
+    for _ in range(count):
+        (timer,) = pace.paced(belief, TICK, [SetTimer("cycle", NOW + PERIOD)], NOW)
+        assert isinstance(timer, SetTimer)
+        found.append(timer.at - NOW)
+    return found
+
+
+def test_pauses_double_after_so_many_cycles_without_news_up_to_the_longest() -> None:
+    found = pauses(AdaptiveInterval(LONGEST), believed(1.0, -2.0), CALM_CYCLES + 2000)
+    assert found[: CALM_CYCLES + 1] == [PERIOD] * (CALM_CYCLES + 1)
+    assert found[CALM_CYCLES + 1 : CALM_CYCLES + 10] == [20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 1280.0, 2560.0, LONGEST]
+    assert set(found[CALM_CYCLES + 10 :]) == {LONGEST}
+
+
+@pytest.mark.parametrize("longest", [0.001, PERIOD])
+def test_no_pause_is_shorter_than_the_period(longest: float) -> None:
+    assert set(pauses(AdaptiveInterval(longest), believed(1.0), 50)) == {PERIOD}
+
+
+def test_while_private_steps_are_ahead_nothing_is_slowed() -> None:
+    pace = AdaptiveInterval(LONGEST)
+    assert set(pauses(pace, None, 50)) == {PERIOD}
+    assert pauses(pace, believed(1.0), CALM_CYCLES + 2)[-2:] == [PERIOD, 2 * PERIOD]
+    assert pauses(pace, None, 1) == [PERIOD]
+
+
+@pytest.mark.parametrize(
+    "news",
+    [
+        *(believed(2.0 + 3 * CHANGE_THRESHOLD, 0.0), believed(2.0, 3 * CHANGE_THRESHOLD), believed(2.0, 0.0, beside=1)),
+        *(believed(-2.0, 0.0), None),
+    ],
+    ids=str,
+)
+def test_news_that_arrives_brings_the_next_cycle_forward(news: Belief | None) -> None:
+    pace = AdaptiveInterval(LONGEST)
+    pauses(pace, believed(2.0, 0.0), 30)
+    assert pace.paced(believed(2.0 + CHANGE_THRESHOLD, CHANGE_THRESHOLD), SOMETHING, [], NOW) == []
+    assert pace.paced(believed(2.0, 0.0), Delivered("a"), [], NOW) == []
+    assert pace.paced(news, SOMETHING, [], NOW) == [SetTimer("cycle", NOW + PERIOD)]
+    assert pace.paced(news, SOMETHING, [], NOW) == []  # it is on its way
+    assert pauses(pace, news, CALM_CYCLES) == [PERIOD] * CALM_CYCLES
+
+
+def test_news_in_small_parts_is_news() -> None:
+    pace = AdaptiveInterval(LONGEST)
+    pauses(pace, believed(1.0), 30)
+    parts = [pace.paced(believed(1.0 + part * CHANGE_THRESHOLD / 4), SOMETHING, [], NOW) for part in range(1, 7)]
+    assert [bool(part) for part in parts] == [False, False, False, False, True, False]
+
+
+def test_a_quiet_fleet_is_woken_by_one_that_has_learnt() -> None:
+    """Two devices that agree fall silent; a share that says something else wakes the one, and its shares the other."""
+    cores, due = {}, {}
+    for name, other in (("a", "b"), ("b", "a")):
+        store = MemoryStore(replace(state(8), weight=WEIGHT_ONE))
+        cores[name] = Core(
+            learner=push_sum(other, steps=0),
+            store=store,
+            seal=lambda _, __, message: message,
+            pace=AdaptiveInterval(LONGEST),
+        )
+        due[name] = 0.0
+        cores[name].meet((other,), 0.0)
+
+    def perform(name: str, actions: list[object], now: float) -> None:
+        for action in actions:
+            if isinstance(action, SetTimer):
+                due[name] = action.at
+            elif (outgoing := getattr(action, "outgoing", None)) is not None:
+                to = outgoing.recipient
+                perform(to, list(cores[to].receive(name, 1, outgoing.sequence, outgoing.parcel, now)[1]), now)
+                perform(name, list(cores[name].confirm(to, outgoing.sequence, now)), now)
+
+    def until(end: float) -> int:
+        """Cycles begun by then."""
+        begun = 0
+        while (now := min(due.values())) < end:
+            name = min(due, key=lambda each: due[each])
+            perform(name, list(cores[name].fire("cycle", now)), now)
+            begun += 1
+        return begun
+
+    day = 86_400.0
+    until(day)
+    assert until(2 * day) <= 2 * day / LONGEST + 2
+    news = PushSumShare(np.array([-40 * WEIGHT_ONE], dtype=np.int64), WEIGHT_ONE)
+    perform("a", list(cores["a"].receive("c", 1, 1, news, 2 * day)[1]), 2 * day)
+    assert until(2 * day + 20 * PERIOD) >= 20
+    estimates = [core.state.estimate[0] for core in cores.values()]
+    assert estimates == pytest.approx([-8.0, -8.0], rel=1e-3)
+    until(3 * day)
+    assert until(4 * day) <= 2 * day / LONGEST + 2

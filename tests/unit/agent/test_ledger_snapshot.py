@@ -1,0 +1,46 @@
+"""A ledger looked at from outside, whatever its agent does, or did when it was killed."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from sottovoce.accounting.events import PureRelease
+from sottovoce.agent.ledger_snapshot import snapshot
+from sottovoce.errors import LedgerError
+from sottovoce.vault import Budget, Ledger
+
+_BUDGET = Budget(2.0, 1e-5, "record", "add-remove")
+_EVENT = PureRelease("laplace", 1, 4, 4, 1000, 0.004)
+
+
+def _files(directory: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in directory.iterdir()}
+
+
+def test_what_is_in_the_log_only_is_seen_and_nothing_is_left_behind(tmp_path: Path) -> None:
+    path, killed = tmp_path / "ledger.db", tmp_path / "killed"
+    killed.mkdir()
+    Ledger.create(path, "a" * 32, _BUDGET)
+    working = Ledger.open(path, "a" * 32, _BUDGET)
+    try:
+        assert working.charge(b"q", _EVENT)
+        with snapshot(path) as (ledger, place):
+            assert (ledger.spending().charges, place) == (1, path)
+        for name in ("ledger.db", "ledger.db-wal"):  # as after a power cut, which leaves no index
+            shutil.copy(tmp_path / name, killed / name)
+    finally:
+        working.close()
+    before = _files(killed)
+    with snapshot(killed / "ledger.db") as (ledger, place):
+        assert ledger.spending().charges == 1
+    assert not place.exists()
+    assert _files(killed) == before
+
+
+def test_an_error_names_the_ledger_and_not_its_copy(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    path.write_bytes(b"no database")
+    for _ in range(2):
+        with pytest.raises(LedgerError, match=str(path)), snapshot(path):
+            raise AssertionError("it is damaged")
+        path.unlink(missing_ok=True)

@@ -1,0 +1,154 @@
+"""A device that moved continues in its new place alone, whenever power fails on the way."""
+
+import os
+import signal
+import sqlite3
+from pathlib import Path
+
+import pytest
+from sottovoce.accounting.events import GaussianSum
+from sottovoce.agent import migration
+from sottovoce.agent.migration import move
+from sottovoce.durable import rename
+from sottovoce.errors import LedgerError
+from sottovoce.vault import Budget, Keeper, Ledger
+from sottovoce.vault.account import account_of, audited
+
+BUDGET, EVENT = Budget(2.0, 1e-5, "record", "add-remove"), GaussianSum(10**6, 20_000)
+OWNER = "meter-17"
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    made = tmp_path / "state"
+    (made / "identity").mkdir(parents=True)
+    (made / "identity" / "device.key").write_text("secret")
+    (made / "agent.sock").write_text("")
+    Ledger.create(made / "ledger.db", OWNER, BUDGET)
+    ledger = Ledger.open(made / "ledger.db", OWNER, BUDGET)
+    ledger.charge(b"1" * 32, EVENT)
+    ledger.keepers.appoint((Keeper("a", ("a:1",)),))
+    ledger.close()
+    return made
+
+
+def usable(path: Path) -> bool:
+    """Whether a device could charge here."""
+    try:
+        Ledger.open(path, OWNER, BUDGET).close()
+    except LedgerError:
+        return False
+    return True
+
+
+def test_it_goes_on_there_and_has_ended_here(state: Path, tmp_path: Path) -> None:
+    before = Ledger.read(state / "ledger.db")
+    spent, key = before.spending(), before.numbers.key
+    before.close()
+    target = tmp_path / "new"
+    assert move(state, target) == target / "ledger.db"
+    with pytest.raises(LedgerError, match=r"was moved to .*new and has ended here for good"):
+        Ledger.open(state / "ledger.db", OWNER, BUDGET)
+    there = Ledger.open(target / "ledger.db", OWNER, BUDGET)
+    assert (there.spending().epsilon, there.numbers.key) == (spent.epsilon, key)
+    assert there.spending().charges == spent.charges + 1, "its head is newer than any copy's"
+    assert there.keepers.named() == (Keeper("a", ("a:1",)),)
+    assert there.charge(b"2" * 32, EVENT)
+    assert audited(account_of(there))[0].epsilon == there.spending().epsilon
+    there.close()
+    assert sorted(path.name for path in target.iterdir() if not path.name.startswith("ledger.db")) == ["identity"]
+    assert (target / "identity" / "device.key").read_text() == "secret"
+
+
+@pytest.mark.parametrize("step", ["_copy", "_begun", "rename 1", "rename 2", "after end"])
+def test_power_may_fail_at_any_step(state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    """Never are both usable; and the same command continues."""
+    target, calls = tmp_path / "new", []
+
+    def fails(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def renamed(draft: Path, path: Path) -> None:
+        calls.append(path)
+        if f"rename {len(calls)}" == step:
+            raise KeyboardInterrupt
+        rename(draft, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(migration, "rename", renamed)
+        if step.startswith("_"):
+            patch.setattr(migration, step, fails)
+        if step == "after end":
+            patch.setattr(migration, "_finished", fails)
+        with pytest.raises(KeyboardInterrupt):
+            move(state, target)
+    assert not (usable(state / "ledger.db") and usable(target / "ledger.db"))
+    assert move(state, target) == target / "ledger.db"
+    assert usable(target / "ledger.db")
+    assert not usable(state / "ledger.db")
+
+
+def test_it_moves_once(state: Path, tmp_path: Path) -> None:
+    move(state, tmp_path / "new")
+    for again in ("new", "other"):
+        with pytest.raises(LedgerError, match=r"moved to .*new before"):
+            move(state, tmp_path / again)
+    assert move(tmp_path / "new", tmp_path / "third") == tmp_path / "third" / "ledger.db"
+
+
+def test_a_device_at_work_is_not_moved(state: Path, tmp_path: Path) -> None:
+    ledger = Ledger.open(state / "ledger.db", OWNER, BUDGET)
+    with pytest.raises(LedgerError, match="another agent is using this ledger"):
+        move(state, tmp_path / "new")
+    ledger.close()
+    assert usable(state / "ledger.db")
+
+
+def test_nothing_is_overwritten(state: Path, tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    with pytest.raises(LedgerError, match="not there yet"):
+        move(state, tmp_path / "new")
+    assert usable(state / "ledger.db")
+
+
+def test_a_disk_that_is_full_leaves_the_device_where_it_was(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(migration, "_copy", full)
+    with pytest.raises(LedgerError, match="make room"):
+        move(state, tmp_path / "new")
+    assert usable(state / "ledger.db")
+
+
+def test_logs_of_a_device_that_was_killed_move_with_their_databases(state: Path, tmp_path: Path) -> None:
+    child = os.fork()
+    if child == 0:
+        store = sqlite3.connect(state / "state.db", isolation_level=None)
+        store.execute("PRAGMA journal_mode = WAL")
+        store.execute("CREATE TABLE kept (words TEXT)")
+        store.execute("INSERT INTO kept VALUES ('committed')")
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    move(state, tmp_path / "new")
+    assert sqlite3.connect(tmp_path / "new" / "state.db").execute("SELECT words FROM kept").fetchall() == [
+        ("committed",)
+    ]
+
+
+@pytest.mark.parametrize("inside", ["sub", "..", "."])
+def test_a_place_in_the_old_one_is_none(state: Path, inside: str) -> None:
+    with pytest.raises(LedgerError, match="lies in the other"):
+        move(state, state / inside)
+    assert usable(state / "ledger.db")
+
+
+def test_what_is_not_ours_is_left_alone(state: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.new").mkdir()
+    (tmp_path / "new.new" / "precious").write_text("kept")
+    with pytest.raises(LedgerError, match="not this device's"):
+        move(state, tmp_path / "new")
+    assert (tmp_path / "new.new" / "precious").read_text() == "kept"
+    assert usable(state / "ledger.db")

@@ -1,0 +1,298 @@
+"""What the vault's process checks before a task of the fleet's is taken up: the caller may be anyone."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec import structs
+from sottovoce.agent.consent import consent
+from sottovoce.agent.task_activator import TaskActivator, closed_by, in_force
+from sottovoce.agent.vault_here import vault_here
+from sottovoce.algorithms.family import budget_of, family_of
+from sottovoce.config import AgentConfig, checked
+from sottovoce.door import Query, Refused
+from sottovoce.errors import SottovoceError, TaskRefused
+from sottovoce.identity import Fleet, create_fleet
+from sottovoce.identity.signed_task import SignedTask, read_task
+from sottovoce.vault import Ledger
+
+from tests.support.waiting import until
+
+NOW = 1_800_000_000.0
+DATA = {"features": 64, "classes": 10, "expected_records": 180.0}
+TABLES: dict[str, dict[str, Any]] = {
+    "task": {"name": "digits"},
+    "data": DATA,
+    "learner": {"name": "clipd2p", "steps": 3},
+    "privacy": {"epsilon": 0.5},
+}
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
+    return create_fleet(tmp_path_factory.mktemp("fleet") / "authority", "street")
+
+
+def query(slot: int = 0) -> Query:
+    return Query("clipd2p", "gradient", slot, np.zeros(650))
+
+
+class Bench:
+    """A device, and what its fleet may ask of it."""
+
+    def __init__(self, fleet: Fleet, directory: Path, policy: str | None = None) -> None:
+        self.fleet, self.directory, self.now = fleet, directory, NOW
+        vault: dict[str, Any] = {"tasks": "signed"}
+        if policy is not None:
+            (directory / "policy.toml").write_text(policy)
+            vault["policy"] = str(directory / "policy.toml")
+        self.config = configured(directory, vault)
+        self.ledger = Ledger.in_memory("meter-17", budget_of(self.config))
+
+    def signed(self, epoch: int = 1, tables: dict[str, dict[str, Any]] = TABLES, **different: Any) -> SignedTask:
+        given = {"fleet": "street", "epoch": epoch, "issued": 0, "tables": tables, **different}
+        return SignedTask(**given).signed(self.fleet.sign)
+
+    def take_up(self, task: SignedTask) -> None:
+        authority = self.fleet.authority
+        TaskActivator(self.config, self.ledger, self.directory, lambda: authority, lambda: self.now)(task.encoded)
+
+    def vault(self) -> Any:
+        config = in_force(self.config, self.ledger)
+        closed = closed_by(self.config, self.ledger, self.directory, lambda: self.now)
+        return vault_here(config, family_of(config), self.ledger, closed=closed)
+
+
+def configured(directory: Path, vault: dict[str, Any]) -> AgentConfig:
+    return checked({"agent": {"state": str(directory)}, "data": {"source": "digits", **DATA}, "vault": vault}, "test")
+
+
+@pytest.fixture
+def bench(fleet: Fleet, tmp_path: Path) -> Bench:
+    return Bench(fleet, tmp_path)
+
+
+def test_a_task_is_taken_up_with_its_own_budget(bench: Bench) -> None:
+    assert bench.vault().answer(query()).reason == "task", "nothing is released before"
+    bench.take_up(bench.signed())
+    assert bench.ledger.budget.epsilon == 0.5
+    assert in_force(bench.config, bench.ledger).learner.name == "clipd2p"
+    assert not isinstance(bench.vault().answer(query()), Refused)
+
+
+def test_another_key_another_fleet_and_an_altered_document_are_refused(bench: Bench, tmp_path: Path) -> None:
+    stranger = create_fleet(tmp_path / "other", "street")
+    forged = structs.replace(bench.signed(), signature="").signed(stranger.sign)
+    altered = structs.replace(bench.signed(), tables={**TABLES, "privacy": {"epsilon": 2.0}})
+    for task, words in (
+        (forged, "not signed by fleet"),
+        (altered, "not signed by fleet"),
+        (bench.signed(fleet="road"), "of fleet 'road'"),
+    ):
+        with pytest.raises(TaskRefused, match=words):
+            bench.take_up(task)
+    assert bench.ledger.mandate is None
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_an_older_epoch_and_the_same_again_are_refused(bench: Bench, epoch: int) -> None:
+    bench.take_up(bench.signed(2))
+    with pytest.raises(TaskRefused, match=f"epoch {epoch} is over: this device is in epoch 2"):
+        bench.take_up(bench.signed(epoch))
+
+
+def test_a_task_has_its_time(bench: Bench) -> None:
+    with pytest.raises(TaskRefused, match="has not begun"):
+        bench.take_up(bench.signed(begins=int(NOW) + 3600))
+    with pytest.raises(TaskRefused, match="has ended"):
+        bench.take_up(bench.signed(ends=int(NOW)))
+    bench.take_up(bench.signed(begins=int(NOW) - 10, ends=int(NOW) + 10))
+    vault = bench.vault()
+    assert not isinstance(vault.answer(query()), Refused)
+    bench.now += 20
+    assert vault.answer(query(1)).explanation == "the task of epoch 1 has ended"
+    bench.now -= 20
+    assert not isinstance(vault.answer(query(1)), Refused), "a clock that was ahead has locked nothing"
+
+
+@pytest.mark.parametrize(
+    "policy, words",
+    [
+        ('approve = "auto"\nalgorithms = ["average"]', "allows the algorithms average, and this task's is clipd2p"),
+        ('approve = "auto"\nunits = ["device"]', "allows the units device, and this task's is record"),
+        ('approve = "auto"\npurposes = ["research"]', "allows the purposes research, and this task's is not named"),
+        ('approve = "auto"\npurposes = []', "allows the purposes none"),
+        ('approve = "ask"', "waits for its owner: sottovoce agent task approve 1"),
+        ('aprove = "ask"', "unknown field `aprove`"),
+        ("", "missing required field `approve`"),
+        ('approve = "auto"\nepsilon = 0', "Expected `float` > 0"),
+        ("approve = ", "Invalid value"),
+    ],
+)
+def test_the_owner_s_policy_is_kept(fleet: Fleet, tmp_path: Path, policy: str, words: str) -> None:
+    bench = Bench(fleet, tmp_path, policy)
+    with pytest.raises(TaskRefused, match=words):
+        bench.take_up(bench.signed())
+    assert bench.ledger.mandate is None
+
+
+def test_less_is_allowed_than_the_task_asks_for(fleet: Fleet, tmp_path: Path) -> None:
+    bench = Bench(fleet, tmp_path, 'approve = "auto"\nepsilon = 0.125')
+    bench.take_up(bench.signed())
+    assert bench.ledger.budget.epsilon == 0.125
+    assert in_force(bench.config, bench.ledger).privacy.epsilon == 0.125
+
+
+def test_a_policy_that_has_become_stricter_ends_the_task(fleet: Fleet, tmp_path: Path) -> None:
+    bench = Bench(fleet, tmp_path, 'approve = "auto"\nalgorithms = ["clipd2p"]')
+    bench.take_up(bench.signed())
+    (tmp_path / "policy.toml").write_text('approve = "auto"\nalgorithms = ["golf"]')
+    assert "allows the algorithms golf" in bench.vault().answer(query()).explanation
+
+
+def test_consent_is_to_one_document(fleet: Fleet, tmp_path: Path) -> None:
+    bench = Bench(fleet, tmp_path, 'approve = "ask"')
+    task, other = bench.signed(), bench.signed(purpose="another")
+    consent(tmp_path, other, "approved")
+    with pytest.raises(TaskRefused, match="waits for its owner"):
+        bench.take_up(task)
+    consent(tmp_path, task, "refused")
+    with pytest.raises(TaskRefused, match="its owner has refused it"):
+        bench.take_up(task)
+    consent(tmp_path, task, "approved")
+    bench.take_up(task)
+    vault = bench.vault()
+    consent(tmp_path, task, "withdrawn")
+    consent(tmp_path, bench.signed(2), "refused")
+    assert "takes no part any more" in vault.answer(query()).explanation, "no to the next one is no yes to this one"
+    with pytest.raises(TaskRefused, match="withdrawn, which is for good"):
+        consent(tmp_path, task, "approved")
+
+
+def test_whether_a_task_is_taken_up_depends_on_no_record(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everybody sees it. So nothing is read before."""
+    monkeypatch.setattr("sottovoce.agent.vault_here.records_here", lambda data: pytest.fail("the records were read"))
+    bench.take_up(bench.signed())
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"data": {**DATA, "features": 65}}, "data.features: the task's is 65, and this device has declared 64"),
+        ({"data": {**DATA, "classes": 9}}, "data.classes: the task's is 9, and this device has declared 10"),
+        ({"learner": {"name": "golf"}}, "join with --neighbouring replace-one"),
+        ({"learner": {"name": ["x"]}}, "learner.name"),
+        ({"privacy": {"epsilon": "0.5"}}, "privacy.epsilon: is no number"),
+        ({"learner": {"name": "clipd2p", "a": {"b": {"c": {"d": {"e": [1]}}}}}}, "not so deep"),
+        ({"data": {**DATA, "source": "npz:/etc/shadow"}}, "data.source: is each device's own"),
+        ({"data": {**DATA, "public": "digits"}}, "data.public: is each device's own"),
+        ({"data": {**DATA, "ranges": "training"}}, "data.ranges: is each device's own"),
+        ({"privacy": {"allow_unproved": True}}, "privacy.allow_unproved: is each device's own"),
+        ({"privacy": {"delta": 0.5}}, "privacy.delta: is each device's own"),
+        ({"privacy": {"epsilon_per": "round"}}, "privacy.epsilon_per: is each device's own"),
+        ({"learner": {"name": "clipd2p", "threads": 2}}, "learner.threads: is each device's own"),
+        ({"learner": {"name": "clipd2p", "model": "/etc/x.onnx"}}, "without a directory"),
+        ({"learner": {"name": "clipd2p", "model": "x.onnx"}}, "vault.graph_directory: missing"),
+        ({"learner": {"name": "no-such"}}, "there is no such learner"),
+        ({"vault": {"tasks": "any"}}, "the rest is each device's own"),
+        ({"agent": {"state": "/"}}, "the rest is each device's own"),
+        ({"privacy": {"unit": "window"}}, "windows"),
+        ({"learner": {"name": "clipd2p", "steps": 10**6}, "privacy": {"epsilon": 1e-9}}, "."),
+    ],
+)
+def test_what_a_device_cannot_do_changes_nothing(bench: Bench, changes: dict[str, Any], words: str) -> None:
+    with pytest.raises((SottovoceError, ValueError), match=words):
+        bench.take_up(bench.signed(tables={**TABLES, **changes}))
+    assert bench.ledger.mandate is None
+    assert bench.ledger.budget == budget_of(bench.config)
+
+
+@pytest.mark.parametrize("raw", [b"", b"{}", b"[" * 10_000, b"x" * 40_000, b'{"epoch":1}', "é".encode("latin-1")])
+def test_no_document_is_refused(bench: Bench, raw: bytes) -> None:
+    authority = bench.fleet.authority
+    with pytest.raises(SottovoceError, match="no task"):
+        TaskActivator(bench.config, bench.ledger, bench.directory, lambda: authority)(raw)
+
+
+RENEWS = 'approve = "auto"\nrenews = "year"\n'
+YEARLY: dict[str, dict[str, Any]] = {**TABLES, "privacy": {"epsilon": 2.0, "unit": "device"}}
+
+
+def spent(vault: Any) -> str:
+    """Why a vault answers no more, after it has answered as long as it does."""
+    for slot in range(100):
+        if isinstance(answer := vault.answer(query(slot)), Refused):
+            return str(answer.explanation)
+    raise AssertionError("its budget has no end")
+
+
+def yearly(fleet: Fleet, directory: Path) -> Bench:
+    bench = Bench(fleet, directory, RENEWS)
+    bench.config = checked(
+        {
+            "agent": {"state": str(directory)},
+            "data": {"source": "digits", **DATA},
+            "vault": {"tasks": "signed", "policy": str(directory / "policy.toml")},
+            "privacy": {"unit": "device"},
+        },
+        "test",
+    )
+    bench.ledger = Ledger.in_memory("meter-17", budget_of(bench.config))
+    return bench
+
+
+def test_whoever_asks_cannot_open_a_period_of_the_budget(fleet: Fleet, tmp_path: Path) -> None:
+    """By any documents that there are, and whatever the calendar says."""
+    bench = yearly(fleet, tmp_path)
+    bench.take_up(bench.signed(1, YEARLY))
+    assert spent(bench.vault()) == "the privacy budget is spent"
+    forged = structs.replace(bench.signed(2, YEARLY), period=1)
+    with pytest.raises(TaskRefused, match="not signed by fleet"):
+        bench.take_up(forged)
+    for days in (400, -800, 400):
+        bench.now += days * 86_400
+        assert spent(bench.vault()) == "the privacy budget is spent"
+    bench.take_up(bench.signed(2, YEARLY, period=1))
+    for days in (400, -800, 400):
+        bench.now += days * 86_400
+        assert spent(bench.vault()) == "the privacy budget is spent until its next period, which opens in 365 days"
+    assert bench.ledger.spending().epsilon <= 2.0
+    uptime = [0.0]
+    bench.ledger.periods.renew("year")
+    bench.ledger.count(lambda: uptime[0])
+    uptime[0] = 366 * 86_400.0
+    bench.ledger.live()
+    assert bench.ledger.periods.number == 1
+    assert not isinstance(bench.vault().answer(query(50)), Refused)
+
+
+@pytest.mark.parametrize("unit", ["record", "window"])
+def test_what_pays_for_itself_once_is_not_there_anew(fleet: Fleet, tmp_path: Path, unit: str) -> None:
+    bench = Bench(fleet, tmp_path, RENEWS)
+    bench.ledger = Ledger.in_memory("meter-17", replace(budget_of(bench.config), unit=unit))
+    with pytest.raises(SottovoceError, match=f"renews: a budget for each {unit} does not renew"):
+        bench.vault()
+
+
+def test_a_task_of_the_first_period_is_written_as_ever(fleet: Fleet, tmp_path: Path) -> None:
+    bench = Bench(fleet, tmp_path)
+    assert b"period" not in bench.signed().encoded
+    later = bench.signed(period=3)
+    assert read_task(later.encoded, "it") == later
+    later.verify(fleet.authority)
+
+
+def test_a_vault_that_is_closed_counts_no_time_any_more(fleet: Fleet, tmp_path: Path) -> None:
+    bench = yearly(fleet, tmp_path)
+    bench.take_up(bench.signed(1, YEARLY))
+    before, vault = _threads(), bench.vault()
+    (counting,) = _threads() - before
+    vault.close()
+    until(lambda: counting not in _threads(), "the thread that counts ends")
+
+
+def _threads() -> set[str]:
+    """The threads of this process, as the system names them."""
+    return {path.name for path in Path("/proc/self/task").iterdir()}

@@ -1,0 +1,38 @@
+"""A device that its present task keeps from beginning takes up the next one from its disk."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sottovoce.agent.fleet_tasks import keep_task
+from sottovoce.agent.join import join
+from sottovoce.agent.vault_session import open_local_vault
+from sottovoce.algorithms.family import budget_of
+from sottovoce.config import checked
+from sottovoce.errors import SottovoceError
+from sottovoce.identity import Trust, create_fleet
+from sottovoce.identity.signed_task import SignedTask
+from sottovoce.vault import Budget, Ledger, Mandate
+
+DATA = {"features": 64, "classes": 10, "expected_records": 180.0}
+
+
+def test_what_nothing_can_begin_under_gives_way_to_the_next(tmp_path: Path) -> None:
+    fleet = create_fleet(tmp_path / "fleet", "street")
+    config = checked({"agent": {"state": str(tmp_path / "a")}, "data": {"source": "digits", **DATA}}, "test")
+    identity = join(fleet, tmp_path / "a", budget_of(config))
+
+    def task(epoch: int, features: int) -> SignedTask:
+        tables: dict[str, dict[str, Any]] = {"data": {**DATA, "features": features}, "learner": {"name": "clipd2p"}}
+        return SignedTask(fleet="street", epoch=epoch, issued=0, tables=tables).signed(fleet.sign)
+
+    ledger = Ledger.open(tmp_path / "a" / "ledger.db", identity.node_id, budget_of(config))
+    ledger.take_up(Mandate(1, Budget(1.0, 1e-5, "record", "add-remove"), task(1, 65).encoded))
+    ledger.close()
+    with pytest.raises(SottovoceError):
+        open_local_vault(config, Trust(identity), time.time)
+    keep_task(tmp_path / "a", task(2, 64), fleet.authority)
+    opened = open_local_vault(config, Trust(identity), time.time)
+    assert opened.epoch == 2
+    opened.vault.close()

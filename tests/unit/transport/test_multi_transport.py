@@ -1,0 +1,237 @@
+"""One carrier over several transports: which way it takes, and how large messages come through."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from sottovoce.errors import MessageRefused
+from sottovoce.transport import DeliveryFailed, Listener, Peer, Receive
+from sottovoce.transport import multi_transport as module
+from sottovoce.transport.multi_transport import MultiTransport
+from sottovoce.wire import Cut
+from sottovoce.wire.v1.parts_pb2 import PartReceipt
+
+ANSWER = b"answer"
+
+
+class Way:
+    """A transport to addresses that begin alike, and what happens on it.
+
+    Attributes:
+        act: answers what is delivered.
+        sent: what was.
+    """
+
+    def __init__(self, kind: str, act: Callable[[bytes], bytes] = lambda _: ANSWER, largest: int = 1000) -> None:
+        self.kind = kind
+        self.act = act
+        self.largest = largest
+        self.sent: list[bytes] = []
+        self.patience: list[float] = []
+        self.receive: Receive | None = None
+        self.stopped = False
+
+    def reaches(self, address: str) -> bool:
+        return address.startswith(self.kind)
+
+    async def start(self, receive: Receive) -> None:
+        self.receive = receive
+
+    async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
+        assert peer.address.startswith(self.kind)
+        self.sent.append(message)
+        self.patience.append(timeout)
+        return self.act(message)
+
+    def listener(self) -> Listener:
+        return Listener(3, 1)
+
+    async def stop(self, grace: float) -> None:
+        self.stopped = True
+
+
+def failing(cause: str) -> Callable[[bytes], bytes]:
+    def act(message: bytes) -> bytes:
+        raise DeliveryFailed(cause, f"it failed: {cause}")
+
+    return act
+
+
+BOTH = Peer("b", "grpc:1", "name", ("mqtt:main",))
+
+
+async def test_it_takes_the_first_way_and_after_a_failure_the_one_that_worked_last() -> None:
+    direct, brokered = Way("grpc", failing("unreachable")), Way("mqtt")
+    carrier = MultiTransport([direct, brokered])
+    assert await carrier.deliver(BOTH, b"one", 10) == ANSWER
+    assert await carrier.deliver(BOTH, b"two", 10) == ANSWER
+    assert (direct.sent, brokered.sent) == ([b"one"], [b"one", b"two"])
+    brokered.act, direct.act = failing("timeout"), lambda _: b"directly"
+    assert await carrier.deliver(BOTH, b"three", 10) == b"directly"
+    assert await carrier.deliver(BOTH, b"four", 10) == b"directly"
+    assert brokered.sent == [b"one", b"two", b"three"]
+
+
+@pytest.mark.parametrize("cause", ["refused", "busy", "other"])
+async def test_what_the_peer_itself_says_is_not_asked_again_on_another_way(cause: str) -> None:
+    direct, brokered = Way("grpc", failing(cause)), Way("mqtt")
+    with pytest.raises(DeliveryFailed, match=cause):
+        await MultiTransport([direct, brokered]).deliver(BOTH, b"one", 10)
+    assert brokered.sent == []
+
+
+async def test_all_ways_share_the_time_there_is() -> None:
+    direct, brokered = Way("grpc", failing("unreachable")), Way("mqtt", failing("unreachable"))
+    with pytest.raises(DeliveryFailed, match="unreachable"):
+        await MultiTransport([direct, brokered]).deliver(BOTH, b"one", 10)
+    assert direct.patience[0] == pytest.approx(5, abs=0.5)
+    assert brokered.patience[0] == pytest.approx(10, abs=0.5)
+
+
+async def test_where_no_way_leads_nothing_is_sent() -> None:
+    carrier = MultiTransport([Way("grpc")])
+    assert carrier.reaches("grpc:1")
+    assert not carrier.reaches("mqtt:main")
+    with pytest.raises(DeliveryFailed, match="no transport of this device leads there") as failed:
+        await carrier.deliver(Peer("b", "mqtt:main", "name"), b"one", 10)
+    assert failed.value.cause == "unreachable"
+
+
+async def joined(largest: int = 1000) -> tuple[MultiTransport, MultiTransport, Way, list[tuple[str, bytes | None]]]:
+    """A sender and a recipient with one way between them, and what the recipient has received."""
+    way = Way("grpc", largest=largest)
+    received: list[tuple[str, bytes | None]] = []
+
+    async def receive(sender: str, raw: bytes | None) -> bytes:
+        received.append((sender, raw))
+        return ANSWER
+
+    sender, recipient = MultiTransport([way]), MultiTransport([Way("grpc")])
+    await recipient.start(receive)
+
+    async def deliver(peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
+        way.act(message)
+        way.sent.append(message)
+        return await recipient._received("a", message)
+
+    way.deliver = deliver  # type: ignore[method-assign]
+    return sender, recipient, way, received
+
+
+PEER = Peer("b", "grpc:1", "name")
+
+
+async def test_a_large_message_goes_in_parts_and_is_handed_over_once() -> None:
+    sender, _, way, received = await joined()
+    large = bytes(range(200)) * 30
+    assert await sender.deliver(PEER, large, 10) == ANSWER
+    assert received == [("a", large)]
+    assert all(len(message) <= way.largest for message in way.sent)
+    assert await sender.deliver(PEER, large, 10) == ANSWER
+    assert received == [("a", large)]  # the answer was lost, it seems; it is given again
+
+
+async def test_it_goes_on_by_the_part_that_is_missing() -> None:
+    sender, _, way, received = await joined()
+    large = bytes(range(200)) * 30
+    way.act = lambda _: ANSWER if len(way.sent) != 3 else failing("unreachable")(b"")
+    for _ in range(2):
+        with pytest.raises(DeliveryFailed):
+            await sender.deliver(PEER, large, 10)
+    assert len(way.sent) == 3
+    way.act = lambda _: ANSWER
+    assert await sender.deliver(PEER, large, 10) == ANSWER
+    assert len(set(way.sent)) == len(way.sent) == Cut(large, way.largest - 64).count
+    assert received == [("a", large)]
+
+
+async def test_senders_do_not_come_into_each_others_messages() -> None:
+    _, recipient, _, received = await joined()
+    cuts = {name: Cut(name.encode() * 500, 100) for name in "abc"}
+    for index in range(5):
+        for name, cut in cuts.items():
+            await recipient._received(name, cut.part(index))
+    assert received == [(name, name.encode() * 500) for name in cuts]
+
+
+async def test_no_sender_makes_the_recipient_hold_more_than_a_few_messages() -> None:
+    _, recipient, _, received = await joined()
+    cut = Cut(bytes(1000), 100)
+    for number in range(50):
+        await recipient._received(f"d{number}", cut.part(0))
+    assert len(recipient._incoming) == module._MOST_ASSEMBLIES
+    for number in range(300):
+        for part in range(2):
+            await recipient._received(f"e{number}", Cut(bytes(200), 100).part(part))
+    assert len(recipient._answered) == module._MOST_REMEMBERED
+    assert len(received) == 300
+
+
+async def test_a_sender_who_lies_is_refused_and_begins_anew() -> None:
+    _, recipient, _, received = await joined()
+    honest, other = Cut(b"a" * 200, 100), Cut(b"b" * 200, 100)
+    lie = other.part(1).replace(other.digest, honest.digest)
+    await recipient._received("a", honest.part(0))
+    with pytest.raises(MessageRefused, match="do not make up"):
+        await recipient._received("a", lie)
+    assert recipient._incoming == {}
+    for index in range(2):
+        await recipient._received("a", honest.part(index))
+    assert received == [("a", b"a" * 200)]
+
+
+async def test_a_peer_that_asks_for_a_part_that_there_is_not_has_failed() -> None:
+    way = Way("grpc", lambda _: PartReceipt(next=1000).SerializeToString())
+    with pytest.raises(DeliveryFailed, match="asks for a part that there is not") as failed:
+        await MultiTransport([way]).deliver(PEER, bytes(5000), 10)
+    assert failed.value.cause == "other"
+
+
+async def test_a_peer_that_asks_for_the_same_part_without_end_costs_the_attempt_and_no_more() -> None:
+    way = Way("grpc")
+    way.deliver = slowly = Slowly()  # type: ignore[method-assign]
+    with pytest.raises(DeliveryFailed, match="0 of 6 parts arrived in time") as failed:
+        await MultiTransport([way]).deliver(PEER, bytes(5000), 0.2)
+    assert failed.value.cause == "timeout"
+    assert slowly.calls < 30
+
+
+class Slowly:
+    """Answers after a moment that it wants the first part."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def __call__(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
+        self.calls += 1
+        await asyncio.sleep(0.02)
+        return PartReceipt(next=0).SerializeToString()
+
+
+async def test_it_stops_all_of_them_and_counts_what_all_have_seen() -> None:
+    ways = [Way("grpc"), Way("mqtt")]
+    carrier = MultiTransport(ways)
+    assert carrier.listener() == Listener(6, 2)
+    await carrier.stop(1)
+    assert all(way.stopped for way in ways)
+
+
+async def test_whoever_has_used_up_its_quota_is_refused_before_anything_is_looked_at() -> None:
+    sizes: list[tuple[str, int]] = []
+
+    def admit(sender: str, size: int) -> None:
+        sizes.append((sender, size))
+        if len(sizes) > 2:
+            raise MessageRefused("quota", "too much")
+
+    async def receive(_sender: str, _raw: bytes | None) -> bytes:
+        return ANSWER
+
+    recipient = MultiTransport([Way("grpc")], admit)
+    await recipient.start(receive)
+    cut = Cut(bytes(5000), 2000)
+    await recipient._received("a", b"whole")
+    await recipient._received("a", cut.part(0))
+    with pytest.raises(MessageRefused, match="too much"):
+        await recipient._received("a", cut.part(1))
+    assert sizes == [("a", 5), ("a", len(cut.part(0))), ("a", len(cut.part(1)))]
