@@ -1,5 +1,25 @@
-"""Sottovoce: devices that learn together by gossip and say only what differential privacy lets them say."""
+"""Sottovoce: one model across many devices, peer to peer and under differential privacy.
+
+The public names are those of sottovoce.api, which is imported when one of them is first used.
+"""
+
+from importlib import import_module
+from typing import Any
 
 __version__ = "0.2.0"
 
-__all__ = ["__version__"]
+
+def __getattr__(name: str) -> Any:
+    """A public name, or the list of all."""
+    if name.startswith("_") and name != "__all__":
+        raise AttributeError(f"module 'sottovoce' has no attribute '{name}'")
+    api = import_module("sottovoce.api")
+    if name == "__all__":
+        return [*api.__all__, "__version__"]
+    if name not in api.__all__:
+        raise AttributeError(f"module 'sottovoce' has no attribute '{name}'")
+    return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    return [*import_module("sottovoce.api").__all__, "__version__"]

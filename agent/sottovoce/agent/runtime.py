@@ -147,8 +147,11 @@ class Agent:
             failed=self._fail,
         )
 
-    async def run(self) -> ExitCode:
+    async def run(self, *, embedded: bool = False) -> ExitCode:
         """Work until told to stop.
+
+        Args:
+            embedded: in another program's loop, whose signals and exception handler stay as they are.
 
         Returns:
             DONE after SIGTERM or `agent stop`, INTERRUPTED after Ctrl-C.
@@ -157,9 +160,10 @@ class Agent:
             SottovoceError: something failed for good.
         """
         self._loop = asyncio.get_running_loop()
-        self._loop.set_exception_handler(unhandled.handle)
-        self._loop.add_signal_handler(signal.SIGTERM, self.stop)
-        self._loop.add_signal_handler(signal.SIGINT, lambda: self.stop(interrupted=True))
+        if not embedded:
+            self._loop.set_exception_handler(unhandled.handle)
+            self._loop.add_signal_handler(signal.SIGTERM, self.stop)
+            self._loop.add_signal_handler(signal.SIGINT, lambda: self.stop(interrupted=True))
         control = ControlServer(self.config.agent.state / "agent.sock", self, self.config.agent.readers_socket)
         linked = self._table.linked
         self.head_gossip.attend(self._core_thread, linked, lambda node: self._gone(node) or self.trust.refuses(node))

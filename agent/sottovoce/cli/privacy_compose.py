@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sottovoce.cli.release_notation import read, relation_of, release
+from sottovoce.accounting import release_notation as notation
 from sottovoce.errors import PrivacyError, UsageError
 
 
@@ -20,18 +20,13 @@ def compose(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Print the total ε of several releases at a δ, or their δ at an ε, rounded up."""
-    from sottovoce.accounting import compose as accounting
-
-    written = [read(text) for text in event]
-    relation = relation_of(written)
-    counts: dict[accounting.Release, int] = {}
-    for one in written:
-        cost = release(one, relation)
-        counts[cost] = counts.get(cost, 0) + one.count
     try:
-        found = accounting.compose(counts, delta) if epsilon is None else accounting.compose_delta(counts, epsilon)
+        relation = notation.relation_of([notation.read(text) for text in event])
+        found = notation.compose(*event, delta=delta, epsilon=epsilon)
     except PrivacyError as error:
         raise UsageError(str(error)) from error
+    except UsageError as error:
+        raise UsageError(f"--event: {error}") from error
     proved = math.isfinite(found.epsilon) and found.delta < 1
     if as_json:
         document = {

@@ -16,7 +16,7 @@ from tests.support.sources import shown, sources
 FOLDERS = Path(algorithms.__file__).parent
 OTHERWISE_MEANT = {  # files in which a word is an algorithm's name, and means something else
     "sottovoce/accounting/sampled.py": {"without-replacement"},  # how a batch is drawn
-    "sottovoce/cli/release_notation.py": {"without-replacement"},
+    "sottovoce/accounting/release_notation.py": {"without-replacement"},
     "sottovoce_lab/simulate/mixing.py": {"push-sum"},  # whose weights
     "sottovoce_lab/audit/targets/__init__.py": {"adad2p"},  # a mechanism
     "sottovoce/registry.py": {DEFAULT},

@@ -1,4 +1,4 @@
-"""Releases as they are written on the command line: `gaussian:sigma=2,rate=0.01,count=1000`, or the same as JSON."""
+"""Releases in words: `gaussian:sigma=2,rate=0.01,count=1000`, or the same as JSON."""
 
 import json
 import math
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sottovoce.errors import PrivacyError, UsageError
 
 if TYPE_CHECKING:
-    from sottovoce.accounting.compose import Release
+    from sottovoce.accounting.compose import Composed, Release
 
 _KEYS = {
     "gaussian": {"sigma", "sensitivity", "rate", "batch", "of", "sampling"},
@@ -61,16 +61,16 @@ def read(text: str) -> Written:
         return Written("charge", {}, count, None, json.dumps(found, sort_keys=True, separators=(",", ":")))
     mechanism = found.pop("mechanism", None)
     if mechanism not in _KEYS:
-        raise UsageError(f"--event: no mechanism is called `{mechanism}`: choose one of {', '.join(_KEYS)}")
+        raise UsageError(f"no mechanism is called `{mechanism}`: choose one of {', '.join(_KEYS)}")
     given: dict[str, float | str] = {}
     for written, value in found.items():
         key = _ALIASES.get(written, written)
         if key not in _KEYS[mechanism] | _ANY:
             raise UsageError(
-                f"--event {mechanism}: no key `{written}`: choose from {', '.join(sorted(_KEYS[mechanism] | _ANY))}"
+                f"{mechanism}: no key `{written}`: choose from {', '.join(sorted(_KEYS[mechanism] | _ANY))}"
             )
         if key in given:
-            raise UsageError(f"--event {mechanism}: `{key}` is given twice: leave one out")
+            raise UsageError(f"{mechanism}: `{key}` is given twice: leave one out")
         given[key] = _word(key, value) if key in _WORDS else _number(key, value)
     count = _whole("count", given.pop("count", 1))
     relation = given.pop("neighbouring", None)
@@ -87,8 +87,34 @@ def relation_of(events: Sequence[Written]) -> str:
     """
     named = {event.neighbouring for event in events if event.neighbouring}
     if len(named) > 1:
-        raise UsageError("--event: add-remove and replace-one do not compose: give all events the same neighbouring=")
+        raise UsageError("add-remove and replace-one do not compose: give all events the same neighbouring=")
     return named.pop() if named else "add-remove"
+
+
+def compose(*releases: str, delta: float = 1e-5, epsilon: float | None = None) -> "Composed":
+    """Joint cost of releases that touch the same unit, rounded up.
+
+    Args:
+        releases: each in words, for example `gaussian:sigma=2,rate=0.01,count=1000`.
+        delta: ε is found at this δ.
+        epsilon: δ is found at this ε instead.
+
+    Returns:
+        ε and δ, and how they were found.
+
+    Raises:
+        UsageError: a release makes no sense, or they differ in the neighbouring relation.
+        PrivacyError: δ is not in (0, 1).
+    """
+    from sottovoce.accounting import compose as accounting
+
+    written = [read(text) for text in releases]
+    relation = relation_of(written)
+    counts: dict[accounting.Release, int] = {}
+    for one in written:
+        cost = release(one, relation)
+        counts[cost] = counts.get(cost, 0) + one.count
+    return accounting.compose(counts, delta) if epsilon is None else accounting.compose_delta(counts, epsilon)
 
 
 def release(event: Written, neighbouring: str) -> "Release":
@@ -103,8 +129,8 @@ def release(event: Written, neighbouring: str) -> "Release":
         try:
             return compose.released(stored.event_of(event.terms))
         except PrivacyError as error:
-            raise UsageError(f"--event: {error}") from error
-    given, where = event.given, f"--event {event.mechanism}"
+            raise UsageError(str(error)) from error
+    given, where = event.given, f"{event.mechanism}"
     if event.mechanism == "unproved":
         return compose.NOTHING
     if event.mechanism == "pure":
@@ -176,9 +202,9 @@ def _plain(text: str) -> dict[str, object]:
     for part in filter(None, parts):
         key, equals, value = part.partition("=")
         if not equals or not value:
-            raise UsageError(f"--event {name}: `{part}` is no key=value: write for example {name}:sigma=2,count=10")
+            raise UsageError(f"{name}: `{part}` is no key=value: write for example {name}:sigma=2,count=10")
         if key in found:
-            raise UsageError(f"--event {name}: `{key}` is given twice: leave one out")
+            raise UsageError(f"{name}: `{key}` is given twice: leave one out")
         found[key] = value
     return found
 
@@ -187,13 +213,13 @@ def _json(text: str) -> dict[str, object]:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise UsageError(f"--event: this is no JSON: {error}") from error
+        raise UsageError(f"this is no JSON: {error}") from error
     return dict(found)
 
 
 def _word(key: str, value: object) -> str:
     if value not in _WORDS[key]:
-        raise UsageError(f"--event: {key}={value}: choose {' or '.join(_WORDS[key])}")
+        raise UsageError(f"{key}={value}: choose {' or '.join(_WORDS[key])}")
     return str(value)
 
 
@@ -203,13 +229,13 @@ def _number(key: str, value: object) -> float:
             raise ValueError
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError) as error:
-        raise UsageError(f"--event: {key}={value}: this is no number") from error
+        raise UsageError(f"{key}={value}: this is no number") from error
 
 
 def _whole(key: str, value: object) -> int:
     number = _number(key, value)
     if not (1 <= number < 2**53 and number == int(number)):
-        raise UsageError(f"--event: {key}={value}: choose a whole number of 1 or more")
+        raise UsageError(f"{key}={value}: choose a whole number of 1 or more")
     return int(number)
 
 
@@ -222,7 +248,7 @@ def _positive(value: float | str, key: str, where: str) -> float:
 
 def _needed(given: dict[str, float | str], key: str, where: str) -> float:
     if key not in given:
-        raise UsageError(f"{where}: {key} is missing: write for example {where.removeprefix('--event ')}:{key}=2")
+        raise UsageError(f"{where}: {key} is missing: write for example {where}:{key}=2")
     return _positive(given[key], key, where)
 
 

@@ -1,0 +1,199 @@
+"""An agent inside another asyncio program."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sottovoce.agent import runtime
+from sottovoce.agent.assemble import assemble
+from sottovoce.agent.description import described
+from sottovoce.agent.predictions import predict, predicting, prepared
+from sottovoce.config import AgentConfig, load
+from sottovoce.errors import DataError, UsageError
+from sottovoce.kernels import Model
+
+_LONGEST_LOOK = 0.5  # seconds between two looks at the agent's cycle
+
+
+@dataclass(frozen=True, slots=True)
+class AgentEvent:
+    """A public change of an agent.
+
+    Attributes:
+        kind: `ready` once it is at work, `cycle` after each cycle of its learner, `stopped` at the end.
+        cycle: cycles of its learner so far.
+        releases: releases of its vault so far.
+        spent_epsilon: ε that its ledger has spent; None where nothing is promised.
+    """
+
+    kind: Literal["ready", "cycle", "stopped"]
+    cycle: int
+    releases: int
+    spent_epsilon: float | None
+
+
+class Agent:
+    """A device's agent, at work as long as its `async with` block lasts.
+
+    Signals and the loop's exception handler stay the program's own. A fault ends the block with its error, which says
+    what to do; `sottovoce agent run` is the command that also outlives faults.
+
+    Args:
+        config: of the device.
+
+    Example:
+        ```python
+        async with sottovoce.Agent.open("agent.toml") as agent:
+            async for event in agent.events():
+                print(event.kind, event.cycle)
+        ```
+    """
+
+    def __init__(self, config: AgentConfig) -> None:
+        self.config = config
+        self._running: runtime.Agent | None = None
+        self._work: asyncio.Task[None] | None = None
+        self._model: Model | None = None
+
+    @classmethod
+    def open(cls, config: Path | str | AgentConfig) -> Self:
+        """An agent for `async with`.
+
+        Args:
+            config: a configuration, or the path of its file.
+
+        Raises:
+            ConfigError: the file cannot be read, or a key is wrong; the message names file, line and key.
+        """
+        return cls(load(Path(config)) if isinstance(config, str | Path) else config)
+
+    async def __aenter__(self) -> Self:
+        """Assemble the agent and start it.
+
+        Raises:
+            SottovoceError: something is missing, damaged, expired, unproved or impossible; nothing was started.
+        """
+        if self._work is not None:
+            raise UsageError("this agent has been started: open another one")
+        self._running = await asyncio.to_thread(assemble, self.config)
+        self._work = asyncio.create_task(self._run(), name="sottovoce agent")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        """Stop the agent and wait for its end.
+
+        Raises:
+            SottovoceError: the fault that ended the agent, unless the block ends with an error of its own.
+        """
+        self.stop()
+        work = self._started()
+        await asyncio.wait({work})
+        if kind is None:
+            work.result()
+
+    def stop(self) -> None:
+        """Ask the agent to stop; `async with` waits for it."""
+        self._agent.stop()
+
+    async def wait(self) -> None:
+        """Wait until the agent has stopped.
+
+        Raises:
+            SottovoceError: the fault that ended it.
+        """
+        await asyncio.shield(self._started())
+
+    def status(self) -> dict[str, Any]:
+        """The document of `sottovoce agent status --json`: public state, and nothing of a record."""
+        return self._agent.status()
+
+    @property
+    def model(self) -> NDArray[np.float64] | None:
+        """The public model, float64[P]; None before the first cycle."""
+        return self._agent.model
+
+    async def events(self) -> AsyncIterator[AgentEvent]:
+        """Changes of the agent until it stops; of cycles that pass within half a second only the newest.
+
+        Raises:
+            SottovoceError: the fault that ended it.
+        """
+        work, seen = self._started(), -1
+        look = min(_LONGEST_LOOK, self.config.learner.period / 4)
+        ready = False
+        while not work.done():
+            if self._agent.worked and not ready:
+                ready = True
+                yield self._event("ready")
+            elif ready and self._agent.cycle != seen:
+                seen = self._agent.cycle
+                yield self._event("cycle")
+            await asyncio.wait({work}, timeout=look)
+        work.result()
+        yield self._event("stopped")
+
+    def predict(self, features: ArrayLike) -> NDArray[Any]:
+        """Predictions of the public model. The features stay here, and nothing is charged.
+
+        Args:
+            features: float[M, d], as they are measured; the declared transform is applied here.
+
+        Returns:
+            labels int64[M], or values float64[M] of a regression.
+
+        Raises:
+            DataError: there is no model yet, the model has diverged, or the features do not fit it.
+        """
+        rows = np.asarray(features, dtype=np.float64)
+        if rows.ndim != 2 or not np.isfinite(rows).all():
+            raise DataError(f"features of shape {rows.shape}: give finite numbers, one row a record")
+        parameters = self.model
+        if parameters is None:
+            raise DataError("there is no model yet: wait for the first cycle")
+        if not np.isfinite(parameters).all():
+            raise DataError("the model has diverged and predicts nothing: lower learner.step_size")
+        description = described(self.config, {})
+        if self._model is None:
+            self._model = predicting(self.config)
+        return predict(self._model, parameters, prepared(rows, description, transformed=False), description.classes)
+
+    @property
+    def _agent(self) -> runtime.Agent:
+        if self._running is None:
+            raise UsageError("this agent is not at work: use `async with Agent.open(…) as agent`")
+        return self._running
+
+    def _started(self) -> "asyncio.Task[None]":
+        if self._work is None:
+            raise UsageError("this agent is not at work: use `async with Agent.open(…) as agent`")
+        return self._work
+
+    def _event(self, kind: Literal["ready", "cycle", "stopped"]) -> AgentEvent:
+        spending = self._agent.spending
+        return AgentEvent(kind, self._agent.cycle, spending.releases, spending.promised_epsilon)
+
+    async def _run(self) -> None:
+        """Run the agent; once the fleet signs another task, run the one that is assembled for it."""
+        while True:
+            await _watched(self._agent)
+            if not self._agent.changing:
+                return
+            self._running = await asyncio.to_thread(assemble, self.config)
+
+
+async def _watched(agent: runtime.Agent) -> None:
+    if agent.config.observe.metrics is None:
+        await agent.run(embedded=True)
+        return
+    from sottovoce.agent.observation import watched
+
+    async with watched(agent):
+        await agent.run(embedded=True)

@@ -1,0 +1,74 @@
+"""The public names of the package, for programs: `import sottovoce`. See docs/reference/library.md.
+
+The package imports this module when a name is first used, so that a device's commands load no more than they need.
+"""
+
+from sottovoce.accounting.calibration import Calibrated
+from sottovoce.accounting.calibration import calibrated as calibrate
+from sottovoce.accounting.compose import Composed
+from sottovoce.accounting.release_notation import compose
+from sottovoce.agent.embedded import Agent, AgentEvent
+from sottovoce.data import Records
+from sottovoce.door import PrivacyStatement, Query, Refused, Release
+from sottovoce.errors import (
+    ClockError,
+    ConfigError,
+    DataError,
+    DiskReadOnly,
+    ExitCode,
+    IdentityError,
+    InternalError,
+    LedgerError,
+    MessageRefused,
+    NetworkError,
+    PrivacyError,
+    SottovoceError,
+    TaskRefused,
+    UsageError,
+    VaultAway,
+)
+from sottovoce.learners import Learner
+from sottovoce.registry import Algorithm
+from sottovoce.transport import Transport
+from sottovoce.transport.memory import Exchange, MemoryTransport
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault
+from sottovoce.vault import build as build_vault
+
+__all__ = [
+    "Agent",
+    "AgentEvent",
+    "Algorithm",
+    "Budget",
+    "Calibrated",
+    "ClockError",
+    "Composed",
+    "ConfigError",
+    "DataError",
+    "DiskReadOnly",
+    "Exchange",
+    "ExitCode",
+    "IdentityError",
+    "InternalError",
+    "Learner",
+    "Ledger",
+    "LedgerError",
+    "MemoryTransport",
+    "MessageRefused",
+    "NetworkError",
+    "OperatingSystemNoise",
+    "PrivacyError",
+    "PrivacyStatement",
+    "Query",
+    "Records",
+    "Refused",
+    "Release",
+    "SottovoceError",
+    "TaskRefused",
+    "Transport",
+    "UsageError",
+    "Vault",
+    "VaultAway",
+    "build_vault",
+    "calibrate",
+    "compose",
+]
