@@ -1,1 +1,23 @@
-"""Fleets on a workstation: simulations, testbeds, the papers' figures, and the audit. No device runs any of it."""
+"""Fleets on a workstation: simulations, testbeds, the papers' figures, and the audit. No device runs any of it.
+
+The public names are those of sottovoce_lab.library, which is imported when one of them is first used.
+"""
+
+from importlib import import_module
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, or the list of all."""
+    if name.startswith("_") and name != "__all__":
+        raise AttributeError(f"module 'sottovoce_lab' has no attribute '{name}'")
+    library = import_module("sottovoce_lab.library")
+    if name == "__all__":
+        return library.__all__
+    if name not in library.__all__:
+        raise AttributeError(f"module 'sottovoce_lab' has no attribute '{name}'")
+    return getattr(library, name)
+
+
+def __dir__() -> list[str]:
+    return list(import_module("sottovoce_lab.library").__all__)

@@ -1,0 +1,18 @@
+"""Simulations, audits and estimators for programs: the public names of `import sottovoce_lab`."""
+
+from sottovoce_lab.audit import Audit, Finding, audit
+from sottovoce_lab.library.estimators import FleetClassifier, FleetRegressor, PrivacyWarning
+from sottovoce_lab.library.runs import Run, Runs
+from sottovoce_lab.library.simulation import simulate
+
+__all__ = [
+    "Audit",
+    "Finding",
+    "FleetClassifier",
+    "FleetRegressor",
+    "PrivacyWarning",
+    "Run",
+    "Runs",
+    "audit",
+    "simulate",
+]

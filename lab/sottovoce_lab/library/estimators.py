@@ -1,0 +1,202 @@
+"""Estimators with scikit-learn's interface, trained by a simulated fleet over a partition of the records."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+from sottovoce.agent.predictions import predict
+from sottovoce.data import DataSet, apply
+from sottovoce.data.dataset import assembled
+
+from sottovoce_lab.library.simulation import ARRAYS, simulated
+from sottovoce_lab.testbed.plan import plan
+from sottovoce_lab.testbed.run_spec import run_spec
+
+Floats = NDArray[np.float64]
+
+
+class PrivacyWarning(UserWarning):
+    """A guarantee that does not hold as it is stated, because of how an estimator is used."""
+
+
+class _Fleet(BaseEstimator):  # type: ignore[misc]
+    """Common part of the estimators.
+
+    Args:
+        learner: name of the algorithm.
+        agents: devices; at most one a record.
+        epsilon: total ε of each device's budget; infinite for no noise.
+        delta: total δ.
+        bounds: the publicly known range of the features, lowest and highest, a number for all or one each. Without it
+            the range of the training records is taken, with a PrivacyWarning, since it tells of single records.
+        cycles: of each device.
+        settings: other keys of a device's configuration.
+        random_state: seed of the partition, the network and the simulated noise, which protects nothing.
+    """
+
+    def __init__(
+        self,
+        learner: str = "clipd2p",
+        *,
+        agents: int = 10,
+        epsilon: float = 2.0,
+        delta: float = 1e-5,
+        bounds: tuple[ArrayLike, ArrayLike] | None = None,
+        cycles: int = 60,
+        settings: Mapping[str, Any] | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.learner = learner
+        self.agents = agents
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.cycles = cycles
+        self.settings = settings
+        self.random_state = random_state
+
+    def _fitted(self, data: DataSet) -> None:
+        keys = {
+            "learner": self.learner,
+            "agents": min(self.agents, len(data.records)),
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "cycles": self.cycles,
+            "seed": self.random_state,
+            "data": ARRAYS,
+            **(self.settings or {}),
+        }
+        planned = plan(run_spec(keys, type(self).__name__).options(), data)
+        run = simulated(planned)
+        self.model_ = run.models[0]
+        self.privacy_ = dict(run.privacy)
+        self.n_iter_ = self.cycles
+        self._transform, self._kernel, self._bounds = planned.transform, planned.family.model, planned.bounds
+
+    def _ranges(self, features: Floats, bounds: tuple[ArrayLike, ArrayLike] | None, what: str) -> tuple[Floats, Floats]:
+        """The declared range of each column, or that of the training records; never of width 0."""
+        if bounds is None:
+            warnings.warn(
+                f"{what} was not given: the training records' own range is used, which tells of single records; give "
+                "one that is known without them",
+                PrivacyWarning,
+                stacklevel=3,
+            )
+            low, high = features.min(axis=0), features.max(axis=0)
+        else:
+            low, high = (np.broadcast_to(np.asarray(bound, dtype=np.float64), features.shape[1:]) for bound in bounds)
+        return low, np.where(high > low, high, low + 1.0)
+
+
+class FleetClassifier(ClassifierMixin, _Fleet):  # type: ignore[misc]
+    """A classifier that a simulated fleet trains; see _Fleet for the parameters.
+
+    Attributes:
+        classes_: the labels.
+        model_: float64[P], the first device's model.
+        privacy_: the statement that devices would have if the noise were real.
+    """
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Deal the records out, and let the fleet learn.
+
+        Args:
+            X: float[n, d].
+            y: labels, [n].
+        """
+        features, labels = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(labels)
+        self.classes_, places = np.unique(labels, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"FleetClassifier needs records of 2 classes; got 1 class, {self.classes_[0]}")
+        bounds = self._ranges(features, self.bounds, "bounds")
+        whole = (features, places.astype(np.int64))
+        shown = (whole[0][:1], whole[1][:1])  # nothing is measured here, so nothing is held out
+        self._fitted(assembled(ARRAYS, whole, test=shown, classes=len(self.classes_), bounds=bounds, origin="X, y"))
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Labels [m] of features float[m, d]."""
+        check_is_fitted(self)
+        rows = apply(self._transform, validate_data(self, X, reset=False, dtype=np.float64), self._bounds)
+        labels: NDArray[Any] = self.classes_[predict(self._kernel, self.model_, rows, len(self.classes_))]
+        return labels
+
+
+class FleetRegressor(RegressorMixin, _Fleet):  # type: ignore[misc]
+    """A linear regression that a simulated fleet trains; see _Fleet for the parameters.
+
+    Args:
+        target_bounds: the publicly known range of the target; see `bounds`.
+
+    Attributes:
+        model_: float64[P], the first device's model.
+        privacy_: the statement that devices would have if the noise were real.
+    """
+
+    def __init__(
+        self,
+        learner: str = "clipd2p",
+        *,
+        agents: int = 10,
+        epsilon: float = 2.0,
+        delta: float = 1e-5,
+        bounds: tuple[ArrayLike, ArrayLike] | None = None,
+        target_bounds: tuple[float, float] | None = None,
+        cycles: int = 60,
+        settings: Mapping[str, Any] | None = None,
+        random_state: int = 0,
+    ) -> None:
+        super().__init__(
+            learner,
+            agents=agents,
+            epsilon=epsilon,
+            delta=delta,
+            bounds=bounds,
+            cycles=cycles,
+            settings=settings,
+            random_state=random_state,
+        )
+        self.target_bounds = target_bounds
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Deal the records out, and let the fleet learn.
+
+        Args:
+            X: float[n, d].
+            y: numbers, [n].
+        """
+        features, targets = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        self._features = self._ranges(features, self.bounds, "bounds")
+        column = targets.astype(np.float64)[:, np.newaxis]
+        self._target = self._ranges(column, self.target_bounds, "target_bounds")
+        rows = np.hstack([_with_constant(_scaled(features, self._features)), _scaled(column, self._target)])
+        whole = (rows, np.zeros(len(rows), dtype=np.int64))
+        shown = (rows[:1], whole[1][:1])
+        wide = (np.full(rows.shape[1], -1.0), np.full(rows.shape[1], 1.0))
+        self._fitted(assembled(ARRAYS, whole, test=shown, classes=1, bounds=wide, origin="X, y"))
+        return self
+
+    def predict(self, X: ArrayLike) -> Floats:
+        """Numbers float64[m] for features float[m, d]."""
+        check_is_fitted(self)
+        rows = _with_constant(_scaled(validate_data(self, X, reset=False, dtype=np.float64), self._features))
+        low, high = (float(bound[0]) for bound in self._target)
+        return low + (predict(self._kernel, self.model_, rows, 1) + 1) / 2 * (high - low)
+
+
+def _scaled(rows: Floats, bounds: tuple[Floats, Floats]) -> Floats:
+    """Columns from their bounds to -1 … 1, clipped."""
+    low, high = bounds
+    scaled: Floats = np.clip(2 * (rows - low) / (high - low) - 1, -1, 1)
+    return scaled
+
+
+def _with_constant(rows: Floats) -> Floats:
+    """Rows with a column of ones, for the intercept."""
+    return np.hstack([rows, np.ones((len(rows), 1))])

@@ -1,0 +1,158 @@
+"""Simulating fleets from a program."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sottovoce.data import DataSet, load
+from sottovoce.data.dataset import assembled
+from sottovoce.errors import UsageError
+
+from sottovoce_lab.library.runs import Floats, Run, Runs
+from sottovoce_lab.testbed import memory
+from sottovoce_lab.testbed.errors_of_mean import AnyMeter, meter_of
+from sottovoce_lab.testbed.measure import majority
+from sottovoce_lab.testbed.plan import Plan, plan
+from sottovoce_lab.testbed.progress import Watcher
+from sottovoce_lab.testbed.run_spec import run_spec
+
+Data = str | DataSet | tuple[ArrayLike, ArrayLike]
+"""A data SPEC, a loaded data set, or features float[n, d] and labels int[n]."""
+
+ARRAYS = "arrays"
+"""The name of a caller's own arrays in reports."""
+
+
+class _Remembering:
+    """A meter that keeps the models it measured last.
+
+    Args:
+        meter: which measures.
+    """
+
+    def __init__(self, meter: AnyMeter) -> None:
+        self._meter = meter
+        self.models: Sequence[Floats] = ()
+
+    def quick(self, models: Sequence[Floats]) -> Any:
+        """Measures for the curve."""
+        return self._meter.quick(models)
+
+    def final(self, models: Sequence[Floats]) -> Any:
+        """Measures at the end."""
+        self.models = models
+        return self._meter.final(models)
+
+
+def simulate(
+    data: Data,
+    *,
+    learner: str | Sequence[str] = "clipd2p",
+    agents: int = 12,
+    epsilon: float | Sequence[float] = 2.0,
+    delta: float = 1e-5,
+    cycles: int = 60,
+    seed: int | Iterable[int] = 0,
+    bounds: tuple[ArrayLike, ArrayLike] | None = None,
+    test: tuple[ArrayLike, ArrayLike] | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Runs:
+    """Simulate fleets: the agents' own code under a virtual clock, with seeded noise, which protects nothing.
+
+    Args:
+        data: a data SPEC such as `digits`, a data set, or features float[n, d] and labels int[n].
+        learner: names of algorithms; see `sottovoce testbed --help`.
+        agents: devices, among which the records are dealt out.
+        epsilon: total ε of each device's budget; infinite for no noise.
+        delta: total δ.
+        cycles: of each device.
+        seed: of the data split, the network and the noise.
+        bounds: of arrays: the publicly known range of the features, lowest and highest, a number for all or one each.
+        test: of arrays: features and labels to measure on, which no device holds; a fifth of the data without.
+        settings: any other key of a configuration, such as `{"learner.steps": 50, "data.partition": "dirichlet(0.25)"}`.
+
+    Returns:
+        one run for each learner, ε and seed.
+
+    Raises:
+        SottovoceError: a setting is impossible; the message names its key.
+    """
+    found = data_set(data, bounds, test)
+    learners = [learner] if isinstance(learner, str) else list(learner)
+    budgets = [float(epsilon)] if isinstance(epsilon, int | float) else [float(one) for one in epsilon]
+    seeds = [seed] if isinstance(seed, int) else list(seed)
+    if not (learners and budgets and seeds):
+        raise UsageError("simulate: name at least one learner, one ε and one seed")
+    runs = []
+    for name, budget, one in product(learners, budgets, seeds):
+        keys = {
+            "learner": name,
+            "agents": agents,
+            "epsilon": budget,
+            "delta": delta,
+            "cycles": cycles,
+            "seed": one,
+            "data": data if isinstance(data, str) else ARRAYS,
+            **(settings or {}),
+        }
+        runs.append(simulated(plan(run_spec(keys, "simulate").options(), found)))
+    return Runs(runs)
+
+
+def simulated(planned: Plan) -> Run:
+    """The run of a plan."""
+    meter = _Remembering(meter_of(planned))
+    report = memory.run(planned, Watcher(), meter=cast(AnyMeter, meter))
+    report.baselines = lambda: None  # but for the majority class they take longer than the run
+    document, options = report.document(), planned.options
+    names = [name for name, value in document["final"].items() if isinstance(value, int | float)]
+    curve = document["curve"]
+    measured = [name for name in names if all(name in point for point in curve)]
+    return Run(
+        learner=options.learner,
+        epsilon=math.inf if options.epsilon is None else options.epsilon,
+        seed=options.seed,
+        cycles=np.array([point["cycle"] for point in curve], dtype=np.int64),
+        curves={name: np.array([point[name] for point in curve], dtype=np.float64) for name in measured},
+        final={name: float(document["final"][name]) for name in names},
+        majority=majority(planned.test) if planned.classes > 1 else None,
+        privacy=document["privacy"],
+        models=np.stack(meter.models) if meter.models else np.empty((0, planned.family.model.size)),
+    )
+
+
+def data_set(
+    data: Data, bounds: tuple[ArrayLike, ArrayLike] | None = None, test: tuple[ArrayLike, ArrayLike] | None = None
+) -> DataSet:
+    """The data set that `simulate` was given.
+
+    Raises:
+        DataError: labels are not 0 … classes-1, or the arrays do not fit one another.
+        UsageError: arrays without bounds, or bounds beside a data set that has its own.
+    """
+    if isinstance(data, str | DataSet):
+        if bounds is not None or test is not None:
+            raise UsageError("bounds and test are for arrays: a data set has its own")
+        return load(data) if isinstance(data, str) else data
+    if bounds is None:
+        raise UsageError(
+            "bounds: give the range that features can have by public knowledge, for example bounds=(0, 255): one "
+            "taken from the data would tell of single records"
+        )
+    features, labels = (np.asarray(part) for part in data)
+    if features.ndim != 2:
+        raise UsageError(f"features of shape {features.shape}: give float[n, d], one row a record")
+    low, high = (_of_all(bound, features.shape[1]) for bound in bounds)
+    held_out = None if test is None else (np.asarray(test[0]), np.asarray(test[1]))
+    return assembled(ARRAYS, (features, labels), test=held_out, bounds=(low, high), origin="data")
+
+
+def _of_all(bound: ArrayLike, features: int) -> NDArray[np.float64]:
+    """A bound of each feature, float64[d]."""
+    try:
+        return np.broadcast_to(np.asarray(bound, dtype=np.float64), (features,)).copy()
+    except ValueError as error:
+        raise UsageError(f"bounds: give a number, or one for each of the {features} features") from error
