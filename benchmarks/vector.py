@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from sottovoce.kernels.gossip_rules import RULES
-from sottovoce_lab.simulate.vector import Engine, TravellingModels
+from sottovoce_lab.simulator.vector import Engine, TravellingModels
 
 FEATURES = 57
 PEER = 2314.0  # node updates a second of gossipy (on torch), 4,140 devices, on a machine like the one of the README

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from sottovoce_lab.audit import LEARNERS, Audit, audit
+from sottovoce_lab.auditor import LEARNERS, Audit, audit
 
 PAGE = Path(__file__).parents[2] / "docs/explanation/audit.md"
 BEGIN, END = "<!-- made by: make audit -->\n", "<!-- end -->\n"

@@ -22,8 +22,8 @@ from sottovoce.secure_sum.statements import Stand
 from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
 from sottovoce.vault.cell_sum import CellMechanism
 from sottovoce.vault.terms.means import MeanTerms
-from sottovoce_lab.simulate import Device, Simulation
-from sottovoce_lab.simulate.faults import Faults
+from sottovoce_lab.simulator import Device, Simulation
+from sottovoce_lab.simulator.faults import Faults
 
 from tests.cells.fleet import CLIP, LEARNER, Pretended
 from tests.cells.liars import LIARS, DealsAnotherSeed, Liar, with_another_seed

@@ -10,8 +10,8 @@ from sottovoce.cell import Cell
 from sottovoce.kernels.profile import Profile
 from sottovoce.vault import Budget
 from sottovoce.vault.terms.means import MeanTerms
-from sottovoce_lab.audit.games.canaries import canaries
-from sottovoce_lab.audit.targets.cells import CellMeans
+from sottovoce_lab.auditor.games.canaries import canaries
+from sottovoce_lab.auditor.targets.cells import CellMeans
 
 CELL = Cell(8, 8, 2, 0.7)
 _DELTA = 1e-5

@@ -11,8 +11,8 @@ from sottovoce.data import Records
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.terms.cell_gradients import CellGradientTerms
-from sottovoce_lab.simulate import Device, Simulation
-from sottovoce_lab.simulate.faults import Faults
+from sottovoce_lab.simulator import Device, Simulation
+from sottovoce_lab.simulator.faults import Faults
 
 from tests.cells.fleet import Pretended, belongs
 from tests.cells.liars import LIARS, DealsAnotherSeed, with_another_seed

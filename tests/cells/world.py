@@ -14,8 +14,8 @@ from sottovoce.data import Records
 from sottovoce.kernels.profile import Profile
 from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
 from sottovoce.vault.terms.means import MeanTerms
-from sottovoce_lab.simulate import Device, Simulation
-from sottovoce_lab.simulate.faults import Faults
+from sottovoce_lab.simulator import Device, Simulation
+from sottovoce_lab.simulator.faults import Faults
 
 from tests.cells.fleet import CLIP, LEARNER, Pretended, belongs
 from tests.cells.liars import DealsAnotherSeed, with_another_seed

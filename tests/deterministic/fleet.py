@@ -18,8 +18,8 @@ from sottovoce.door import Answer, Query, Refused, Release
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, SeededNoise, Vault, build
 from sottovoce.vault.terms.gradients import GradientTerms
-from sottovoce_lab.simulate import Device, out_peers
-from sottovoce_lab.simulate.wrapped_vault import WrappedVault
+from sottovoce_lab.simulator import Device, out_peers
+from sottovoce_lab.simulator.wrapped_vault import WrappedVault
 
 KERNEL = Softmax(2, 2)
 LEARNER = "clipd2p"

@@ -21,7 +21,7 @@ from sottovoce.kernels.decentralised.coalitions import AccuracyGame
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.terms.gradients import GradientTerms
-from sottovoce_lab.simulate import Device
+from sottovoce_lab.simulator import Device
 
 from tests.deterministic.fleet import FailingStore
 

@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE
 from sottovoce.algorithms.steps.public.descent import SHARE_BITS
-from sottovoce_lab.simulate import Faults, Simulation
+from sottovoce_lab.simulator import Faults, Simulation
 
 from tests.deterministic.fleet import Fleet, fleet
 

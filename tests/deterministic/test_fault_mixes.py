@@ -6,10 +6,10 @@ import hypothesis.strategies as st
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from numpy.typing import NDArray
-from sottovoce_lab.simulate import Faults, Simulation
-from sottovoce_lab.simulate.absences import Absence
-from sottovoce_lab.simulate.fate import Fate
-from sottovoce_lab.simulate.faults import AtCycle, During, Sessions
+from sottovoce_lab.simulator import Faults, Simulation
+from sottovoce_lab.simulator.absences import Absence
+from sottovoce_lab.simulator.fate import Fate
+from sottovoce_lab.simulator.faults import AtCycle, During, Sessions
 
 from tests.deterministic.fleet import fleet
 

@@ -15,9 +15,9 @@ from sottovoce.errors import InternalError
 from sottovoce.learners import Message
 from sottovoce.vault import Budget, Ledger, SeededNoise, Spending, Vault, build
 from sottovoce.vault.terms.gradients import GradientTerms
-from sottovoce_lab.simulate import Device, Faults, Simulation
-from sottovoce_lab.simulate import simulation as engine
-from sottovoce_lab.simulate.invariants import AppliedOnce, Invariants
+from sottovoce_lab.simulator import Device, Faults, Simulation
+from sottovoce_lab.simulator import simulation as engine
+from sottovoce_lab.simulator.invariants import AppliedOnce, Invariants
 
 from tests.deterministic.fleet import KERNEL, LEARNER, Fleet, fleet
 

@@ -19,8 +19,8 @@ from sottovoce.errors import InternalError
 from sottovoce.learners import Message, Reply
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.terms.gradients import GradientTerms
-from sottovoce_lab.simulate import Device, Faults, Simulation, out_peers
-from sottovoce_lab.simulate import simulation as engine
+from sottovoce_lab.simulator import Device, Faults, Simulation, out_peers
+from sottovoce_lab.simulator import simulation as engine
 
 from tests.deterministic.fleet import KERNEL, LEARNER
 

@@ -7,7 +7,7 @@ import pytest
 from sottovoce.algorithms.family import records_of
 from sottovoce.data import Records, load
 from sottovoce.kernels.softmax import Softmax
-from sottovoce_lab.simulate import Faults
+from sottovoce_lab.simulator import Faults
 from sottovoce_lab.testbed import memory
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.plan import Plan, plan

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sottovoce.data import apply
-from sottovoce_lab.simulate import Faults
+from sottovoce_lab.simulator import Faults
 from sottovoce_lab.testbed import memory
 from sottovoce_lab.testbed.measure import Measures
 from sottovoce_lab.testbed.options import Options

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sottovoce.algorithms.rounds.public import Rounds, RoundsState
 from sottovoce.door import Answer, Query, Refused
-from sottovoce_lab.simulate import Device, Faults, Simulation, Trace, out_peers
+from sottovoce_lab.simulator import Device, Faults, Simulation, Trace, out_peers
 
 from tests.deterministic.fleet import FailingStore, PowerCut
 from tests.deterministic.rounds_fleet import fleet

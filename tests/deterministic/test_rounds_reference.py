@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from sottovoce_lab.simulate import Faults, Simulation, Trace, out_peers
+from sottovoce_lab.simulator import Faults, Simulation, Trace, out_peers
 
 from tests.deterministic.rounds_fleet import KERNEL, MOMENTUM, RATE, fleet, some_records
 

@@ -17,7 +17,7 @@ from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.numbering import blocks_of, numbered
 from sottovoce.vault.terms.chains import ChainTerms
 from sottovoce.vault.terms.gradients import GradientTerms
-from sottovoce_lab.simulate import Device, Faults, Simulation, Trace, out_peers
+from sottovoce_lab.simulator import Device, Faults, Simulation, Trace, out_peers
 
 from tests.deterministic.fleet import FailingStore, PowerCut
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSumState
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
-from sottovoce_lab.simulate import Faults, Simulation
+from sottovoce_lab.simulator import Faults, Simulation
 
 from tests.deterministic.fleet import fleet
 

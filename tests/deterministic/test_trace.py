@@ -2,7 +2,7 @@
 
 import json
 
-from sottovoce_lab.simulate import Faults, Simulation, Trace
+from sottovoce_lab.simulator import Faults, Simulation, Trace
 
 from tests.deterministic.fleet import fleet
 

@@ -12,7 +12,7 @@ from sottovoce.data import Records
 from sottovoce.perturbation import visit_epsilons
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.terms.walks import WalkTerms
-from sottovoce_lab.simulate import Device, Faults, Simulation, Trace, out_peers
+from sottovoce_lab.simulator import Device, Faults, Simulation, Trace, out_peers
 
 from tests.deterministic.fleet import FailingStore, PowerCut
 

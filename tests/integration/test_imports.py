@@ -26,7 +26,7 @@ _HEAVY = {
     "matplotlib", "dask", "distributed", "hypothesis", "pytest", "dp_accounting", "markdown_it", "attr",
     "prometheus_client", "typer",
 }  # fmt: skip
-_OWN_HEAVY = {"sottovoce_lab.testbed", "sottovoce_lab.simulate", "sottovoce_lab.models", "sottovoce.kernels.onnx"}
+_OWN_HEAVY = {"sottovoce_lab.testbed", "sottovoce_lab.simulator", "sottovoce_lab.models", "sottovoce.kernels.onnx"}
 
 
 @pytest.fixture(scope="module")

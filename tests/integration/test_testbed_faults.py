@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce_lab.simulate import Faults
+from sottovoce_lab.simulator import Faults
 from sottovoce_lab.testbed import memory
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.plan import plan

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from rich.console import Console
 from rich.table import Table
-from sottovoce_lab.audit import audit
+from sottovoce_lab.auditor import audit
 
 from tests.mutations.mutants import Mutant
 from tests.mutations.test_mutations import CASES, OTHERS, TRIALS, Target

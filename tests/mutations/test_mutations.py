@@ -19,7 +19,7 @@ Misses: no audit here is near its threshold, a p-value of 1.4e-7. What decides, 
 """
 
 import pytest
-from sottovoce_lab.audit import audit
+from sottovoce_lab.auditor import audit
 
 from tests.mutations import mutants
 from tests.mutations.catchers import PINS, Catcher, device_noise, every_unit, fit, forged_heads, neighbours

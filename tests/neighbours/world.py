@@ -28,7 +28,7 @@ from sottovoce.vault.discrete_laplace import DiscreteLaplaceSampler
 from sottovoce.vault.max_norm_laplace import MaxNormLaplaceSampler
 from sottovoce.vault.programs.program import Plan
 from sottovoce.vault.record_mechanism import RecordMechanism
-from sottovoce_lab.audit.targets.cells import Others
+from sottovoce_lab.auditor.targets.cells import Others
 
 Ints = NDArray[np.int64]
 

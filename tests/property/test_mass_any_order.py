@@ -9,7 +9,7 @@ from sottovoce.agent.core import Action, Core, Transmit
 from sottovoce.agent.links import Outgoing
 from sottovoce.door import Query
 from sottovoce.learners import Ask, Message, SetTimer
-from sottovoce_lab.simulate import Device
+from sottovoce_lab.simulator import Device
 
 from tests.deterministic.fleet import PowerCut, fleet
 

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from sottovoce_lab.simulate import Faults, Simulation
+from sottovoce_lab.simulator import Faults, Simulation
 
 from tests.deterministic.fleet import Fleet, PowerCut, fleet, random_graph
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from sottovoce_lab.simulate.vector import Engine, LogNormal, Network, RecordStores, TravellingModels
+from sottovoce_lab.simulator.vector import Engine, LogNormal, Network, RecordStores, TravellingModels
 
 LOW = st.integers(0, 3)
 

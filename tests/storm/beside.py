@@ -10,7 +10,7 @@ from sottovoce.algorithms.cell.public.state import CellState
 from sottovoce.errors import InternalError
 from sottovoce.secure_sum.statements import Body, Statement, body_bytes
 from sottovoce.vault import Vault
-from sottovoce_lab.simulate import Device
+from sottovoce_lab.simulator import Device
 from sottovoce_lab.testbed import memory
 from sottovoce_lab.testbed.plan import Plan
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from sottovoce.agent.core import Core
-from sottovoce_lab.simulate import simulation as engine
+from sottovoce_lab.simulator import simulation as engine
 
 from tests.storm.__main__ import main
 from tests.storm.defects import DEFECTS, found

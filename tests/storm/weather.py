@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sottovoce.registry import ALGORITHMS
-from sottovoce_lab.simulate import Faults
+from sottovoce_lab.simulator import Faults
 from sottovoce_lab.testbed.options import Options
 
 from tests.storm.beside import CELL_LIARS

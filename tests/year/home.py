@@ -21,7 +21,7 @@ from sottovoce.identity.authority import Authority
 from sottovoce.learners import Learner
 from sottovoce.vault import Ledger, SeededNoise, Vault
 from sottovoce.vault.ledger_file import connect
-from sottovoce_lab.simulate.device import Device
+from sottovoce_lab.simulator.device import Device
 
 from tests.support.ledgers import SCHEMA_5
 from tests.unit.learners.support import Stamp

@@ -20,8 +20,8 @@ from sottovoce.identity import create_fleet
 from sottovoce.identity.signed_task import SignedTask
 from sottovoce.vault import Ledger
 from sottovoce.vault.account import account_of, audited
-from sottovoce_lab.simulate.faults import Faults
-from sottovoce_lab.simulate.simulation import Simulation
+from sottovoce_lab.simulator.faults import Faults
+from sottovoce_lab.simulator.simulation import Simulation
 
 from tests.year.commits import counted
 from tests.year.home import HALF_HOUR, PERIOD, Home

@@ -9,7 +9,7 @@ from sottovoce.errors import PrivacyError, UsageError
 from sottovoce_lab.cli import names
 
 if TYPE_CHECKING:
-    from sottovoce_lab.audit import Audit
+    from sottovoce_lab.auditor import Audit
 
 
 def run_audit(
@@ -29,7 +29,7 @@ def run_audit(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Attack a mechanism or a learner with what a peer sees, and print the ε that the attack proves."""
-    from sottovoce_lab.audit import audit
+    from sottovoce_lab.auditor import audit
 
     if (mechanism is None) == (learner is None):
         raise UsageError("name what to audit, by one of --mechanism and --learner")

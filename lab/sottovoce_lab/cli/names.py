@@ -24,7 +24,7 @@ def data() -> list[str]:
 
 def topologies() -> list[str]:
     """All topologies."""
-    from sottovoce_lab.simulate.topology import TOPOLOGIES
+    from sottovoce_lab.simulator.topology import TOPOLOGIES
 
     return list(TOPOLOGIES)
 
@@ -38,7 +38,7 @@ def experiments() -> list[str]:
 
 def mechanisms() -> list[str]:
     """Mechanisms that the audit knows."""
-    from sottovoce_lab.audit.targets import MECHANISMS
+    from sottovoce_lab.auditor.targets import MECHANISMS
 
     return list(MECHANISMS)
 

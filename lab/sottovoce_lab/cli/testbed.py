@@ -104,7 +104,7 @@ def run_testbed(
     from sottovoce.cli.output import check_writable, write
 
     from sottovoce_lab.cli.table import ConsoleWatcher
-    from sottovoce_lab.simulate import Trace
+    from sottovoce_lab.simulator import Trace
     from sottovoce_lab.testbed import memory, processes
     from sottovoce_lab.testbed.options import settings
     from sottovoce_lab.testbed.plan import plan

@@ -14,8 +14,8 @@ from sottovoce_lab.experiments import push_sum
 from sottovoce_lab.experiments.fleet import Fleet
 from sottovoce_lab.experiments.run import run_fleet
 from sottovoce_lab.experiments.settings import Settings, settings
-from sottovoce_lab.simulate.faults import Sessions
-from sottovoce_lab.simulate.vector import PEERS
+from sottovoce_lab.simulator.faults import Sessions
+from sottovoce_lab.simulator.vector import PEERS
 from sottovoce_lab.testbed import memory
 from sottovoce_lab.testbed.plan import Plan, plan
 from sottovoce_lab.testbed.progress import Watcher

@@ -9,7 +9,7 @@ from typing import Any
 from sottovoce.data import DataSet
 from sottovoce.errors import ConfigError, UsageError
 
-from sottovoce_lab.simulate import Trace
+from sottovoce_lab.simulator import Trace
 from sottovoce_lab.testbed import memory
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.plan import plan

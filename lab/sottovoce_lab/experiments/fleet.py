@@ -25,7 +25,7 @@ from sottovoce.vault.simulated_records import simulate
 
 from sottovoce_lab.experiments.seeds import Stream, child, generator
 from sottovoce_lab.experiments.settings import Settings
-from sottovoce_lab.simulate.vector import MOST_STORES
+from sottovoce_lab.simulator.vector import MOST_STORES
 
 _AGENTS = 1000
 _TRAINING_SHARE = 0.9

@@ -13,7 +13,7 @@ from sottovoce_lab.experiments.models import Fitted, Models, Travelling
 from sottovoce_lab.experiments.report import charged, point, report
 from sottovoce_lab.experiments.seeds import Stream, child
 from sottovoce_lab.experiments.statement import statement_of
-from sottovoce_lab.simulate.vector import Engine, RecordStores, Tracer, TravellingModels
+from sottovoce_lab.simulator.vector import Engine, RecordStores, Tracer, TravellingModels
 from sottovoce_lab.testbed.progress import Moment, Watcher
 from sottovoce_lab.testbed.report import Traffic
 from sottovoce_lab.testbed.run_facts import SIMULATED

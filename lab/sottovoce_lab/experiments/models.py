@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sottovoce.kernels.ridge import ridge
 from sottovoce.perturbation import Scheme
 
-from sottovoce_lab.simulate.vector import RecordStores, TravellingModels
+from sottovoce_lab.simulator.vector import RecordStores, TravellingModels
 
 Chosen = tuple[NDArray[np.float64], NDArray[np.int64]]
 """Different models float64[m, copies, d], and which of them each device has, int64[devices]."""

@@ -17,8 +17,8 @@ from sottovoce.vault.simulated_sums import simulate_sums
 from sottovoce.vault.terms.gradients import GradientTerms, summed
 
 from sottovoce_lab.experiments.seeds import Stream, child
-from sottovoce_lab.simulate.vector.pairwise import PairwiseFleet
-from sottovoce_lab.simulate.vector.push_sum import PushSumFleet
+from sottovoce_lab.simulator.vector.pairwise import PairwiseFleet
+from sottovoce_lab.simulator.vector.push_sum import PushSumFleet
 from sottovoce_lab.testbed.measure import Meter
 from sottovoce_lab.testbed.plan import Plan
 from sottovoce_lab.testbed.progress import Moment, Watcher

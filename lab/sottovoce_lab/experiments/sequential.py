@@ -12,7 +12,7 @@ from sottovoce_lab.experiments.measuring import Meter
 from sottovoce_lab.experiments.report import charged, point, report
 from sottovoce_lab.experiments.seeds import Stream, child, generator
 from sottovoce_lab.experiments.statement import statement_of
-from sottovoce_lab.simulate.vector import SequentialDescent
+from sottovoce_lab.simulator.vector import SequentialDescent
 from sottovoce_lab.testbed.progress import Moment, Watcher
 from sottovoce_lab.testbed.report import Traffic
 from sottovoce_lab.testbed.run_facts import SIMULATED

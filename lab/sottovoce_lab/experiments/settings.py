@@ -13,7 +13,7 @@ from sottovoce.assignments import assigned
 from sottovoce.errors import ConfigError, UsageError
 from sottovoce.suggestions import suggestion
 
-from sottovoce_lab.simulate.vector import PEERS, LogNormal, Network
+from sottovoce_lab.simulator.vector import PEERS, LogNormal, Network
 
 _MOST = 10_000_000
 _MOST_HALVINGS = 500

@@ -1,6 +1,6 @@
 """Simulations, audits and estimators for programs: the public names of `import sottovoce_lab`."""
 
-from sottovoce_lab.audit import Audit, Finding, audit
+from sottovoce_lab.auditor import Audit, Finding, audit
 from sottovoce_lab.library.estimators import FleetClassifier, FleetRegressor, PrivacyWarning
 from sottovoce_lab.library.runs import Run, Runs
 from sottovoce_lab.library.simulation import simulate

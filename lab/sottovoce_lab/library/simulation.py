@@ -72,7 +72,7 @@ def simulate(
         seed: of the data split, the network and the noise.
         bounds: of arrays: the publicly known range of the features, lowest and highest, a number for all or one each.
         test: of arrays: features and labels to measure on, which no device holds; a fifth of the data without.
-        settings: any other key of a configuration, such as `{"learner.steps": 50, "data.partition": "dirichlet(0.25)"}`.
+        settings: other keys of a configuration, such as `{"learner.steps": 50, "data.partition": "dirichlet(0.25)"}`.
 
     Returns:
         one run for each learner, ε and seed.

@@ -26,7 +26,7 @@ from sottovoce_lab.experiments.statement import statement_of
 from sottovoce_lab.papers.gradient_norm import GradientMeter
 from sottovoce_lab.papers.plane import separated
 from sottovoce_lab.papers.prepare import prepared
-from sottovoce_lab.simulate.vector import GradientWalk, SequentialDescent
+from sottovoce_lab.simulator.vector import GradientWalk, SequentialDescent
 from sottovoce_lab.testbed import memory
 from sottovoce_lab.testbed.measure import majority
 from sottovoce_lab.testbed.plan import plan

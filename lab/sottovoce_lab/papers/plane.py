@@ -16,7 +16,7 @@ from sottovoce_lab.experiments.seeds import Stream, child
 from sottovoce_lab.experiments.settings import settings
 from sottovoce_lab.pages.pyplot import pyplot
 from sottovoce_lab.papers.specification import Experiment
-from sottovoce_lab.simulate.vector import Engine, TravellingModels
+from sottovoce_lab.simulator.vector import Engine, TravellingModels
 
 _MOST_POINTS = 500
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sottovoce.transport import DeliveryFailed, Listener, Peer, Receive, Transport
 
-from sottovoce_lab.simulate import Faults
+from sottovoce_lab.simulator import Faults
 
 
 @dataclass(slots=True)

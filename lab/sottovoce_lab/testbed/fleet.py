@@ -29,7 +29,7 @@ from sottovoce.errors import (
 from sottovoce.identity import Identity, create_fleet
 from sottovoce.vault import Ledger, Spending
 
-from sottovoce_lab.simulate import on_messages
+from sottovoce_lab.simulator import on_messages
 from sottovoce_lab.testbed.broker import TestbedBroker, broker_for
 from sottovoce_lab.testbed.isolation import AgentProcess, starter
 from sottovoce_lab.testbed.plan import Plan

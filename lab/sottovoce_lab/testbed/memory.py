@@ -14,11 +14,11 @@ from sottovoce.errors import NetworkError
 from sottovoce.learners import Learner
 from sottovoce.vault import Ledger, SeededNoise, build
 
-from sottovoce_lab.simulate import Device, Simulation, Trace, Witness
-from sottovoce_lab.simulate.dishonest import dishonest_learner, dishonest_records, dishonest_vault
-from sottovoce_lab.simulate.disk import Disk, StoreOnDisk, on_disk
-from sottovoce_lab.simulate.enrolled import Member, enrolled
-from sottovoce_lab.simulate.fate import Fate, Turn
+from sottovoce_lab.simulator import Device, Simulation, Trace, Witness
+from sottovoce_lab.simulator.dishonest import dishonest_learner, dishonest_records, dishonest_vault
+from sottovoce_lab.simulator.disk import Disk, StoreOnDisk, on_disk
+from sottovoce_lab.simulator.enrolled import Member, enrolled
+from sottovoce_lab.simulator.fate import Fate, Turn
 from sottovoce_lab.testbed.ends import left_behind
 from sottovoce_lab.testbed.errors_of_mean import AnyMeter, meter_of
 from sottovoce_lab.testbed.plan import Plan

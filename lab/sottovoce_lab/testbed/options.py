@@ -26,7 +26,7 @@ from sottovoce.registry import ALGORITHMS, Algorithm, of_another, unknown
 from sottovoce.suggestions import suggestion
 from sottovoce.vault import Budget
 
-from sottovoce_lab.simulate import NEWSCAST, Faults, known
+from sottovoce_lab.simulator import NEWSCAST, Faults, known
 from sottovoce_lab.testbed.isolation import DEFAULT as ISOLATION
 from sottovoce_lab.testbed.isolation import Isolation
 
@@ -81,7 +81,7 @@ class Options:
         delta: total δ.
         cycles: cycles of each agent.
         period: seconds between cycles.
-        topology: a name that sottovoce_lab.simulate.out_peers knows.
+        topology: a name that sottovoce_lab.simulator.out_peers knows.
         seed: of the partition, the hold-out and the simulated network; real noise has no seed.
         faults: what goes wrong.
         fault_words: the same as it was written.

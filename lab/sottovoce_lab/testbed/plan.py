@@ -24,8 +24,8 @@ from sottovoce.errors import UsageError
 from sottovoce.model_names import REGRESSION_MODEL
 from sottovoce.registry import ALGORITHMS
 
-from sottovoce_lab.simulate import out_peers
-from sottovoce_lab.simulate.mixing import metropolis, spectral_gap
+from sottovoce_lab.simulator import out_peers
+from sottovoce_lab.simulator.mixing import metropolis, spectral_gap
 from sottovoce_lab.testbed.gradient_bound import longest_gradient
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.public_records import Apart, set_apart

@@ -19,7 +19,7 @@ from sottovoce.config import AgentConfig, checked
 from sottovoce.errors import ConfigError, ExitCode, SottovoceError
 from sottovoce.observe import log_to_stderr
 
-from sottovoce_lab.simulate import Faults
+from sottovoce_lab.simulator import Faults
 from sottovoce_lab.testbed.faulty_transport import FaultyTransport, Reach
 
 FLEET_PREFIX = "testbed-"

@@ -15,7 +15,7 @@ from sottovoce.door import PrivacyStatement, Status
 from sottovoce.errors import NetworkError, UsageError
 from sottovoce.vault import Spending
 
-from sottovoce_lab.simulate.fate import Fate
+from sottovoce_lab.simulator.fate import Fate
 from sottovoce_lab.testbed.ends import left_behind, unfinished
 from sottovoce_lab.testbed.errors_of_mean import meter_of
 from sottovoce_lab.testbed.fleet import Member, ProcessFleet

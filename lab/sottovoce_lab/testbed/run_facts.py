@@ -6,7 +6,7 @@ from typing import Any
 import sottovoce
 from sottovoce.algorithms.family import records_of
 
-from sottovoce_lab.simulate import mixing_facts
+from sottovoce_lab.simulator import mixing_facts
 from sottovoce_lab.testbed.baselines import Baselines, baselines
 from sottovoce_lab.testbed.gradient_bound import RUNS
 from sottovoce_lab.testbed.plan import Plan

@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 from sottovoce.errors import ConfigError, UsageError
 from sottovoce.registry import ALGORITHMS, DEFAULT
 
-from sottovoce_lab.simulate import NEWSCAST, Faults
+from sottovoce_lab.simulator import NEWSCAST, Faults
 from sottovoce_lab.testbed.isolation import Isolation
 from sottovoce_lab.testbed.options import Options, check_key, topology_of
 

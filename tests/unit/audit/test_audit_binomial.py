@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from scipy import stats
-from sottovoce_lab.audit.binomial import at_least, at_most, lower_limit, quantile, two_sided, upper_limit
-from sottovoce_lab.audit.chances import gamma_above, gamma_two_sided, gap, phi, uniform_low_bits
+from sottovoce_lab.auditor.binomial import at_least, at_most, lower_limit, quantile, two_sided, upper_limit
+from sottovoce_lab.auditor.chances import gamma_above, gamma_two_sided, gap, phi, uniform_low_bits
 
 COUNTS = [(0, 20), (3, 50), (20, 20), (500, 1000), (7, 9000), (39, 46)]
 

@@ -6,16 +6,16 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 from scipy import stats
-from sottovoce_lab.audit.binomial import upper_limit
-from sottovoce_lab.audit.bounds import (
+from sottovoce_lab.auditor.binomial import upper_limit
+from sottovoce_lab.auditor.bounds import (
     Rates,
     one_run_epsilon,
     one_run_p,
     pure_sample_size,
     sample_size,
 )
-from sottovoce_lab.audit.chances import gamma_two_sided, phi
-from sottovoce_lab.audit.shapes import Gaussians, SampledGaussians, Shape
+from sottovoce_lab.auditor.chances import gamma_two_sided, phi
+from sottovoce_lab.auditor.shapes import Gaussians, SampledGaussians, Shape
 
 DELTA = 1e-5
 SHAPES = [Gaussians(), SampledGaussians(0.5, 48, "add-remove"), SampledGaussians(1 / 3, 3, "replace-one")]

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from sottovoce_lab.audit import LEARNERS, audit
+from sottovoce_lab.auditor import LEARNERS, audit
 
 LONG = {"pdsl", "dp-cga", "muffliato", "dp-net-fleet"}  # in rounds, as dp-dpsgd is
 TRIALS = 100

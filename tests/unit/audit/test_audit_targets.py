@@ -7,10 +7,10 @@ import pytest
 from sottovoce.errors import PrivacyError, UsageError
 from sottovoce.registry import ALGORITHMS
 from sottovoce.vault import Budget, Ledger
-from sottovoce_lab.audit import LEARNERS, MECHANISMS, audit
-from sottovoce_lab.audit.games import canaries
-from sottovoce_lab.audit.subject import fresh
-from sottovoce_lab.audit.targets.scaled import ScaledNoiseSums
+from sottovoce_lab.auditor import LEARNERS, MECHANISMS, audit
+from sottovoce_lab.auditor.games import canaries
+from sottovoce_lab.auditor.subject import fresh
+from sottovoce_lab.auditor.targets.scaled import ScaledNoiseSums
 
 from tests.mutations import mutants
 from tests.support.command import here

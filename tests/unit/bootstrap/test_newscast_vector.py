@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce_lab.simulate.newscast_vector import NewscastOverlay
+from sottovoce_lab.simulator.newscast_vector import NewscastOverlay
 
 
 def _online(n: int) -> NDArray[np.bool_]:

@@ -17,8 +17,8 @@ FOLDERS = Path(algorithms.__file__).parent
 OTHERWISE_MEANT = {  # files in which a word is an algorithm's name, and means something else
     "sottovoce/accounting/sampled.py": {"without-replacement"},  # how a batch is drawn
     "sottovoce/accounting/release_notation.py": {"without-replacement"},
-    "sottovoce_lab/simulate/mixing.py": {"push-sum"},  # whose weights
-    "sottovoce_lab/audit/targets/__init__.py": {"adad2p"},  # a mechanism
+    "sottovoce_lab/simulator/mixing.py": {"push-sum"},  # whose weights
+    "sottovoce_lab/auditor/targets/__init__.py": {"adad2p"},  # a mechanism
     "sottovoce/registry.py": {DEFAULT},
     # The vector engine has arithmetic of its own for two of them.
     "sottovoce_lab/cli/simulate.py": {"golf", "gradient-walk"},

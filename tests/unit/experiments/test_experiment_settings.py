@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sottovoce.errors import ConfigError, SottovoceError, UsageError
 from sottovoce_lab.experiments import KEYS, events, from_assignments, from_file, named, names, settings
-from sottovoce_lab.simulate.vector import LogNormal, Network
+from sottovoce_lab.simulator.vector import LogNormal, Network
 
 
 def assigned(*assignments: str) -> Any:

@@ -25,8 +25,8 @@ from sottovoce.learners.published import Signed
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
 from sottovoce.vault.terms.cell_gradients import CellGradientTerms
 from sottovoce.vault.terms.means import MeanTerms
-from sottovoce_lab.simulate import Device, Simulation
-from sottovoce_lab.simulate.faults import Faults
+from sottovoce_lab.simulator import Device, Simulation
+from sottovoce_lab.simulator.faults import Faults
 
 CELL = Cell(4, 12, 1, 0.7)
 COUNT, SIZE, CLIP = 6, 3, 2.0

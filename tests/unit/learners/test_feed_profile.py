@@ -17,9 +17,9 @@ from sottovoce.door import CellQuery, Query, Refused
 from sottovoce.errors import ConfigError
 from sottovoce.secure_sum.steps import Begin, encoded
 from sottovoce.vault import Budget, Ledger, SeededNoise
-from sottovoce_lab.simulate.device import Device
-from sottovoce_lab.simulate.faults import Faults
-from sottovoce_lab.simulate.simulation import Simulation
+from sottovoce_lab.simulator.device import Device
+from sottovoce_lab.simulator.faults import Faults
+from sottovoce_lab.simulator.simulation import Simulation
 
 from tests.support.loads import half_hours
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sottovoce.errors import UsageError
-from sottovoce_lab.simulate.faults import LIES, Faults
+from sottovoce_lab.simulator.faults import LIES, Faults
 from sottovoce_lab.testbed import memory
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.plan import plan

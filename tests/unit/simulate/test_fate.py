@@ -1,9 +1,9 @@
 """Who is down and who is cut off: decided by the seed, whatever cycles the fleet is asked about."""
 
 import pytest
-from sottovoce_lab.simulate import Faults
-from sottovoce_lab.simulate.absences import Absence
-from sottovoce_lab.simulate.fate import Fate, Turn
+from sottovoce_lab.simulator import Faults
+from sottovoce_lab.simulator.absences import Absence
+from sottovoce_lab.simulator.fate import Fate, Turn
 
 NAMES = [f"agent-{place}" for place in range(20)]
 

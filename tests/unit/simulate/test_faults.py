@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from sottovoce.errors import UsageError
-from sottovoce_lab.simulate import Faults, on_messages
-from sottovoce_lab.simulate import faults as module
-from sottovoce_lab.simulate.absences import Absence
-from sottovoce_lab.simulate.faults import AtCycle, During, Sessions
+from sottovoce_lab.simulator import Faults, on_messages
+from sottovoce_lab.simulator import faults as module
+from sottovoce_lab.simulator.absences import Absence
+from sottovoce_lab.simulator.faults import AtCycle, During, Sessions
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from sottovoce.accounting.events import PureRelease
 from sottovoce.errors import LedgerUnwritable, MessageRefused, UsageError
 from sottovoce.secure_sum.statements import Ready, Statement, body_bytes
 from sottovoce.vault import Budget, Ledger
-from sottovoce_lab.simulate import Faults
-from sottovoce_lab.simulate.disk import Disk
-from sottovoce_lab.simulate.enrolled import Member, enrolled
+from sottovoce_lab.simulator import Faults
+from sottovoce_lab.simulator.disk import Disk
+from sottovoce_lab.simulator.enrolled import Member, enrolled
 from sottovoce_lab.testbed import memory
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.plan import plan

@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from sottovoce_lab.simulate import TOPOLOGIES, mixing_facts, out_peers
-from sottovoce_lab.simulate.mixing import metropolis, rotation, spectral_gap, uniform_columns
+from sottovoce_lab.simulator import TOPOLOGIES, mixing_facts, out_peers
+from sottovoce_lab.simulator.mixing import metropolis, rotation, spectral_gap, uniform_columns
 
 
 def test_metropolis_weights_by_hand() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sottovoce.errors import UsageError
-from sottovoce_lab.simulate import TOPOLOGIES, known, out_peers
+from sottovoce_lab.simulator import TOPOLOGIES, known, out_peers
 
 CONNECTED = [name for name in TOPOLOGIES if name != "disconnected"]
 REGULAR = [(3, 4), (3, 20), (4, 7), (4, 50), (5, 6), (6, 100), (10, 11), (17, 20), (3, 200)]

@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 from sottovoce.algorithms.pairwise.public.machine import Pairwise
 from sottovoce.algorithms.steps.public.descent import UNIT, Schedule, move
-from sottovoce_lab.simulate import out_peers
-from sottovoce_lab.simulate.vector.pairwise import PairwiseFleet
+from sottovoce_lab.simulator import out_peers
+from sottovoce_lab.simulator.vector.pairwise import PairwiseFleet
 
 SIZE, AGENTS, GRID = 3, 5, 2.0**-20
 SCHEDULE = Schedule("clipd2p", SIZE, 1.0, steps=4, step_size=0.5, step_decay=0.3, expected_records=2.0, fanout=2)

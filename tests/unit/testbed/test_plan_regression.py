@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sottovoce.errors import ConfigError
-from sottovoce_lab.simulate import Faults
+from sottovoce_lab.simulator import Faults
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.plan import Plan, plan
 from sottovoce_lab.testbed.run_facts import shared_records, unpaid

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from sottovoce.errors import ConfigError, PrivacyError, SottovoceError, UsageError
-from sottovoce_lab.simulate import Faults
+from sottovoce_lab.simulator import Faults
 from sottovoce_lab.testbed.options import Options, settings
 
 from tests.support.command import here

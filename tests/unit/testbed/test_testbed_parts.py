@@ -10,7 +10,7 @@ import pytest
 from sottovoce.door import PrivacyStatement, Status
 from sottovoce.transport import DeliveryFailed, Listener, Peer, Receive
 from sottovoce.vault import Budget, Ledger
-from sottovoce_lab.simulate import Faults
+from sottovoce_lab.simulator import Faults
 from sottovoce_lab.testbed import process
 from sottovoce_lab.testbed.faulty_transport import FaultyTransport, Reach
 from sottovoce_lab.testbed.measure import Measures

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sottovoce_lab.simulate.vector.arrivals import rounds
+from sottovoce_lab.simulator.vector.arrivals import rounds
 
 
 @pytest.mark.parametrize("nodes, messages", [(1, 5), (2, 1), (7, 100), (1000, 1000), (5000, 3)])

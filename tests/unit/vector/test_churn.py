@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from sottovoce_lab.simulate.vector.churn import Churn, LogNormal, mean_session
+from sottovoce_lab.simulator.vector.churn import Churn, LogNormal, mean_session
 
 
 def watched(law: LogNormal, nodes: int, cycles: int, seed: int = 0) -> np.ndarray:

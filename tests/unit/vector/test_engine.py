@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sottovoce.kernels.gossip_rules import RULES
-from sottovoce_lab.simulate.vector import Engine, LogNormal, Network, RecordStores, Tracer, TravellingModels
+from sottovoce_lab.simulator.vector import Engine, LogNormal, Network, RecordStores, Tracer, TravellingModels
 
 Places = NDArray[np.int64]
 
@@ -149,7 +149,7 @@ def test_how_the_work_is_divided_does_not_matter(monkeypatch: pytest.MonkeyPatch
     q = np.random.default_rng(6).normal(size=(700, 1, 33)).astype(np.float32)
     digests = set()
     for numbers in (64, 1000, 2**20):
-        monkeypatch.setattr("sottovoce_lab.simulate.vector.models._CHUNK_NUMBERS", numbers)
+        monkeypatch.setattr("sottovoce_lab.simulator.vector.models._CHUNK_NUMBERS", numbers)
         state = TravellingModels(q, RULES["logistic"])
         engine = Engine(state, seed=8)
         for _ in range(12):

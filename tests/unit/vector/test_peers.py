@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sottovoce.errors import UsageError
-from sottovoce_lab.simulate.vector import PEERS, peers_named
+from sottovoce_lab.simulator.vector import PEERS, peers_named
 
 NODES = 50
 ALL = np.ones(NODES, dtype=np.bool_)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sottovoce.kernels.gossip_rules import SLOPES
-from sottovoce_lab.simulate.vector import GradientWalk, SequentialDescent
+from sottovoce_lab.simulator.vector import GradientWalk, SequentialDescent
 
 
 def walked(

@@ -8,7 +8,7 @@ from typing import Literal
 from sottovoce.errors import UsageError
 from sottovoce.registry import DEFAULT
 
-from sottovoce_lab.simulate import NEWSCAST, Faults
+from sottovoce_lab.simulator import NEWSCAST, Faults
 from sottovoce_lab.testbed.options import Options
 
 Way = Literal["grpc", "mqtt"]

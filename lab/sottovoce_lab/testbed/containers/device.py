@@ -15,7 +15,7 @@ from sottovoce.config import AgentConfig, load
 from sottovoce.errors import ExitCode
 from sottovoce.observe import log_to_stderr
 
-from sottovoce_lab.simulate import Faults
+from sottovoce_lab.simulator import Faults
 from sottovoce_lab.testbed.containers.places import Place, claim, wait_until_ready
 from sottovoce_lab.testbed.faulty_transport import FaultyTransport, Reach
 

@@ -1,8 +1,0 @@
-"""The games: each asks one question of a subject and returns a finding."""
-
-from sottovoce_lab.audit.games.books import books
-from sottovoce_lab.audit.games.canaries import canaries
-from sottovoce_lab.audit.games.low_bits import low_bits
-from sottovoce_lab.audit.games.noise import noise
-
-__all__ = ["books", "canaries", "low_bits", "noise"]

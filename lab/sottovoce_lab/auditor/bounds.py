@@ -1,0 +1,117 @@
+"""Lower bounds on ε from how often an attack was right.
+
+- From two error rates (Jagielski, Ullman & Oprea 2020): P[say D | D] ≤ e^ε P[say D | D′] + δ, and the same with both
+  answers exchanged, each rate at its confidence limit. Nothing is assumed of the mechanism.
+- From their difference, for a mechanism of a known shape and unknown noise (Nasr et al. 2023): see `shapes`.
+- From one run with many canaries (Steinke, Nasr & Jagielski 2023, Theorem 5.2), whose releases need not be independent.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from sottovoce.accounting.gaussian import MAX_EPSILON
+
+from sottovoce_lab.auditor.binomial import lower_limit, quantile, terms, upper_limit
+from sottovoce_lab.auditor.shapes import Shape
+
+_MOST_EPSILON = 100.0
+_BISECTIONS = 50
+_POWER = 0.9
+_MOST_TRIED = 2**16
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """How often an attack said "first" of either world.
+
+    Attributes:
+        hits: of the first world.
+        first: trials with the first world.
+        alarms: of the second.
+        second: trials with the second.
+    """
+
+    hits: int
+    first: int
+    alarms: int
+    second: int
+
+    def epsilon(self, delta: float, alpha: float) -> float:
+        """A lower bound on ε with confidence 1 - alpha, whatever the mechanism is: α/4 for each of four limits."""
+        quarter = alpha / 4
+        caught = lower_limit(self.hits, self.first, quarter), upper_limit(self.alarms, self.second, quarter)
+        cleared = (
+            lower_limit(self.second - self.alarms, self.second, quarter),
+            upper_limit(self.first - self.hits, self.first, quarter),
+        )
+        return max(0.0, *(math.log((true - delta) / false) for true, false in (caught, cleared) if true > delta))
+
+    def advantage(self, alpha: float) -> float:
+        """A lower bound on how much likelier "first" is in the first world, with confidence 1 - alpha: α/2 a limit."""
+        true, false = lower_limit(self.hits, self.first, alpha / 2), upper_limit(self.alarms, self.second, alpha / 2)
+        return max(0.0, true - false)
+
+
+def one_run_p(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
+    """At most how likely this many right guesses are under (ε, δ): Theorem 5.2 of Steinke et al. 2023.
+
+    Args:
+        canaries: m, each of either world by a fair coin.
+        guesses: r ≤ m of them guessed at, chosen without their coins.
+        right: v of these right.
+        epsilon: ε.
+        delta: δ.
+    """
+    chances = terms(np.arange(guesses + 1), guesses, 1 / (1 + math.exp(-epsilon)))
+    pure = math.fsum(chances[right:])
+    if delta == 0 or right == 0:
+        return min(1.0, pure)
+    below = np.cumsum(chances[right - 1 :: -1])
+    return min(1.0, pure + 2 * canaries * delta * float((below / np.arange(1, right + 1)).max()))
+
+
+def one_run_epsilon(canaries: int, guesses: int, right: int, delta: float, alpha: float) -> float:
+    """A lower bound on ε with confidence 1 - alpha."""
+    if one_run_p(canaries, guesses, right, 0.0, delta) > alpha:
+        return 0.0
+    low, high = 0.0, _MOST_EPSILON
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if one_run_p(canaries, guesses, right, middle, delta) <= alpha else (low, middle)
+    return low
+
+
+def sample_size(shape: Shape, epsilon: float, delta: float, alpha: float, factor: float = 2.0) -> int | None:
+    """Trials in each world that refute ε when it is really `factor` times that, with a power of 0.9.
+
+    The attack is the best one, and as often wrong in one world as in the other; its bound is `Rates.advantage`.
+    """
+    claimed = shape.advantage(epsilon, delta)
+    right = (1 + shape.advantage(min(factor * epsilon, MAX_EPSILON), delta)) / 2
+    return _sample_size(right, 1 - right, lambda rates: rates.advantage(alpha) > claimed)
+
+
+def pure_sample_size(epsilon: float, alpha: float, hit: float, factor: float = 2.0) -> int | None:
+    """Sample size for a pure ε and an attack that is right with chance `hit` and wrong with `hit` e^-(factor · ε)."""
+    return _sample_size(hit, hit * math.exp(-factor * epsilon), lambda rates: rates.epsilon(0.0, alpha) > epsilon)
+
+
+def _sample_size(hit: float, alarm: float, refutes: Callable[[Rates], bool]) -> int | None:
+    """The smallest n, to 2 %, at which both counts at their unluckier 95 % still refute; None beyond 2^16."""
+    share = (1 + _POWER) / 2
+
+    def enough(n: int) -> bool:
+        return refutes(Rates(n - quantile(share, n, 1 - hit), n, quantile(share, n, alarm), n))
+
+    high = 8
+    while not enough(high):
+        high *= 2
+        if high > _MOST_TRIED:
+            return None
+    low = high // 2
+    while high - low > max(1, high // 50):
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

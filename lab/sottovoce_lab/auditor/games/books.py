@@ -1,0 +1,95 @@
+"""Does the ledger pay for everything that leaves, over restarts too, and is nothing ever drawn twice?"""
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from sottovoce.data import Records
+from sottovoce.door import Query, Refused
+from sottovoce.errors import PrivacyError
+from sottovoce.vault import Ledger, Vault
+
+from sottovoce_lab.auditor.finding import Finding
+from sottovoce_lab.auditor.subject import Subject, fresh
+
+_OWNER = "audited"
+_LIVES = 3
+_MOST_RECORDS = 5
+
+
+def books(subject: Subject) -> Finding:
+    """Every query three times in each of three lives on one ledger, one query too many, and a device's twin.
+
+    The first life ends half-way, so that the ledger is opened again in the middle of a run.
+
+    It is certain, not statistical: a single fresh answer to an old query refutes.
+    """
+    wrong: dict[str, int] = {"refused": 0, "redrawn": 0, "beyond_the_budget": 0, "unpaid": 0, "shared_noise": 0}
+    asked = 0
+    for world in list(subject.worlds().values())[:2]:
+        records = world.at(slice(_MOST_RECORDS))
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory, "ledger.db")
+            Ledger.create(path, _OWNER, subject.budget)
+            known: dict[bytes, bytes] = {}
+            for life in range(_LIVES):
+                vault = subject.vault(records, Ledger.open(path, _OWNER, subject.budget))
+                try:
+                    asked += _life(subject, vault, records, known, wrong, cut_short=not life)
+                finally:
+                    vault.close()
+            wrong["shared_noise"] += bool(known) and _same(subject, records)
+    refuted = any(wrong.values())
+    question = "does the ledger pay for all that leaves, and is nothing drawn twice?"
+    return Finding("books", question, asked, dict(wrong), p_value=float(not refuted), refuted=refuted)
+
+
+def _life(
+    subject: Subject,
+    vault: Vault,
+    records: Records,
+    known: dict[bytes, bytes],
+    wrong: dict[str, int],
+    *,
+    cut_short: bool,
+) -> int:
+    """One life of a device, or half of one; what was answered is added to `known`, what was wrong to `wrong`."""
+    paid, beyond = subject.queries(records)
+    if cut_short:
+        paid = paid[: (len(paid) + 1) // 2]
+    for query in [*paid, *(_elsewhere(query) for query in paid), *paid]:
+        answer = vault.answer(query)
+        if isinstance(answer, Refused):
+            wrong["refused"] += 1
+        else:
+            value = answer.value.tobytes()
+            wrong["redrawn"] += known.setdefault(query.id, value) != value
+    wrong["unpaid"] += max(0, len(known) - vault.spending().charges)
+    if cut_short:
+        return 3 * len(paid)
+    wrong["beyond_the_budget"] += not isinstance(vault.answer(beyond), Refused)
+    if paid or not vault.spending().charges:
+        wrong["redrawn"] += subject.watch(vault, len(records)).versions - 1
+    else:
+        wrong["beyond_the_budget"] += _speaks(subject, vault, records)
+    return 3 * len(paid) + 1
+
+
+def _speaks(subject: Subject, vault: Vault, records: Records) -> bool:
+    """Whether a device that answers no queries, but takes part in sums, does so once it has paid for all of them."""
+    try:
+        subject.watch(vault, len(records))
+    except PrivacyError:
+        return False
+    return True
+
+
+def _elsewhere(query: Query) -> Query:
+    """A place in the schedule, asked for again at another point: a question that has been answered."""
+    return replace(query, point=query.point + 1.0)
+
+
+def _same(subject: Subject, records: Records) -> bool:
+    """Whether two devices with the same records release the same."""
+    return bool(np.array_equal(fresh(subject, records).values, fresh(subject, records).values))

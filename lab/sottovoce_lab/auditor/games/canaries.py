@@ -1,0 +1,86 @@
+"""Can canaries be told apart better than ε allows?
+
+Each canary is in one of two neighbouring worlds by a fair coin. The observer scores what it sees by the stated law's
+likelihood ratio and says "first" above a threshold fixed before anything is seen. In one device, it guesses at
+those canaries, an eighth, of which it is surest.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce_lab.auditor.bounds import Rates, one_run_epsilon
+from sottovoce_lab.auditor.finding import Finding
+from sottovoce_lab.auditor.subject import Floats, Subject, fresh
+
+_GUESSED = 8  # one in this many
+_LEAST = 16  # canaries in a device, below which one run says nothing
+_BOUNDS = 3  # at most: two from error rates, one from one run
+
+
+def canaries(
+    subject: Subject, stated: float | None, trials: int, rng: np.random.Generator, alpha: float, doubt: float
+) -> list[Finding]:
+    """Canaries on as many devices as `trials` need.
+
+    Args:
+        subject: what is audited.
+        stated: ε; None where nothing is claimed.
+        trials: canaries, at least.
+        rng: throws the coins; a device's noise is the operating system's.
+        alpha: a game's share of the significance.
+        doubt: 1 - confidence, of all bounds together.
+    """
+    coins, scores = _played(subject, -(-trials // subject.canaries), rng)
+    said = scores > subject.threshold
+    rates = Rates(
+        hits=int((said & coins).sum()),
+        first=int(coins.sum()),
+        alarms=int((said & ~coins).sum()),
+        second=int((~coins).sum()),
+    )
+    findings = [_apart(rates, subject, stated, alpha, doubt / _BOUNDS)]
+    if subject.canaries >= _LEAST:
+        findings.append(_one_run(coins[0], scores[0], subject, stated, alpha, doubt / _BOUNDS))
+    return findings
+
+
+def _played(subject: Subject, devices: int, rng: np.random.Generator) -> tuple[NDArray[np.bool_], Floats]:
+    """Coins and scores, bool and float64[devices, m]."""
+    coins = rng.random((devices, subject.canaries)) < 0.5
+    scores = np.stack([subject.scores(fresh(subject, subject.arms(thrown))) for thrown in coins])
+    return coins, scores
+
+
+def _apart(rates: Rates, subject: Subject, stated: float | None, alpha: float, doubt: float) -> Finding:
+    facts: dict[str, float | int | str] = {
+        "hits": rates.hits,
+        "first_world": rates.first,
+        "false_alarms": rates.alarms,
+        "second_world": rates.second,
+    }
+    bounds = [rates.epsilon(subject.delta, doubt)]
+    refuted = stated is not None and rates.epsilon(subject.delta, alpha) > stated
+    if subject.shape is not None and stated is not None:
+        most = subject.shape.advantage(stated, subject.delta)
+        facts |= {"advantage_lower_bound": rates.advantage(doubt), "advantage_stated": most}
+        bounds.append(subject.shape.epsilon(rates.advantage(doubt), subject.delta))
+        refuted |= rates.advantage(alpha) > most
+    return Finding(
+        "canaries", "can two neighbours be told apart better than ε allows?", rates.first + rates.second, facts,
+        epsilon_lower_bound=max(bounds), refuted=refuted,
+    )  # fmt: skip
+
+
+def _one_run(
+    coins: NDArray[np.bool_], scores: Floats, subject: Subject, stated: float | None, alpha: float, doubt: float
+) -> Finding:
+    m = len(coins)
+    middle = subject.threshold if subject.shape is not None else 0.0
+    surest = np.argsort(-np.abs(scores - middle), kind="stable")[: m // _GUESSED]
+    right = int(((scores > middle) == coins)[surest].sum())
+    bound = one_run_epsilon(m, len(surest), right, subject.delta, doubt)
+    refuted = stated is not None and one_run_epsilon(m, len(surest), right, subject.delta, alpha) > stated
+    return Finding(
+        "one run", "can many canaries in one device be guessed better than ε allows?", m,
+        {"guesses": len(surest), "right": right}, epsilon_lower_bound=bound, refuted=refuted,
+    )  # fmt: skip

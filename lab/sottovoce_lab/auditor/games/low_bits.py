@@ -1,0 +1,22 @@
+"""Do a release's last bits say nothing? Floats would, to anyone who knows them (Mironov 2012)."""
+
+import numpy as np
+
+from sottovoce_lab.auditor.chances import uniform_low_bits
+from sottovoce_lab.auditor.finding import Finding
+from sottovoce_lab.auditor.subject import Subject, fresh
+
+_BITS = 4
+
+
+def low_bits(subject: Subject, grid: float, rng: np.random.Generator, alpha: float) -> Finding:
+    """Whether releases lie on the public grid, and their last four bits are uniform.
+
+    Noise drawn in floats and rounded to the grid passes, and may: what leaks is digits beyond the grid.
+    """
+    values = fresh(subject, subject.arms(rng.random(subject.canaries) < 0.5)).values
+    steps = values[:, 1:] / grid  # the first number of a record may be a label
+    off = int((steps != np.rint(steps)).sum())
+    p = 0.0 if off else uniform_low_bits(np.rint(steps).astype(np.int64), _BITS)
+    question = "is a release on the public grid, its last bits uniform?"
+    return Finding("low bits", question, steps.size, {"off_the_grid": off}, p_value=p, refuted=p <= alpha)

@@ -1,0 +1,28 @@
+"""Is the noise of the stated law and scale, around the stated sum, whatever the records are?"""
+
+from sottovoce_lab.auditor.finding import Finding
+from sottovoce_lab.auditor.subject import Subject, fresh
+
+
+def noise(subject: Subject, name: str, alpha: float) -> Finding:
+    """One device for each world, and every p-value multiplied by how many there are (Bonferroni).
+
+    A sum that is not bounded as stated, or a bound on the whole batch where one for each record belongs, is found here
+    too: its release is not where the stated sum is.
+
+    Args:
+        subject: what is audited.
+        name: of the game.
+        alpha: its share of the significance.
+    """
+    doubts: dict[str, float] = {}
+    numbers = 0
+    for world, records in subject.worlds().items():
+        sighting = fresh(subject, records)
+        numbers += sighting.values.size
+        doubts |= {f"{world}: {what}": p for what, p in subject.doubts(records, sighting).items()}
+    worst = min(doubts, key=lambda doubt: doubts[doubt])
+    p = min(1.0, doubts[worst] * len(doubts))
+    facts: dict[str, float | int | str] = {"tests": len(doubts), "least_likely": worst}
+    question = "is the noise of the stated law, whatever the records are?"
+    return Finding(name, question, numbers, facts, p_value=p, refuted=p <= alpha)

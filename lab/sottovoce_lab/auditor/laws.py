@@ -1,0 +1,194 @@
+"""The stated law of what is released, as the auditor computes it from public parameters alone.
+
+A law says what float64[n, P] releases look like whose exact values are known. It is the auditor's own: nothing here is
+taken from the vault, or a vault that is wrong would be measured by its own rule. Grid steps are finer than a thousandth
+of the noise, so continuous laws serve.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.accounting.gaussian import gaussian_mu
+from sottovoce.errors import InternalError
+from sottovoce.perturbation import Cap, RandomisedLabel
+from sottovoce.vault import Budget
+
+from sottovoce_lab.auditor.binomial import two_sided
+from sottovoce_lab.auditor.chances import gamma_above, gamma_two_sided, gap, phi
+
+Floats = NDArray[np.float64]
+
+
+def claimed_mu(budget: Budget) -> float:
+    """μ of the Gaussian mechanism that costs a budget, analytic (Balle & Wang 2018).
+
+    Raises:
+        InternalError: it promises no ε.
+    """
+    if budget.epsilon is None:
+        raise InternalError("what promises no ε has no σ: report this")
+    return gaussian_mu(budget.epsilon, budget.delta)
+
+
+class Law(Protocol):
+    """Distribution of a release, given its exact value."""
+
+    def doubts(self, values: Floats, exact: Floats) -> dict[str, float]:
+        """p-values by what was looked at. Too little noise and too much of it both count.
+
+        Args:
+            values: float64[n, P], releases.
+            exact: float64[n, P], what was to be released, before noise.
+        """
+        ...
+
+    @property
+    def hit(self) -> float:
+        """The chance of the largest score at the first of two values far apart; for one group of numbers."""
+        ...
+
+    def score(self, values: Floats, first: Floats, second: Floats) -> Floats:
+        """ln of the density at `first` over that at `second`, float64[n]; all arguments float64[n, P]."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian:
+    """Independent N(0, σ²) on every number.
+
+    Attributes:
+        sigma: σ, in the units of the release.
+    """
+
+    sigma: float
+
+    def doubts(self, values: Floats, exact: Floats) -> dict[str, float]:
+        """See Law.doubts."""
+        z = (values - exact).ravel() / self.sigma
+        return {
+            "scale": gamma_two_sided(float(z @ z) / 2, z.size / 2),
+            "shape": gap(np.array([phi(x) for x in z.tolist()])),
+            "largest": min(1.0, 2 * z.size * phi(-float(np.abs(z).max()))),
+        }
+
+    def score(self, values: Floats, first: Floats, second: Floats) -> Floats:
+        """See Law.score."""
+        far, near = ((values - second) ** 2).sum(axis=1), ((values - first) ** 2).sum(axis=1)
+        ratios: Floats = (far - near) / (2 * self.sigma**2)
+        return ratios
+
+
+@dataclass(frozen=True, slots=True)
+class MaxNorm:
+    """Density ∝ exp(-max|zᵢ|/s) on each group of c numbers; for c = 1 the Laplace law.
+
+    Attributes:
+        scale: s, in the units of the release.
+        length: c; number i of a group is number i · P/c + j of the release, for group j.
+    """
+
+    scale: float
+    length: int = 1
+
+    @property
+    def hit(self) -> float:
+        """See Law.hit."""
+        return 0.5
+
+    def doubts(self, values: Floats, exact: Floats) -> dict[str, float]:
+        """See Law.doubts. Radii follow Γ(c, s)."""
+        residuals = self._groups(values - exact)
+        radii = (np.abs(residuals).max(axis=1) / self.scale).ravel()
+        found = {
+            "scale": gamma_two_sided(float(radii.sum()), radii.size * self.length),
+            "shape": gap(1 - np.array([gamma_above(x, self.length) for x in radii.tolist()])),
+            "largest": min(1.0, radii.size * gamma_above(float(radii.max()), self.length)),
+        }
+        signs = residuals[residuals != 0]
+        if signs.size:
+            found["signs"] = two_sided(int((signs > 0).sum()), signs.size, 0.5)
+        return found
+
+    def score(self, values: Floats, first: Floats, second: Floats) -> Floats:
+        """See Law.score."""
+        far, near = (np.abs(self._groups(values - exact)).max(axis=1).sum(axis=1) for exact in (second, first))
+        ratios: Floats = (far - near) / self.scale
+        return ratios
+
+    def _groups(self, values: Floats) -> Floats:
+        """float64[n, c, P/c]."""
+        return values.reshape(len(values), self.length, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class OnSphere:
+    """PrivUnit: a point of the sphere, in the cap ⟨V, u⟩ ≥ γ with probability p.
+
+    Attributes:
+        cap: γ, p and E⟨V, u⟩.
+        epsilon: ε.
+        tolerance: how far from length 1 rounding takes V.
+    """
+
+    cap: Cap
+    epsilon: float
+    tolerance: float
+
+    @property
+    def hit(self) -> float:
+        """See Law.hit."""
+        return self.cap.probability
+
+    def doubts(self, values: Floats, exact: Floats) -> dict[str, float]:
+        """See Law.doubts; `exact` holds unit vectors."""
+        heights = (values * exact).sum(axis=1)
+        n = len(heights)
+        off = float(np.abs(np.sqrt((values**2).sum(axis=1)) - 1).max())
+        away = float(heights.mean()) - self.cap.mean
+        return {
+            "cap": two_sided(int((heights >= self.cap.gamma).sum()), n, self.cap.probability),
+            "mean": min(1.0, 2 * math.exp(-n * away * away / 2)),
+            "length": float(off <= self.tolerance),
+        }
+
+    def score(self, values: Floats, first: Floats, second: Floats) -> Floats:
+        """See Law.score; the density in a cap is e^ε times that outside."""
+        inside = [(values * exact).sum(axis=1) >= self.cap.gamma for exact in (first, second)]
+        ratios: Floats = self.epsilon * (inside[0].astype(np.float64) - inside[1])
+        return ratios
+
+
+@dataclass(frozen=True, slots=True)
+class LabelThenSphere:
+    """Randomised response on the first number, which is the label, and PrivUnit on the others.
+
+    Attributes:
+        label: the label's part.
+        sphere: that of the others.
+    """
+
+    label: RandomisedLabel
+    sphere: OnSphere
+
+    @property
+    def hit(self) -> float:
+        """See Law.hit."""
+        return self.label.true_weight / self.label.total * self.sphere.hit
+
+    def doubts(self, values: Floats, exact: Floats) -> dict[str, float]:
+        """See Law.doubts."""
+        true = int((values[:, 0] == exact[:, 0]).sum())
+        chance = self.label.true_weight / self.label.total
+        return {
+            "label": two_sided(true, len(values), chance),
+            **self.sphere.doubts(values[:, 1:], exact[:, 1:]),
+        }
+
+    def score(self, values: Floats, first: Floats, second: Floats) -> Floats:
+        """See Law.score."""
+        says = (values[:, 0] == first[:, 0]).astype(np.float64) - (values[:, 0] == second[:, 0])
+        ratios: Floats = self.label.epsilon * says + self.sphere.score(values[:, 1:], first[:, 1:], second[:, 1:])
+        return ratios

@@ -1,0 +1,116 @@
+"""One audit: every game against one target."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from sottovoce.accounting.gaussian import MAX_EPSILON
+from sottovoce.door import PrivacyStatement
+from sottovoce.errors import PrivacyError, UsageError
+from sottovoce.vault import Ledger
+
+from sottovoce_lab.auditor.bounds import pure_sample_size, sample_size
+from sottovoce_lab.auditor.finding import CONFIDENCE, SIGNIFICANCE, Audit, Finding
+from sottovoce_lab.auditor.games import books, canaries, low_bits, noise
+from sottovoce_lab.auditor.subject import Subject
+from sottovoce_lab.auditor.targets import LEARNERS, MECHANISMS
+
+_TESTS = 7  # at most: noise twice, books, low bits, canaries by ε and by their advantage, one run
+
+
+def audit(
+    kind: str,
+    name: str,
+    *,
+    fidelity: str = "sound",
+    epsilon: float = 2.0,
+    delta: float = 1e-5,
+    trials: int | None = None,
+    seed: int = 0,
+    progress: Callable[[str], None] = lambda line: None,
+) -> Audit:
+    """Play every game against a target.
+
+    Args:
+        kind: `mechanism` or `learner`.
+        name: of the target.
+        fidelity: `sound`, or `paper` for learners that are there to the letter.
+        epsilon: ε of its budget; for a refuted target, of its claim.
+        delta: δ.
+        trials: canaries to tell apart; None for as many as take a few seconds.
+        seed: of the auditor's coins; the noise is the operating system's.
+        progress: told what is played.
+
+    Raises:
+        UsageError: there is no such target, or no such claim.
+        PrivacyError: it cannot be built for such a budget.
+    """
+    if not (0 < epsilon <= MAX_EPSILON and 0 < delta < 1):
+        raise UsageError(f"ε = {epsilon:g}, δ = {delta:g} is no claim: choose ε from 0 to {MAX_EPSILON:g}, δ below 1")
+    began = time.monotonic()
+    subject = _subject(kind, name, fidelity, epsilon, delta)
+    statement = _statement(subject)
+    trials = trials or subject.enough
+    findings = list(_findings(subject, statement.epsilon, trials, np.random.default_rng(seed), progress))
+    return Audit(
+        kind=kind,
+        name=name,
+        fidelity=fidelity,
+        seen=subject.seen,
+        played=subject.played,
+        statement=statement,
+        delta=subject.delta,
+        findings=findings,
+        sample_size=_sample_size(subject, statement.epsilon),
+        trials=trials,
+        seconds=time.monotonic() - began,
+    )
+
+
+def _subject(kind: str, name: str, fidelity: str, epsilon: float, delta: float) -> Subject:
+    if kind == "mechanism" and name in MECHANISMS:
+        return MECHANISMS[name](epsilon, delta)
+    if kind == "learner" and (name, fidelity) in LEARNERS:
+        return LEARNERS[name, fidelity](epsilon, delta)
+    known = MECHANISMS if kind == "mechanism" else (f"{name} ({fidelity})" for name, fidelity in LEARNERS)
+    raise UsageError(f"no {kind} `{name}` to audit at fidelity {fidelity}: choose one of {', '.join(known)}")
+
+
+def _statement(subject: Subject) -> PrivacyStatement:
+    ledger = Ledger.in_memory("audited", subject.budget)
+    vault = subject.vault(next(iter(subject.worlds().values())), ledger)
+    try:
+        return vault.statement
+    finally:
+        vault.close()
+
+
+def _findings(
+    subject: Subject, stated: float | None, trials: int, rng: np.random.Generator, progress: Callable[[str], None]
+) -> Iterator[Finding]:
+    alpha = SIGNIFICANCE / _TESTS
+    games: dict[str, Callable[[], list[Finding]]] = {}
+    if stated is not None:
+        games["noise"] = lambda: [noise(subject, "noise", alpha)]
+        if (alone := subject.alone()) is not None:
+            games["noise of a single number"] = lambda: [noise(alone, "noise of a single number", alpha)]
+        games["books"] = lambda: [books(subject)]
+        if (grid := subject.grid) is not None:
+            games["low bits"] = lambda: [low_bits(subject, grid, rng, alpha)]
+    games["canaries"] = lambda: canaries(subject, stated, trials, rng, alpha, 1 - CONFIDENCE)
+    for name, play in games.items():
+        progress(name)
+        try:
+            yield from play()
+        except PrivacyError as error:  # it should have answered
+            yield Finding(name, "does a device answer what is paid for?", 1, {"silent": str(error)}, 0.0, refuted=True)
+
+
+def _sample_size(subject: Subject, stated: float | None) -> int | None:
+    """Sample size of the canaries' game, at its share of the significance."""
+    if stated is None:
+        return None
+    alpha = SIGNIFICANCE / _TESTS
+    if subject.shape is not None:
+        return sample_size(subject.shape, stated, subject.delta, alpha)
+    return pure_sample_size(stated, alpha, subject.hit)

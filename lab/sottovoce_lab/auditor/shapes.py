@@ -1,0 +1,104 @@
+"""Families of mechanisms, one member for each amount of noise, and what the best test of a member comes to.
+
+Anyone who says "first" in one world with chance t and in the other with chance f has an advantage of t - f. No test of
+two neighbours has more than the δ of their mechanism at ε = 0. So an advantage that was seen says how much noise there
+can be at most, if the mechanism is of the family that it claims to be; and with it how small ε can be (Nasr et al.
+2023).
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import NormalDist
+from typing import Protocol
+
+from sottovoce.accounting.accountant import composed_delta, composed_epsilon
+from sottovoce.accounting.calibration import Neighbouring, calibrated
+from sottovoce.accounting.gaussian import gaussian_epsilon, gaussian_mu
+from sottovoce.accounting.pairs import LEAST_NOISE, Added, Pair, Removed, Replaced
+
+from sottovoce_lab.auditor.chances import phi
+
+_NORMAL = NormalDist()
+_MOST_NOISE = 2.0**16
+_BISECTIONS = 16  # to less than a thousandth of the noise
+
+
+class Shape(Protocol):
+    """A family."""
+
+    def advantage(self, epsilon: float, delta: float) -> float:
+        """Advantage of the best test of the member that is (ε, δ)-private and no better."""
+        ...
+
+    def epsilon(self, advantage: float, delta: float) -> float:
+        """ε at δ of the member with the most noise among those that leave a test such an advantage; 0 for none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussians:
+    """μ-GDP: a Gaussian shift by μ."""
+
+    def advantage(self, epsilon: float, delta: float) -> float:
+        """See Shape.advantage."""
+        return 2 * phi(gaussian_mu(epsilon, delta) / 2) - 1
+
+    def epsilon(self, advantage: float, delta: float) -> float:
+        """See Shape.epsilon."""
+        if advantage <= 0:
+            return 0.0
+        return gaussian_epsilon(2 * _NORMAL.inv_cdf((1 + advantage) / 2), delta) if advantage < 1 else math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class SampledGaussians:
+    """Gaussian sums over secret random batches.
+
+    Attributes:
+        rate: each record is in each batch with this probability.
+        releases: how many sums.
+        neighbouring: what two data sets differ in.
+    """
+
+    rate: float
+    releases: int
+    neighbouring: Neighbouring
+
+    def advantage(self, epsilon: float, delta: float) -> float:
+        """See Shape.advantage."""
+        return self._advantage(self.noise(epsilon, delta))
+
+    def noise(self, epsilon: float, delta: float) -> float:
+        """Noise multiplier of the member that is (ε, δ)-private and no better."""
+        return _noise(self, epsilon, delta)
+
+    def epsilon(self, advantage: float, delta: float) -> float:
+        """See Shape.epsilon."""
+        if advantage <= 0 or self._advantage(_MOST_NOISE) >= advantage:
+            return 0.0
+        low, high = LEAST_NOISE, _MOST_NOISE
+        for _ in range(_BISECTIONS):
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if self._advantage(middle) >= advantage else (low, middle)
+        return max(composed_epsilon({pair: self.releases}, delta) for pair in self._pairs(high))
+
+    def _advantage(self, noise: float) -> float:
+        return max(composed_delta({pair: self.releases}, 0.0) for pair in self._pairs(noise))
+
+    def _pairs(self, noise: float) -> list[Pair]:
+        if self.neighbouring == "replace-one":
+            return [Replaced(self.rate, noise)]
+        return [Removed(self.rate, noise), Added(self.rate, noise)]
+
+
+@lru_cache(maxsize=64)
+def _noise(shape: SampledGaussians, epsilon: float, delta: float) -> float:
+    return calibrated(
+        "gaussian",
+        epsilon=epsilon,
+        delta=delta,
+        neighbouring=shape.neighbouring,
+        releases=shape.releases,
+        rate=shape.rate,
+    ).noise

@@ -1,0 +1,74 @@
+"""Targets of an audit, by name: mechanisms alone, and every learner as it ships."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from sottovoce.kernels.decentralised.normalisation import Rule
+from sottovoce.kernels.profile import Profile
+from sottovoce.perturbation import scheme
+from sottovoce.registry import ALGORITHMS
+from sottovoce.vault import Budget
+from sottovoce.vault.terms.means import MeanTerms
+
+from sottovoce_lab.auditor.subject import AUDITED, Subject
+from sottovoce_lab.auditor.targets.cells import SMALL, CellMeans
+from sottovoce_lab.auditor.targets.chains import Chains
+from sottovoce_lab.auditor.targets.normalised import NormalisedSums
+from sottovoce_lab.auditor.targets.records import CLASSES, FEATURES, PublishedRecords
+from sottovoce_lab.auditor.targets.scaled import ScaledNoiseSums
+from sottovoce_lab.auditor.targets.shipped import shipped
+from sottovoce_lab.auditor.targets.streams import Streams
+from sottovoce_lab.auditor.targets.sums import GaussianSums, some
+from sottovoce_lab.auditor.targets.walks import VisitSums
+
+Made = Callable[[float, float], Subject]
+"""A subject for (ε, δ)."""
+
+
+def _sums(epsilon: float, delta: float) -> Subject:
+    return GaussianSums(some(), Budget(epsilon, delta, "record", "add-remove"))
+
+
+def _normalised(rule: Rule) -> Made:
+    def made(epsilon: float, delta: float) -> Subject:
+        sums = replace(some(), clip=1.0)
+        return NormalisedSums(sums, Budget(epsilon, delta, "record", "add-remove"), rule=rule)
+
+    return made
+
+
+def _cell(epsilon: float, delta: float) -> Subject:
+    return CellMeans(MeanTerms(AUDITED, Profile(8, 1.0), SMALL), Budget(epsilon, delta, "device", "add-remove"))
+
+
+def _records(name: str) -> Made:
+    def made(epsilon: float, delta: float) -> Subject:
+        chosen = scheme(name, FEATURES, CLASSES, epsilon)
+        return PublishedRecords(chosen, Budget(epsilon, delta, "record", "replace-one"))
+
+    return made
+
+
+MECHANISMS: dict[str, Made] = {
+    "discrete-gaussian": _sums,
+    "normalised": _normalised("decay"),
+    "normalised-automatic": _normalised("automatic"),
+    "normalised-quantile": _normalised("quantile"),
+    "laplace": _records("laplace"),
+    "laplace-copies": _records("laplace-copies"),
+    "privunit": _records("privunit"),
+    "krr-privunit": _records("krr-privunit"),
+    "k-norm": lambda epsilon, delta: VisitSums("joint", Budget(epsilon, delta, "record", "replace-one")),
+    "stream": lambda epsilon, delta: Streams(Budget(epsilon, delta, "window", "add-remove")),
+    "chain": lambda epsilon, delta: Chains(Budget(epsilon, delta, "record", "replace-one")),
+    "cell-sum": _cell,
+    "adad2p": ScaledNoiseSums,
+}
+
+LEARNERS: dict[tuple[str, str], Made] = {
+    (name, fidelity): partial(shipped, name, fidelity)
+    for name, known in ALGORITHMS.items()
+    for fidelity in (("sound", "paper") if known.to_the_letter == "proved" else ("sound",))
+}
+"""By name and fidelity: every learner that there is, and those to the letter that promise an ε which holds."""

@@ -1,0 +1,23 @@
+"""An observer of the vault's answers, as good as any who reads all that is ever computed from them."""
+
+import numpy as np
+from sottovoce.door import Query, Refused
+from sottovoce.errors import PrivacyError
+from sottovoce.vault import Vault
+
+from sottovoce_lab.auditor.subject import Sighting
+
+
+def answers(vault: Vault, queries: list[Query]) -> Sighting:
+    """The releases for these queries, each in units of 1.
+
+    Raises:
+        PrivacyError: one was refused: silence that depends on the records tells of them.
+    """
+    found = []
+    for query in queries:
+        answer = vault.answer(query)
+        if isinstance(answer, Refused):
+            raise PrivacyError(f"the vault refused a query that its budget pays for ({answer.reason})")
+        found.append(answer.value * answer.step)
+    return Sighting(np.stack(found), np.stack([query.point for query in queries]))

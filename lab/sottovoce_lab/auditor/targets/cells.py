@@ -1,0 +1,267 @@
+"""A device in a cell, and anyone who plays everybody else: the leader, the network, and as many members as collude.
+
+The auditor holds the keys of all other members, so that it takes the masks off the one vector which is audited; then it
+adds the shares of noise that the honest ones among them would have added, of which a real attacker knows nothing.
+"""
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from numpy.typing import NDArray
+from sottovoce.cell import Cell
+from sottovoce.data import Records
+from sottovoce.door import CellQuery, Query, Refused
+from sottovoce.errors import PrivacyError
+from sottovoce.kernels.softmax import Softmax
+from sottovoce.secure_sum import steps
+from sottovoce.secure_sum.masks import centred, own_mask, pair_mask, unpacked
+from sottovoce.secure_sum.share_tree import ShareTree, leaves_of
+from sottovoce.secure_sum.shares import Combiner, Shares, opened, sealed
+from sottovoce.secure_sum.statements import Offer, Ready, Statement, body_bytes, roster_of
+from sottovoce.vault import Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.vault.cell_sum import CellMechanism
+from sottovoce.vault.terms.cell_gradients import CellGradientTerms
+from typing_extensions import override
+
+from sottovoce_lab.auditor.laws import claimed_mu
+from sottovoce_lab.auditor.subject import Sighting
+from sottovoce_lab.auditor.targets.means import Means
+from sottovoce_lab.auditor.targets.sums import GaussianSums
+
+Floats = NDArray[np.float64]
+SMALL = Cell(4, 8, 1, 0.7)
+"""Of which a round is quick to play."""
+
+_ROWS = 1024
+
+
+def _anybody(statement: Statement) -> None:
+    del statement  # all others are the auditor's
+
+
+@dataclass(frozen=True)
+class Others:
+    """All other members of the smallest roster.
+
+    Attributes:
+        learner: whose sums these are.
+        mechanism: of each member.
+        honest: how many members' shares of noise are in a sum which the attacker does not know, this device's included.
+        owner: the id of this device.
+    """
+
+    learner: str
+    mechanism: CellMechanism
+    honest: int
+    owner: str = "audited"
+    _noise: OperatingSystemNoise = field(default_factory=OperatingSystemNoise)
+
+    @cached_property
+    def keys(self) -> list[tuple[X25519PrivateKey, X25519PrivateKey]]:
+        """Keys of the other members: for masks, and for shares."""
+        count = self.mechanism.cell.least - 1
+        return [(X25519PrivateKey.generate(), X25519PrivateKey.generate()) for _ in range(count)]
+
+    def seen(self, vault: Vault, slot: int, point: bytes) -> Floats:
+        """The attacker's view of one round, float64[P]: the device's part, and noise that the attacker does not know.
+
+        Raises:
+            PrivacyError: the vault was silent where it should have spoken.
+        """
+        members, mechanism = self.mechanism.cell.least, self.mechanism
+        part = self.part(vault, slot, point)
+        for _ in range(self.honest - 1):
+            part = part + mechanism.apply(iter([]), members, self._noise)
+        seen: Floats = part * np.float64(mechanism.step)
+        return seen
+
+    def part(self, vault: Vault, slot: int, point: bytes) -> NDArray[np.int64]:
+        """The vault's part of a sum, int64[P] in grid units, with its own share of noise alone.
+
+        Raises:
+            PrivacyError: see `seen`.
+        """
+        own = self._ask(vault, steps.Begin(slot, point))
+        assert isinstance(own, Offer)  # noqa: S101 - the one answer to that question
+        offers = [own, *(_offer(slot, point, masks, shares) for masks, shares in self.keys)]
+        names = [self.owner, *(f"{self.owner}-{i:04d}" for i in range(len(self.keys)))]
+        roster = roster_of([Statement(name, body_bytes(offer)) for name, offer in zip(names, offers, strict=True)])
+        said = self._ask(vault, steps.Join(roster.statements))
+        assert isinstance(said, steps.Sealed)  # noqa: S101
+        theirs = {
+            place: opened(shares, own.share_key, roster.digest, 0, place, said.sealed[place]).seed
+            for place, (_, shares) in enumerate(self.keys, 1)
+        }
+        chosen = tuple(sorted(theirs))[: self.mechanism.cell.opens_at(len(roster))]
+        nothing = Shares(bytes(33), bytes(33))
+        given = [
+            sealed(shares, own.share_key, roster.digest, place, 0, nothing)
+            for place, (_, shares) in enumerate(self.keys, 1)
+        ]
+        own_tree, tree = ShareTree(said.leaves), ShareTree(leaves_of([nothing] * len(roster)))
+        paths = (own_tree.path(0), *(tree.path(0) for _ in theirs))
+        roots = (own_tree.root, *(tree.root for _ in theirs))
+        ready = self._ask(vault, steps.Agree(tuple(range(len(roster))), (b"", *given), paths, roots))
+        assert isinstance(ready, Ready)  # noqa: S101
+        readies = tuple(Statement(owner, body_bytes(ready)) for owner in roster.owners)
+        masked = self._ask(vault, steps.Mask(readies))
+        assert isinstance(masked, steps.Vector)  # noqa: S101
+        size, h = self.mechanism.size, masked.said.round
+        width = len(masked.vector) // size
+        vector = unpacked(masked.vector, width) - own_mask(Combiner(chosen).secret(theirs), h, size, width)
+        for place, (masks, _) in enumerate(self.keys, 1):
+            vector = vector - pair_mask(masks, own.mask_key, h, (0, place), size, width)
+        return centred(vector, width)
+
+    def _ask(self, vault: Vault, step: steps.Question) -> steps.Answer:
+        answer = vault.step(CellQuery(self.learner, steps.encoded(step)))
+        if isinstance(answer, Refused):
+            raise PrivacyError(f"the vault refused a step: {answer.explanation}")
+        return steps.answer(answer.said)
+
+
+def _offer(slot: int, point: bytes, masks: X25519PrivateKey, shares: X25519PrivateKey) -> Offer:
+    publics = (masks.public_key().public_bytes_raw(), shares.public_key().public_bytes_raw())
+    return Offer(slot, sha256(point).digest(), *publics, bytes(32))
+
+
+@dataclass(frozen=True, slots=True)
+class CellMeans(Means):
+    """The mean of a device in a cell.
+
+    Attributes:
+        more: members that collude beside those that are promised, to see what that costs.
+    """
+
+    more: int = 0
+
+    enough = 2048
+
+    @property
+    @override
+    def seen(self) -> str:
+        return "wire"
+
+    @property
+    @override
+    def played(self) -> dict[str, Any]:
+        cell = self.cell
+        return {"clip": self.terms.profile.bound, "members": cell.least, "colluding": cell.colluding + self.more}
+
+    @property
+    def cell(self) -> Cell:
+        """Its rule."""
+        return self.terms.cell or SMALL
+
+    @property
+    def sigma(self) -> float:
+        """σ of what is seen: of the shares that are honest."""
+        known = self._mechanism
+        return known.share(self.cell.least) * known.step * math.sqrt(self._honest)
+
+    @override
+    def vault(self, records: Records, ledger: Ledger) -> Vault:
+        noise = OperatingSystemNoise()
+        return build(records=records, kernel=None, terms=self.terms, ledger=ledger, noise=noise, belongs=_anybody)
+
+    @override
+    def watch(self, vault: Vault, count: int) -> Sighting:
+        del count
+        seen = Others(self.terms.learner, self._mechanism, self._honest).seen(vault, 0, b"")
+        return Sighting(seen[np.newaxis], np.empty((1, 0)))
+
+    def queries(self, records: Records) -> tuple[list[Query], Query]:
+        """See Subject.queries: such a vault answers none, but takes part in sums."""
+        del records
+        return [], Query(self.terms.learner, "mean", 0, np.empty(0))
+
+    @override
+    def alone(self) -> "CellMeans":
+        return replace(self, terms=replace(self.terms, profile=replace(self.terms.profile, width=1)))
+
+    @property
+    def _honest(self) -> int:
+        return self.cell.honest(self.cell.least) - self.more
+
+    @property
+    def _mechanism(self) -> CellMechanism:
+        return self.terms.cell_mechanism(self.budget)
+
+
+@dataclass(frozen=True, slots=True)
+class CellGradients(GaussianSums):
+    """Gradients of a device in a cell; its terms are those of as many sums by itself.
+
+    Attributes:
+        cell: the rule.
+    """
+
+    cell: Cell = SMALL
+
+    @property
+    @override
+    def seen(self) -> str:
+        return "wire"
+
+    @property
+    @override
+    def played(self) -> dict[str, Any]:
+        cell = self.cell
+        facts = {"members": cell.least, "colluding": cell.colluding}
+        return {"releases": self.slots, "clip": self.clip, **facts}
+
+    @property
+    def sigma(self) -> float:
+        """σ of what is seen: C √sums / μ, and a little more, since a share is of whole units."""
+        assert self.terms.clip is not None  # noqa: S101
+        at_least = self.terms.clip * math.sqrt(self.terms.releases) / claimed_mu(self.budget)
+        known, honest = self._mechanism, self.cell.honest(self.cell.least)
+        return max(at_least, known.share(self.cell.least) * known.step * math.sqrt(honest))
+
+    @property
+    def grid(self) -> None:
+        """See Subject.grid: masks hide the low bits, too."""
+        return
+
+    @override
+    def vault(self, records: Records, ledger: Ledger) -> Vault:
+        return build(
+            records=records,
+            kernel=self.kernel,
+            terms=self._terms,
+            ledger=ledger,
+            noise=OperatingSystemNoise(),
+            belongs=_anybody,
+        )
+
+    def watch(self, vault: Vault, count: int) -> Sighting:
+        """See Subject.watch: each sum at the start, which is allowed: anyone who leads says where."""
+        del count
+        start = np.zeros(self.kernel.size)
+        others = Others(self.terms.learner, self._mechanism, self.cell.honest(self.cell.least))
+        raw = start.astype("<f8").tobytes()
+        values = np.stack([others.seen(vault, slot, raw) for slot in range(self.terms.releases)])
+        return Sighting(values, np.stack([start] * self.terms.releases))
+
+    def queries(self, records: Records) -> tuple[list[Query], Query]:
+        """See Subject.queries: such a vault answers none, but takes part in sums."""
+        del records
+        return [], Query(self.terms.learner, "gradient", 0, np.zeros(self.kernel.size))
+
+    @override
+    def alone(self) -> "CellGradients":
+        return replace(self, kernel=Softmax(1, 1))
+
+    @property
+    def _terms(self) -> CellGradientTerms:
+        clip = self.terms.clip or 0.0
+        return CellGradientTerms(self.terms.learner, self.terms.releases, clip, self.cell, _ROWS)
+
+    @property
+    def _mechanism(self) -> CellMechanism:
+        return self._terms.mechanism(self.kernel, self.budget, by_kernel=False)

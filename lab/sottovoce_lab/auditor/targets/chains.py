@@ -1,0 +1,143 @@
+"""Ends of chains of steps without replacement: mechanism `chain`."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.data import Records
+from sottovoce.door import Query
+from sottovoce.kernels.softmax import Softmax
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.vault.terms.chains import ChainTerms
+
+from sottovoce_lab.auditor.laws import Gaussian, claimed_mu
+from sottovoce_lab.auditor.shapes import Gaussians
+from sottovoce_lab.auditor.subject import AUDITED, Sighting
+from sottovoce_lab.auditor.targets.asking import answers
+
+Floats = NDArray[np.float64]
+_STEP_SIZE, _BATCH, _PERIOD = 0.5, 2, 2
+_CHAINS = 64
+_KERNEL = Softmax(4, 2)
+_SURE = 40.0  # a weight at which softmax is certain
+
+
+@dataclass(frozen=True, slots=True)
+class Chains:
+    """A canary is one record of the last batch of a chain of its own: one of two whose gradients are at right angles.
+
+    The weights that the auditor asks at are sure of the wrong label of both, so that their gradients are the longest.
+
+    Attributes:
+        budget: of a device.
+    """
+
+    budget: Budget
+
+    seen = "release"
+    shape = Gaussians()
+    threshold = 0.5
+    hit = 0.5
+    enough = 2048
+    canaries = _CHAINS
+    grid = None  # of no round number; the lemma's distance is rounded up to it
+
+    @property
+    def played(self) -> dict[str, Any]:
+        """See Subject.played."""
+        return {"releases": _CHAINS, "batch": _BATCH, "batches": _PERIOD}
+
+    @property
+    def delta(self) -> float:
+        """See Subject.delta."""
+        return self.budget.delta
+
+    @property
+    def sigma(self) -> float:
+        """2ηL/b over μ, with L = √2 (Jin, He & Dai 2023, Lemma 4)."""
+        distance = 2 * _STEP_SIZE * math.sqrt(2) / _BATCH
+        return distance / claimed_mu(self.budget)
+
+    def alone(self) -> None:
+        """See Subject.alone: a chain has two classes at least."""
+
+    def vault(self, records: Records, ledger: Ledger) -> Vault:
+        """See Subject.vault."""
+        terms = ChainTerms(AUDITED, _STEP_SIZE, _BATCH, _PERIOD, passes=1)
+        return build(records=records, kernel=_KERNEL, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
+
+    def watch(self, vault: Vault, count: int) -> Sighting:
+        """See Subject.watch."""
+        return answers(vault, _queries(count // (_BATCH * _PERIOD)))
+
+    def queries(self, records: Records) -> tuple[list[Query], Query]:
+        """See Subject.queries."""
+        *paid, beyond = _queries(len(records) // (_BATCH * _PERIOD) + 1)
+        return paid, beyond
+
+    def worlds(self) -> Mapping[str, Records]:
+        """See Subject.worlds."""
+        found = {name: _filled(length) for name, length in (("zero", 0.0), ("in the ball", 0.5), ("huge", 1e6))}
+        return {**found, "canaries": self.arms(np.ones(_CHAINS, dtype=bool))}
+
+    def doubts(self, records: Records, sighting: Sighting) -> dict[str, float]:
+        """See Subject.doubts."""
+        exact = [_end(records, slot, point) for slot, point in enumerate(sighting.points)]
+        return Gaussian(self.sigma).doubts(sighting.values, np.stack(exact))
+
+    def arms(self, coins: NDArray[np.bool_]) -> Records:
+        """See Subject.arms."""
+        features = np.zeros((_CHAINS * _BATCH * _PERIOD, _KERNEL.features))
+        labels = np.zeros(len(features), dtype=np.int64)
+        places = np.arange(1, _CHAINS + 1) * _BATCH * _PERIOD - 1
+        features[places, np.where(coins, 0, 1)] = 1.0
+        labels[places] = np.where(coins, 0, 1)
+        return Records(features, labels)
+
+    def scores(self, sighting: Sighting) -> Floats:
+        """See Subject.scores: where a release lies between the ends of a canary's two worlds."""
+        first, second = (self.arms(np.full(_CHAINS, world)) for world in (True, False))
+        found = []
+        for slot, (value, point) in enumerate(zip(sighting.values, sighting.points, strict=True)):
+            there, here = _end(first, slot, point), _end(second, slot, point)
+            found.append(float((value - here) @ (there - here) / ((there - here) @ (there - here))))
+        return np.array(found)
+
+
+def _queries(count: int) -> list[Query]:
+    weights = np.zeros((_KERNEL.features, _KERNEL.classes))
+    weights[0] = -_SURE, _SURE
+    weights[1] = _SURE, -_SURE
+    point = np.concatenate([np.zeros(_KERNEL.size), weights.ravel()])
+    return [Query(AUDITED, "chain", slot, point) for slot in range(count)]
+
+
+def _filled(length: float) -> Records:
+    """Records of two kinds in turn, so that local steps lead somewhere."""
+    count = _CHAINS * _BATCH * _PERIOD
+    features = np.zeros((count, _KERNEL.features))
+    features[np.arange(count), np.arange(count) % _KERNEL.features] = length
+    return Records(features, np.arange(count) // 3 % 2)
+
+
+def _end(records: Records, slot: int, point: Floats) -> Floats:
+    """The end of a chain by the paper's own lines."""
+    local, everybody = point[: _KERNEL.size].copy(), point[_KERNEL.size :]
+    first = slot * _BATCH * _PERIOD
+    for step in range(_PERIOD - 1):
+        local -= 2 * _STEP_SIZE * _gradient(records, first + step * _BATCH, local)
+    last = _gradient(records, first + (_PERIOD - 1) * _BATCH, everybody)
+    end: Floats = (everybody + local) / 2 - _STEP_SIZE * last
+    return end
+
+
+def _gradient(records: Records, start: int, weights: Floats) -> Floats:
+    batch = slice(start, start + _BATCH)
+    features = records.features[batch]
+    features = features / np.maximum(1.0, np.sqrt((features**2).sum(axis=1, keepdims=True)))
+    found = _KERNEL.gradients(weights[np.newaxis], features[np.newaxis], records.labels[np.newaxis, batch])
+    mean: Floats = found[0].mean(axis=0)
+    return mean

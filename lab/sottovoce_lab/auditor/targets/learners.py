@@ -1,0 +1,210 @@
+"""A peer's reading of a learner's messages: the releases behind them, as far as they can be recovered."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from sottovoce.algorithms.contributions.public.machine import Mixer
+from sottovoce.algorithms.contributions.public.messages import Contributions
+from sottovoce.algorithms.golf.public.machine import Golf, GolfSchedule
+from sottovoce.algorithms.golf.public.messages import GolfMessage
+from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk, GradientWalkSchedule
+from sottovoce.algorithms.gradient_walk.public.messages import GradientWalkMessage
+from sottovoce.algorithms.pairwise.public.machine import Pairwise
+from sottovoce.algorithms.pairwise.public.messages import Proposal
+from sottovoce.algorithms.push_sum.public.machine import PushSum
+from sottovoce.algorithms.push_sum.public.messages import PushSumShare
+from sottovoce.algorithms.steps.public.descent import Schedule
+from sottovoce.algorithms.steps.public.thresholds import THRESHOLD_RATE, Thresholds
+from sottovoce.errors import InternalError, PrivacyError
+from sottovoce.kernels.decentralised.normalisation import BIT_SHARE
+from sottovoce.kernels.gossip_rules import LAMBDA, RULES
+from sottovoce.kernels.one_vs_all import copies
+from sottovoce.kernels.ridge import ridge
+from sottovoce.learners import Signed
+from sottovoce.perturbation import LabelledPrivUnit, Scheme
+from sottovoce.vault import Vault
+from sottovoce.vault.terms.gradients import GradientTerms
+
+from sottovoce_lab.auditor.subject import AUDITED, Floats, Sighting, Watch
+from sottovoce_lab.auditor.wiretap import PEERS, Frame, overheard
+
+S = TypeVar("S", bound=Signed)
+
+_UNIT = 2.0**40
+_FINEST = 40  # share_bits: rounding tells less, and what a share tells is the finest that any setting does
+_RATE = 1e-5  # so small a step keeps the model, hence every canary's gradient, close to where it began
+_SECONDS = 5.5  # periods are one second
+_GOLF_SECONDS = 2.5  # two messages with all records, one to each peer
+
+
+def push_sum(terms: GradientTerms, size: int, thresholds: Thresholds | None = None) -> Watch:
+    """Undoes push-sum: from one share to the next, all that changes is the vault's answer, as peers send all back.
+
+    A share tells the numerator to one unit of 2^-40, so a release is known to a millionth of its noise, and so is the
+    point at which the next one is taken; where the threshold is mixed, it is part of the point.
+    """
+    return _steps(terms, size, thresholds, _masses)
+
+
+def contributions(terms: GradientTerms, size: int, thresholds: Thresholds | None = None) -> Watch:
+    """Undoes contributions: each is the one before and the vault's answers since, here one, as it tells most."""
+    return _steps(terms, size, thresholds, _sums)
+
+
+def averaging_in_pairs(terms: GradientTerms, size: int, thresholds: Thresholds | None = None) -> Watch:
+    """Undoes averaging in pairs: as peers keep still, only the vault's answers change the model."""
+    return _steps(terms, size, thresholds, _models)
+
+
+def _steps(
+    terms: GradientTerms, size: int, thresholds: Thresholds | None, seen: Callable[[Schedule, Vault], Floats]
+) -> Watch:
+    steps = terms.releases
+    schedule = Schedule(terms.learner, size, 1.0, steps, _RATE, 0.0, 1.0, 1, thresholds, share_bits=_FINEST)
+
+    def watch(vault: Vault, count: int) -> Sighting:
+        del count  # private
+        values: list[Floats] = []
+        points: list[Floats] = []
+        for before, numerator in pairwise(seen(schedule, vault)):
+            estimate = before / _UNIT
+            beside = () if thresholds is None else (thresholds.at(len(points), steps, estimate),)
+            points.append(np.append(estimate[:size], beside))
+            values.append(_released((before - numerator) / _UNIT, points[-1], thresholds))
+        return Sighting(np.array(values), np.array(points))
+
+    return watch
+
+
+def average(size: int) -> Watch:
+    """Undoes averaging: the first share is half of the one release."""
+    schedule = Schedule(AUDITED, size, 1.0, 1, -1.0, 0.0, 1.0, 1, None, asks="mean", share_bits=_FINEST)
+
+    def watch(vault: Vault, count: int) -> Sighting:
+        del count  # private
+        return Sighting(_masses(schedule, vault)[1:] / _UNIT, np.empty((1, 0)))
+
+    return watch
+
+
+def _masses(schedule: Schedule, vault: Vault) -> Floats:
+    """The device's numerator before each step and after the last, float64[steps + 1, width]: twice its share."""
+    found: list[Floats] = []
+    for frame in overheard(PushSum(schedule), vault, schedule.steps + 0.5, lambda share: share):
+        if not isinstance(frame.message, PushSumShare):
+            raise _other(frame)
+        found.append(2 * frame.message.numerator.astype(np.float64))
+    return np.array(found)
+
+
+def _sums(schedule: Schedule, vault: Vault) -> Floats:
+    """The device's numbers before each step and after the last, float64[steps + 1, width]: as peers add nothing."""
+    learner = Mixer(
+        schedule,
+        np.zeros(schedule.size),
+        owner=AUDITED,
+        provenance=Unchecked(),
+        capacity=len(PEERS),
+        most_steps=schedule.steps,
+        dishonest=0.0,
+        stride=1,
+    )
+    seen = [learner.estimate(learner.fresh()) * _UNIT]
+    found: dict[int, Floats] = {}
+    for frame in overheard(learner, vault, schedule.steps + 0.5):
+        if not isinstance(frame.message, Contributions):
+            raise _other(frame)
+        found |= {one.steps: seen[0] - one.numerator for one in frame.message.contributions}
+    for steps in range(1, schedule.steps + 1):
+        seen.append(found.get(steps, seen[-1]))  # a step that did not take place is seen as no change
+    return np.array(seen)
+
+
+def _models(schedule: Schedule, vault: Vault) -> Floats:
+    """The device's numbers before each step and after the last, float64[steps + 1, width]."""
+    learner = Pairwise(schedule, np.zeros(schedule.size), reach=math.inf, most_steps=schedule.steps)
+    found: list[Floats] = []
+    for frame in overheard(learner, vault, schedule.steps + 0.5):
+        if not isinstance(frame.message, Proposal):
+            raise _other(frame)
+        found.append(frame.message.numerator.astype(np.float64))
+    return np.array(found)
+
+
+def _released(moved: Floats, point: Floats, thresholds: Thresholds | None) -> Floats:
+    """The release behind what one step took away."""
+    if thresholds is None:
+        return moved / _RATE
+    rest = math.sqrt(1 - BIT_SHARE**2) if thresholds.rule == "quantile" else 1.0
+    size, threshold = len(point) - 1, float(point[-1])
+    bits = BIT_SHARE * (2 * (moved[size:] / THRESHOLD_RATE + thresholds.target) - 1)
+    return np.append(moved[:size] * rest / (_RATE * threshold), bits)
+
+
+def golf(scheme: Scheme) -> Watch:
+    """Reads the published records off the messages to both peers, and counts the versions of each."""
+    rule, fit = (RULES["pegasos"], None) if scheme.name == "laplace-copies" else (None, ridge)
+    schedule = GolfSchedule(scheme, 1.0, 4096, 4096, each=4096)
+
+    def watch(vault: Vault, count: int) -> Sighting:
+        versions: dict[int, dict[bytes, Floats]] = {}
+        for frame in overheard(Golf(schedule, rule, fit, "audited", Unchecked()), vault, _GOLF_SECONDS):
+            if not isinstance(frame.message, GolfMessage):
+                raise _other(frame)
+            for record in frame.message.records:
+                values = record.values * np.float64(2.0**scheme.exponent)
+                if isinstance(scheme, LabelledPrivUnit):
+                    values[0] = record.values[0]
+                versions.setdefault(record.slot, {})[record.values.tobytes()] = values
+        if sorted(versions) != list(range(count)):
+            raise PrivacyError("a device did not publish all of its records")
+        first = [next(iter(versions[slot].values())) for slot in sorted(versions)]
+        return Sighting(np.array(first), np.empty((len(first), 0)), max(map(len, versions.values()), default=1))
+
+    return watch
+
+
+def gradient_walk(features: int, classes: int) -> Watch:
+    """Undoes the first step of a walk from the model 0: w = Σ / (nλ), in float32; n is public."""
+    schedule = GradientWalkSchedule(AUDITED, copies(classes), features, 1.0, 1, begins=True)
+
+    def watch(vault: Vault, count: int) -> Sighting:
+        frames = overheard(GradientWalk(schedule), vault, _SECONDS)
+        if not frames:
+            raise PrivacyError("a device did not send the model on")
+        frame = frames[0]
+        if not isinstance(frame.message, GradientWalkMessage):
+            raise _other(frame)
+        values = frame.message.parameters.astype(np.float64) * (LAMBDA * count)
+        return Sighting(values[np.newaxis], np.zeros((1, values.size)))
+
+    return watch
+
+
+@dataclass(frozen=True, slots=True)
+class Unchecked:
+    """Implements sottovoce.learners.Provenance with signatures that no one checks."""
+
+    def signed(self, own: S) -> S:
+        """See Provenance.signed."""
+        return cast(S, replace(cast(Any, own), credential=b"audited", signature=bytes(64)))
+
+    def verify(self, published: Signed) -> None:
+        """See Provenance.verify."""
+
+    def admit(self, published: Signed) -> None:
+        """See Provenance.admit."""
+        self.verify(published)
+
+    def refuses(self, owner: str) -> bool:
+        """See Provenance.refuses."""
+        del owner
+        return False
+
+
+def _other(frame: Frame) -> InternalError:
+    return InternalError(f"a learner sent a message of another kind to {frame.recipient}: report this")

@@ -1,0 +1,116 @@
+"""The one vector of a whole device, released once: learner `average`."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.data import Records
+from sottovoce.door import Query
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.vault.terms.means import MeanTerms
+
+from sottovoce_lab.auditor.laws import Gaussian, claimed_mu
+from sottovoce_lab.auditor.shapes import Gaussians
+from sottovoce_lab.auditor.subject import AUDITED, Sighting, Watch
+from sottovoce_lab.auditor.targets.asking import answers
+
+Floats = NDArray[np.float64]
+_HUGE = 1e6
+_RECORDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """A canary is a whole device, of a huge mean, which is there or not.
+
+    Attributes:
+        terms: what the vault is asked for.
+        budget: of a device.
+        over: what watches a vault; None for asking it.
+    """
+
+    terms: MeanTerms
+    budget: Budget
+    over: Watch | None = None
+
+    shape = Gaussians()
+    threshold = 0.5
+    hit = 0.5
+    enough = 8192
+    canaries = 1
+    grid = None
+
+    @property
+    def seen(self) -> str:
+        """See Subject.seen."""
+        return "release" if self.over is None else "wire"
+
+    @property
+    def played(self) -> dict[str, Any]:
+        """See Subject.played."""
+        return {"releases": 1, "clip": self.terms.profile.bound}
+
+    @property
+    def delta(self) -> float:
+        """See Subject.delta."""
+        return self.budget.delta
+
+    @property
+    def sigma(self) -> float:
+        """σ: C / μ, analytic (Balle & Wang 2018)."""
+        return self.terms.profile.bound / claimed_mu(self.budget)
+
+    def alone(self) -> "Means":
+        """See Subject.alone."""
+        return replace(self, terms=replace(self.terms, profile=replace(self.terms.profile, width=1)), over=None)
+
+    def vault(self, records: Records, ledger: Ledger) -> Vault:
+        """See Subject.vault."""
+        return build(records=records, kernel=None, terms=self.terms, ledger=ledger, noise=OperatingSystemNoise())
+
+    def watch(self, vault: Vault, count: int) -> Sighting:
+        """See Subject.watch."""
+        return self.over(vault, count) if self.over else answers(vault, [_query(0)])
+
+    def queries(self, records: Records) -> tuple[list[Query], Query]:
+        """See Subject.queries."""
+        return [_query(0)], _query(1)
+
+    def worlds(self) -> Mapping[str, Records]:
+        """See Subject.worlds."""
+        clip = self.terms.profile.bound
+        lengths = {"zero": 0.0, "at the clip": clip, "a tenth beyond": 1.1 * clip, "huge": _HUGE}
+        return {"empty": self._held(0, 0.0)} | {name: self._held(_RECORDS, far) for name, far in lengths.items()}
+
+    def doubts(self, records: Records, sighting: Sighting) -> dict[str, float]:
+        """See Subject.doubts."""
+        return Gaussian(self.sigma).doubts(sighting.values, self._exact(records)[np.newaxis])
+
+    def arms(self, coins: NDArray[np.bool_]) -> Records:
+        """See Subject.arms."""
+        return self._held(_RECORDS if coins[0] else 0, _HUGE)
+
+    def scores(self, sighting: Sighting) -> Floats:
+        """See Subject.scores: where the release lies between 0 and the canary's vector."""
+        there = self._exact(self._held(_RECORDS, _HUGE))
+        scores: Floats = sighting.values @ there / (there @ there)
+        return scores
+
+    def _held(self, count: int, length: float) -> Records:
+        """Records along the diagonal."""
+        features = np.full((count, self.terms.profile.width), length / math.sqrt(self.terms.profile.width))
+        return Records(features, np.zeros(count, dtype=np.int64))
+
+    def _exact(self, records: Records) -> Floats:
+        """The clipped mean, float64[P]."""
+        if not len(records):
+            return np.zeros(self.terms.profile.width)
+        mean: Floats = records.features.mean(axis=0)
+        return mean * min(1.0, self.terms.profile.bound / max(math.sqrt(float(mean @ mean)), self.terms.profile.bound))
+
+
+def _query(slot: int) -> Query:
+    return Query(AUDITED, "mean", slot, np.empty(0))

@@ -1,0 +1,73 @@
+"""Sums of gradients in units of a moving threshold: mechanism `normalised`, learner `adad2p`."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.data import Records
+from sottovoce.door import Query
+from sottovoce.kernels.decentralised.normalisation import Rule
+from sottovoce.vault import Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.vault.terms.normalised import NormalisedTerms
+from typing_extensions import override
+
+from sottovoce_lab.auditor.targets.sums import CLIP, GaussianSums
+
+Floats = NDArray[np.float64]
+_BIT = 0.1
+_HOSTILE = (CLIP, 1e-300, 1e3, 1e-3)  # thresholds of anyone's choice, slot by slot; each sum has sensitivity 1
+
+
+@dataclass(frozen=True, slots=True)
+class NormalisedSums(GaussianSums):
+    """The canaries of GaussianSums under thresholds that somebody has chosen to harm them.
+
+    Attributes:
+        rule: what becomes of a gradient.
+    """
+
+    rule: Rule = "quantile"
+
+    @property
+    def clip(self) -> float:
+        """C_0, from which the thresholds start; the sums are in units of them."""
+        return CLIP
+
+    def alone(self) -> "NormalisedSums":
+        """See GaussianSums.alone; without a bit there is a single number."""
+        return replace(self, kernel=type(self.kernel)(1, 1), over=None, rule="decay")
+
+    @override
+    def vault(self, records: Records, ledger: Ledger) -> Vault:
+        terms = NormalisedTerms(self.terms, self.rule)
+        return build(records=records, kernel=self.kernel, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
+
+    @property
+    def _numbers(self) -> int:
+        return self.kernel.size + (self.rule == "quantile")
+
+    def _told_apart(self, rows: Floats) -> Floats:
+        """All but the bit, which canaries share."""
+        return rows[:, : self.kernel.size]
+
+    def _queries(self, count: int) -> list[Query]:
+        start = np.zeros(self.kernel.size)
+        return [
+            Query(self.terms.learner, "gradient", slot, np.append(start, _HOSTILE[slot % len(_HOSTILE)]))
+            for slot in range(count)
+        ]
+
+    def _clipped(self, point: Floats, records: Records) -> Floats:
+        """Each record's row, float64[n, numbers of a release], by the auditor's own arithmetic."""
+        model, threshold = point[:-1], float(point[-1])
+        features, labels = records.features[np.newaxis], records.labels[np.newaxis]
+        gradients = self.kernel.gradients(model[np.newaxis], features, labels)[0]
+        lengths = np.sqrt((gradients**2).sum(axis=1, keepdims=True))
+        if self.rule == "automatic":
+            automatic: Floats = gradients / (lengths + 0.01)
+            return automatic
+        rows: Floats = gradients / np.maximum(lengths, threshold)
+        if self.rule == "decay":
+            return rows
+        return np.hstack([rows * math.sqrt(1 - _BIT**2), np.where(lengths <= threshold, _BIT, -_BIT)])

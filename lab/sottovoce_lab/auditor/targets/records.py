@@ -1,0 +1,175 @@
+"""Records published one by one: mechanisms `laplace`, `laplace-copies`, `privunit`, `krr-privunit`, learner `golf`."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.algorithms.golf.public.machine import NAME
+from sottovoce.data import Records
+from sottovoce.door import Query
+from sottovoce.errors import InternalError
+from sottovoce.perturbation import LabelledPrivUnit, Laplace, LaplaceCopies, PrivUnit, Scheme, scheme
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.vault.terms.records import RecordTerms
+
+from sottovoce_lab.auditor.laws import LabelThenSphere, Law, MaxNorm, OnSphere
+from sottovoce_lab.auditor.subject import Sighting, Watch
+from sottovoce_lab.auditor.targets.asking import answers
+
+Floats = NDArray[np.float64]
+FEATURES = 8
+CLASSES = 3
+_RECORDS = 200
+_NEAR = 0.9  # of ε: the event whose odds change most is that of the largest likelihood ratio
+_EACH = 64  # releases in a world of the noise's game
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedRecords:
+    """Every canary is a record of a device, x in its first world and -x in its second, as far apart as can be.
+
+    Attributes:
+        scheme: how records are perturbed.
+        budget: of a device.
+        over: what watches a vault; None for asking it.
+    """
+
+    scheme: Scheme
+    budget: Budget
+    over: Watch | None = None
+
+    @property
+    def seen(self) -> str:
+        """See Subject.seen."""
+        return "release" if self.over is None else "wire"
+
+    @property
+    def played(self) -> dict[str, Any]:
+        """See Subject.played."""
+        return {"releases_per_record": 1, "perturbation": self.scheme.name}
+
+    @property
+    def delta(self) -> float:
+        """See Subject.delta."""
+        return 0.0
+
+    @property
+    def shape(self) -> None:
+        """See Subject.shape: a pure ε needs none."""
+
+    @property
+    def threshold(self) -> float:
+        """See Subject.threshold."""
+        return _NEAR * (self.scheme.epsilon or 0.0)
+
+    @property
+    def hit(self) -> float:
+        """See Subject.hit."""
+        return self.law.hit ** (self.scheme.copies if isinstance(self.scheme, LaplaceCopies) else 1)
+
+    @property
+    def enough(self) -> int:
+        """See Subject.enough."""
+        return 16384
+
+    @property
+    def canaries(self) -> int:
+        """See Subject.canaries."""
+        return _RECORDS
+
+    @property
+    def grid(self) -> float | None:
+        """See Subject.grid."""
+        return 2.0**self.scheme.exponent
+
+    @property
+    def law(self) -> Law:
+        """The stated law, for ε of the scheme: Laplace noise of scale 2/ε, or 2 copies/ε for the paper's copies."""
+        tolerance = 2.0**self.scheme.exponent * math.sqrt(self.scheme.width)
+        match self.scheme:
+            case Laplace():
+                return MaxNorm(2 / self.scheme.epsilon)
+            case LaplaceCopies():
+                return MaxNorm(2 * self.scheme.copies / self.scheme.epsilon)
+            case PrivUnit():
+                return OnSphere(self.scheme.cap, self.scheme.epsilon, tolerance)
+            case LabelledPrivUnit():
+                rest = self.scheme.epsilon - self.scheme.label.epsilon
+                return LabelThenSphere(self.scheme.label, OnSphere(self.scheme.cap, rest, tolerance))
+        raise InternalError(f"no law for scheme `{self.scheme.name}` with an ε: report this")
+
+    def alone(self) -> "PublishedRecords":
+        """The subject for records of a single number."""
+        narrow = scheme(self.scheme.name, 1, 2, self.scheme.epsilon)
+        return replace(self, scheme=narrow, over=None)
+
+    def vault(self, records: Records, ledger: Ledger) -> Vault:
+        """See Subject.vault."""
+        terms = RecordTerms(NAME, self.scheme, "declared")
+        return build(records=records, kernel=None, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
+
+    def watch(self, vault: Vault, count: int) -> Sighting:
+        """See Subject.watch."""
+        return self.over(vault, count) if self.over else self._asked(vault, count)
+
+    def queries(self, records: Records) -> tuple[list[Query], Query]:
+        """See Subject.queries."""
+        *paid, beyond = _queries(len(records) + 1)
+        return paid, beyond
+
+    def worlds(self) -> Mapping[str, Records]:
+        """See Subject.worlds."""
+        lengths = {"length 1": 1.0, "a tenth longer": 1.1, "huge": 1e9}
+        return {name: self._records(np.full(_EACH, length)) for name, length in lengths.items()} | self._zero()
+
+    def doubts(self, records: Records, sighting: Sighting) -> dict[str, float]:
+        """See Subject.doubts."""
+        return self.law.doubts(sighting.values, self._exact(records))
+
+    def arms(self, coins: NDArray[np.bool_]) -> Records:
+        """See Subject.arms."""
+        return self._records(np.where(coins, 1.0, -1.0))
+
+    def scores(self, sighting: Sighting) -> Floats:
+        """See Subject.scores."""
+        both = (self._exact(self._records(np.full(len(sighting.values), sign))) for sign in (1.0, -1.0))
+        return self.law.score(sighting.values, *both)
+
+    def _asked(self, vault: Vault, count: int) -> Sighting:
+        """The vault's answers; a label, which comes first, in a unit of its own."""
+        values = answers(vault, _queries(count)).values
+        if isinstance(self.scheme, LabelledPrivUnit):
+            values[:, 0] *= 2.0**-self.scheme.exponent
+        return Sighting(values, np.empty((count, 0)))
+
+    def _zero(self) -> dict[str, Records]:
+        """Records of length 0: where noise is added, as much as ever."""
+        return {"zero": self._records(np.zeros(_EACH))} if isinstance(self.law, MaxNorm) else {}
+
+    def _records(self, lengths: Floats) -> Records:
+        """Along the first feature. Where randomised response is part of it, the second world has another label."""
+        features = np.zeros((len(lengths), self.scheme.features))
+        features[:, 0] = lengths
+        other = isinstance(self.scheme, LabelledPrivUnit)
+        return Records(features, np.where((lengths < 0) & other, 1, 0).astype(np.int64))
+
+    def _exact(self, records: Records) -> Floats:
+        """Exact values to release of each record, float64[n, P]."""
+        signs = np.sign(records.features[:, :1]) * np.eye(1, self.scheme.features)
+        if isinstance(self.scheme, LabelledPrivUnit):
+            return np.hstack([records.labels[:, np.newaxis].astype(np.float64), signs])
+        if self.scheme.classes == 2:
+            blocks = (2.0 * records.labels - 1)[:, np.newaxis]
+        else:
+            blocks = (records.labels[:, np.newaxis] == np.arange(self.scheme.classes)).astype(np.float64)
+            if isinstance(self.scheme, LaplaceCopies):
+                blocks = 2 * blocks - 1
+        exact: Floats = (blocks[:, :, np.newaxis] * signs[:, np.newaxis]).reshape(len(records), -1)
+        return exact
+
+
+def _queries(count: int) -> list[Query]:
+    return [Query(NAME, "record", slot, np.empty(0)) for slot in range(count)]

@@ -1,0 +1,72 @@
+"""Neighbours' reading of the messages of a learner in rounds: every release behind them.
+
+The emulated neighbours send each message back. A mean of equal vectors is that vector, so from round to round the model
+moves by the device's own gradient alone; and what it answers a neighbour is a gradient at the model that it sent.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+from sottovoce.algorithms.rounds.public import (
+    Algorithm,
+    DpCga,
+    Pdsl,
+    RoundMessage,
+    Rounds,
+    RoundsSchedule,
+)
+from sottovoce.errors import InternalError
+from sottovoce.learners import Message
+from sottovoce.vault import Vault
+from sottovoce.vault.terms.gradients import GradientTerms
+
+from sottovoce_lab.auditor.subject import Floats, Sighting, Watch
+from sottovoce_lab.auditor.wiretap import Frame, overheard
+
+_RATE = 1e-5  # so small a step keeps the model, hence every canary's gradient, close to where it began
+
+
+def watch(terms: GradientTerms, size: int, algorithm: Algorithm) -> Watch:
+    """Undoes a learner in rounds. Messages are float32, so a release is known to a millionth of its noise.
+
+    Args:
+        terms: what its vault is asked for.
+        size: parameters of the model.
+        algorithm: what happens in a round, without momentum.
+    """
+    rounds = terms.releases // algorithm.questions
+    schedule = RoundsSchedule(terms.learner, size, 1.0, rounds, _RATE, 0.0, 1.0, 1.0)
+    answering = isinstance(algorithm, Pdsl | DpCga)
+    step_first = algorithm.widths[0] == 0  # what it sends at first is a step along already
+
+    def echoed(message: Message) -> Message | None:
+        if not isinstance(message, RoundMessage) or message.round > rounds:
+            return None
+        return replace(message, vectors=message.vectors[:0]) if answering and message.phase == 1 else message
+
+    def watched(vault: Vault, count: int) -> Sighting:
+        del count  # private
+        zeros = np.zeros(size)
+        models: dict[int, Floats] = {0: zeros} if step_first else {}
+        answers: dict[int, list[Floats]] = {turn: [] for turn in range(rounds)}
+        for frame in overheard(Rounds(schedule, algorithm, zeros), vault, rounds + 2.5, echoed):
+            message = _message(frame)
+            vectors = message.vectors.astype(np.float64)
+            if answering and message.phase == 1 and message.round < rounds:
+                answers[message.round] += list(vectors)
+            elif message.phase == (1 if step_first and message.round < rounds else 0):
+                models.setdefault(message.round + step_first, vectors[0])
+        values, points = [], []
+        for turn in range(rounds):
+            seen = [(models[turn] - models[turn + 1]) / _RATE, *answers[turn]]
+            values += seen
+            points += [models[turn]] * len(seen)
+        return Sighting(np.array(values), np.array(points))
+
+    return watched
+
+
+def _message(frame: Frame) -> RoundMessage:
+    if not isinstance(frame.message, RoundMessage):
+        raise InternalError(f"a learner sent a message of another kind to {frame.recipient}: report this")
+    return frame.message

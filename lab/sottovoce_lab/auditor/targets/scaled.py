@@ -1,0 +1,114 @@
+"""AdaD²P's release, whose claim does not hold: mechanism `adad2p`."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.accounting.gaussian import gaussian_mu
+from sottovoce.data import Records
+from sottovoce.door import Query
+from sottovoce.kernels.softmax import Softmax
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.vault.terms.published import Claim, PublishedTerms
+
+from sottovoce_lab.auditor.laws import Gaussian
+from sottovoce_lab.auditor.subject import AUDITED, Sighting
+from sottovoce_lab.auditor.targets.asking import answers
+
+Floats = NDArray[np.float64]
+_FEATURES = 2048
+_KERNEL = Softmax(_FEATURES, 2)
+_RATIO = 1.1
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledNoiseSums:
+    """One canary a device: a record whose gradient is 1.1 long in its first world, 1 in its second.
+
+    The law it is held against is what its (ε, δ) asks for: a Gaussian whose scale does not depend on the record.
+
+    Attributes:
+        epsilon: ε as published.
+        delta: δ as published.
+    """
+
+    epsilon: float
+    delta: float
+    kernel: Softmax = _KERNEL
+    seen: str = "release"
+    canaries: int = 1
+    enough: int = 500
+    threshold: float = math.log(_RATIO) / 2
+    hit: float = 1.0
+    grid: None = None
+    shape: None = None  # what it does is not what it claims
+
+    @property
+    def played(self) -> dict[str, Any]:
+        """See Subject.played."""
+        return {"releases": 1}
+
+    @property
+    def budget(self) -> Budget:
+        """Without an ε: it is charged as infinite."""
+        return Budget(None, self.delta, "record", "replace-one")
+
+    @property
+    def sigma(self) -> float:
+        """σ for a sensitivity of ‖g‖, as the paper has it."""
+        return 1 / gaussian_mu(self.epsilon, self.delta)
+
+    def alone(self) -> None:
+        """See Subject.alone; its noise is refuted with many numbers."""
+
+    def vault(self, records: Records, ledger: Ledger) -> Vault:
+        """See Subject.vault."""
+        claim = Claim(
+            mechanism=f"discrete Gaussian of scale {self.sigma:g} ‖g‖ on the gradient g",
+            composition="one release",
+            epsilon=self.epsilon,
+            delta=self.delta,
+            refuted=True,
+            reason="the noise's scale is a function of the record",
+        )
+        terms = PublishedTerms(AUDITED, claim, None, 1, None, "example", self.sigma, scaled=True)
+        return build(records=records, kernel=self.kernel, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
+
+    def watch(self, vault: Vault, count: int) -> Sighting:
+        """See Subject.watch."""
+        return answers(vault, [self._query(0)])
+
+    def queries(self, records: Records) -> tuple[list[Query], Query]:
+        """See Subject.queries; no budget ends it, so that the last one is of a kind it never answers."""
+        return [self._query(0)], replace(self._query(1), kind="record")
+
+    def worlds(self) -> Mapping[str, Records]:
+        """See Subject.worlds."""
+        return {"length 1": self._record(1.0), "a tenth longer": self._record(_RATIO), "zero": self._record(0.0)}
+
+    def doubts(self, records: Records, sighting: Sighting) -> dict[str, float]:
+        """See Subject.doubts."""
+        point = np.zeros((1, self.kernel.size))
+        exact = self.kernel.gradients(point, records.features[np.newaxis], records.labels[np.newaxis])[0]
+        return Gaussian(self.sigma).doubts(sighting.values, exact)
+
+    def arms(self, coins: NDArray[np.bool_]) -> Records:
+        """See Subject.arms."""
+        return self._record(_RATIO if coins[0] else 1.0)
+
+    def scores(self, sighting: Sighting) -> Floats:
+        """See Subject.scores: ln of the gradient's length, estimated from that of the release."""
+        length = np.sqrt((sighting.values**2).sum(axis=1) / (1 + self.sigma**2 * self.kernel.size))
+        scores: Floats = np.log(length)
+        return scores
+
+    def _record(self, length: float) -> Records:
+        """A record whose gradient has this length at the model 0, all features alike: in two classes, x/√2 long."""
+        features = np.full((1, _FEATURES), length * math.sqrt(2 / _FEATURES))
+        return Records(features, np.zeros(1, dtype=np.int64))
+
+    def _query(self, slot: int) -> Query:
+        return Query(AUDITED, "gradient", slot, np.zeros(self.kernel.size))

@@ -1,0 +1,41 @@
+"""A peer's reading of a shared model: the releases behind its versions."""
+
+from dataclasses import replace
+
+import numpy as np
+from sottovoce.algorithms.shared_model.public.machine import SharedModel
+from sottovoce.algorithms.shared_model.public.messages import HeadAnnounced, ModelWanted, SharedModelMessage
+from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule
+from sottovoce.learners import Message
+from sottovoce.vault import Vault
+
+from sottovoce_lab.auditor.subject import Sighting, Watch
+from sottovoce_lab.auditor.wiretap import PEERS, overheard
+
+_RATE = 1e-5  # so small a step keeps the model, hence every canary's gradient, close to where it began
+_BEATS = 8.0  # for each turn, of a second; the device waits in vain for its peers' turns
+
+
+def watch(shipped: SharedModelSchedule, size: int) -> Watch:
+    """Fetches every model that is announced; from one to the next, all that changes is the vault's answer.
+
+    Models are sent in float32, which is to a ten-millionth of all that was released before.
+    """
+    schedule = replace(shipped, period=1.0, law="constant", step_size=_RATE, batch=1, patience=1.0, begins=True)
+
+    def watched(vault: Vault, count: int) -> Sighting:
+        del count  # private
+        device = SharedModel(schedule, "audited", np.zeros(size))
+        told = [
+            frame.message.parameters.astype(np.float64)
+            for frame in overheard(device, vault, _BEATS * schedule.turns, _fetched)
+            if frame.recipient == PEERS[0] and isinstance(frame.message, SharedModelMessage)
+        ]
+        points = np.array([np.zeros(size), *told])
+        return Sighting((points[:-1] - points[1:]) / _RATE, points[:-1])
+
+    return watched
+
+
+def _fetched(message: Message) -> Message | None:
+    return ModelWanted() if isinstance(message, HeadAnnounced) else None

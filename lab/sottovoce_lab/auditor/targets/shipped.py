@@ -1,0 +1,109 @@
+"""Learners as they ship: all that is not in `Algorithm.audit` is what a device has whose owner says nothing."""
+
+import math
+from typing import Any, cast
+
+from sottovoce.algorithms.contributions.public.machine import Mixer
+from sottovoce.algorithms.family import Family, budget_of, family_of
+from sottovoce.algorithms.pairwise.public.machine import Pairwise
+from sottovoce.algorithms.push_sum.parts import schedule_of as push_sum_schedule
+from sottovoce.algorithms.push_sum.public.machine import PushSum
+from sottovoce.algorithms.rounds.public import Rounds
+from sottovoce.algorithms.shared_model.public.machine import SharedModel
+from sottovoce.algorithms.steps.public.thresholds import Thresholds
+from sottovoce.config import AgentConfig, checked
+from sottovoce.errors import InternalError
+from sottovoce.kernels.softmax import Softmax
+from sottovoce.registry import ALGORITHMS
+from sottovoce.vault.terms.cell_gradients import CellGradientTerms
+from sottovoce.vault.terms.gradients import GradientTerms
+from sottovoce.vault.terms.means import MeanTerms
+from sottovoce.vault.terms.normalised import NormalisedTerms
+from sottovoce.vault.terms.records import RecordTerms
+from sottovoce.vault.terms.walks import WalkTerms
+
+from sottovoce_lab.auditor.subject import Subject, Watch
+from sottovoce_lab.auditor.targets import learners, rounds, shared_model
+from sottovoce_lab.auditor.targets.cells import CellGradients
+from sottovoce_lab.auditor.targets.means import Means
+from sottovoce_lab.auditor.targets.normalised import NormalisedSums
+from sottovoce_lab.auditor.targets.records import PublishedRecords
+from sottovoce_lab.auditor.targets.sums import GaussianSums
+from sottovoce_lab.auditor.targets.walks import VisitSums
+from sottovoce_lab.auditor.wiretap import PEERS
+
+_RECORDS = 256.0
+
+
+def shipped(name: str, fidelity: str, epsilon: float, delta: float) -> Subject:
+    """A learner's shipped default for this budget; one that adds no noise, for none.
+
+    Raises:
+        PrivacyError: the budget allows no such release.
+    """
+    config = _config(name, fidelity, epsilon, delta)
+    family, budget = family_of(config), budget_of(config)
+    match family.terms:
+        case GradientTerms() as terms:
+            kernel = cast(Softmax, family.kernel)
+            return GaussianSums(terms, budget, kernel, _watch(config, family, terms, kernel.size))
+        case NormalisedTerms(sums, rule):
+            kernel = cast(Softmax, family.kernel)
+            watch = _watch(config, family, sums, kernel.size, _thresholds(config, kernel.size))
+            return NormalisedSums(sums, budget, kernel, watch, rule)
+        case CellGradientTerms() as terms:
+            sums = GradientTerms(terms.learner, terms.sums, terms.clip)
+            return CellGradients(sums, budget, cast(Softmax, family.kernel), cell=terms.cell)
+        case RecordTerms() as terms:
+            return PublishedRecords(terms.scheme, budget, learners.golf(terms.scheme))
+        case WalkTerms() as terms:
+            watch = learners.gradient_walk(terms.features, terms.classes)
+            return VisitSums(terms.law, budget, watch, terms.features)
+        case MeanTerms() as terms:
+            return Means(terms, budget, learners.average(terms.profile.width))
+    raise InternalError(f"no audit of what learner `{name}` asks of a vault: report this")
+
+
+def _config(name: str, fidelity: str, epsilon: float, delta: float) -> AgentConfig:
+    known = ALGORITHMS[name]
+    chosen: dict[str, dict[str, Any]] = {
+        "data": {"source": "digits", "features": 256, "classes": 2, "expected_records": _RECORDS},
+        "learner": {"name": name, "fidelity": fidelity},
+    }
+    for key, value in known.audit.items():
+        table, _, own = key.partition(".")
+        chosen[table][own] = value
+    settings = {
+        "agent": {"state": "."},
+        **chosen,
+        "privacy": {"epsilon": math.inf if known.noiseless else epsilon, "delta": delta},
+        "membership": {"sampling": "static"},
+        "transport": {"peers": [{"id": 32 * ear[-1], "address": f"{ear}.invalid:1"} for ear in PEERS]},
+    }
+    return checked(settings, "audit")
+
+
+def _watch(
+    config: AgentConfig, family: Family, terms: GradientTerms, size: int, thresholds: Thresholds | None = None
+) -> Watch:
+    """Reader of a learner of sums of gradients."""
+    made, _ = family.learner("audited", learners.Unchecked(), ())
+    match made:
+        case Mixer():
+            return learners.contributions(terms, size, thresholds)
+        case Pairwise():
+            return learners.averaging_in_pairs(terms, size, thresholds)
+        case PushSum():
+            return learners.push_sum(terms, size, thresholds)
+        case Rounds():
+            return rounds.watch(terms, size, made.algorithm)
+        case SharedModel():
+            return shared_model.watch(made.schedule, size)
+    raise InternalError(f"no audit of what learner `{config.learner.name}` sends: report this")
+
+
+def _thresholds(config: AgentConfig, size: int) -> Thresholds:
+    schedule = push_sum_schedule(config, size)
+    if schedule.thresholds is None:
+        raise InternalError("sums in units of a threshold need one: report this")
+    return schedule.thresholds

@@ -1,0 +1,129 @@
+"""Totals of windows, published for ever: mechanism `stream`."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.data import Records
+from sottovoce.door import Query
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.vault.terms.streams import StreamTerms
+
+from sottovoce_lab.auditor.laws import Gaussian, claimed_mu
+from sottovoce_lab.auditor.shapes import Gaussians
+from sottovoce_lab.auditor.subject import AUDITED, Sighting
+from sottovoce_lab.auditor.targets.asking import answers
+
+Floats = NDArray[np.float64]
+_CLIP = 20.0
+_HUGE = 1e6
+_BAND, _BITS = 8, 8
+_WEIGHTS = tuple(math.floor(math.comb(2 * lag, lag) / 4**lag * 2**_BITS) for lag in range(_BAND))
+_CANARIES = 32
+_WINDOWS = _CANARIES + _BAND
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """A canary is one window, which is there or not, of a huge total in a number of its own.
+
+    Attributes:
+        budget: of a device.
+        size: numbers in a total.
+    """
+
+    budget: Budget
+    size: int = _CANARIES
+
+    seen = "release"
+    shape = Gaussians()
+    threshold = 0.5
+    hit = 0.5
+    enough = 2048
+    canaries = _CANARIES
+
+    @property
+    def played(self) -> dict[str, Any]:
+        """See Subject.played."""
+        return {"releases": _WINDOWS, "band": _BAND, "clip": _CLIP}
+
+    @property
+    def delta(self) -> float:
+        """See Subject.delta."""
+        return self.budget.delta
+
+    @property
+    def grid(self) -> float:
+        """The coarsest power of two that 2^8 √P of fit in the clip, by the weights' own unit."""
+        return math.ldexp(1.0, math.floor(math.log2(_CLIP / (2**8 * math.sqrt(self.size)))) - _BITS)
+
+    @property
+    def sigma(self) -> float:
+        """The clip times the weights' L2 norm, over μ: all releases of a window are one."""
+        norm = math.ldexp(math.sqrt(sum(weight * weight for weight in _WEIGHTS)), -_BITS)
+        return _CLIP * norm / claimed_mu(self.budget)
+
+    def alone(self) -> "Streams":
+        """See Subject.alone."""
+        return replace(self, size=1)
+
+    def vault(self, records: Records, ledger: Ledger) -> Vault:
+        """See Subject.vault."""
+        terms = StreamTerms(self.size, _CLIP, _BAND, (0, _WINDOWS - 1))
+        return build(records=records, kernel=None, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
+
+    def watch(self, vault: Vault, count: int) -> Sighting:
+        """See Subject.watch."""
+        return answers(vault, self._queries())
+
+    def queries(self, records: Records) -> tuple[list[Query], Query]:
+        """See Subject.queries; one more is a window outside the declared ones."""
+        return self._queries(), Query(AUDITED, "total", _WINDOWS, np.empty(0))
+
+    def worlds(self) -> Mapping[str, Records]:
+        """See Subject.worlds."""
+        return {
+            "empty": self._held([], []),
+            "at the clip": self._held([3], [_CLIP]),
+            "huge": self._held([3, 3, 4, 9], [_HUGE, _HUGE, -_HUGE, _HUGE]),
+            "small": self._held(list(range(_WINDOWS)), [0.01] * _WINDOWS),
+        }
+
+    def doubts(self, records: Records, sighting: Sighting) -> dict[str, float]:
+        """See Subject.doubts."""
+        return Gaussian(self.sigma).doubts(sighting.values, self._exact(records))
+
+    def arms(self, coins: NDArray[np.bool_]) -> Records:
+        """See Subject.arms."""
+        days = np.flatnonzero(coins)
+        return Records(_HUGE * np.eye(self.size)[days], np.zeros(len(days), dtype=np.int64), days)
+
+    def scores(self, sighting: Sighting) -> Floats:
+        """See Subject.scores: what is seen of a window, by the weights it was seen with."""
+        lags = np.array(_WEIGHTS) / 2**_BITS
+        seen = [sighting.values[day : day + _BAND, day] @ lags for day in range(_CANARIES)]
+        scores: Floats = np.array(seen) / (_CLIP * (lags @ lags))
+        return scores
+
+    def _held(self, days: list[int], totals: list[float]) -> Records:
+        features = np.zeros((len(days), self.size))
+        features[:, 0] = totals
+        return Records(features, np.zeros(len(days), dtype=np.int64), np.array(days, dtype=np.int64))
+
+    def _exact(self, records: Records) -> Floats:
+        """Each window's weighted sum of clipped totals, float64[windows, P]."""
+        totals = np.zeros((_WINDOWS, self.size))
+        if records.windows is not None:
+            np.add.at(totals, records.windows, records.features)
+        lengths = np.sqrt((totals**2).sum(axis=1, keepdims=True))
+        totals *= np.minimum(1.0, _CLIP / np.maximum(lengths, _CLIP))
+        found = np.zeros_like(totals)
+        for lag, weight in enumerate(_WEIGHTS):
+            found[lag:] += weight / 2**_BITS * totals[: _WINDOWS - lag]
+        return found
+
+    def _queries(self) -> list[Query]:
+        return [Query(AUDITED, "total", day, np.empty(0)) for day in range(_WINDOWS)]

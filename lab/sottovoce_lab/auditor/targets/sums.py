@@ -1,0 +1,260 @@
+"""Clipped sums of gradients in discrete Gaussian noise: over all records, secret random batches, or blocks."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.accounting.calibration import Neighbouring
+from sottovoce.data import Records, identified
+from sottovoce.door import Query
+from sottovoce.kernels.softmax import Softmax
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.vault.terms.gradients import GradientTerms
+
+from sottovoce_lab.auditor.chances import phi
+from sottovoce_lab.auditor.laws import Gaussian, claimed_mu
+from sottovoce_lab.auditor.shapes import Gaussians, SampledGaussians
+from sottovoce_lab.auditor.subject import Sighting, Watch
+from sottovoce_lab.auditor.targets.asking import answers
+
+Floats = NDArray[np.float64]
+CLIP = 0.5
+SLOTS = 4
+_KERNEL = Softmax(256, 2)
+_HUGE = 100.0
+
+
+def some() -> GradientTerms:
+    """A few sums over all records: what the mechanism by itself is looked at with."""
+    return GradientTerms("mechanism", SLOTS, CLIP)
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianSums:
+    """Every canary is a long record in a feature of its own, so that their clipped gradients stand at right angles.
+
+    A canary's first world is the one in which its record is there. A device with many of them plays many games at once:
+    the noise of a right angle is independent.
+
+    Attributes:
+        terms: what the vault is asked for.
+        budget: of a device.
+        kernel: the model.
+        over: what watches a vault; None for asking it.
+    """
+
+    terms: GradientTerms
+    budget: Budget
+    kernel: Softmax = _KERNEL
+    over: Watch | None = None
+
+    @property
+    def seen(self) -> str:
+        """See Subject.seen."""
+        return "release" if self.over is None else "wire"
+
+    @property
+    def played(self) -> dict[str, Any]:
+        """See Subject.played."""
+        terms = self.terms
+        found: dict[str, Any] = {"releases": self.slots, "sampling": terms.sampling, "clip": self.clip}
+        if terms.sampling != "full":
+            found |= {"batch": terms.batch, "of": terms.of}
+        return found
+
+    @property
+    def delta(self) -> float:
+        """See Subject.delta."""
+        return self.budget.delta
+
+    @property
+    def shape(self) -> Gaussians | SampledGaussians:
+        """See Subject.shape."""
+        if self.rate == 1:
+            return Gaussians()
+        return SampledGaussians(self.rate, self.terms.releases, cast(Neighbouring, self.budget.neighbouring))
+
+    @property
+    def threshold(self) -> float:
+        """See Subject.threshold: as likely in one world as in the other."""
+        return 0.0
+
+    @property
+    def hit(self) -> float:
+        """See Subject.hit; a claim with a shape has no use for it."""
+        return 0.5
+
+    @property
+    def enough(self) -> int:
+        """See Subject.enough."""
+        return 16384
+
+    @property
+    def canaries(self) -> int:
+        """See Subject.canaries."""
+        return self.kernel.features
+
+    @property
+    def clip(self) -> float | None:
+        """C; None where nothing is clipped."""
+        return self.terms.clip
+
+    @property
+    def slots(self) -> int:
+        """How many sums a device releases."""
+        return self.terms.releases * self._blocks
+
+    @property
+    def rate(self) -> float:
+        """With what chance a record is in a sum that may be over it."""
+        return self.terms.batch / self.terms.of if self.terms.sampling == "poisson" else 1.0
+
+    @property
+    def sigma(self) -> float:
+        """σ of one release: C √releases / μ, analytic (Balle & Wang 2018); for random batches, the accountant's."""
+        epsilon, clip = self.budget.epsilon, self._length
+        if epsilon is None:
+            return clip
+        if isinstance(shape := self.shape, SampledGaussians):
+            return clip * shape.noise(epsilon, self.budget.delta)
+        return clip * math.sqrt(self.terms.releases) / claimed_mu(self.budget)
+
+    @property
+    def grid(self) -> float | None:
+        """The coarsest power of two that 2^12 of fit in σ and 2^8 √P in C: the public rule of the grid."""
+        if self.over is not None:
+            return None
+        finest = min(self.sigma / 2**12, self._length / 2**8 / math.sqrt(self._numbers))
+        return 2.0 ** math.floor(math.log2(finest))
+
+    @property
+    def _length(self) -> float:
+        """C; where nothing is clipped, any will do to guess by."""
+        return CLIP if self.terms.clip is None else self.terms.clip
+
+    def alone(self) -> "GaussianSums":
+        """The subject with a release of a single number, whose gradient is always 0."""
+        return replace(self, kernel=Softmax(1, 1), over=None)
+
+    def vault(self, records: Records, ledger: Ledger) -> Vault:
+        """See Subject.vault."""
+        return build(records=records, kernel=self.kernel, terms=self.terms, ledger=ledger, noise=OperatingSystemNoise())
+
+    def watch(self, vault: Vault, count: int) -> Sighting:
+        """See Subject.watch."""
+        return self.over(vault, count) if self.over else answers(vault, self._queries(self.slots))
+
+    def queries(self, records: Records) -> tuple[list[Query], Query]:
+        """See Subject.queries."""
+        *paid, beyond = self._queries(self.slots + 1)
+        return paid, beyond
+
+    def worlds(self) -> Mapping[str, Records]:
+        """See Subject.worlds."""
+        # The gradient of a record of length r is r/√2 long in two classes.
+        unit = (self.clip or CLIP) * math.sqrt(2) if self.kernel.classes > 1 else 1.0
+        return {
+            "empty": self._records([]),
+            "zero": self._records([0.0]),
+            "at the clip": self._records([unit]),
+            "a tenth beyond": self._records([1.1 * unit]),
+            "huge": self._records([_HUGE]),
+            "huge, many": self._records([_HUGE] * 200),
+            "huge among zeros": self._records([_HUGE] + [0.0] * 199),
+            "opposed": self._records([_HUGE, -_HUGE, -_HUGE]),
+        }
+
+    def doubts(self, records: Records, sighting: Sighting) -> dict[str, float]:
+        """See Subject.doubts."""
+        parts = [self._clipped(point, records) for point in sighting.points]
+        if self.terms.sampling == "full" or not any(part.any() for part in parts):
+            return Gaussian(self.sigma).doubts(sighting.values, np.stack([part.sum(axis=0) for part in parts]))
+        return self._batched(sighting.values, parts)
+
+    def arms(self, coins: NDArray[np.bool_]) -> Records:
+        """See Subject.arms."""
+        return self._all().at(coins)
+
+    def scores(self, sighting: Sighting) -> Floats:
+        """See Subject.scores; the auditor knows which block a record is in, and no more of which batch."""
+        total, every, variance = np.zeros(self.canaries), self._all(), self.sigma**2
+        blocks = self._block_of_each(sighting.key)
+        for slot, (value, point) in enumerate(zip(sighting.values, sighting.points, strict=True)):
+            rows = self._told_apart(self._clipped(point, every))
+            ratios = (rows @ value[: rows.shape[1]] - (rows**2).sum(axis=1) / 2) / variance
+            if self.rate < 1:
+                ratios = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + ratios)
+            total += np.where(blocks == slot % self._blocks, ratios, 0.0)
+        return total
+
+    @property
+    def _numbers(self) -> int:
+        """Numbers of a release."""
+        return self.kernel.size
+
+    @property
+    def _blocks(self) -> int:
+        """How many parts a pass over the records has."""
+        return max(1, self.terms.of // self.terms.batch) if self.terms.sampling == "blocks" else 1
+
+    def _block_of_each(self, key: bytes) -> NDArray[np.int64]:
+        """Which block each canary is in, int64[m]."""
+        identities = identified(self._all()).identities
+        if self._blocks == 1 or identities is None:
+            return np.zeros(self.canaries, dtype=np.int64)
+        hashes = [blake2b(row.tobytes(), digest_size=4, key=key).digest() for row in identities]
+        return np.array([int.from_bytes(of, "big") * self._blocks >> 32 for of in hashes], dtype=np.int64)
+
+    def _batched(self, values: Floats, parts: list[Floats]) -> dict[str, float]:
+        """p-values where it is unknown which records a sum is over, but their parts lie in one direction.
+
+        Across it there is noise alone. Along it the sums of all releases are noise and what lies between no batch and
+        the largest one could be; a record is in as many blocks as there are passes.
+        """
+        every = np.concatenate(parts)
+        longest = every[int((every**2).sum(axis=1).argmax())]
+        along = longest / math.sqrt(float(longest @ longest))
+        mirror = along - np.eye(1, len(along))[0]  # its reflection takes `along` to the first axis
+        turned = values if not mirror.any() else values - np.outer(values @ mirror, mirror) * (2 / (mirror @ mirror))
+        lengths = np.stack([part @ along for part in parts])  # float64[slots, n]
+        low, high = float(np.minimum(lengths, 0).sum()), float(np.maximum(lengths, 0).sum())
+        if self.terms.sampling == "blocks":
+            low = high = (low + high) / self._blocks
+        spread = self.sigma * math.sqrt(len(values))
+        total = float(turned[:, 0].sum())
+        outside = min(1.0, 2 * min(phi((total - low) / spread), phi((high - total) / spread)))
+        across = Gaussian(self.sigma).doubts(turned[:, 1:], np.zeros_like(turned[:, 1:]))
+        return {**across, "place": outside}
+
+    def _told_apart(self, rows: Floats) -> Floats:
+        """Coordinates of canaries' parts in which no two of them meet."""
+        return rows
+
+    def _all(self) -> Records:
+        m = self.canaries
+        return Records(_HUGE * np.eye(m), np.zeros(m, dtype=np.int64))
+
+    def _records(self, lengths: list[float]) -> Records:
+        """Records along the first feature."""
+        features = np.zeros((len(lengths), self.kernel.features))
+        features[:, 0] = lengths
+        return Records(features, np.zeros(len(lengths), dtype=np.int64))
+
+    def _queries(self, count: int) -> list[Query]:
+        start = np.zeros(self.kernel.size)
+        return [Query(self.terms.learner, "gradient", slot, start) for slot in range(count)]
+
+    def _clipped(self, point: Floats, records: Records) -> Floats:
+        """Each record's gradient at the point, clipped, float64[n, P]."""
+        rows: Floats = self.kernel.gradients(
+            point[np.newaxis], records.features[np.newaxis], records.labels[np.newaxis]
+        )[0]
+        if self.clip is None:
+            return rows
+        lengths = np.sqrt((rows**2).sum(axis=1, keepdims=True))
+        clipped: Floats = rows * np.minimum(1.0, self.clip / np.maximum(lengths, self.clip))
+        return clipped

@@ -1,0 +1,155 @@
+"""Sums of one-vs-all gradients in noise of a pure ε: mechanism `k-norm`, learner `gradient-walk`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.data import Records
+from sottovoce.door import Query
+from sottovoce.errors import InternalError
+from sottovoce.kernels.one_vs_all import copies, targets
+from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault, build
+from sottovoce.vault.terms.walks import WalkTerms
+
+from sottovoce_lab.auditor.laws import MaxNorm
+from sottovoce_lab.auditor.subject import AUDITED, Sighting, Watch
+from sottovoce_lab.auditor.targets.asking import answers
+
+Floats = NDArray[np.float64]
+FEATURES = 256
+CLASSES = 3
+_NEAR = 0.9  # of ε: the event whose odds change most is that of the largest likelihood ratio
+
+
+@dataclass(frozen=True, slots=True)
+class VisitSums:
+    """Every canary is a record ±x in a feature of its own: + in its first world, - in its second. The model is 0.
+
+    Attributes:
+        law_name: `joint` over the copies of a feature, or `copies`, the paper's ε/c for each.
+        budget: of a device.
+        over: what watches a vault; None for asking it.
+        features: d.
+    """
+
+    law_name: Literal["joint", "copies"]
+    budget: Budget
+    over: Watch | None = None
+    features: int = FEATURES
+
+    @property
+    def seen(self) -> str:
+        """See Subject.seen."""
+        return "release" if self.over is None else "wire"
+
+    @property
+    def played(self) -> dict[str, Any]:
+        """See Subject.played."""
+        return {"releases": 1, "law": self.law_name}
+
+    @property
+    def delta(self) -> float:
+        """See Subject.delta."""
+        return 0.0
+
+    @property
+    def shape(self) -> None:
+        """See Subject.shape: a pure ε needs none."""
+
+    @property
+    def threshold(self) -> float:
+        """See Subject.threshold."""
+        return _NEAR * (self.budget.epsilon or 0.0)
+
+    @property
+    def hit(self) -> float:
+        """See Subject.hit."""
+        return self.law.hit ** (1 if self.law_name == "joint" else copies(CLASSES))
+
+    @property
+    def enough(self) -> int:
+        """See Subject.enough."""
+        return 8192
+
+    @property
+    def canaries(self) -> int:
+        """See Subject.canaries."""
+        return self.features
+
+    @property
+    def grid(self) -> float | None:
+        """None: how fine the grid is depends on choices of the vault, and the low bits are looked at elsewhere."""
+        return None
+
+    @property
+    def law(self) -> MaxNorm:
+        """The stated law: scale 2/ε over the copies of a feature, or 2c/ε for each copy."""
+        if self.budget.epsilon is None:
+            raise InternalError("a visit without noise has no scale: report this")
+        c = copies(CLASSES)
+        return MaxNorm(2 / self.budget.epsilon, c) if self.law_name == "joint" else MaxNorm(2 * c / self.budget.epsilon)
+
+    def alone(self) -> "VisitSums":
+        """The subject for records of a single number."""
+        return replace(self, features=1, over=None)
+
+    def vault(self, records: Records, ledger: Ledger) -> Vault:
+        """See Subject.vault."""
+        if self.budget.epsilon is None:
+            raise InternalError("a visit without noise is not audited: report this")
+        terms = WalkTerms(AUDITED, "pegasos", self.features, CLASSES, (self.budget.epsilon,), self.law_name, "declared")
+        return build(records=records, kernel=None, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
+
+    def watch(self, vault: Vault, count: int) -> Sighting:
+        """See Subject.watch; the last number of an answer, how many records there are, is public."""
+        if self.over:
+            return self.over(vault, count)
+        seen = answers(vault, [self._query(0)])
+        return replace(seen, values=seen.values[:, :-1])
+
+    def queries(self, records: Records) -> tuple[list[Query], Query]:
+        """See Subject.queries."""
+        return [self._query(0)], self._query(1)
+
+    def worlds(self) -> Mapping[str, Records]:
+        """See Subject.worlds."""
+        lengths = {
+            "zero": [0.0],
+            "length 1": [1.0],
+            "a tenth longer": [1.1],
+            "huge": [1e9],
+            "huge, many": [1e9] * 100,
+            "huge among zeros": [1e9] + [0.0] * 99,
+        }
+        return {
+            name: self._records(np.array(rows)[:, np.newaxis] * np.eye(1, self.features))
+            for name, rows in lengths.items()
+        }
+
+    def doubts(self, records: Records, sighting: Sighting) -> dict[str, float]:
+        """See Subject.doubts."""
+        return self.law.doubts(sighting.values, self._parts(records).sum(axis=0).reshape(1, -1))
+
+    def arms(self, coins: NDArray[np.bool_]) -> Records:
+        """See Subject.arms."""
+        return self._records(np.where(coins, 1.0, -1.0)[:, np.newaxis] * np.eye(self.features))
+
+    def scores(self, sighting: Sighting) -> Floats:
+        """See Subject.scores: feature by feature, the copies of each together."""
+        seen = sighting.values.reshape(-1, self.features).T
+        sides = np.broadcast_to(targets(np.array([0]), CLASSES), seen.shape)
+        return self.law.score(seen, sides, -sides)
+
+    def _records(self, features: Floats) -> Records:
+        return Records(features, np.zeros(len(features), dtype=np.int64))
+
+    def _parts(self, records: Records) -> Floats:
+        """Contribution of each record at the model 0, where slopes are 1: y⁽ᵏ⁾x at L1 length 1, float64[n, c, d]."""
+        signs = np.sign(records.features)
+        parts: Floats = targets(records.labels, CLASSES)[:, :, np.newaxis] * signs[:, np.newaxis]
+        return parts
+
+    def _query(self, slot: int) -> Query:
+        return Query(AUDITED, "gradient", slot, np.zeros(copies(CLASSES) * self.features))

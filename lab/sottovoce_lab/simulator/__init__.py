@@ -1,0 +1,22 @@
+"""Real agents under a virtual clock: topologies, faults, and the simulation that drives them."""
+
+from sottovoce_lab.simulator.device import Device
+from sottovoce_lab.simulator.faults import Faults, on_messages
+from sottovoce_lab.simulator.mixing import mixing_facts
+from sottovoce_lab.simulator.simulation import Simulation
+from sottovoce_lab.simulator.topology import NEWSCAST, TOPOLOGIES, known, out_peers
+from sottovoce_lab.simulator.trace import Trace, Witness
+
+__all__ = [
+    "NEWSCAST",
+    "TOPOLOGIES",
+    "Device",
+    "Faults",
+    "Simulation",
+    "Trace",
+    "Witness",
+    "known",
+    "mixing_facts",
+    "on_messages",
+    "out_peers",
+]

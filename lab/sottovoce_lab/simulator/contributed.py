@@ -1,0 +1,49 @@
+"""Law of contributions: a device's knowledge of others' only grows, and its own are its vault's releases (decision 36).
+
+Of each device that is up: of every maker that it still holds one of, it holds the contribution of most steps that it
+ever had, and its own sum changes by a release's part in it and by nothing else.
+"""
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+from sottovoce.algorithms.contributions.public.machine import Mixer
+from sottovoce.algorithms.contributions.public.state import ContributionsState
+from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, contribution
+from sottovoce.door import Refused
+
+from sottovoce_lab.simulator.device import Device
+from sottovoce_lab.simulator.law import Happening
+
+_OLDER = "an older contribution took the place of a newer one"
+_CHANGED = "a device's own sum changed by more than the release of this event"
+
+
+class ContributionsGrow:
+    """Implements Law.
+
+    Args:
+        devices: the fleet.
+    """
+
+    def __init__(self, devices: Sequence[Device]) -> None:
+        self._states: dict[str, ContributionsState] = {device.id: device.store.load().state for device in devices}
+
+    def broken(self, happening: Happening) -> str | None:
+        """See Law.broken. A device that is down, or starts again, is as it was at its last commit."""
+        device, node = happening.device, happening.device.id
+        before = self._states[node]
+        if device.core is None or happening.event == "start":
+            self._states[node] = device.store.load().state
+            return None
+        state = self._states[node] = cast(ContributionsState, happening.state)
+        if not device.honest:
+            return None
+        if any(state.held[at].steps < before.held[at].steps for at in before.held.keys() & state.held.keys()):
+            return _OLDER
+        expected, answer = before.numerator, happening.facts.get("answer")
+        if answer is not None and not isinstance(answer, Refused) and answer.query_id == before.asked:
+            moved = contribution(cast(Mixer, device.learner).schedule, before, answer.value, answer.step)
+            expected = np.clip(before.numerator + moved, -MAX_NUMERATOR, MAX_NUMERATOR)
+        return None if np.array_equal(expected, state.numerator) else _CHANGED

@@ -1,0 +1,220 @@
+"""Dishonest members of a fleet: `--fault dishonest=SHARE@WHAT`.
+
+Some put something other than their vaults' answers into the model (`flip`, `tenfold`, `noise`, `zero`, `giant`); what
+they do with it is honest, so that every law about messages holds. Others lie in what they sign, and in pairs in what
+they propose and answer:
+
+opposite   the opposite of the model
+close      against the mean, as far off it as an honest contribution is; in pairs the opposite of the model, as long as
+           is accepted
+little     "a little is enough" (Baruch, Baruch & Goldberg 2019): the mean, moved by a standard deviation in each number
+late       honest until all steps are taken, then `close` as far as is still accepted
+"""
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.algorithms.contributions.public.machine import Mixer, jump
+from sottovoce.algorithms.contributions.public.robust import lower_median
+from sottovoce.algorithms.contributions.public.state import ContributionsState
+from sottovoce.algorithms.pairwise.public.machine import Pairwise
+from sottovoce.algorithms.pairwise.public.messages import Proposal
+from sottovoce.algorithms.pairwise.public.state import PairwiseState
+from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT
+from sottovoce.data import Records
+from sottovoce.door import Answer, Query, Refused
+from sottovoce.errors import UsageError
+from sottovoce.learners import Effect, Event, Learner, Received, Reply, Timer
+from sottovoce.vault import Vault
+from typing_extensions import override
+
+from sottovoce_lab.simulator.told import Told
+from sottovoce_lab.simulator.wrapped_vault import WrappedVault
+
+_LOUD = 10.0  # times what the vault's answer is long
+_NEAR = 0.9  # of what an honest device goes along with
+Lie = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+"""What it makes of what others have contributed, or of their models, float64[k, P]."""
+
+_GIANT = 2**31  # on the grid of releases: millions in a model, and within what messages may hold
+
+
+class LyingVault(WrappedVault):
+    """A vault of which its own device tells its learner something else, but in secure sums, which are signed inside.
+
+    Args:
+        vault: the real one.
+        alter: makes int64[P] of int64[P].
+    """
+
+    def __init__(self, vault: Vault, alter: Callable[[NDArray[np.int64]], NDArray[np.int64]]) -> None:
+        super().__init__(vault)
+        self._alter = alter
+        self._told: dict[bytes, NDArray[np.int64]] = {}
+
+    def answer(self, query: Query) -> Answer:
+        """An answer, equal for equal questions."""
+        answer = self._vault.answer(query)
+        if isinstance(answer, Refused):
+            return answer
+        if query.id not in self._told:
+            self._told[query.id] = self._alter(answer.value)
+        return Told(query.id, self._told[query.id], answer.step, answer.statement, answer.simulated, answer.units)
+
+
+class LyingMixer(Mixer):
+    """A device that signs as its contribution what serves it; made of an honest one."""
+
+    def __init__(self, honest: Mixer, lie: "Lie") -> None:
+        self.__dict__.update(honest.__dict__)
+        self._lie = lie
+
+    @override
+    def signed(self, state: ContributionsState) -> ContributionsState:
+        others = _others(state, self.rank)
+        return super().signed(state) if len(others) < 2 else self._signed_as(state, self._lie(others))
+
+    def _signed_as(self, state: ContributionsState, vector: NDArray[np.float64]) -> ContributionsState:
+        """The state with this signed in the place of its own sum, which stays what it is."""
+        numerator = np.rint(vector * UNIT).clip(-MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
+        return replace(super().signed(replace(state, numerator=numerator)), numerator=state.numerator)
+
+
+class LateMixer(LyingMixer):
+    """A device that is honest until all others have taken their steps, but for its last one."""
+
+    def signed(self, state: ContributionsState) -> ContributionsState:
+        """See Mixer.signed: towards the lie as far as those go along that hold what it signed last."""
+        others, last = _others(state, self.rank), state.held.get(self.rank)
+        if state.step < self.schedule.steps or last is None or len(others) < 2:
+            return Mixer.signed(self, state)
+        own = last.numerator / UNIT
+        usual = lower_median(np.linalg.norm([own, *others], axis=1))
+        between = self._lie(others) - own
+        accepted = _NEAR * jump(last.steps, state.step, max(usual, float(np.linalg.norm(own))))
+        return self._signed_as(state, own + between * min(1.0, accepted / float(np.linalg.norm(between))))
+
+    def _due(self, state: ContributionsState) -> bool:
+        """Whether to sign; the last time when all others have."""
+        others = [one.steps for at, one in state.held.items() if at != self.rank]
+        last = state.step >= self.schedule.steps
+        return super()._due(state) and (not last or min(others, default=0) >= self.schedule.steps)
+
+
+class LyingPairwise(Pairwise):
+    """A device that proposes another model than its own, and answers as if it had it; made of an honest one.
+
+    Args:
+        honest: the state machine.
+        lie: what it makes of the models that it was told, float64[k, P], about the start.
+        late: whether it is honest until it has taken its steps.
+    """
+
+    def __init__(self, honest: Pairwise, lie: "Lie", *, late: bool = False) -> None:
+        self.__dict__.update(honest.__dict__)
+        self._lie = lie
+        self._late = late
+        self._known: dict[str, NDArray[np.float64]] = {}
+
+    def on(self, state: PairwiseState, event: Event, now: float) -> tuple[PairwiseState, list[Effect]]:
+        """See Learner.on. What it believes itself is what others tell it."""
+        if isinstance(event, Received) and isinstance(event.message, Proposal):
+            self._known[event.sender] = event.message.numerator / UNIT
+        honest = len(self._known) < 2 or (self._late and state.step < self.schedule.steps)
+        if honest or not isinstance(event, Timer | Received):
+            return super().on(state, event, now)
+        lied = np.rint(self._lie(np.stack(list(self._known.values()))) * UNIT)
+        lied = lied.clip(-MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
+        after, effects = super().on(replace(state, numerator=lied), event, now)
+        return replace(after, numerator=state.numerator), effects
+
+
+class _Silence:
+    """Says nothing of what a learner says; in front of its class."""
+
+    def on(self, state: Any, event: Event, now: float) -> tuple[Any, list[Effect]]:
+        """See Learner.on."""
+        state, effects = cast(Learner[Any], super()).on(state, event, now)
+        return state, [effect for effect in effects if not isinstance(effect, Reply)]
+
+
+def dishonest_vault(vault: Vault, lie: str, seed: int) -> Vault:
+    """The vault as a dishonest device shows it to its learner."""
+    random = np.random.default_rng(seed)
+
+    def noise(value: NDArray[np.int64]) -> NDArray[np.int64]:
+        loud = random.normal(size=value.shape) * _LOUD * np.sqrt((value.astype(np.float64) ** 2).mean())
+        return cast(NDArray[np.int64], np.rint(loud).astype(np.int64))
+
+    alter: dict[str, Callable[[NDArray[np.int64]], NDArray[np.int64]]] = {
+        "flip": lambda value: -value,
+        "tenfold": lambda value: -10 * value,
+        "noise": noise,
+        "zero": np.zeros_like,
+        "giant": lambda value: np.full_like(value, _GIANT),
+    }
+    return cast(Vault, LyingVault(vault, alter[lie])) if lie in alter else vault
+
+
+def dishonest_records(records: Records, lie: str, classes: int) -> Records:
+    """The records with which it learns: `labels` gives each the next class."""
+    return replace(records, labels=(records.labels + 1) % classes) if lie == "labels" else records
+
+
+def dishonest_learner(learner: Learner[Any], lie: str) -> Learner[Any]:
+    """The state machine with which it lies.
+
+    Raises:
+        UsageError: this one cannot tell such a lie.
+    """
+    if lie == "silent":
+        quiet = copy(learner)
+        quiet.__class__ = type("Silent", (_Silence, type(learner)), {})
+        return quiet
+    if lie not in _OF_MESSAGES:
+        return learner
+    if isinstance(learner, Pairwise):
+        farthest = min(learner.farthest, MAX_NUMERATOR / UNIT)  # without noise nothing is too far
+
+        def close(models: NDArray[np.float64]) -> NDArray[np.float64]:
+            mean = models.mean(axis=0)
+            longer: NDArray[np.float64] = mean * -max(0.0, _NEAR * farthest / max(_length(mean), 1e-12) - 1)
+            return longer
+
+        return LyingPairwise(learner, {**_OF_MESSAGES, "close": close, "late": close}[lie], late=lie == "late")
+    if not isinstance(learner, Mixer):
+        raise UsageError(
+            f"--fault dishonest=…@{lie}: is about contributions and pairs; add --set learner.mixing=contributions"
+        )
+    return (LateMixer if lie == "late" else LyingMixer)(learner, _OF_MESSAGES[lie])
+
+
+def _others(state: ContributionsState, own: int) -> NDArray[np.float64]:
+    return np.array([one.numerator for at, one in sorted(state.held.items()) if at != own]) / UNIT
+
+
+def _length(vector: NDArray[np.float64]) -> float:
+    return float(np.linalg.norm(vector))
+
+
+def _opposite(others: NDArray[np.float64]) -> NDArray[np.float64]:
+    return cast(NDArray[np.float64], -others.mean(axis=0))
+
+
+def _close(others: NDArray[np.float64]) -> NDArray[np.float64]:
+    mean = others.mean(axis=0)
+    off: NDArray[np.float64] = mean - np.linalg.norm(others - mean, axis=1).mean() * mean / max(_length(mean), 1e-12)
+    return off
+
+
+def _little(others: NDArray[np.float64]) -> NDArray[np.float64]:
+    mean = others.mean(axis=0)
+    off: NDArray[np.float64] = mean - others.std(axis=0) * np.sign(mean)
+    return off
+
+
+_OF_MESSAGES: dict[str, Lie] = {"opposite": _opposite, "close": _close, "little": _little, "late": _close}

@@ -1,0 +1,121 @@
+"""Disks of simulated agents, which can be full: neither the state nor the ledger can be written then.
+
+The state's file takes no further commit. The ledger's takes what still fits in its last page, as SQLite has it: so a
+charge may be durable, and the release that it pays for not.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+from sottovoce.agent.links import Outgoing, Saved, Seen, Store
+from sottovoce.door import Answer, CellAnswer, CellQuery, Query, Refused
+from sottovoce.errors import DataError, LedgerUnwritable
+from sottovoce.vault import Vault
+from typing_extensions import override
+
+from sottovoce_lab.simulator.wrapped_vault import WrappedVault
+
+_SMALLEST_PAGE = 512
+_MOST_PAGES = 2**32 - 2
+
+
+class OutOfRoom(DataError):
+    """A device could not write, and ends until there is room.
+
+    Args:
+        node: its id.
+    """
+
+    def __init__(self, node: str) -> None:
+        super().__init__(f"{node}: cannot be written (the disk is full)")
+        self.node = node
+
+
+class Disk:
+    """One device's.
+
+    Attributes:
+        connection: to a database for its ledger.
+    """
+
+    def __init__(self) -> None:
+        self.connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self.connection.execute(f"PRAGMA page_size = {_SMALLEST_PAGE}")
+        self._full = False
+
+    @property
+    def full(self) -> bool:
+        """Whether there is no room."""
+        return self._full
+
+    @full.setter
+    def full(self, full: bool) -> None:
+        used = self.connection.execute("PRAGMA page_count").fetchone()[0]
+        self.connection.execute(f"PRAGMA max_page_count = {used if full else _MOST_PAGES}")
+        self._full = full
+
+
+class StoreOnDisk:
+    """A device's state on its disk. Implements sottovoce.agent.links.Store.
+
+    Args:
+        store: holds it.
+        disk: the device's.
+        node: the device's id.
+    """
+
+    def __init__(self, store: Store, disk: Disk, node: str) -> None:
+        self._store, self._disk, self._node = store, disk, node
+
+    def load(self) -> Saved:
+        """See Store.load."""
+        return self._store.load()
+
+    def commit(
+        self, state: Any, sent: Sequence[Outgoing], confirmed: Sequence[str], seen: tuple[str, Seen] | None
+    ) -> None:
+        """See Store.commit.
+
+        Raises:
+            OutOfRoom: the disk is full; nothing was written.
+        """
+        if self._disk.full:
+            raise OutOfRoom(self._node)
+        self._store.commit(state, sent, confirmed, seen)
+
+
+class VaultOnDisk(WrappedVault):
+    """A device's vault, whose ledger is on the device's disk. It raises OutOfRoom where that could not be written.
+
+    Args:
+        vault: the real one.
+        node: the device's id.
+    """
+
+    def __init__(self, vault: Vault, node: str) -> None:
+        super().__init__(vault)
+        self._node = node
+
+    @override
+    def answer(self, query: Query) -> Answer:
+        with self._written():
+            return super().answer(query)
+
+    @override
+    def step(self, query: CellQuery) -> CellAnswer | Refused:
+        with self._written():
+            return super().step(query)
+
+    @contextmanager
+    def _written(self) -> Iterator[None]:
+        try:
+            yield
+        except LedgerUnwritable as error:
+            raise OutOfRoom(self._node) from error
+
+
+def on_disk(vault: Vault, node: str) -> Vault:
+    """The vault of a device whose ledger is on a disk that can be full."""
+    return cast(Vault, VaultOnDisk(vault, node))

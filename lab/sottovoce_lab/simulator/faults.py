@@ -1,0 +1,327 @@
+"""Faults between agents, and deaths of agents: the `--fault` specifications.
+
+loss=P                        each message, and each confirmation, is lost with probability P
+duplicate=P                   each message arrives twice with probability P
+delay=MEAN±SPREAD             each message takes MEAN±SPREAD, uniformly, like 50ms±20ms; SPREAD ≤ MEAN, or left out
+reorder=P                     each message is held back with probability P, so that later ones overtake it
+partition=SHARE@cycle:A-B     from cycle A until cycle B a share of the agents is cut off from the others
+kill=P@cycle:N                a share P of the agents is killed (kill -9) when the fleet reaches cycle N
+restart=P@cycle:N             a share P of the killed agents comes back, with its state, at cycle N
+churn=lognormal(MU,SIGMA)     agents crash and come back: sessions of log-normal length in cycles, nine in ten up
+churn=trace:FILE              the same by a trace of lines `agent,down_cycle,up_cycle`; agents count from 0
+broker-kill=TIME@cycle:N      the testbed's MQTT broker is killed (kill -9) at cycle N and back after TIME, like 3s
+vault=MEAN±SPREAD             each answer of a vault takes MEAN±SPREAD, likewise
+dishonest=SHARE@WHAT          a share of the agents, the last ones, lies from the beginning: see simulate.dishonest
+revoke=SHARE@cycle:N          the fleet revokes a share of the agents, the last ones, at cycle N; the others hear of it
+                              within three cycles. What an honest agent hears of its own revocation ends it for good
+renew=CYCLES                  certificates hold for CYCLES, at least 3, and are renewed after two thirds of them
+clock=SHARE@cycle:A-B         from cycle A until cycle B the wall clocks of a share of the agents are wrong by months
+disk-full=SHARE@cycle:A-B     from cycle A until cycle B a share of the agents cannot write: neither state nor ledger
+
+Each at most once; cycles count from 1.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from sottovoce.errors import UsageError
+from sottovoce.suggestions import suggestion
+
+from sottovoce_lab.simulator.absences import Absence, read_absences
+
+_KINDS = {
+    "loss": "loss=0.3",
+    "duplicate": "duplicate=0.05",
+    "delay": "delay=50ms±20ms",
+    "reorder": "reorder=0.2",
+    "partition": "partition=0.5@cycle:10-20",
+    "kill": "kill=0.33@cycle:20",
+    "restart": "restart=1@cycle:30",
+    "churn": "churn=lognormal(2,1)",
+    "broker-kill": "broker-kill=3s@cycle:20",
+    "vault": "vault=2s±1s",
+    "dishonest": "dishonest=0.25@flip",
+    "revoke": "revoke=0.1@cycle:20",
+    "renew": "renew=9",
+    "clock": "clock=0.25@cycle:10-20",
+    "disk-full": "disk-full=0.25@cycle:10-20",
+}
+LIES = ("silent", "flip", "tenfold", "noise", "zero", "labels", "giant", "opposite", "close", "little", "late")
+"""What dishonest agents do."""
+
+LEAST_RENEWED = 3
+"""Cycles for which a certificate holds, at least: a device that is down for one still has its own renewed in time."""
+
+_ON_MESSAGES = {"loss", "duplicate", "delay", "reorder", "partition"}
+_DURATION = r"([0-9]+(?:\.[0-9]+)?)(ms|s)"
+_CYCLE = r"([0-9]*[1-9][0-9]*)"
+_PROBABILITY = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e-[0-9]+)?"
+_LARGEST_MU, _LARGEST_SIGMA = 10.0, 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class AtCycle:
+    """A share of the agents, and the cycle at which something happens to them."""
+
+    share: float
+    cycle: int
+
+
+@dataclass(frozen=True, slots=True)
+class During:
+    """A share of the agents to which something happens from cycle `begins` until cycle `ends`."""
+
+    share: float
+    begins: int
+    ends: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """Something is away for some seconds from a cycle on."""
+
+    seconds: float
+    cycle: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """Online sessions of log-normal length in cycles: `mu` and `sigma` are those of its logarithm."""
+
+    mu: float
+    sigma: float
+
+
+@dataclass(frozen=True, slots=True)
+class Dishonesty:
+    """A share of the agents, and what they do: one of LIES."""
+
+    share: float
+    lie: str
+
+    def among(self, agents: int) -> int:
+        """How many of them are dishonest."""
+        return round(self.share * agents)
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """All faults of a run. Probabilities from 0 to 1, times in seconds."""
+
+    loss: float = 0.0
+    duplicate: float = 0.0
+    delay: float = 0.0
+    delay_spread: float = 0.0
+    reorder: float = 0.0
+    partition: During | None = None
+    kill: AtCycle | None = None
+    restart: AtCycle | None = None
+    churn: Sessions | tuple[Absence, ...] | None = None
+    broker_kill: Outage | None = None
+    vault: float = 0.0
+    vault_spread: float = 0.0
+    dishonest: Dishonesty | None = None
+    revoke: AtCycle | None = None
+    renew: int | None = None
+    clock: During | None = None
+    disk_full: During | None = None
+
+    @property
+    def of_members(self) -> tuple[str, ...]:
+        """Kinds that are about keys, certificates, clocks and disks, which only simulated agents let others decide."""
+        found = {"revoke": self.revoke, "renew": self.renew, "clock": self.clock, "disk-full": self.disk_full}
+        return tuple(kind for kind, value in found.items() if value is not None)
+
+    @property
+    def on_messages(self) -> bool:
+        """Whether any message is touched."""
+        return bool(self.loss or self.duplicate or self.delay or self.reorder or self.partition)
+
+    def others_than(self, *kinds: str) -> bool:
+        """Whether anything goes wrong beside these attributes."""
+        calm = Faults()
+        return any(
+            getattr(self, field.name) != getattr(calm, field.name) for field in fields(self) if field.name not in kinds
+        )
+
+    @classmethod
+    def parse(cls, specifications: Sequence[str]) -> "Faults":
+        """Faults from `--fault` specifications; a churn trace is read.
+
+        Raises:
+            UsageError: one of them is not understood; the message shows an example.
+        """
+        faults = cls()
+        for specification in specifications:
+            faults = replace(faults, **_parsed(specification))
+        kinds = [_kind(specification) for specification in specifications]
+        if repeated := [kind for kind in kinds if kinds.count(kind) > 1]:
+            raise UsageError(f"--fault {repeated[0]}=… is given twice: keep one, like {_KINDS[repeated[0]]}")
+        if faults.restart and (not faults.kill or faults.restart.cycle < faults.kill.cycle):
+            raise UsageError(
+                "--fault restart=… needs a --fault kill=… at an earlier cycle, or no agent is there to come back: "
+                f"write for example --fault {_KINDS['kill']} --fault {_KINDS['restart']}"
+            )
+        return faults
+
+    def check(self, agents: int, cycles: int) -> None:
+        """Refuse what cannot happen in a run of this many agents and cycles.
+
+        Raises:
+            UsageError: the message says what the run has.
+        """
+        moments = (self.kill, self.restart, self.broker_kill, self.revoke)
+        last = [moment.cycle for moment in moments if moment is not None]
+        last += [span.ends for span in (self.partition, self.clock, self.disk_full) if span is not None]
+        if late := [cycle for cycle in last if cycle > cycles]:
+            raise UsageError(f"--fault …@cycle:{late[0]}: the run has only {cycles} cycles")
+        if self.partition is not None and not 1 <= round(self.partition.share * agents) < agents:
+            raise UsageError(
+                f"--fault partition={self.partition.share:g}@…: of {agents} agents that leaves no agent on one side; "
+                "choose a share with at least one agent on either"
+            )
+        if self.dishonest is not None and not 1 <= self.dishonest.among(agents) < agents:
+            raise UsageError(
+                f"--fault dishonest={self.dishonest.share:g}@…: of {agents} agents that leaves no agent on one side; "
+                "choose a share with at least one agent on either"
+            )
+        absences = self.churn if isinstance(self.churn, tuple) else ()
+        if unknown := [absence.agent for absence in absences if absence.agent >= agents]:
+            raise UsageError(
+                f"--fault churn=trace:…: there is no agent {unknown[0]} among {agents}: they count from 0; "
+                "raise --agents or shorten the trace"
+            )
+
+
+def on_messages(specifications: Sequence[str]) -> list[str]:
+    """The specifications that affect messages."""
+    return [word for word in specifications if _kind(word) in _ON_MESSAGES]
+
+
+def _kind(specification: str) -> str:
+    return specification.partition("=")[0]
+
+
+def _parsed(specification: str) -> Mapping[str, Any]:
+    kind, _, value = specification.partition("=")
+    if kind not in _KINDS:
+        near = suggestion(kind, _KINDS)
+        forms = [_KINDS[near]] if near else _KINDS.values()
+        raise UsageError(f"--fault {specification}: unknown fault `{kind}`; write it like {', '.join(forms)}")
+
+    def refuse(why: str = "") -> UsageError:
+        return UsageError(f"--fault {specification}: {why or 'write it'} like {_KINDS[kind]}")
+
+    return _READERS[kind](value, refuse)
+
+
+Refuse = Callable[..., UsageError]
+
+
+def _loss(value: str, refuse: Refuse) -> Mapping[str, Any]:
+    if (probability := _share(value, refuse)) == 1:
+        raise refuse("if every message is lost nothing can be learnt; stay below 1,")
+    return {"loss": probability}
+
+
+def _delay(value: str, refuse: Refuse) -> Mapping[str, Any]:
+    mean, spread = _around(value, refuse, "a message cannot arrive before it is sent")
+    return {"delay": mean, "delay_spread": spread}
+
+
+def _vault(value: str, refuse: Refuse) -> Mapping[str, Any]:
+    mean, spread = _around(value, refuse, "a vault cannot answer before it is asked")
+    return {"vault": mean, "vault_spread": spread}
+
+
+def _around(value: str, refuse: Refuse, why: str) -> tuple[float, float]:
+    """Seconds, and by how many at most they are more or less."""
+    match = re.fullmatch(rf"{_DURATION}(?:(?:±|\+-){_DURATION})?", value)
+    if not match:
+        raise refuse()
+    mean, spread = _seconds(match[1], match[2]), _seconds(match[3] or "0", match[4] or "s")
+    if spread > mean:
+        raise refuse(f"{why}; let the spread be at most the mean,")
+    return mean, spread
+
+
+def _during(value: str, refuse: Refuse) -> During:
+    match = re.fullmatch(rf"([^@]+)@cycle:{_CYCLE}-{_CYCLE}", value)
+    if not match:
+        raise refuse()
+    during = During(_share(match[1], refuse), int(match[2]), int(match[3]))
+    if during.ends <= during.begins:
+        raise refuse("it has to end after it begins,")
+    return during
+
+
+def _renew(value: str, refuse: Refuse) -> Mapping[str, Any]:
+    if not re.fullmatch(_CYCLE, value) or int(value) < LEAST_RENEWED:
+        raise refuse(f"a certificate holds for {LEAST_RENEWED} cycles or more;")
+    return {"renew": int(value)}
+
+
+def _at_cycle(value: str, refuse: Refuse) -> AtCycle:
+    share, _, moment = value.partition("@")
+    chosen, match = _share(share, refuse), re.fullmatch(rf"cycle:{_CYCLE}", moment)
+    if not match:
+        raise refuse()
+    return AtCycle(chosen, int(match[1]))
+
+
+def _broker_kill(value: str, refuse: Refuse) -> Mapping[str, Any]:
+    match = re.fullmatch(rf"{_DURATION}@cycle:{_CYCLE}", value)
+    if not match:
+        raise refuse()
+    return {"broker_kill": Outage(_seconds(match[1], match[2]), int(match[3]))}
+
+
+def _dishonest(value: str, refuse: Refuse) -> Mapping[str, Any]:
+    share, _, lie = value.partition("@")
+    if lie not in LIES:
+        raise refuse(f"what they do is one of {', '.join(LIES)},")
+    return {"dishonest": Dishonesty(_share(share, refuse), lie)}
+
+
+def _churn(value: str, refuse: Refuse) -> Mapping[str, Any]:
+    if value.startswith("trace:") and len(value) > len("trace:"):
+        return {"churn": read_absences(Path(value.removeprefix("trace:")))}
+    match = re.fullmatch(r"lognormal\(([0-9]+(?:\.[0-9]+)?), ?([0-9]+(?:\.[0-9]+)?)\)", value)
+    if not match:
+        raise refuse("write churn=trace:FILE, or")
+    sessions = Sessions(float(match[1]), float(match[2]))
+    if sessions.mu > _LARGEST_MU or sessions.sigma > _LARGEST_SIGMA:
+        raise refuse(f"let MU be at most {_LARGEST_MU:g} and SIGMA at most {_LARGEST_SIGMA:g},")
+    return {"churn": sessions}
+
+
+_READERS: dict[str, Callable[[str, Refuse], Mapping[str, Any]]] = {
+    "loss": _loss,
+    "duplicate": lambda value, refuse: {"duplicate": _share(value, refuse)},
+    "delay": _delay,
+    "vault": _vault,
+    "reorder": lambda value, refuse: {"reorder": _share(value, refuse)},
+    "partition": lambda value, refuse: {"partition": _during(value, refuse)},
+    "kill": lambda value, refuse: {"kill": _at_cycle(value, refuse)},
+    "restart": lambda value, refuse: {"restart": _at_cycle(value, refuse)},
+    "churn": _churn,
+    "broker-kill": _broker_kill,
+    "dishonest": _dishonest,
+    "revoke": lambda value, refuse: {"revoke": _at_cycle(value, refuse)},
+    "renew": _renew,
+    "clock": lambda value, refuse: {"clock": _during(value, refuse)},
+    "disk-full": lambda value, refuse: {"disk_full": _during(value, refuse)},
+}
+
+
+def _share(text: str, refuse: Refuse) -> float:
+    if not re.fullmatch(_PROBABILITY, text) or not 0 <= float(text) <= 1:
+        raise refuse(f"{text!r} is not a number from 0 to 1; write it")
+    return float(text)
+
+
+def _seconds(number: str, unit: str) -> float:
+    return float(number) * (0.001 if unit == "ms" else 1.0)

@@ -1,0 +1,136 @@
+"""Laws asserted after every event of a simulation: a bug stops the run at the event that shows it.
+
+Some hold for every learner, others are about what one learner's states hold and stand in LAWS under the type of the
+state. They rely on what stores, ledgers and messages say, not on the code under suspicion.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from typing import Any
+
+from sottovoce.algorithms.cell.public.state import CellState
+from sottovoce.algorithms.contributions.public.state import ContributionsState
+from sottovoce.algorithms.pairwise.public.state import PairwiseState
+from sottovoce.algorithms.push_sum.public.machine import PushSumState
+from sottovoce.door import Answer, CellAnswer, Refused, Status
+from sottovoce.errors import InternalError
+from sottovoce.learners import Restating
+from sottovoce.secure_sum import steps
+
+from sottovoce_lab.simulator.contributed import ContributionsGrow
+from sottovoce_lab.simulator.device import Device
+from sottovoce_lab.simulator.law import Happening, Law
+from sottovoce_lab.simulator.mass import PushSumMass
+from sottovoce_lab.simulator.pairs import PairwiseSum
+from sottovoce_lab.simulator.revoked import Undone
+from sottovoce_lab.simulator.sums import SumsAgree
+
+LAWS: dict[type, Callable[[Sequence[Device]], Law]] = {
+    CellState: SumsAgree,
+    ContributionsState: ContributionsGrow,
+    PairwiseState: PairwiseSum,
+    PushSumState: PushSumMass,
+}
+"""Laws of one learner, by the type of its states."""
+
+
+class AppliedOnce:
+    """No message is applied twice, and a duplicate changes nothing. Implements Law.
+
+    A device whose learner restates what it holds forgets in a crash what it has applied, and may apply it again.
+    """
+
+    def __init__(self) -> None:
+        self._newest: dict[tuple[str, str], int] = {}
+        self._states: dict[str, Any] = {}
+
+    def broken(self, happening: Happening) -> str | None:
+        """See Law.broken."""
+        node, facts = happening.device.id, happening.facts
+        before, self._states[node] = self._states.get(node), happening.state
+        if happening.event == "kill" and isinstance(happening.device.learner, Restating):
+            self._newest = {link: newest for link, newest in self._newest.items() if link[1] != node}
+        if happening.event != "receive":
+            return None
+        if facts["duplicate"]:
+            return None if happening.state is before else "a duplicate changed the state of its recipient"
+        link = facts["sender"], node
+        if facts["sequence"] <= self._newest.get(link, 0):
+            return "a message was applied twice, or after a newer one"
+        self._newest[link] = facts["sequence"]
+        return None
+
+
+class Charged:
+    """Ledger ≥ releases: what is handed out was stored, what is stored was charged, within the budget. Implements Law.
+
+    A question asked again gets the same answer.
+    """
+
+    def __init__(self) -> None:
+        self._handed_out: dict[str, dict[bytes, bytes]] = defaultdict(dict)
+
+    def broken(self, happening: Happening) -> str | None:
+        """See Law.broken. Between two of these events a ledger only grows by one charge and its release."""
+        if happening.event not in ("answer", "start", "kill"):
+            return None
+        handed_out, answer = self._handed_out[happening.device.id], happening.facts.get("answer")
+        if (left := _left(answer)) is not None:
+            digest = blake2b(left, digest_size=16).digest()
+            if handed_out.setdefault(happening.facts["answer"].query_id, digest) != digest:
+                return "a question was answered twice, and differently"
+        vault = happening.device.vault
+        spending, statement = vault.spending(), vault.statement
+        if not len(handed_out) <= spending.releases <= spending.charges:
+            return "a release was handed out that the ledger does not hold, or that was never charged"
+        if statement.status is Status.PROVED and statement.epsilon is not None:
+            return None if spending.epsilon <= statement.epsilon else "more was spent than the budget allows"
+        return None
+
+
+def _left(answer: Answer | CellAnswer | None) -> bytes | None:
+    """Content of an answer that was computed from records, if any."""
+    if answer is None or isinstance(answer, Refused):
+        return None
+    if not isinstance(answer, CellAnswer):
+        return answer.value.tobytes()
+    step = steps.answer(answer.said)
+    return step.vector if isinstance(step, steps.Vector) else None
+
+
+class Invariants:
+    """Asserts every law that is known for the fleet. Implements Witness, of which it receives the `answer` whole.
+
+    Args:
+        devices: the fleet, before anything has happened.
+    """
+
+    def __init__(self, devices: Sequence[Device]) -> None:
+        self._devices = {device.id: device for device in devices}
+        self._events = 0
+        self._laws: dict[str, tuple[Law, ...]] = {}
+        by_state: dict[type, list[Device]] = defaultdict(list)
+        for device in devices:
+            by_state[type(device.store.load().state)].append(device)
+        for state, alike in by_state.items():
+            own = (LAWS[state](alike),) if state in LAWS else ()
+            laws = (AppliedOnce(), Charged(), Undone(), *own)
+            self._laws.update((device.id, laws) for device in alike)
+
+    def saw(self, event: str, at: float, device: str, state: Any, **facts: Any) -> None:
+        """See Witness.saw.
+
+        Raises:
+            InternalError: a law is broken; the message names the event.
+        """
+        self._events += 1
+        if event == "send":
+            return  # what is sent was settled, and looked at, in the event before
+        happening = Happening(event, self._devices[device], state, facts)
+        for law in self._laws[device]:
+            if (broken := law.broken(happening)) is not None:
+                raise InternalError(
+                    f"{broken}: seen after event {self._events}, `{event}` at {device}, {at:.6f} s into the run; "
+                    "the same seed shows it again. Report this"
+                )

@@ -1,0 +1,105 @@
+"""The mass of a push-sum fleet is conserved to the last bit (Kempe, Dobra & Gehrke 2003, Section 2; SGP, Section 3).
+
+Followed device by device: in one event its numerator and weight change by the shares that it took in, less those that
+it sent off, and by what its release contributed; and a share that was sent off stays on its way until its recipient has
+taken it in. Added up over the fleet that is the conservation of all mass, at the cost of looking at one device.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.agent.links import Outgoing, Seen
+from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState
+from sottovoce.algorithms.push_sum.public.messages import PushSumShare
+from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, contribution
+from sottovoce.door import Refused
+
+from sottovoce_lab.simulator.device import Device
+from sottovoce_lab.simulator.law import Happening
+
+_LOST = "a share left its sender's outbox before it was applied: mass was lost"
+_MADE_UP = "a share was applied that was not on its way: mass was made up"
+_CHANGED = "push-sum mass changed by more than the shares and the release of this event"
+
+
+class PushSumMass:
+    """Implements Law.
+
+    Args:
+        devices: the push-sum fleet.
+    """
+
+    def __init__(self, devices: Sequence[Device]) -> None:
+        saved = {device.id: device.store.load() for device in devices}
+        self._states: dict[str, PushSumState] = {node: one.state for node, one in saved.items()}
+        self._applied: dict[tuple[str, str], int] = {
+            (sender, node): seen.sequence for node, one in saved.items() for sender, seen in one.seen.items()
+        }
+        self._way: dict[str, dict[str, Outgoing]] = {
+            node: self._unapplied(node, one.outbox) for node, one in saved.items()
+        }
+        self._moves: dict[str, dict[int, NDArray[np.int64]]] = defaultdict(dict)  # by slot; a crash undoes them
+
+    def broken(self, happening: Happening) -> str | None:
+        """See Law.broken. Of a device that is down counts what its store will bring back."""
+        device, facts, node = happening.device, happening.facts, happening.device.id
+        before = self._states[node]
+        if device.core is None:
+            saved = device.store.load()
+            state, outbox = saved.state, saved.outbox
+            came = [(sender, seen.sequence) for sender, seen in saved.seen.items() if self._newer(sender, node, seen)]
+        else:
+            state, outbox = happening.state, device.core.outbox
+            came = [(facts["sender"], facts["sequence"])] if facts.get("duplicate") is False else []
+        if state is before and not came:
+            return None
+        self._states[node] = state
+        numerator, weight = before.numerator, before.weight
+        for sender, sequence in came:
+            outgoing = self._way[sender].pop(node, None)
+            if outgoing is None or outgoing.sequence != sequence:
+                return _MADE_UP
+            self._applied[sender, node] = sequence
+            share = cast(PushSumShare, outgoing.parcel)
+            numerator, weight = numerator + share.numerator, weight + share.weight
+        way, now = self._way[node], self._unapplied(node, outbox)
+        if any(recipient not in now or now[recipient].sequence != gone.sequence for recipient, gone in way.items()):
+            return _LOST
+        left = [cast(PushSumShare, now[recipient].parcel) for recipient in now.keys() - way.keys()]
+        self._way[node] = now
+        for share in left:
+            numerator, weight = numerator - share.numerator, weight - share.weight
+        if state.step != before.step:
+            numerator = numerator + self._released(happening, before, state, numerator)
+        if device.core is None or came or left:  # all that was released until now is durable, or forgotten
+            self._moves.pop(node, None)
+        same = numerator is state.numerator or np.array_equal(numerator, state.numerator)
+        return None if same and weight == state.weight else _CHANGED
+
+    def _released(
+        self, happening: Happening, before: PushSumState, state: PushSumState, numerator: NDArray[np.int64]
+    ) -> NDArray[np.int64] | int:
+        """Amount that a private step added to the numerator in this event, or that a crash took back."""
+        moves, answer = self._moves[happening.device.id], happening.facts.get("answer")
+        if happening.device.core is None:
+            return -sum(moves.get(slot, 0) for slot in range(state.step, before.step))
+        if answer is None or isinstance(answer, Refused):
+            return 0
+        schedule = cast(PushSum, happening.device.learner).schedule
+        moved = numerator - contribution(schedule, before, answer.value, answer.step, answer.units)
+        moves[before.step] = np.clip(moved, -MAX_NUMERATOR, MAX_NUMERATOR) - numerator
+        return moves[before.step]
+
+    def _newer(self, sender: str, node: str, seen: Seen) -> bool:
+        return seen.sequence > self._applied.get((sender, node), 0)
+
+    def _unapplied(self, node: str, outbox: Iterable[Outgoing]) -> dict[str, Outgoing]:
+        """Shares of a device, by recipient, that their recipient has not taken in."""
+        return {
+            outgoing.recipient: outgoing
+            for outgoing in outbox
+            if outgoing.sequence > self._applied.get((node, outgoing.recipient), 0)
+        }

@@ -1,0 +1,87 @@
+"""Law of pairs: one gains what the other loses, to the last bit (Boyd et al. 2006, Section 1), and never much at once.
+
+Followed device by device: a model changes by its own release, by a move that its device has just answered with, or
+against one that it was answered; each answer moves its recipient once at most, and none is longer than allowed. Added
+up over the fleet the sum of all models is what they started with and what was released, but for the moves whose answers
+are on their way, or lost with a device that crashed.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.algorithms.pairwise.public.machine import Pairwise, length
+from sottovoce.algorithms.pairwise.public.messages import Move
+from sottovoce.algorithms.pairwise.public.state import PairwiseState
+from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, contribution
+from sottovoce.door import Refused
+
+from sottovoce_lab.simulator.device import Device
+from sottovoce_lab.simulator.law import Happening
+
+_ROUNDED = 1 + 1e-9
+_CHANGED = "a model changed by more than its release, or the move of this event"
+_STEPS = "a device counts another number of steps than its vault has answered"
+_MADE_UP = "a device went along with an answer that no device gave it, or did so twice"
+_TOO_FAR = "a device went farther in one exchange than its reach allows"
+
+
+class PairwiseSum:
+    """Implements Law.
+
+    Args:
+        devices: the fleet.
+    """
+
+    def __init__(self, devices: Sequence[Device]) -> None:
+        self._states: dict[str, PairwiseState] = {device.id: device.store.load().state for device in devices}
+        self._given: dict[tuple[str, str, int], list[Move]] = defaultdict(list)
+
+    def broken(self, happening: Happening) -> str | None:
+        """See Law.broken. A device that is down, or starts again, is as it was at its last commit."""
+        device, facts, node = happening.device, happening.facts, happening.device.id
+        before = self._states[node]
+        if device.core is None or happening.event == "start":
+            self._states[node] = device.store.load().state
+            return None
+        state = self._states[node] = cast(PairwiseState, happening.state)
+        move = cast(Move | None, facts.get("reply"))
+        if happening.event == "receive" and move is not None:
+            self._given[facts["sender"], node, facts["sequence"]].append(move)
+        if state.blank != before.blank or not device.honest:
+            return None
+        expected = before.numerator
+        match happening.event:
+            case "receive" if move is not None and not facts["duplicate"]:
+                expected = before.numerator + move.numerator
+            case "confirm" if not np.array_equal(state.numerator, before.numerator):
+                given = self._given.pop((node, facts["recipient"], facts["sequence"]), [])
+                if move is None or not any(one is move for one in given):
+                    return _MADE_UP
+                expected = np.clip(before.numerator - move.numerator, -MAX_NUMERATOR, MAX_NUMERATOR)
+            case "answer" | "receive" | "confirm" | "over" | "meet":
+                pass
+            case _:  # a beat
+                taken = before.answer is not None and not isinstance(before.answer, Refused)
+                if state.step != before.step + taken:
+                    return _STEPS
+                return None if np.array_equal(_released(happening, before), state.numerator) else _CHANGED
+        if expected is not before.numerator and _too_long(cast(Move, move), cast(Pairwise, device.learner)):
+            return _TOO_FAR
+        return None if np.array_equal(expected, state.numerator) else _CHANGED
+
+
+def _too_long(move: Move, learner: Pairwise) -> bool:
+    return length(move.numerator) > learner.reach / 2 * _ROUNDED
+
+
+def _released(happening: Happening, before: PairwiseState) -> NDArray[np.int64]:
+    """The numbers before, less what the vault has answered since the last beat."""
+    if before.answer is None or isinstance(before.answer, Refused):
+        return before.numerator
+    schedule = cast(Pairwise, happening.device.learner).schedule
+    answer = before.answer
+    moved = contribution(schedule, before, answer.value, answer.step, answer.units)
+    return cast(NDArray[np.int64], np.clip(before.numerator - moved, -MAX_NUMERATOR, MAX_NUMERATOR))

@@ -1,0 +1,27 @@
+"""Law of revocation: a revoked device's publications leave with it, on the next beat of each device that knows."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from sottovoce.algorithms.contributions.public.state import ContributionsState
+from sottovoce.algorithms.golf.public.machine import GolfState
+
+from sottovoce_lab.simulator.law import Happening
+
+_KEPT = "a device kept what a device had published that its fleet has revoked"
+_BEAT = "cycle"
+_OWNERS: dict[type, Callable[[Any], Iterable[str]]] = {
+    ContributionsState: lambda state: (one.owner for one in state.held.values()),
+    GolfState: lambda state: (record.owner for record in state.shelf.ranked.values()),
+}
+
+
+class Undone:
+    """No honest device holds anything of a device that it knows to be revoked, after a beat. Implements Law."""
+
+    def broken(self, happening: Happening) -> str | None:
+        """See Law.broken."""
+        device, owners = happening.device, _OWNERS.get(type(happening.state))
+        if owners is None or happening.event != _BEAT or not device.honest or not device.refused:
+            return None
+        return _KEPT if any(owner in device.refused for owner in owners(happening.state)) else None

@@ -1,0 +1,297 @@
+"""Agents under a virtual clock: single-threaded, deterministic from a seed, whatever goes wrong between them.
+
+Each device runs the same core, learner and vault as the real agent. Only the clock and the network are pretended; a
+message is handed over as an object, and a crash forgets whatever the store had not been told. Messages are lost,
+duplicated, delayed, held back and cut off as Faults say. What must hold of the fleet is asserted after every event.
+"""
+
+import heapq
+import random
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sottovoce.agent.core import Action, Core, Transmit
+from sottovoce.agent.links import Outgoing
+from sottovoce.door import Answer, CellAnswer, CellQuery, Refused
+from sottovoce.errors import InternalError, MessageRefused
+from sottovoce.learners import Ask, Message, PublishModel, Reply, SetTimer, TakePart
+
+from sottovoce_lab.simulator.device import Device
+from sottovoce_lab.simulator.disk import OutOfRoom
+from sottovoce_lab.simulator.faults import Faults
+from sottovoce_lab.simulator.invariants import Invariants
+from sottovoce_lab.simulator.trace import Witness
+
+_INCARNATION = 1
+_RETRY_PERIODS = 0.5
+_HEARD_PERIODS = 3.0  # within which all devices hear whom their fleet has revoked
+_PAUSE_PERIODS = (0.5, 1.5)  # of a device whose disk is full, before it tries again
+_HELD_RETRIES = (1.0, 4.0)  # how long a message is held back: its own retry overtakes it, and so may later messages
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Messages sent, retries included, and numbers in them."""
+
+    messages: int = 0
+    retries: int = 0
+    numbers: int = 0
+
+
+class Simulation:
+    """A fleet under a virtual clock.
+
+    Args:
+        devices: the fleet.
+        faults: what happens to messages.
+        period: seconds between cycles; retries wait for half of one, and for a round trip.
+        seed: of everything random that the simulation itself does.
+        witness: told of everything that happens, if there is one.
+
+    Every method that lets something happen raises InternalError when an invariant is broken.
+
+    Attributes:
+        now: virtual seconds since the beginning.
+        traffic: what was sent.
+        refused: messages that their recipient refused.
+        cut_off: node ids between which and all others nothing gets through, in either direction.
+    """
+
+    def __init__(
+        self, devices: Sequence[Device], *, faults: Faults, period: float, seed: int, witness: Witness | None = None
+    ) -> None:
+        self.devices = {device.id: device for device in devices}
+        self.now = 0.0
+        self.traffic = Traffic()
+        self.refused = 0
+        self.cut_off: frozenset[str] = frozenset()
+        self._faults = faults
+        self._retry = period * _RETRY_PERIODS + 2 * (faults.delay + faults.delay_spread)
+        self._random = random.Random(seed)
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._counter = 0
+        self._period = period
+        self._witness = witness
+        self._invariants = Invariants(devices)
+
+    def start(self) -> None:
+        """Start every device at its own phase of the first period."""
+        for device in self.devices.values():
+            self._schedule(self._random.uniform(0, self._period), self._starter(device, device.life))
+
+    def run_until(self, time: float) -> None:
+        """Let everything happen that is due by `time`."""
+        while self._events and self._events[0][0] <= time:
+            self.step()
+        self.now = max(self.now, time)
+
+    def step(self) -> bool:
+        """Let the next thing happen; False when nothing ever will."""
+        if not self._events:
+            return False
+        self.now, _, happen = heapq.heappop(self._events)
+        self._endured(happen)
+        return True
+
+    def kill(self, node: str) -> None:
+        """Kill -9: the core is gone, the store and the ledger stay."""
+        device = self.devices[node]
+        device.core, device.life = None, device.life + 1
+        device.timers.clear()
+        self._saw("kill", device)
+
+    def restart(self, node: str) -> None:
+        """Start a killed device from its store."""
+        self._endured(lambda: self._start(self.devices[node]))
+
+    def revoke(self, nodes: Collection[str]) -> None:
+        """The fleet revokes these; each honest device hears of it at a time of its own, one that is down all the same.
+
+        An honest device that hears of its own revocation is at its end. A dishonest one hears nothing.
+        """
+        for device in self.devices.values():
+            if device.honest:
+                self._schedule(self._random.uniform(0, _HEARD_PERIODS) * self._period, self._hearing(device, nodes))
+
+    def _hearing(self, device: Device, nodes: Collection[str]) -> Callable[[], None]:
+        def heard() -> None:
+            device.refused.update(nodes)
+            if device.barred:
+                self.kill(device.id)
+            elif device.core is not None:
+                actions = device.core.meet(device.company, self.now)
+                self._saw("meet", device)
+                self._perform(device, actions)
+
+        return heard
+
+    def _endured(self, happen: Callable[[], None]) -> None:
+        """Let it happen; a device that could not write is down, and tries again after a while."""
+        try:
+            happen()
+        except OutOfRoom as error:
+            device = self.devices[error.node]
+            self.kill(device.id)
+            self._schedule(self._random.uniform(*_PAUSE_PERIODS) * self._period, self._starter(device, device.life))
+
+    def over(self, node: str, window: int) -> None:
+        """A window of the records that a device follows is over; one that is down hears nothing."""
+        device = self.devices[node]
+        if device.core is not None:
+            actions = device.core.over(window, self.now)
+            self._saw("over", device)
+            self._perform(device, actions)
+
+    def _starter(self, device: Device, life: int) -> Callable[[], None]:
+        return lambda: self._start(device) if device.life == life else None
+
+    def _start(self, device: Device) -> None:
+        if device.barred:
+            return
+        device.core = Core(learner=device.learner, store=device.store, seal=_unsealed)
+        actions = device.core.start(device.company, self.now)
+        self._saw("start", device)
+        self._perform(device, actions)
+
+    def _saw(self, event: str, device: Device, **facts: Any) -> None:
+        state = device.core.state if device.core else None
+        self._invariants.saw(event, self.now, device.id, state, **facts)
+        if self._witness is not None:
+            if "answer" in facts:
+                facts = _told(facts["answer"])
+            self._witness.saw(event, self.now, device.id, state, **facts)
+
+    def _schedule(self, delay: float, happen: Callable[[], None]) -> None:
+        self._counter += 1
+        heapq.heappush(self._events, (self.now + delay, self._counter, happen))
+
+    def _alive(self, device: Device, life: int) -> Core | None:
+        return device.core if device.life == life else None
+
+    def _perform(self, device: Device, actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case Transmit(outgoing):
+                    self._transmit(device, device.life, outgoing, retry=False)
+                case SetTimer(name, at):
+                    self._set_timer(device, name, at)
+                case Ask() | TakePart():
+                    self._ask(device, action)
+                case PublishModel(parameters, cycle):
+                    device.model, device.cycle = parameters, cycle
+
+    def _set_timer(self, device: Device, name: str, at: float) -> None:
+        device.timers[name] = at
+        life = device.life
+
+        def due() -> None:
+            core = self._alive(device, life)
+            if core is not None and device.timers.get(name) == at:
+                del device.timers[name]
+                actions = core.fire(name, self.now)
+                self._saw(name, device)
+                self._perform(device, actions)
+
+        self._schedule(max(0.0, at - self.now), due)
+
+    def _ask(self, device: Device, ask: Ask | TakePart) -> None:
+        query, vault, life = ask.query, device.vault, device.life
+        answer = vault.step(query) if isinstance(query, CellQuery) else vault.answer(query)
+
+        def answered() -> None:
+            core = self._alive(device, life)
+            if core is not None:
+                actions = core.answered(query, answer, self.now)
+                self._saw("answer", device, answer=answer)
+                self._perform(device, actions)
+
+        takes = self._faults.vault and self._faults.vault + self._random.uniform(-1, 1) * self._faults.vault_spread
+        self._schedule(takes, answered)
+
+    def _transmit(self, device: Device, life: int, outgoing: Outgoing, *, retry: bool) -> None:
+        core = self._alive(device, life)
+        refused = outgoing.recipient in device.refused
+        if core is None or refused or not core.awaits(outgoing.recipient, outgoing.sequence):
+            return
+        self.traffic.messages += 1
+        self.traffic.retries += retry
+        self.traffic.numbers += _message(outgoing).numbers
+        self._saw(
+            "send",
+            device,
+            recipient=outgoing.recipient,
+            sequence=outgoing.sequence,
+            message=outgoing.parcel,
+            retry=retry,
+        )
+        copies = 1 + (self._random.random() < self._faults.duplicate)
+        for _ in range(copies):
+            if self._random.random() >= self._faults.loss and not self._cut(device.id, outgoing.recipient):
+                self._schedule(self._delay() + self._held(), lambda: self._arrive(device, life, outgoing))
+        self._schedule(self._retry, lambda: self._transmit(device, life, outgoing, retry=True))
+
+    def _arrive(self, sender: Device, life: int, outgoing: Outgoing) -> None:
+        recipient = self.devices[outgoing.recipient]
+        if recipient.core is None or sender.id in recipient.refused or self._cut(sender.id, recipient.id):
+            return
+        try:
+            duplicate, actions = recipient.core.receive(
+                sender.id, _INCARNATION, outgoing.sequence, _message(outgoing), self.now
+            )
+        except MessageRefused:
+            self.refused += 1
+            return
+        reply = next((action.message for action in actions if isinstance(action, Reply)), None)
+        came = {"sender": sender.id, "sequence": outgoing.sequence, "duplicate": duplicate, **_said(reply)}
+        self._saw("receive", recipient, **came)
+        self._perform(recipient, actions)
+        self.traffic.numbers += 0 if reply is None else reply.numbers
+        if self._random.random() >= self._faults.loss:
+            self._schedule(self._delay(), lambda: self._confirm(sender, life, outgoing, reply))
+
+    def _confirm(self, sender: Device, life: int, outgoing: Outgoing, reply: Message | None) -> None:
+        core = self._alive(sender, life)
+        cut = outgoing.recipient in sender.refused or self._cut(sender.id, outgoing.recipient)
+        if core is not None and not cut:
+            try:
+                actions = core.confirm(outgoing.recipient, outgoing.sequence, self.now, reply)
+            except MessageRefused:
+                self.refused += 1
+                actions = core.confirm(outgoing.recipient, outgoing.sequence, self.now)
+            went = {"recipient": outgoing.recipient, "sequence": outgoing.sequence, **_said(reply)}
+            self._saw("confirm", sender, **went)
+            self._perform(sender, actions)
+
+    def _cut(self, one: str, other: str) -> bool:
+        return (one in self.cut_off) != (other in self.cut_off)
+
+    def _delay(self) -> float:
+        return self._faults.delay + self._random.uniform(-1, 1) * self._faults.delay_spread
+
+    def _held(self) -> float:
+        held = self._faults.reorder and self._random.random() < self._faults.reorder
+        return self._retry * self._random.uniform(*_HELD_RETRIES) if held else 0.0
+
+
+def _told(answer: Answer | CellAnswer) -> dict[str, Any]:
+    """An answer of the vault, for the witness."""
+    if isinstance(answer, CellAnswer):
+        return {"said": answer.said.hex()}
+    if isinstance(answer, Refused):
+        return {"refused": answer.reason}
+    return {"value": answer.value.tolist(), "grid_step": answer.step}
+
+
+def _said(reply: Message | None) -> dict[str, Message]:
+    return {} if reply is None else {"reply": reply}
+
+
+def _unsealed(recipient: str, sequence: int, message: Message) -> Message:
+    return message
+
+
+def _message(outgoing: Outgoing) -> Message:
+    if isinstance(outgoing.parcel, bytes):
+        raise InternalError("a simulated link carries messages, not envelopes")
+    return outgoing.parcel

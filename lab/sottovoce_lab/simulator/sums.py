@@ -1,0 +1,66 @@
+"""Secure sums: two honest devices that open one round know the same, none strikes another, none sums with the revoked.
+
+A dishonest device may believe and say what it likes; of what it does to the honest these laws make no exception.
+"""
+
+from collections.abc import Sequence
+from typing import cast
+
+from sottovoce.algorithms.cell.public.state import CellState
+from sottovoce.door import CellAnswer
+from sottovoce.secure_sum import steps
+
+from sottovoce_lab.simulator.device import Device
+from sottovoce_lab.simulator.law import Happening
+
+_TWO_SUMS = "two honest devices know different sums of one round"
+_STRUCK = "an honest device was struck for a lie"
+_REVOKED = "a vault joined a roster with a device that its fleet has revoked"
+
+
+class SumsAgree:
+    """Implements Law.
+
+    Args:
+        devices: the fleet.
+    """
+
+    def __init__(self, devices: Sequence[Device]) -> None:
+        self._honest = {device.id for device in devices if device.honest}
+        self._opened: dict[tuple[bytes, tuple[int, ...]], bytes] = {}
+        self._asked: dict[
+            str, tuple[bytes, frozenset[str]]
+        ] = {}  # a vault answers when it is asked, and is heard later
+        self._before: dict[str, CellState] = {}
+
+    def broken(self, happening: Happening) -> str | None:
+        """See Law.broken."""
+        device, node, state = happening.device, happening.device.id, cast(CellState | None, happening.state)
+        if state is None or not device.honest:
+            return None
+        before = self._before.get(node)
+        self._before[node] = state
+        joined = self._joined(happening)
+        if state.asked is not None and (before is None or state.asked != before.asked):
+            self._asked[node] = state.asked, frozenset(device.refused)
+        if any(other in self._honest for other in state.dishonest):
+            return _STRUCK
+        if joined:
+            return _REVOKED
+        opened = state.opened
+        if opened is None or (before is not None and opened is before.opened) or opened.slot + 1 != state.slot:
+            return None
+        known = b"" if state.numerator is None else state.numerator.tobytes()
+        key = opened.verified.round, opened.verified.survivors
+        return None if self._opened.setdefault(key, known) == known else _TWO_SUMS
+
+    def _joined(self, happening: Happening) -> frozenset[str] | None:
+        """Members, known to be revoked, of a roster that the vault has just joined; None for another event."""
+        answer = happening.facts.get("answer")
+        asked, refused = self._asked.get(happening.device.id, (b"", frozenset()))
+        if not isinstance(answer, CellAnswer) or answer.query_id != asked:
+            return None
+        roster = happening.state.roster
+        if roster is None or not isinstance(steps.answer(answer.said), steps.Sealed):
+            return None
+        return refused & frozenset(roster.owners)

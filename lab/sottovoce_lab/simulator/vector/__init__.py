@@ -1,0 +1,29 @@
+"""Whole fleets in a few arrays: 10⁴ to 10⁶ one-record devices in synchronous cycles, as in PeerSim.
+
+The arithmetic of a device is that of the agent (sottovoce.kernels); only clock, network and churn are of its own.
+"""
+
+from sottovoce_lab.simulator.vector.churn import Churn, LogNormal
+from sottovoce_lab.simulator.vector.engine import Engine, Network
+from sottovoce_lab.simulator.vector.models import TravellingModels
+from sottovoce_lab.simulator.vector.peers import PEERS, Overlay, Peers, peers_named
+from sottovoce_lab.simulator.vector.stores import MOST_STORES, RecordStores
+from sottovoce_lab.simulator.vector.tracing import Tracer
+from sottovoce_lab.simulator.vector.walk import GradientWalk, SequentialDescent
+
+__all__ = [
+    "MOST_STORES",
+    "PEERS",
+    "Churn",
+    "Engine",
+    "GradientWalk",
+    "LogNormal",
+    "Network",
+    "Overlay",
+    "Peers",
+    "RecordStores",
+    "SequentialDescent",
+    "Tracer",
+    "TravellingModels",
+    "peers_named",
+]

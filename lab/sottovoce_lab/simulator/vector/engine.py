@@ -1,0 +1,165 @@
+"""Synchronous cycles of push gossip over a whole fleet, with loss, delay and churn.
+
+In every cycle each online device sends what it holds at the beginning of the cycle to one peer. What arrives is
+processed one message after another; what arrives at a device that is offline is lost. Everything random comes from one
+seed, in streams that do not disturb one another.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce_lab.simulator.vector.arrivals import rounds
+from sottovoce_lab.simulator.vector.churn import Churn, LogNormal
+from sottovoce_lab.simulator.vector.peers import Peers, peers_named
+from sottovoce_lab.simulator.vector.tracing import Tracer
+
+Parcel = tuple[NDArray[Any], ...]
+"""What devices sent, as arrays with one row a device or message."""
+
+Places = NDArray[np.int64]
+
+
+class State(Protocol):
+    """State of all devices."""
+
+    @property
+    def nodes(self) -> int:
+        """How many devices."""
+        ...
+
+    def sent(self) -> Parcel:
+        """Message that each device would send now, one row a device; unchanged until the next call."""
+        ...
+
+    def receive(self, receivers: Places, parcel: Parcel, rows: Places) -> None:
+        """Let each of `receivers`, all different, process the row of the parcel beside it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """Faults of messages.
+
+    Attributes:
+        drop: probability that a message is lost, at least 0, below 1.
+        delay: fewest and most cycles a message takes, uniformly; (0, 0) when it arrives in the cycle it is sent.
+    """
+
+    drop: float = 0.0
+    delay: tuple[int, int] = (0, 0)
+
+
+_CALM, _ALWAYS = Network(), LogNormal()
+
+
+@dataclass(frozen=True, slots=True)
+class _Post:
+    """Messages that arrive in the same cycle: `parcel[rows[i]]` from `senders[i]` to `receivers[i]`."""
+
+    senders: Places
+    receivers: Places
+    parcel: Parcel
+    rows: Places
+
+    def only(self, kept: Places | NDArray[np.bool_]) -> "_Post":
+        return _Post(self.senders[kept], self.receivers[kept], self.parcel, self.rows[kept])
+
+
+@dataclass(slots=True)
+class Counts:
+    """Messages so far: handed to the network, lost there, lost because the receiver was offline, processed."""
+
+    sent: int = 0
+    dropped: int = 0
+    missed: int = 0
+    received: int = 0
+
+
+class Engine:
+    """A fleet in synchronous cycles.
+
+    Args:
+        state: what the devices hold.
+        topology: whom they send to, see `peers_named`.
+        network: what happens to messages.
+        churn: when devices are online.
+        seed: of everything random that the engine does.
+        tracer: told of every message, if there is one.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        *,
+        topology: str = "uniform",
+        network: Network = _CALM,
+        churn: LogNormal = _ALWAYS,
+        seed: int,
+        tracer: Tracer | None = None,
+    ) -> None:
+        streams = [np.random.Generator(np.random.PCG64(child)) for child in np.random.SeedSequence(seed).spawn(4)]
+        self.counts = Counts()
+        self.cycle = 0
+        self.online: NDArray[np.bool_] = np.ones(state.nodes, dtype=np.bool_)
+        self._state = state
+        self._network = network
+        self._peers: Peers = peers_named(topology, state.nodes, network.drop, streams[0])
+        self._churn = Churn(state.nodes, churn, streams[1])
+        self._fate, self._order = streams[2], streams[3]
+        self._mail: defaultdict[int, list[_Post]] = defaultdict(list)
+        self._tracer = tracer
+
+    def step(self) -> None:
+        """Run one cycle."""
+        self.online = self._churn.at(self.cycle)
+        self.cycle += 1
+        self._send()
+        self._deliver(self._mail.pop(self.cycle, []))
+        if self._tracer is not None:
+            self._tracer.cycle_ended(self.cycle, self.online)
+
+    def _send(self) -> None:
+        recipients = self._peers.draw(self.online)
+        senders = np.flatnonzero(self.online & (recipients >= 0))
+        self.counts.sent += len(senders)
+        if self._network.drop:
+            lost = self._fate.random(len(senders)) < self._network.drop
+            self.counts.dropped += int(np.count_nonzero(lost))
+            if self._tracer is not None:
+                self._tracer.dropped(self.cycle, senders[lost], recipients[senders[lost]])
+            senders = senders[~lost]
+        everything = _Post(senders, recipients[senders], self._state.sent(), senders)
+        low, high = self._network.delay
+        delays = self._fate.integers(low, high + 1, len(senders)) if high else np.zeros(len(senders), dtype=np.int64)
+        for delay in range(low, high + 1):
+            post = everything.only(delays == delay) if high else everything
+            if self._tracer is not None:
+                self._tracer.sent(self.cycle, post.senders, post.receivers, delay)
+            if delay:  # what the sender holds by then is another thing
+                parcel = tuple(array[post.rows] for array in post.parcel)
+                post = _Post(post.senders, post.receivers, parcel, np.arange(len(post.rows)))
+            self._mail[self.cycle + delay].append(post)
+
+    def _deliver(self, posts: list[_Post]) -> None:
+        awake = [post.only(self.online[post.receivers]) for post in posts]
+        received = sum(len(post.rows) for post in awake)
+        self.counts.missed += sum(len(post.rows) for post in posts) - received
+        self.counts.received += received
+        ends = np.cumsum([len(post.rows) for post in awake])
+        receivers = np.concatenate([post.receivers for post in awake]) if awake else np.empty(0, dtype=np.int64)
+        for places in rounds(receivers, self._state.nodes, self._order):
+            if len(awake) == 1:
+                self._hand_over(awake[0].only(places))
+                continue
+            origin = np.searchsorted(ends, places, side="right")
+            for number, post in enumerate(awake):
+                self._hand_over(post.only(places[origin == number] - (ends[number] - len(post.rows))))
+
+    def _hand_over(self, post: _Post) -> None:
+        self._state.receive(post.receivers, post.parcel, post.rows)
+        if self._tracer is not None:
+            self._tracer.received(self.cycle, post.senders, post.receivers)

@@ -1,0 +1,97 @@
+"""Averaging in pairs of a whole fleet, in synchronous cycles: the agents' state machines, asked and answered together.
+
+In a cycle every device, one after another, meets the next peers in rotation, with no time between proposal and
+answer; then all vaults answer at once. An exchange of which a message is lost does not come about, and is not made up
+for. The sum of all models is conserved to the last bit.
+"""
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.algorithms.pairwise.public.machine import Pairwise
+from sottovoce.door import PrivacyStatement, Query
+from sottovoce.learners import Ask, Delivered, Effect, Event, PeersChanged, Received, Reply, Returned, Send, Timer
+
+from sottovoce_lab.simulator.told import Told
+from sottovoce_lab.simulator.vector.push_sum import Released
+
+_STATEMENT = cast(PrivacyStatement, None)  # which no learner looks at
+
+
+class PairwiseFleet:
+    """The state of a fleet, and its cycles.
+
+    Args:
+        learner: of every device; its threshold stays.
+        peers: for each device, those that it meets, in turn.
+        released: the fleet's vaults.
+        loss: probability that a message is lost, below 1.
+        seed: of what is lost.
+
+    Attributes:
+        cycle: cycles that are over.
+        sent: messages so far, answers not counted.
+    """
+
+    def __init__(
+        self,
+        learner: Pairwise,
+        peers: Sequence[Sequence[int]],
+        released: Released,
+        *,
+        loss: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        self.cycle = 0
+        self.sent = 0
+        self._learner = learner
+        self._released = released
+        self._loss = loss
+        self._fate = np.random.default_rng(seed)
+        known = [PeersChanged(tuple(str(peer) for peer in some)) for some in peers]
+        self._states = [learner.on(learner.fresh(), met, 0.0)[0] for met in known]
+
+    @property
+    def steps(self) -> int:
+        """Private steps of each device so far; what was answered in this cycle is one in the next."""
+        return self._states[0].step
+
+    @property
+    def total(self) -> NDArray[np.int64]:
+        """Sum of all models, int64[P]."""
+        total: NDArray[np.int64] = np.sum([state.numerator for state in self._states], axis=0)
+        return total
+
+    @property
+    def models(self) -> NDArray[np.float64]:
+        """Model of each device, float64[N, P]."""
+        return np.array([state.estimate for state in self._states])
+
+    def step(self) -> None:
+        """Run one cycle."""
+        asked = [query for device in range(len(self._states)) for query in self._beat(device)]
+        if asked:
+            values, grid = self._released(np.array([query.point for query in asked]))
+            for device, (query, value) in enumerate(zip(asked, values, strict=True)):
+                self._happens(device, Told(query.id, value, grid, _STATEMENT, simulated=True, units=1))
+        self.cycle += 1
+
+    def _beat(self, device: int) -> list[Query]:
+        effects = self._happens(device, Timer("cycle"))
+        for sent in (effect for effect in effects if isinstance(effect, Send)):
+            self.sent += 1
+            self._happens(device, self._met(device, sent))
+        return [effect.query for effect in effects if isinstance(effect, Ask)]
+
+    def _met(self, device: int, sent: Send) -> Event:
+        """Outcome of a proposal."""
+        if self._fate.random() < self._loss:
+            return Returned(sent.recipient, sent.message)
+        said = self._happens(int(sent.recipient), Received(str(device), sent.message))
+        return Delivered(sent.recipient, next((one.message for one in said if isinstance(one, Reply)), None))
+
+    def _happens(self, device: int, event: Event) -> list[Effect]:
+        self._states[device], effects = self._learner.on(self._states[device], event, float(self.cycle))
+        return effects

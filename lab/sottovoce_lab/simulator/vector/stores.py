@@ -1,0 +1,80 @@
+"""Published records that spread by themselves: every contact brings the receiver what the sender holds (anti-entropy).
+
+Demers et al., "Epidemic algorithms for replicated database maintenance" (1987), push only. A store is a row of bits,
+one for each record of the fleet, so a fleet of N devices takes N²/8 bytes, and as much again for what is being sent.
+"""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sottovoce.errors import UsageError
+
+from sottovoce_lab.simulator.vector.engine import Parcel, Places
+
+MOST_STORES = 100_000
+_WORD = 64
+_CHUNK_WORDS = 2**17
+
+
+class RecordStores:
+    """Which of the fleet's published records each device holds. Device i publishes record i.
+
+    Args:
+        nodes: how many devices.
+
+    Raises:
+        UsageError: there are too many devices.
+    """
+
+    def __init__(self, nodes: int) -> None:
+        if nodes > MOST_STORES:
+            raise UsageError(
+                f"agents = {nodes}: a fleet in which everybody keeps everybody's record is simulated up to "
+                f"{MOST_STORES} agents; take fewer, or let a model travel instead: learner.model=pegasos"
+            )
+        words = -(-nodes // _WORD)
+        own = np.arange(nodes)
+        self.bits = np.zeros((nodes, words), dtype=np.uint64)
+        self.bits[own, own // _WORD] = np.uint64(1) << (own % _WORD).astype(np.uint64)
+        self.copied = 0
+        self.updates = 0
+        self._sent = (np.zeros_like(self.bits),)
+
+    @property
+    def nodes(self) -> int:
+        """See State.nodes."""
+        return len(self.bits)
+
+    @property
+    def message_bytes(self) -> int:
+        """The digest with which a contact begins: a bit a record."""
+        return -(-self.nodes // 8)
+
+    def sent(self) -> Parcel:
+        """See State.sent: all stores."""
+        np.copyto(self._sent[0], self.bits)
+        return self._sent
+
+    def receive(self, receivers: Places, parcel: Parcel, rows: Places) -> None:
+        """See State.receive: the union of both stores; `copied` counts the records that had to be transferred."""
+        self.updates += len(receivers)
+        step = max(1, _CHUNK_WORDS // self.bits.shape[1])
+        for start in range(0, len(receivers), step):
+            who, which = receivers[start : start + step], rows[start : start + step]
+            theirs, own = parcel[0][which], self.bits[who]
+            self.copied += int(np.bitwise_count(theirs & ~own).sum())
+            self.bits[who] = own | theirs
+
+    def held(self, node: int) -> NDArray[np.bool_]:
+        """bool[nodes]: whose records a device holds."""
+        return np.unpackbits(self.bits[node].view(np.uint8), count=self.nodes, bitorder="little").view(np.bool_)
+
+    def described(self) -> list[dict[str, Any]]:
+        """The state of every device, JSON-ready: whose records it holds."""
+        return [{"records": np.flatnonzero(self.held(node)).tolist()} for node in range(self.nodes)]
+
+    def digest(self) -> str:
+        """SHA-256 of all stores, in hexadecimal."""
+        return hashlib.sha256(self.bits.data).hexdigest()
