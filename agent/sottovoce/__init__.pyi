@@ -35,6 +35,9 @@ from sottovoce.api import (
     ExitCode as ExitCode,
 )
 from sottovoce.api import (
+    GradientTerms as GradientTerms,
+)
+from sottovoce.api import (
     IdentityError as IdentityError,
 )
 from sottovoce.api import (
@@ -60,6 +63,9 @@ from sottovoce.api import (
 )
 from sottovoce.api import (
     OperatingSystemNoise as OperatingSystemNoise,
+)
+from sottovoce.api import (
+    Peer as Peer,
 )
 from sottovoce.api import (
     PrivacyError as PrivacyError,
@@ -104,7 +110,13 @@ from sottovoce.api import (
     calibrate as calibrate,
 )
 from sottovoce.api import (
+    check_records as check_records,
+)
+from sottovoce.api import (
     compose as compose,
+)
+from sottovoce.api import (
+    kernel_named as kernel_named,
 )
 
 __version__: str

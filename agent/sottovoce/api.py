@@ -9,6 +9,7 @@ from sottovoce.accounting.compose import Composed
 from sottovoce.accounting.release_notation import compose
 from sottovoce.agent.embedded import Agent, AgentEvent
 from sottovoce.data import Records
+from sottovoce.data.records import checked as check_records
 from sottovoce.door import PrivacyStatement, Query, Refused, Release
 from sottovoce.errors import (
     ClockError,
@@ -27,12 +28,14 @@ from sottovoce.errors import (
     UsageError,
     VaultAway,
 )
+from sottovoce.kernels.registry import kernel_named
 from sottovoce.learners import Learner
 from sottovoce.registry import Algorithm
-from sottovoce.transport import Transport
+from sottovoce.transport import Peer, Transport
 from sottovoce.transport.memory import Exchange, MemoryTransport
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, Vault
 from sottovoce.vault import build as build_vault
+from sottovoce.vault.terms.gradients import GradientTerms
 
 __all__ = [
     "Agent",
@@ -47,6 +50,7 @@ __all__ = [
     "DiskReadOnly",
     "Exchange",
     "ExitCode",
+    "GradientTerms",
     "IdentityError",
     "InternalError",
     "Learner",
@@ -56,6 +60,7 @@ __all__ = [
     "MessageRefused",
     "NetworkError",
     "OperatingSystemNoise",
+    "Peer",
     "PrivacyError",
     "PrivacyStatement",
     "Query",
@@ -70,5 +75,7 @@ __all__ = [
     "VaultAway",
     "build_vault",
     "calibrate",
+    "check_records",
     "compose",
+    "kernel_named",
 ]

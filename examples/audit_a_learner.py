@@ -1,0 +1,8 @@
+"""An attack on a learner as it ships: the ε that the attacker proves beside the ε that is promised."""
+
+import sottovoce_lab as lab
+
+found = lab.audit("learner", "golf", epsilon=1.0, trials=500)
+print(found.verdict)
+for finding in found.findings:
+    print(finding)

@@ -1,0 +1,125 @@
+"""`import sottovoce`: an agent inside another program, and the examples."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sottovoce
+from sottovoce.identity import Fleet
+
+from tests.support.books import spending
+from tests.support.devices import Device, new_device, some_records
+from tests.support.processes import running
+from tests.support.sources import ROOT
+
+EXAMPLES = ROOT / "examples"
+PLENTY = {"privacy": {"epsilon": 100.0}}  # so that a few records are enough to learn from
+
+
+@pytest.fixture
+def pair(fleet: Fleet, tmp_path: Path) -> list[Device]:
+    devices = [new_device(fleet, tmp_path / name, seed=seed, epsilon=100.0) for seed, name in enumerate("ab")]
+    for one, other in (devices, devices[::-1]):
+        one.hold(*some_records(60, len(one.id))).configure([other.entry()], **PLENTY)
+    return devices
+
+
+async def test_an_agent_runs_inside_a_program_and_its_model_predicts(pair: list[Device]) -> None:
+    handled = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    seen = []
+    with running(pair[1]):
+        async with sottovoce.Agent.open(pair[0].config) as agent:
+            with pytest.raises(sottovoce.DataError, match="no model yet"):
+                agent.predict(np.zeros((1, agent.config.data.features)))
+            async for event in agent.events():
+                seen.append(event)
+                assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == handled
+                if event.releases >= 5 and agent.model is not None:
+                    break
+            features, labels = some_records(200, 9)
+            assert (agent.predict(features) == labels).mean() > 0.7
+            assert agent.status()["id"] == pair[0].id
+            with pytest.raises(sottovoce.DataError, match="shape"):
+                agent.predict(features[0])
+    assert seen[0].kind == "ready"
+    assert {event.kind for event in seen[1:]} == {"cycle"}
+    assert not (pair[0].config.parent / "agent.sock").exists()
+    spent = spending(pair[0]).releases
+    async with sottovoce.Agent.open(pair[0].config) as again:  # the same device goes on from the same ledger
+        events = again.events()
+        assert (await anext(events)).kind == "ready"
+        again.stop()
+        assert [event.kind async for event in events][-1] == "stopped"
+    assert spending(pair[0]).releases >= spent >= 5
+
+
+async def test_a_fault_ends_the_block_with_its_error(pair: list[Device]) -> None:
+    pair[0].records.unlink()
+    with pytest.raises(sottovoce.DataError, match=r"a\.npz does not exist"):
+        async with sottovoce.Agent.open(pair[0].config):
+            pass
+    with pytest.raises(sottovoce.ConfigError, match=r"absent\.toml"):
+        sottovoce.Agent.open(pair[0].config.with_name("absent.toml"))
+    unopened = sottovoce.Agent.open(pair[1].config)
+    with pytest.raises(sottovoce.UsageError, match="async with"):
+        unopened.status()
+
+
+async def test_an_error_of_the_block_is_not_replaced_and_the_agent_ends(pair: list[Device]) -> None:
+    async def fails() -> None:
+        async with sottovoce.Agent.open(pair[0].config):
+            await asyncio.sleep(0)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fails()
+    async with sottovoce.Agent.open(pair[0].config) as agent:  # nothing of the first one holds the ledger
+        assert (await anext(agent.events())).kind == "ready"
+
+
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        ("noise_for_a_budget", "twice as many releases: ε = "),
+        ("audit_a_learner", "not refuted"),
+        ("fleet_as_estimator", "ε = 4.0: accuracy 0."),
+        ("accuracy_against_epsilon", "majority 0."),
+    ],
+)
+def test_an_example_runs(name: str, words: str, tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, EXAMPLES / f"{name}.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert words in ended.stdout
+    if name == "accuracy_against_epsilon":
+        assert (tmp_path / "accuracy.png").stat().st_size > 5000
+
+
+def test_the_example_of_an_agent_runs(pair: list[Device]) -> None:
+    with running(pair[1]):
+        ended = subprocess.run(
+            [sys.executable, EXAMPLES / "agent_in_a_program.py", pair[0].config],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=100,
+        )
+    assert ended.returncode == 0, ended.stderr
+    assert "ready cycle" in ended.stdout
+    assert "predicted [" in ended.stdout
+
+
+@pytest.mark.parametrize("name", ["accuracy_against_epsilon", "agent_in_a_program"])
+def test_a_researchers_and_an_integrators_task_take_twenty_lines(name: str) -> None:
+    lines = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8").splitlines()
+    assert len([line for line in lines[1:] if line.strip()]) <= 20

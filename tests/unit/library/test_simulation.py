@@ -1,0 +1,70 @@
+"""Simulations from a program: arrays in, curves out, and clear errors."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import sottovoce
+import sottovoce_lab as lab
+from sottovoce.data import load
+
+ROWS = np.random.default_rng(0).normal(size=(300, 4))
+LABELS = (ROWS[:, 0] > 0).astype(np.int64)
+
+
+def simulated(**given: Any) -> lab.Runs:
+    return lab.simulate((ROWS, LABELS), **{"bounds": (-5, 5), "agents": 3, "cycles": 8, **given})
+
+
+def test_a_run_for_each_learner_budget_and_seed() -> None:
+    runs = simulated(learner=["clipd2p", "dp-dpsgd"], epsilon=[1, math.inf], seed=[4, 5])
+    assert [(run.learner, run.epsilon, run.seed) for run in runs] == [
+        (learner, epsilon, seed) for learner in ("clipd2p", "dp-dpsgd") for epsilon in (1, math.inf) for seed in (4, 5)
+    ]
+    assert len(runs[2:4]) == 2
+    run = runs[0]
+    assert run.cycles.tolist() == list(range(run.cycles[0], 9))
+    assert run.curves["accuracy_mean"].shape == run.cycles.shape
+    assert run.final["accuracy_mean"] == run.curves["accuracy_mean"][-1]
+    assert run.models.shape[0] == 3
+    assert run.privacy["status"] == "proved"
+    assert runs[2].privacy["status"] == "none"
+    assert run.majority is not None
+    assert 0.4 < run.majority < 0.8
+
+
+def test_the_same_seed_gives_the_same_run_and_another_one_does_not() -> None:
+    one, again, other = (simulated(seed=seed)[0] for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one.models, again.models)
+    assert not np.array_equal(one.models, other.models)
+
+
+def test_a_data_set_and_a_spec_are_taken_as_they_are() -> None:
+    for data in ("breast-cancer", load("breast-cancer")):
+        (run,) = lab.simulate(data, agents=3, cycles=5, settings={"learner.steps": 3})
+        assert run.final["accuracy_mean"] > 0.2
+
+
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        ({"bounds": None}, "bounds: give the range"),
+        ({"bounds": ([0, 1], 2)}, "one for each of the 4 features"),
+        ({"learner": []}, "at least one learner"),
+        ({"learner": "absent"}, "absent"),
+        ({"settings": {"learner.absent": 1}}, "learner.absent"),
+    ],
+)
+def test_what_cannot_be_is_one_clear_error(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(sottovoce.SottovoceError, match=words):
+        simulated(**given)
+
+
+def test_pictures_are_against_budgets_or_against_cycles() -> None:
+    axes = simulated(epsilon=[1, 4], seed=range(2)).plot()
+    assert (axes.get_xlabel(), axes.get_xscale()) == ("ε", "log")
+    axes = simulated().plot(measure="loss_mean")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("cycle", "loss mean")
+    with pytest.raises(sottovoce.UsageError, match="accuracy_mean"):
+        simulated().plot(measure="absent")
