@@ -123,6 +123,32 @@ class ConsoleWatcher(Watcher):
         self._console.print()
         self._console.print(table)
 
+    def compare(self, report: dict[str, Any]) -> None:
+        """Print the run beside simulations of the same data, from the least accurate to the most."""
+        run, rules, privacy = report["run"], report["baselines"], report["privacy"]
+        budget = "no ε" if privacy["epsilon"] is None else f"ε = {privacy['epsilon']:g}"
+        seen = privacy["threat_model"].removeprefix("local: ").partition(";")[0]
+        own = f"this run: {run['agents']} devices, {budget}"
+        rows = [(report["final"]["accuracy_mean"], "", own, seen)]
+        if rules is not None:
+            rows.append((rules["majority_class"], "", "the most common class, always", "anyone: no record is used"))
+            rows.append((rules["own_data"], "", "one device alone, no noise", "anyone who does not get its model"))
+        rows += [
+            (found["accuracy_mean"], f"± {found['half_interval']:.3f}", found["label"], found["promise"])
+            for found in report["comparisons"]
+        ]
+        table = Table(box=None, pad_edge=False)
+        table.add_column("accuracy", no_wrap=True)
+        table.add_column("by", no_wrap=True)
+        table.add_column("a record is protected against")
+        for accuracy, half, label, promise in sorted(rows):
+            table.add_row(f"{accuracy:.3f} {half}", label, promise)
+        self._console.print()
+        self._console.print(table)
+        if report["comparisons"]:
+            seeds = report["comparisons"][0]["seeds"]
+            self._console.print(f"With ±: simulations of the same data, means of {seeds} seeds, 95 % intervals.")
+
     def _table(self) -> Table:
         table = Table()
         cells = [_cells(moment) for moment in self._moments[-_ROWS:]]

@@ -88,6 +88,13 @@ def run_testbed(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Set any other configuration key; may be repeated."),
     ] = None,
+    compare: Annotated[
+        bool,
+        typer.Option(
+            "--compare",
+            help="Then simulate a device alone, secure sums and no noise on the same data, three seeds each.",
+        ),
+    ] = False,
     report: Annotated[Path | None, typer.Option(help="Write the JSON report here.")] = None,
     trace: Annotated[
         Path | None, typer.Option(help="Write every state and message of a small run here; needs --transport memory.")
@@ -99,7 +106,7 @@ def run_testbed(
     """Run a fleet of agents on this machine, and report what it learnt and what it cost."""
     if noise is not None and any(word.startswith("privacy.noise=") for word in set_ or ()):
         raise UsageError("--noise and --set privacy.noise say the same: give one of them")
-    if transport == "memory":
+    if transport == "memory" or compare:
         one_blas_thread()
     from sottovoce.cli.output import check_writable, write
 
@@ -138,11 +145,17 @@ def run_testbed(
         planned = plan(options)
         result = memory.run(planned, watcher, witness) if transport == "memory" else processes.run(planned, watcher)
     document = result.document()
+    if not as_json:
+        watcher.summary(document)
+    if compare and result.interrupted is None:
+        from sottovoce_lab.library.comparisons import comparisons
+
+        document["comparisons"] = [found.as_dict() for found in comparisons(planned)]
+        if not as_json:
+            watcher.compare(document)
     text = json.dumps(document, indent=2, ensure_ascii=False)
     if as_json:
         typer.echo(text)
-    else:
-        watcher.summary(document)
     if report is not None:
         write("--report", report, text)
     if trace is not None and witness is not None:

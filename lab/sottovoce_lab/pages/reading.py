@@ -66,6 +66,16 @@ class Baselines(Struct, frozen=True):
     own_data: float
 
 
+class Comparison(Struct, frozen=True):
+    """Accuracy of a simulated variant of a run."""
+
+    label: str
+    accuracy_mean: float
+    half_interval: float
+    seeds: int
+    promise: str
+
+
 class RunReport(Struct, frozen=True, tag_field="schema", tag="sottovoce.report/1"):
     """The whole report."""
 
@@ -78,6 +88,7 @@ class RunReport(Struct, frozen=True, tag_field="schema", tag="sottovoce.report/1
     agents: list[Agent]
     faults: list[str] = []
     baselines: Baselines | None = None
+    comparisons: list[Comparison] = []
     warnings: list[str] = []
 
 

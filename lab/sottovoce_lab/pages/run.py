@@ -63,15 +63,20 @@ def _result(final: Measures) -> str:
 
 
 def _compared(report: RunReport) -> list[Markup]:
-    """The baselines in words."""
-    rules = report.baselines
+    """The baselines in words, and simulations of the same data."""
+    rules, found = report.baselines, report.comparisons
+    shown = [
+        (one.label, f"{one.accuracy_mean:.3f} ± {one.half_interval:.3f}. Protected against: {one.promise}")
+        for one in found
+    ]
+    simulated = [facts(f"Simulations of the same data: means of {found[0].seeds} seeds", shown)] if found else []
     if rules is None:
-        return []
+        return simulated
     words = (
         f"A device alone, with its own records and no noise, reaches {rules.own_data:.3f}; the most common class alone "
         f"is right in {rules.majority_class:.3f}."
     )
-    return [paragraph(words)]
+    return [paragraph(words), *simulated]
 
 
 def _learning(report: RunReport, plotter: Plotter) -> list[Markup]:

@@ -43,6 +43,7 @@ class Plan:
         name: of the data set.
         raw: each agent's own records, before the transform.
         test: records that no agent holds, after it.
+        raw_test: the same records before it.
         features: columns before the transform.
         classes: labels.
         bounds: declared range of each feature, or None.
@@ -64,6 +65,7 @@ class Plan:
     name: str
     raw: list[Records]
     test: Records
+    raw_test: Records
     features: int
     classes: int
     bounds: Bounds | None
@@ -169,6 +171,7 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
         name=data.name,
         raw=[train.at(rows) for rows in parts],
         test=Records(apply(data_section.transform, test.features, bounds), test.labels),
+        raw_test=test,
         features=train.features.shape[1],
         classes=data.classes,
         bounds=bounds,

@@ -1,0 +1,107 @@
+"""A run beside simulations of the same data: without noise, by secure sums, and of one device alone."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sottovoce.config import CellSection
+from sottovoce.data import DataSet
+from sottovoce.registry import ALGORITHMS
+
+from sottovoce_lab.experiments.kept_runs import processes
+from sottovoce_lab.library.simulation import simulated
+from sottovoce_lab.papers.cells import half_interval
+from sottovoce_lab.simulator import Faults
+from sottovoce_lab.testbed.options import Options
+from sottovoce_lab.testbed.plan import Plan, plan
+
+SEEDS = 3
+_ALONE = 4  # devices that learn alone, for each seed
+_SECURE_SUMS = "group-sgd"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Accuracy of a simulated variant of a run.
+
+    Attributes:
+        label: the variant in words.
+        mean: accuracy, over seeds.
+        half: half the 95 % interval of the mean over seeds.
+        seeds: simulations, each with a data split of its own, the first that of the run.
+        promise: what protects a record, and against whom.
+    """
+
+    label: str
+    mean: float
+    half: float
+    seeds: int
+    promise: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {
+            "label": self.label,
+            "accuracy_mean": self.mean,
+            "half_interval": self.half,
+            "seeds": self.seeds,
+            "promise": self.promise,
+        }
+
+
+def comparisons(asked: Plan) -> list[Comparison]:
+    """Variants of a classification: a device alone at the same ε, one noise for all by secure sums, and no noise.
+
+    Args:
+        asked: the plan of the run.
+    """
+    options = replace(asked.options, transport="memory", faults=Faults(), fault_words=[])
+    if asked.classes < 2 or not ALGORITHMS[options.learner].predicts:
+        return []
+    budget = "no ε" if options.epsilon is None else f"ε = {options.epsilon:g}"
+    variants: dict[str, _Variant] = {f"one device alone, {budget}": _alone}
+    if options.epsilon is not None:
+        if options.learner != _SECURE_SUMS and options.agents >= CellSection().min:
+            variants[f"secure sums, {budget}"] = _by_secure_sums
+        variants["no noise at all"] = _without_noise
+    with processes(len(variants) * SEEDS) as pool:
+        runs = {
+            label: [pool.submit(variant, replace(options, seed=options.seed + seed)) for seed in range(SEEDS)]
+            for label, variant in variants.items()
+        }
+        return [_found(label, [run.result() for run in found]) for label, found in runs.items()]
+
+
+_Outcome = tuple[float, str]
+"""Accuracy, and whom a record is protected against."""
+
+_Variant = Callable[[Options], _Outcome]
+
+
+def _found(label: str, outcomes: Sequence[_Outcome]) -> Comparison:
+    accuracies = np.array([accuracy for accuracy, _ in outcomes])
+    return Comparison(label, float(accuracies.mean()), half_interval(accuracies), len(outcomes), outcomes[0][1])
+
+
+def _without_noise(options: Options) -> _Outcome:
+    run = simulated(plan(replace(options, epsilon=None)))
+    return run.final["accuracy_mean"], "no one: every message may reveal records"
+
+
+def _by_secure_sums(options: Options) -> _Outcome:
+    kept = {key: value for key, value in options.settings.items() if key.startswith("data.")}
+    run = simulated(plan(replace(options, learner=_SECURE_SUMS, topology="full", settings=kept, model=None)))
+    return run.final["accuracy_mean"], str(run.privacy["threat_model"])
+
+
+def _alone(options: Options) -> _Outcome:
+    """Some of the devices, each with its own records and no other."""
+    whole = plan(options)
+    accuracies = []
+    kept = {key: value for key, value in options.settings.items() if key != "data.partition"}
+    for own in whole.raw[:: max(1, len(whole.raw) // _ALONE)][:_ALONE]:
+        data = DataSet(whole.name, own, whole.classes, whole.bounds, whole.raw_test)
+        run = simulated(plan(replace(options, agents=1, topology="full", settings=kept), data))
+        accuracies.append(run.final["accuracy_mean"])
+    return float(np.mean(accuracies)), "anyone who gets its model"
