@@ -15,6 +15,14 @@ from sottovoce.errors import DataError
 
 Rows = NDArray[np.float64]
 
+HOG_DIRECTIONS = tuple((math.cos(math.pi * k / 4), math.sin(math.pi * k / 4)) for k in range(8))
+"""Cosine and sine of the directions in which `hog` looks for edges."""
+
+HOG_FLOOR = 0.1
+"""Contrast, for each pixel of a cell, below which `hog` makes little of an edge."""
+
+_AT_ONCE = 1024  # rows that `hog` keeps whole images of
+
 
 def squash(rows: Rows, bounds: Bounds | None, scale: float) -> Rows:
     """With bounds, within which the rows lie: scale each feature to [0, 1], 0 without width. Else log(scale)."""
@@ -97,6 +105,40 @@ def dct_width(features: int, side: int) -> int:
     return side * side
 
 
+def hog(rows: Rows, side: int) -> Rows:
+    """Histograms of oriented gradients of a square image, in cells of side × side pixels (Dalal & Triggs 2005).
+
+    At each pixel the difference of its neighbours, g = (right - left, below - above), counts max(0, ⟨g, u⟩) in each of
+    eight directions u. A cell adds these up, and divides its eight sums by their L2 norm plus HOG_FLOOR · side². The
+    columns are in order of cells, row by row, with the eight directions of a cell together.
+
+    Raises:
+        DataError: the features are no such image.
+    """
+    columns = hog_width(rows.shape[1], side)
+    pixels = math.isqrt(rows.shape[1])
+    found = np.empty((len(rows), columns))
+    for start in range(0, len(rows), _AT_ONCE):
+        images = rows[start : start + _AT_ONCE].reshape(-1, pixels, pixels)
+        found[start : start + _AT_ONCE] = _oriented(images, side).reshape(-1, columns)
+    return found
+
+
+def hog_width(features: int, side: int) -> int:
+    """Columns that `hog` makes.
+
+    Raises:
+        DataError: see `hog`.
+    """
+    pixels = math.isqrt(features)
+    if pixels * pixels != features or pixels % side:
+        raise DataError(
+            f"hog({side}): {features} features are not a square image whose side {side} divides. "
+            "Take this step out of data.transform, or another number."
+        )
+    return (pixels // side) ** 2 * len(HOG_DIRECTIONS)
+
+
 def centre(rows: Rows) -> Rows:
     """Subtract the record's own mean over its features."""
     rows -= rows[:, :1].copy()  # makes equal features exactly 0, where the mean alone would leave rounding errors
@@ -131,3 +173,24 @@ def _waves(pixels: int, count: int) -> Rows:
 
 def _divide_rows(rows: Rows, divisors: Rows) -> None:
     np.divide(rows, divisors, out=rows, where=divisors > 0)
+
+
+def _oriented(images: Rows, side: int) -> Rows:
+    """Normalised edges of images float64[n, pixels, pixels], float64[n, cells, cells, directions].
+
+    Only elementwise operations, in one order: no other image changes a bit.
+    """
+    edged = np.pad(images, ((0, 0), (1, 1), (1, 1)), mode="edge")
+    across, down = edged[:, 1:-1, 2:] - edged[:, 1:-1, :-2], edged[:, 2:, 1:-1] - edged[:, :-2, 1:-1]
+    cells = images.shape[1] // side
+    sums = np.zeros((len(images), cells, cells, len(HOG_DIRECTIONS)))
+    for k, (cosine, sine) in enumerate(HOG_DIRECTIONS):
+        along = np.maximum(across * cosine + down * sine, 0.0).reshape(len(images), cells, side, cells, side)
+        for y in range(side):
+            for x in range(side):
+                sums[..., k] += along[:, :, y, :, x]
+    squares = np.zeros(sums.shape[:-1])
+    for k in range(len(HOG_DIRECTIONS)):
+        squares += sums[..., k] * sums[..., k]
+    sums /= (np.sqrt(squares) + HOG_FLOOR * side * side)[..., np.newaxis]
+    return sums

@@ -13,6 +13,7 @@ Each feature is clamped to its declared range, if there is one. Then come the st
     log(S)       sign(x)·log(1 + |x|/S)
     pool(K)      means over K × K squares of a square image
     dct(K)       the K × K lowest frequencies of a square image (orthonormal DCT-II)
+    hog(K)       histograms of oriented gradients of a square image, eight for each K × K square
     subtract(C)  subtract the constant C from every feature
     centre       subtract the record's own mean over its features
     unit         divide the record by its own L2 norm
@@ -70,6 +71,9 @@ _STEPS: dict[str, _Step] = {
     "dct": _Step(
         lambda rows, _, side: steps.dct(rows, int(side)), "whole", lambda d, side: steps.dct_width(d, int(side))
     ),
+    "hog": _Step(
+        lambda rows, _, side: steps.hog(rows, int(side)), "whole", lambda d, side: steps.hog_width(d, int(side))
+    ),
     "subtract": _Step(lambda rows, _, constant: rows - constant, "positive"),
     "centre": _Step(lambda rows, _, __: steps.centre(rows)),
     "unit": _Step(lambda rows, _, __: steps.unit(rows)),
@@ -91,6 +95,11 @@ def parsed(name: TransformName) -> tuple[tuple[str, float], ...]:
     if len(words) > _MOST_STEPS:
         raise DataError(f"Transform {name[:40]}… has more than {_MOST_STEPS} steps. Leave some out.")
     return tuple(_parsed_step(word.strip()) for word in words)
+
+
+def written(step: str, number: float) -> TransformName:
+    """A step as a transform has it."""
+    return step if _STEPS[step].number is None else f"{step}({number:g})"
 
 
 def apply(name: TransformName, features: Rows, bounds: Bounds | None) -> Rows:
@@ -116,7 +125,7 @@ def apply(name: TransformName, features: Rows, bounds: Bounds | None) -> Rows:
         np.clip(rows, *bounds, out=rows)
     for step, number in parsed(name):
         rows = np.ascontiguousarray(_STEPS[step].do(rows, bounds, number))
-        if step in ("pool", "dct"):
+        if step in ("pool", "dct", "hog"):
             bounds = None  # it was for the pixels
     return rows
 

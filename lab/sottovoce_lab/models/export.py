@@ -151,7 +151,7 @@ def _perceptron(tape: Tape, features: Value, model: PublicModel) -> Value:
 def _before(features: int, steps: Steps, bounds: Bounds | None) -> ModelProto:
     tape = Tape()
     given = tape.input("features", tape.real, ["B", features])
-    return tape.model([("transformed", prelude(tape, given, steps, bounds), tape.real, ["B", "columns"])])
+    return tape.model([("transformed", prelude(tape, given, steps, bounds, features), tape.real, ["B", "columns"])])
 
 
 def _joined(before: ModelProto, core: ModelProto) -> ModelProto:

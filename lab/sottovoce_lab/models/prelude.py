@@ -3,10 +3,13 @@
 The steps are those of sottovoce.data.transform, in float32. `pool` and `dct` are not among them.
 """
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from sottovoce.data.steps import HOG_DIRECTIONS, HOG_FLOOR
+from sottovoce.data.transform import width, written
 
 from sottovoce_lab.models.tape import Tape, Value
 
@@ -16,10 +19,10 @@ Steps = Sequence[tuple[str, float]]
 
 def has_prelude(steps: Steps) -> bool:
     """Whether a transform can be written as one."""
-    return all(name in _STEPS for name, _ in steps)
+    return all(name == "hog" or name in _STEPS for name, _ in steps)
 
 
-def prelude(tape: Tape, features: Value, steps: Steps, bounds: Bounds | None) -> Value:
+def prelude(tape: Tape, features: Value, steps: Steps, bounds: Bounds | None, columns: int) -> Value:
     """Features as the model sees them, real[B, columns].
 
     Args:
@@ -27,12 +30,17 @@ def prelude(tape: Tape, features: Value, steps: Steps, bounds: Bounds | None) ->
         features: real[B, d], as they are measured.
         steps: of the transform, each with its number.
         bounds: the declared ranges, float64[d] twice, or None.
+        columns: d.
     """
     if bounds is not None:
         low, high = (tape.constant(side) for side in bounds)
         features = tape.op("Min", tape.op("Max", features, low), high)
     for name, number in steps:
-        features = _STEPS[name](tape, features, bounds, number)
+        if name == "hog":
+            features, bounds = _hog(tape, features, int(number), math.isqrt(columns)), None  # they were for the pixels
+        else:
+            features = _STEPS[name](tape, features, bounds, number)
+        columns = width(written(name, number), columns)
     return features
 
 
@@ -48,6 +56,28 @@ def _squash(tape: Tape, x: Value, bounds: Bounds | None, scale: float) -> Value:
 def _log(tape: Tape, x: Value, bounds: Bounds | None, scale: float) -> Value:
     magnitude = tape.op("Div", tape.op("Abs", x), tape.constant(scale))
     return tape.op("Mul", tape.op("Sign", x), tape.op("Log", tape.op("Add", tape.constant(1), magnitude)))
+
+
+def _hog(tape: Tape, x: Value, size: int, pixels: int) -> Value:
+    cells = pixels // size
+    image = tape.reshape(x, 0, 1, pixels, pixels)
+    edged = tape.op("Pad", image, tape.integers(0, 0, 1, 1, 0, 0, 1, 1), mode="edge")
+
+    def part(top: int, left: int) -> Value:
+        ends = tape.integers(top + pixels, left + pixels)
+        return tape.op("Slice", edged, tape.integers(top, left), ends, tape.integers(2, 3))
+
+    across, down = tape.op("Sub", part(1, 2), part(1, 0)), tape.op("Sub", part(2, 1), part(0, 1))
+    sums = []
+    for cosine, sine in HOG_DIRECTIONS:
+        turned = tape.op("Mul", across, tape.constant(cosine)), tape.op("Mul", down, tape.constant(sine))
+        along = tape.op("Relu", tape.op("Add", *turned))
+        pooled = tape.op("AveragePool", along, kernel_shape=[size, size], strides=[size, size])
+        sums.append(tape.op("Mul", pooled, tape.constant(size * size)))
+    whole = tape.op("Concat", *sums, axis=1)
+    norm = tape.op("ReduceL2", whole, tape.integers(1), keepdims=1)
+    scaled = tape.op("Div", whole, tape.op("Add", norm, tape.constant(HOG_FLOOR * size * size)))
+    return tape.reshape(tape.op("Transpose", scaled, perm=[0, 2, 3, 1]), 0, cells * cells * len(HOG_DIRECTIONS))
 
 
 def _subtract(tape: Tape, x: Value, bounds: Bounds | None, constant: float) -> Value:

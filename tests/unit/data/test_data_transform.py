@@ -137,6 +137,39 @@ def test_dct_is_the_same_to_the_last_bit_in_any_company(pixels: int, kept: int) 
         assert apply(f"squash(1),dct({kept}),centre,unit", rows[:size], None).tobytes() == together[:size].tobytes()
 
 
+def test_hog_counts_edges_by_their_direction() -> None:
+    """Against the definition, pixel by pixel."""
+    image = np.random.default_rng(0).uniform(0, 1, (6, 6))
+    edged = np.pad(image, 1, mode="edge")
+    sums = np.zeros((2, 2, 8))
+    for y in range(6):
+        for x in range(6):
+            across, down = edged[y + 1, x + 2] - edged[y + 1, x], edged[y + 2, x + 1] - edged[y, x + 1]
+            for k in range(8):
+                along = across * np.cos(np.pi * k / 4) + down * np.sin(np.pi * k / 4)
+                sums[y // 3, x // 3, k] += max(0.0, along)
+    expected = sums / (np.linalg.norm(sums, axis=2, keepdims=True) + 0.1 * 9)
+    np.testing.assert_allclose(apply("hog(3)", image.reshape(1, 36), None)[0], expected.reshape(-1), atol=1e-13)
+    upright = np.tile(np.repeat([0.0, 1.0], 3), (6, 1)).reshape(1, 36)  # dark on the left, bright on the right
+    found = apply("hog(3)", upright, None).reshape(2, 2, 8)
+    assert (found.argmax(axis=2) == 0).all()
+    np.testing.assert_allclose(found[..., 4], 0, atol=1e-15)
+    assert (width("hog(4)", 784), width("hog(2),unit,bias(1)", 64)) == (392, 129)
+    for features, name in ((35, "hog(1)"), (36, "hog(4)")):
+        with pytest.raises(DataError, match=r"hog\(\d\): \d+ features are not a square image"):
+            width(name, features)
+
+
+@pytest.mark.parametrize("pixels, cell", [(1, 1), (8, 2), (28, 4), (28, 7), (32, 4)])
+def test_hog_is_the_same_to_the_last_bit_in_any_company(pixels: int, cell: int) -> None:
+    rows = np.random.default_rng(pixels).normal(size=(1100, pixels * pixels))  # more than are done at once
+    together = apply(f"squash(1),hog({cell}),centre,unit", np.asfortranarray(rows), None)
+    for i in (0, 1, 500, 1023, 1024, 1099):
+        assert apply(f"squash(1),hog({cell}),centre,unit", rows[i : i + 1], None).tobytes() == together[i].tobytes()
+    for size in (2, 3, 7):
+        assert apply(f"squash(1),hog({cell}),centre,unit", rows[:size], None).tobytes() == together[:size].tobytes()
+
+
 def test_bounds_are_for_pixels_not_for_frequencies() -> None:
     rows = np.array([[0.0, 10.0, 10.0, 20.0]])
     np.testing.assert_allclose(apply("dct(1),squash(1)", rows, uniform_bounds(0, 10, 4, "x")), [[np.log1p(15)]])

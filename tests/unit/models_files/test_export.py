@@ -61,6 +61,19 @@ def test_an_onnx_model_takes_records_as_they_are_measured(
     assert [value.name for value in model.graph.input] == ["features"]
 
 
+@pytest.mark.parametrize("transform", ["squash(1),hog(3),centre,unit,bias(0.3)", "hog(2)"])
+def test_an_onnx_model_of_images_has_the_edges_inside(transform: str) -> None:
+    images, bounds = np.random.default_rng(4).uniform(0, 255, (40, 36)), (np.zeros(36), np.full(36, 255.0))
+    d = width(transform, 36)
+    kernel = kernel_named("softmax", d, 4, 1)
+    chosen = parameters(kernel.size)
+    model = exported(PublicModel("softmax", chosen, d, 4), parsed(transform), bounds, facts("declared", 36))
+    inference = Inference(forward_bytes(model.SerializeToString(), "file"), "file")
+    expected = kernel.predict(chosen[np.newaxis], apply(transform, images, bounds))[0]
+    assert inference.facts["transform_included"] is True
+    assert inference.predict(images).tolist() == expected.tolist()
+
+
 @pytest.mark.parametrize("transform, ranges", [("centred-unit", "unknown"), ("dct(2)", "declared")])
 def test_a_transform_that_cannot_be_inside_is_said_to_be_outside(transform: str, ranges: str) -> None:
     d = width(transform, 9)
