@@ -19,7 +19,6 @@ from sottovoce.agent.revoked import keep_keys, keep_list, kept_list
 from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.identity import Identity, Trust, load
 from sottovoce.identity.authority import FleetAuthority
-from sottovoce.identity.fleet_keys import retired_by
 from sottovoce.identity.identity import IDENTITY
 from sottovoce.transport import Peer
 from sottovoce.wire.revocation import (
@@ -64,7 +63,8 @@ class RevocationGossip:
         )
         self._told_revoked: OrderedDict[str, float] = OrderedDict()
         self.list = None if trust.identity.mode != "fleet-ca" else kept_list(state, trust.identity.authority)
-        self._obey()
+        if self.list is not None:
+            self._obey(self.list, self._under(self.list))
 
     @property
     def version(self) -> int:
@@ -120,7 +120,7 @@ class RevocationGossip:
             _log.error("revocations-not-read %s", error)
             return
         if found is not None and found.rank > self.rank:
-            self._adopt(found)
+            await self._adopt(found)
 
     async def receive(self, sender: str, payload: bytes) -> bytes:
         """Take in what a peer holds, and answer with what this device holds; a revoked device, too, once a minute.
@@ -165,12 +165,15 @@ class RevocationGossip:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._disk, lambda: keep_list(self._state, revoked, authority))
         if revoked.rank > self.rank:
-            self._adopt(revoked)
+            await self._adopt(revoked)
 
-    def _adopt(self, revoked: RevocationList) -> None:
+    async def _adopt(self, revoked: RevocationList) -> None:
+        identity = await asyncio.get_running_loop().run_in_executor(self._disk, self._under, revoked)
+        if revoked.rank <= self.rank:
+            return  # a newer list came meanwhile
         before, keys = self._trust.revoked, self.list.keys if self.list is not None else ()
         self.list = revoked
-        self._obey()
+        self._obey(revoked, identity)
         if revoked.keys != keys:
             _log.warning("fleet-keys-changed changes=%d until=%d", len(revoked.keys), revoked.keys[-1].until)
         _log.warning(
@@ -182,24 +185,32 @@ class RevocationGossip:
         self._shun()
         self._awake.set()
 
-    def _obey(self) -> None:
-        """Refuse who is in the list.
+    def _under(self, revoked: RevocationList) -> Identity | None:
+        """The identity under the keys that a list brings, which are kept; None if it is the present one."""
+        if keep_keys(self._identity, revoked.keys) or _unknown(revoked, self._trust.identity):
+            return load(self._identity, dated=False)
+        return None
+
+    def _obey(self, revoked: RevocationList, identity: Identity | None) -> None:
+        """Refuse the devices of a list.
+
+        Args:
+            revoked: the list.
+            identity: see `_under`.
 
         Raises:
-            IdentityError: this device is.
+            IdentityError: this device is one of them.
         """
-        if self.list is None:
-            return
-        if keep_keys(self._identity, self.list.keys) or _unknown(self.list, self._trust.identity):
-            self._trust.renew(load(self._identity, dated=False))
+        if identity is not None:
+            self._trust.renew(identity)
         own = self._trust.identity.node_id
-        if own in self.list.node_ids:
+        if own in revoked.node_ids:
             raise IdentityError(
-                f"this device ({own}) was revoked by fleet {self.list.fleet!r}, in its list of version "
-                f"{self.list.version}: it takes no part any more. If that is an error, ask who has the fleet's key; "
+                f"this device ({own}) was revoked by fleet {revoked.fleet!r}, in its list of version "
+                f"{revoked.version}: it takes no part any more. If that is an error, ask who has the fleet's key; "
                 "otherwise let a new device join with `sottovoce fleet join`"
             )
-        self._trust.revoke(self.list.node_ids)
+        self._trust.revoke(revoked.node_ids)
 
     def _admit_revoked(self, sender: str) -> None:
         loop = asyncio.get_running_loop()
@@ -213,4 +224,6 @@ class RevocationGossip:
 def _unknown(revoked: RevocationList, identity: Identity) -> bool:
     """Whether this identity was loaded before the changes of keys that a list brings."""
     authority = identity.authority
-    return isinstance(authority, FleetAuthority) and len(retired_by(revoked.keys)) != len(authority.retired)
+    if not isinstance(authority, FleetAuthority) or not revoked.keys:
+        return False
+    return authority.following(revoked.keys).certificate != authority.certificate
