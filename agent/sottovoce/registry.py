@@ -148,6 +148,14 @@ ALGORITHMS: Mapping[str, Algorithm] = _Algorithms()
 """All that there are, by name."""
 
 
+def ready() -> dict[str, Algorithm]:
+    """This package's algorithms, and those of other packages that this process has asked for by name.
+
+    To look through algorithms, so that a package that is broken does not break commands that do not name it.
+    """
+    return {**_own(), **_AT_WORK}
+
+
 def by_name(*algorithms: Algorithm) -> dict[str, Algorithm]:
     """Algorithms as a folder lists them."""
     return {algorithm.name: algorithm for algorithm in algorithms}
@@ -158,7 +166,7 @@ def of_another(name: str, key: str) -> str | None:
     own = ALGORITHMS[name].own_keys
     if key in own:
         return None
-    owners = [other for other, known in ALGORITHMS.items() if key in known.keys]
+    owners = [other for other, known in ready().items() if key in known.keys]
     if not owners:
         return None
     near = suggestion(key, own)
@@ -172,7 +180,7 @@ def payload_codec(kind: str) -> Any | None:
     Args:
         kind: as messages say it.
     """
-    for algorithm in (*_own().values(), *_AT_WORK.values()):
+    for algorithm in ready().values():
         if kind in algorithm.payloads:
             return algorithm.payloads[kind]()
     return None

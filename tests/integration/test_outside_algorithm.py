@@ -100,3 +100,29 @@ def test_its_neighbours_are_played(beside: Path) -> None:
     ran = run(beside, *command, "-m", "not soak")
     assert ran.returncode == 0, ran.stdout
     assert int(re.findall(r"(\d+) passed", ran.stdout)[-1]) > 8
+
+
+def test_a_broken_package_breaks_no_command_that_does_not_name_it(tmp_path: Path) -> None:
+    (tmp_path / "torn.py").write_text("def torn(:\n", encoding="utf-8")
+    facts = tmp_path / "torn-1.0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: torn\nVersion: 1.0\n", encoding="utf-8")
+    (facts / "entry_points.txt").write_text("[sottovoce.algorithms]\ntorn = torn:ALGORITHM\n", encoding="utf-8")
+    file = tmp_path / "agent.toml"
+    file.write_text(CONFIG.replace("momentum-sgd", "golf"), encoding="utf-8")
+    foreign = run(tmp_path, SOTTOVOCE, "config", "check", file)
+    assert (foreign.returncode, foreign.stderr.count("\n")) == (3, 1)
+    assert "learner.momentum: is of" in foreign.stderr
+    assert "torn" not in foreign.stderr
+    for command, words in (
+        (("config", "schema"), '"golf"'),
+        (("testbed", "--set", "learner.foo=3"), "learner.foo"),
+        (("privacy", "audit", "--learner", "golf", "--trials", 50), "golf"),
+    ):
+        ended = run(tmp_path, SOTTOVOCE, *command)
+        assert words in ended.stdout + ended.stderr
+        assert "torn" not in ended.stdout + ended.stderr
+        assert "Traceback" not in ended.stderr
+    named = run(tmp_path, SOTTOVOCE, "testbed", "--learner", "torn", "--agents", 2)
+    assert (named.returncode, named.stderr.count("\n")) == (3, 1)
+    assert "learner torn: the package that brings it cannot be loaded" in named.stderr

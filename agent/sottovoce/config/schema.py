@@ -16,7 +16,7 @@ from sottovoce.config.transport import TransportSection
 from sottovoce.invalid_key import LARGEST, invalid_key
 from sottovoce.learner_settings import LearnerSettings
 from sottovoce.model_names import REGRESSION_MODEL, has_graph
-from sottovoce.registry import ALGORITHMS, DEFAULT
+from sottovoce.registry import ALGORITHMS, DEFAULT, ready
 
 _MOST_EPSILON = 500.0
 _HALF_HOURS = 48  # in the load of a day
@@ -416,7 +416,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
 
 
 def _able() -> str:
-    return f"choose one of {', '.join(name for name, known in ALGORITHMS.items() if known.regression)}"
+    return f"choose one of {', '.join(name for name, known in ready().items() if known.regression)}"
 
 
 AgentConfig: TypeAlias = WholeConfig[LearnerSettings]

@@ -7,6 +7,7 @@ import numpy as np
 from sottovoce.accounting.gaussian import MAX_EPSILON
 from sottovoce.door import PrivacyStatement
 from sottovoce.errors import PrivacyError, UsageError
+from sottovoce.registry import ALGORITHMS
 from sottovoce.vault import Ledger
 
 from sottovoce_lab.auditor.bounds import pure_sample_size, sample_size
@@ -14,6 +15,7 @@ from sottovoce_lab.auditor.finding import CONFIDENCE, SIGNIFICANCE, Audit, Findi
 from sottovoce_lab.auditor.games import books, canaries, low_bits, noise
 from sottovoce_lab.auditor.subject import Subject
 from sottovoce_lab.auditor.targets import LEARNERS, MECHANISMS
+from sottovoce_lab.auditor.targets.shipped import shipped
 
 _TESTS = 7  # at most: noise twice, books, low bits, canaries by ε and by their advantage, one run
 
@@ -72,6 +74,8 @@ def _subject(kind: str, name: str, fidelity: str, epsilon: float, delta: float) 
         return MECHANISMS[name](epsilon, delta)
     if kind == "learner" and (name, fidelity) in LEARNERS:
         return LEARNERS[name, fidelity](epsilon, delta)
+    if kind == "learner" and fidelity == "sound" and name in ALGORITHMS:  # of another package
+        return shipped(name, fidelity, epsilon, delta)
     known = MECHANISMS if kind == "mechanism" else (f"{name} ({fidelity})" for name, fidelity in LEARNERS)
     raise UsageError(f"no {kind} `{name}` to audit at fidelity {fidelity}: choose one of {', '.join(known)}")
 

@@ -10,9 +10,9 @@ def learners() -> list[str]:
 
 def models() -> list[str]:
     """All models that some learner has."""
-    from sottovoce.registry import ALGORITHMS
+    from sottovoce.registry import ready
 
-    return sorted({model for algorithm in ALGORITHMS.values() for model in algorithm.models})
+    return sorted({model for algorithm in ready().values() for model in algorithm.models})
 
 
 def data() -> list[str]:

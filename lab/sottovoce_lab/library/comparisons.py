@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sottovoce.config import CellSection
 from sottovoce.data import DataSet
-from sottovoce.registry import ALGORITHMS
+from sottovoce.registry import ALGORITHMS, ready
 
 from sottovoce_lab.experiments.kept_runs import processes
 from sottovoce_lab.library.simulation import simulated
@@ -18,7 +18,6 @@ from sottovoce_lab.testbed.plan import Plan, plan
 
 SEEDS = 3
 _ALONE = 4  # devices that learn alone, for each seed
-_SECURE_SUMS = "group-sgd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ def comparisons(asked: Plan) -> list[Comparison]:
     budget = "no ε" if options.epsilon is None else f"ε = {options.epsilon:g}"
     variants: dict[str, _Variant] = {f"one device alone, {budget}": _alone}
     if options.epsilon is not None:
-        if options.learner != _SECURE_SUMS and options.agents >= CellSection().min:
+        if options.learner != _summed() and options.agents >= CellSection().min:
             variants[f"secure sums, {budget}"] = _by_secure_sums
         variants["no noise at all"] = _without_noise
     with processes(len(variants) * SEEDS) as pool:
@@ -91,8 +90,13 @@ def _without_noise(options: Options) -> _Outcome:
 
 def _by_secure_sums(options: Options) -> _Outcome:
     kept = {key: value for key, value in options.settings.items() if key.startswith("data.")}
-    run = simulated(plan(replace(options, learner=_SECURE_SUMS, topology="full", settings=kept, model=None)))
+    run = simulated(plan(replace(options, learner=_summed(), topology="full", settings=kept, model=None)))
     return run.final["accuracy_mean"], str(run.privacy["threat_model"])
+
+
+def _summed() -> str:
+    """The learner whose releases are always secure sums, and that learns a model."""
+    return next(name for name, known in ready().items() if known.in_cells == "always" and known.predicts)
 
 
 def _alone(options: Options) -> _Outcome:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sottovoce.agent.predictions import predict
 from sottovoce.data import DataSet, apply
 from sottovoce.data.dataset import assembled
+from sottovoce.registry import DEFAULT
 
 from sottovoce_lab.library.simulation import ARRAYS, simulated
 from sottovoce_lab.testbed.plan import plan
@@ -41,7 +42,7 @@ class _Fleet(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        learner: str = "clipd2p",
+        learner: str = DEFAULT,
         *,
         agents: int = 10,
         epsilon: float = 2.0,
@@ -141,7 +142,7 @@ class FleetRegressor(RegressorMixin, _Fleet):  # type: ignore[misc]
 
     def __init__(
         self,
-        learner: str = "clipd2p",
+        learner: str = DEFAULT,
         *,
         agents: int = 10,
         epsilon: float = 2.0,

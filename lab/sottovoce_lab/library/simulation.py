@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sottovoce.data import DataSet, load
 from sottovoce.data.dataset import assembled
 from sottovoce.errors import UsageError
+from sottovoce.registry import DEFAULT
 
 from sottovoce_lab.library.runs import Floats, Run, Runs
 from sottovoce_lab.testbed import memory
@@ -50,7 +51,7 @@ class _Remembering:
 def simulate(
     data: Data,
     *,
-    learner: str | Sequence[str] = "clipd2p",
+    learner: str | Sequence[str] = DEFAULT,
     agents: int = 12,
     epsilon: float | Sequence[float] = 2.0,
     delta: float = 1e-5,

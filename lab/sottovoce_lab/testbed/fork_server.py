@@ -22,7 +22,7 @@ import sys
 import time
 from importlib import import_module
 
-from sottovoce.registry import ALGORITHMS
+from sottovoce import registry
 
 from sottovoce_lab.testbed.isolation import ENDS_SECONDS, LARGEST
 
@@ -49,7 +49,7 @@ def main() -> int:
     """Fork agents until the testbed is gone; in an agent, its exit code."""
     for name in _NEEDED:
         import_module(name)
-    list(ALGORITHMS.values())  # which loads their public settings
+    registry.ready()  # which loads their public settings
     gc.collect()
     gc.freeze()  # what the collector never looks at stays shared
     testbed = socket.socket(fileno=os.dup(sys.stdin.fileno()))

@@ -22,7 +22,7 @@ from sottovoce.config import (
 from sottovoce.errors import ConfigError, PrivacyError, UsageError
 from sottovoce.kernels.onnx.allowed import digest_of
 from sottovoce.model_names import GRAPH_SUFFIX
-from sottovoce.registry import ALGORITHMS, Algorithm, of_another, unknown
+from sottovoce.registry import ALGORITHMS, Algorithm, of_another, ready, unknown
 from sottovoce.suggestions import suggestion
 from sottovoce.vault import Budget
 
@@ -329,7 +329,7 @@ def check_key(key: str, origin: str) -> None:
         UsageError: the message names the nearest.
     """
     known = {f"{table}.{name}" for table, section in _SECTIONS.items() for name in section.__struct_fields__}
-    known |= {f"{_OF_LEARNER}{name}" for algorithm in ALGORITHMS.values() for name in algorithm.own_keys}
+    known |= {f"{_OF_LEARNER}{name}" for algorithm in ready().values() for name in algorithm.own_keys}
     known = (known - _DECIDED) | _OWN
     if (option := _OPTIONS.get(key)) is not None:
         raise UsageError(f"{origin} {key}: give the option {option} instead")

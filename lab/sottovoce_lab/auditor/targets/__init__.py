@@ -7,7 +7,7 @@ from functools import partial
 from sottovoce.kernels.decentralised.normalisation import Rule
 from sottovoce.kernels.profile import Profile
 from sottovoce.perturbation import scheme
-from sottovoce.registry import ALGORITHMS
+from sottovoce.registry import ready
 from sottovoce.vault import Budget
 from sottovoce.vault.terms.means import MeanTerms
 
@@ -68,7 +68,7 @@ MECHANISMS: dict[str, Made] = {
 
 LEARNERS: dict[tuple[str, str], Made] = {
     (name, fidelity): partial(shipped, name, fidelity)
-    for name, known in ALGORITHMS.items()
+    for name, known in ready().items()
     for fidelity in (("sound", "paper") if known.to_the_letter == "proved" else ("sound",))
 }
-"""By name and fidelity: every learner that there is, and those to the letter that promise an ε which holds."""
+"""By name and fidelity: every learner of this package, and those to the letter that promise an ε which holds."""
