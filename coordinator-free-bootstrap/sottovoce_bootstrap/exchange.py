@@ -19,7 +19,7 @@ class Entry:
         age: seconds, at least 0; unsigned. No clock is compared with another: each holder adds the time it held it.
 
     Raises:
-        MessageRefused: for `record`: the age is no number of seconds.
+        MessageRefused: for `record`: the age is not a number of seconds.
     """
 
     record: PeerRecord

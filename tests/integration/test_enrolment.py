@@ -316,7 +316,7 @@ def test_ways_are_not_mixed(authority: Path, tmp_path: Path, how: tuple[str, ...
         (("--serve", "0.0.0.0:7443"), "is not where a device can reach this machine"),
         (("--serve", "here"), "is not where a device can reach this machine"),
         (("--out", "x", "--seed", "a@b"), "write ID@HOST:PORT"),
-        (("--serve", "127.0.0.1:9", "--expires", "0s"), "is no span of time"),
+        (("--serve", "127.0.0.1:9", "--expires", "0s"), "is not a time span"),
     ],
 )
 def test_invitations_that_make_no_sense_are_refused(authority: Path, how: tuple[str, ...], words: str) -> None:

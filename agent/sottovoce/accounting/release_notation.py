@@ -202,7 +202,7 @@ def _plain(text: str) -> dict[str, object]:
     for part in filter(None, parts):
         key, equals, value = part.partition("=")
         if not equals or not value:
-            raise UsageError(f"{name}: `{part}` is no key=value: write for example {name}:sigma=2,count=10")
+            raise UsageError(f"{name}: `{part}` is not key=value: write for example {name}:sigma=2,count=10")
         if key in found:
             raise UsageError(f"{name}: `{key}` is given twice: leave one out")
         found[key] = value
@@ -213,7 +213,7 @@ def _json(text: str) -> dict[str, object]:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise UsageError(f"this is no JSON: {error}") from error
+        raise UsageError(f"this is not JSON: {error}") from error
     return dict(found)
 
 
@@ -229,7 +229,7 @@ def _number(key: str, value: object) -> float:
             raise ValueError
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError) as error:
-        raise UsageError(f"{key}={value}: this is no number") from error
+        raise UsageError(f"{key}={value}: this is not a number") from error
 
 
 def _whole(key: str, value: object) -> int:

@@ -300,7 +300,7 @@ def _decoded(payload: bytes) -> VersionOffer[SignedTask]:
     try:
         read = json.decode(payload, type=_Payload)
     except (DecodeError, ValidationError, UnicodeError, RecursionError) as error:
-        raise MessageRefused("malformed", f"this is no task that this version knows: {error}") from error
+        raise MessageRefused("malformed", f"this version does not know this task: {error}") from error
     told = VersionOffer(read.epoch, read.task)
     if _encoded(told) != payload:
         raise MessageRefused("malformed", "a task of the fleet is not in its one form")

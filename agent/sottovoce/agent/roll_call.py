@@ -114,4 +114,4 @@ def _decoded(raw: bytes) -> Condition:
             raise ValidationError(f"{len(raw)} bytes")
         return json.decode(raw, type=Condition)
     except (DecodeError, ValidationError, UnicodeError, RecursionError) as error:
-        raise MessageRefused("malformed", f"this is no answer to a roll call: {error}") from error
+        raise MessageRefused("malformed", f"this is not an answer to a roll call: {error}") from error

@@ -70,7 +70,7 @@ def _model_in(effects: list[Effect]) -> PublishModel | None:
 
 def _saved(path: Path) -> bytes:
     if not path.is_file():
-        raise DataError(f"{path}: this device has not learnt anything yet; start it with `sottovoce agent run`")
+        raise DataError(f"{path}: this device has no model yet; start it with `sottovoce agent run`")
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)
     try:
         SCHEMA.version(connection, path)

@@ -56,10 +56,10 @@ class SignalAndNoise:
                 "clipped sums are divided by too much; raise learner.step_size or learner.clip"
             )
         if self.devices == 1:
-            return f"its records can move the model by {self.signal:.3g} in all, its noise by {self.noise:.3g}"
+            return f"influence on the model: at most {self.signal:.3g} from its records, {self.noise:.3g} from noise"
         return (
-            f"its records can move the model by {self.signal:.3g} in all, its noise by {self.noise:.3g}: "
-            f"{self.devices:,} such devices are needed until both are alike, more until it is quiet"
+            f"influence on the model: at most {self.signal:.3g} from its records, {self.noise:.3g} from noise; "
+            f"with {self.devices:,} such devices records and noise are equal, with more the records prevail"
         )
 
 

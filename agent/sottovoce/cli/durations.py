@@ -13,10 +13,10 @@ def seconds_of(text: str, option: str) -> float:
     """Seconds; `option` names it in the error.
 
     Raises:
-        UsageError: it is no span of time, or none that anyone means.
+        UsageError: it is not a time span, or none that anyone means.
     """
     match = _SPAN.fullmatch(text.strip())
     seconds = float(match["number"]) * _SECONDS[match["unit"]] if match else 0.0
     if not 0 < seconds <= _LONGEST_SECONDS:
-        raise UsageError(f"{option}: {text!r} is no span of time; write for example 30s, 5m, 12h or 90d")
+        raise UsageError(f"{option}: {text!r} is not a time span; write for example 30s, 5m, 12h or 90d")
     return seconds

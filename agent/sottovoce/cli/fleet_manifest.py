@@ -93,7 +93,7 @@ def _listed(manifest: Path) -> list[dict[str, str]]:
         reader = csv.DictReader(io.StringIO(manifest.read_text(encoding="utf-8-sig")), strict=True)
         found = list(reader)
     except (OSError, UnicodeError, csv.Error) as error:
-        raise UsageError(f"{manifest} is no list of devices ({error}): write CSV with a column `name`") from error
+        raise UsageError(f"{manifest} is not a list of devices ({error}): write CSV with a column `name`") from error
     unknown = set(reader.fieldnames or ()) - set(_COLUMNS)
     if unknown or "name" not in (reader.fieldnames or ()):
         raise UsageError(f"{manifest}: its first line names the columns, of {', '.join(_COLUMNS)}; `name` is needed")
@@ -105,7 +105,7 @@ def _listed(manifest: Path) -> list[dict[str, str]]:
         name, address = row["name"], row["address"]
         if None in found[line - 2] or not _NAME.fullmatch(name) or name in seen:
             raise UsageError(
-                f"{manifest}, line {line}: {name!r} is no name for a device, or is there twice: letters, digits, "
+                f"{manifest}, line {line}: {name!r} is not a name for a device, or is there twice: letters, digits, "
                 "`-` and `_`, 64 at most"
             )
         seen.add(name)

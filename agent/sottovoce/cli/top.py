@@ -38,7 +38,7 @@ def run_top(
 ) -> None:
     """Watch a device, or a running testbed: peers, cycles, ε, traffic, memory. Press q to quit."""
     if math.isnan(every):
-        raise UsageError("--every nan: is no number of seconds; give 0.1 to 3600")
+        raise UsageError("--every nan: is not a number of seconds; give 0.1 to 3600")
     devices = _devices(directory, config, state, testbed)
     if as_json or once or not _on_terminal():
         found = _twice(devices, every)
@@ -92,7 +92,7 @@ def _devices(directory: Path | None, config: Path | None, state: Path | None, te
     if not state.is_dir():
         raise UsageError(f"{state}: no such state directory; give the one of `sottovoce fleet join`")
     if not os.access(state, os.R_OK | os.X_OK):
-        raise UsageError(f"{state}: this user may not look into it; ask as the user whom it belongs to")
+        raise UsageError(f"{state}: this user may not read it; ask as its owner")
     return Devices([state])
 
 

@@ -46,7 +46,7 @@ def under(config: AgentConfig, tables: Tables, epoch: int, epsilon: float | None
     asked, privacy = dict(tables.get("learner", {})), dict(tables.get("privacy", {}))
     most = [privacy.pop("epsilon", None), epsilon, config.privacy.epsilon]
     if any(isinstance(number, bool) or not isinstance(number, int | float | None) for number in most):
-        raise ConfigError(f"task of epoch {epoch}: privacy.epsilon: is no number")
+        raise ConfigError(f"task of epoch {epoch}: privacy.epsilon: is not a number")
     kept = {"delta": config.privacy.delta, "allow_unproved": config.privacy.allow_unproved}
     if (model := _graph(asked)) is not None:
         if config.vault.graph_directory is None:
@@ -87,7 +87,7 @@ def proposed(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
         text = path.read_text(encoding="utf-8")
         tables = with_day_numbers(tomllib.loads(text))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{path}: is no task that can be read ({error}); it is a TOML file") from error
+        raise ConfigError(f"{path}: is not a readable task ({error}); it is a TOML file") from error
     problems = [f"{path}, line {line_of(text, key)}: {'.'.join(key)}: {why}" for key, why in _foreign(tables).items()]
     if problems:
         raise ConfigError("\n".join(problems))

@@ -157,7 +157,7 @@ def _named(path: Path, cells: list[str], option: str, column: str) -> int:
 def _indexed(path: Path, width: int, option: str, column: str) -> int:
     if not re.fullmatch(r"-?\d{1,9}", column) or not -width <= int(column) < width:
         raise DataError(
-            f"{path}: {option}={column} is no column index. With header=no, write a whole number from 0 to "
+            f"{path}: {option}={column} is not a column index. With header=no, write a whole number from 0 to "
             f"{width - 1}, or -1 for the last column."
         )
     return int(column) % width

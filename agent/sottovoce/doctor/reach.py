@@ -89,6 +89,6 @@ def _alone(config: AgentConfig) -> Finding:
     if config.ledger.alone:
         return ok("none is named, and ledger.alone lets this device release by itself")
     return warning(
-        "none is named, and there is no way to find any: nothing will be released until one has been met",
+        "no peers configured and discovery is off: nothing will be released until a peer connects",
         "list a peer under transport.peers, or turn on membership.mdns or membership.dns",
     )

@@ -108,7 +108,7 @@ def opened(own: X25519PrivateKey, other: bytes, roster: bytes, sender: int, reci
         raise MessageRefused("cell", "a member of the cell sealed no shares for this device") from error
     parts = plain[:SHARE_BYTES], plain[SHARE_BYTES:]
     if len(raw) != SEALED_BYTES or any(int.from_bytes(part, "big") >= PRIME for part in parts):
-        raise MessageRefused("cell", "a member of the cell sealed what is no share")
+        raise MessageRefused("cell", "a member of the cell sealed something that is not a share")
     return Shares(*parts)
 
 

@@ -241,7 +241,9 @@ class RemoteVault:
                 received = protocol.receive(connection, _LARGEST_REPLY, _ANSWER_SECONDS)
                 return received, protocol.reply(received)
             except MalformedError as error:
-                raise PrivacyError(f"{self._path}: what answers there is no vault of this release: {error}") from error
+                raise PrivacyError(
+                    f"{self._path}: what answers there is not a vault of this release: {error}"
+                ) from error
             finally:
                 self._open.discard(connection)
 

@@ -152,7 +152,7 @@ def _decode(raw: bytes) -> Envelope:
             "its sender runs version 0.1, which does not say what it learns: upgrade that device",
         )
     if len(envelope.task) != TASK_BYTES:
-        raise MessageRefused("malformed", "the envelope's task is no digest")
+        raise MessageRefused("malformed", "the envelope's task is not a digest")
     return envelope
 
 

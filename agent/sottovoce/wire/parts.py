@@ -50,7 +50,7 @@ class Cut:
             return None
         receipt = _decoded(PartReceipt, answer)
         if receipt.next >= self.count:
-            raise MessageRefused("malformed", "the answer asks for a part that there is not")
+            raise MessageRefused("malformed", "the answer asks for an unknown part")
         return int(receipt.next)
 
 

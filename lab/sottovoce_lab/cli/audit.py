@@ -64,7 +64,7 @@ def _text(outcome: "Audit") -> str:
         lines.append(f"  {finding.game}: {words}")
     lines.append(f"verdict: {outcome.verdict}; with 95 % confidence ε ≥ {outcome.epsilon_lower_bound:.3f}")
     if (size := outcome.sample_size) is not None:
-        lines.append(f"were the truth twice the claim, {size} canaries in each world would refute it")
+        lines.append(f"if the true ε were twice the claim, {size} canaries in each world would refute it")
     return "\n".join(lines)
 
 

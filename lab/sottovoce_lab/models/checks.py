@@ -183,7 +183,7 @@ def _check_by_onnx(model: ModelProto, file: str) -> None:
         inferred = shape_inference.infer_shapes(model)
     except (checker.ValidationError, shape_inference.InferenceError, ValueError, RuntimeError, TypeError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise ConfigError(f"{file}: is no valid ONNX model ({reason}); export it again") from error
+        raise ConfigError(f"{file}: is not a valid ONNX model ({reason}); export it again") from error
     for value in [*inferred.graph.value_info, *inferred.graph.input, *inferred.graph.output]:
         known = [length for length in lengths(value) if length is not None]
         if prod(known) > _MOST_IN_A_TENSOR:
@@ -215,7 +215,7 @@ def _check_contract(model: ModelProto, facts: GraphFacts, file: str) -> None:
             right = value.type.tensor_type.elem_type == wanted and len(shape) == rank
             if not right or (value.name in sizes and shape[-1] != sizes[value.name]):
                 raise ConfigError(
-                    f"{file}: {value.name} has not the type and shape that its description says; make it with "
+                    f"{file}: {value.name} does not have the type and shape of its description; make it with "
                     "`sottovoce model build`"
                 )
     if {tensor.name for tensor in graph.initializer} & {*_INPUTS}:

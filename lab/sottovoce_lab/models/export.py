@@ -94,7 +94,7 @@ def coefficients(model: PublicModel) -> dict[str, Any]:
         ConfigError: the model is not linear.
     """
     if model.name not in LINEAR:
-        raise ConfigError(f"{model.name}: is no linear model, which has coefficients: export it with --format onnx")
+        raise ConfigError(f"{model.name}: is not a linear model and has no coefficients: export it with --format onnx")
     linear = _linear(model)
     if linear.classes == 1:
         return {"estimator": "Ridge", "coef_": linear.weights[0].tolist(), "intercept_": 0.0}

@@ -81,10 +81,12 @@ def read_forward(model: ModelProto, file: str, name: str, loss: LossName | None 
     softened = last == "softmax" or (last == "sigmoid" and loss != "squared")
     kept, width = (chain[:-1] if softened else chain), prod(reader.output.shape)
     if any(layer.table["kind"] == "softmax" for layer in _all(kept)):
-        raise ConfigError(f"{file}: has a softmax before its end, which is no layer here: declare the model in TOML")
+        raise ConfigError(
+            f"{file}: has a softmax before its end, which is not a known layer: declare the model in TOML"
+        )
     if len({id(layer) for layer in _all(kept)}) < len(_all(kept)):
         raise ConfigError(
-            f"{file}: a layer's result is used in two places that do not end in one Add, which is no residual block: "
+            f"{file}: a layer's result is used in two places that do not end in one Add, so not a residual block: "
             "declare the model in TOML"
         )
     loss = loss or ("softmax" if width > 1 else "binary" if last == "sigmoid" else "squared")
@@ -114,7 +116,9 @@ class _Reader:
         outputs = [value.name for value in graph.output]
         wanted = outputs[0] if len(outputs) == 1 else "scores"
         if len(inputs) != 1 or inputs[0].type.tensor_type.elem_type != TensorProto.FLOAT or wanted not in outputs:
-            raise ConfigError(f"{file}: has not one float32 input and one output: export the scores of one input alone")
+            raise ConfigError(
+                f"{file}: does not have one float32 input and one output: export the scores of one input alone"
+            )
         self._batch, *shape = lengths(inputs[0]) or [0]
         sizes = [size for size in shape if size is not None]
         if not 1 <= len(sizes) == len(shape) <= 3 or min(sizes) < 1 or prod(sizes) > _MOST_FEATURES:
@@ -154,7 +158,7 @@ class _Reader:
             return shape[node.attributes.get("start", 0) : node.attributes.get("end")]
         if kind not in _LAYERS:
             able = ", ".join(name for name in _LAYERS if name != "BatchNormalization")
-            raise node.refused("is no layer here", f"replace it by what is: {able}")
+            raise node.refused("is not a known layer", f"replace it by what is: {able}")
         return _LAYERS[kind](node)
 
     def _reshape(self, node: Node, point: Point) -> Point:

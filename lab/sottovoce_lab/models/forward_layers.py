@@ -82,7 +82,7 @@ def softmax(node: Node) -> Point:
     """Softmax and LogSoftmax; they are left out at the end, and refused elsewhere."""
     point = node.point()
     if len(point.shape) != 1 or node.attributes.get("axis", -1) not in (1, -1):
-        raise node.refused("is no layer here but over the scores, at the end")
+        raise node.refused("is a layer only over the scores, at the end")
     return _next(point, point.shape, {"kind": "softmax"})
 
 

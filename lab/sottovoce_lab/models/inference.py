@@ -34,7 +34,9 @@ class Inference:
         weights = {tensor.name for tensor in model.graph.initializer}
         inputs = [value for value in model.graph.input if value.name not in weights]
         if len(inputs) != 1 or inputs[0].type.tensor_type.elem_type != TensorProto.FLOAT or not lengths(inputs[0]):
-            raise ConfigError(f"{file}: has not one float32 input of a batch: name an ordinary model that predicts")
+            raise ConfigError(
+                f"{file}: does not have one float32 input of a batch: name an ordinary model that predicts"
+            )
         self._input, (self._batch, *shape) = inputs[0].name, lengths(inputs[0])
         self._shape = [-1 if size is None else size for size in shape]
         names = [value.name for value in model.graph.output]

@@ -184,7 +184,7 @@ def test_whether_a_task_is_taken_up_depends_on_no_record(bench: Bench, monkeypat
         ({"data": {**DATA, "classes": 9}}, "data.classes: the task's is 9, and this device has declared 10"),
         ({"learner": {"name": "golf"}}, "join with --neighbouring replace-one"),
         ({"learner": {"name": ["x"]}}, "learner.name"),
-        ({"privacy": {"epsilon": "0.5"}}, "privacy.epsilon: is no number"),
+        ({"privacy": {"epsilon": "0.5"}}, "privacy.epsilon: is not a number"),
         ({"learner": {"name": "clipd2p", "a": {"b": {"c": {"d": {"e": [1]}}}}}}, "not so deep"),
         ({"data": {**DATA, "source": "npz:/etc/shadow"}}, "data.source: is each device's own"),
         ({"data": {**DATA, "public": "digits"}}, "data.public: is each device's own"),

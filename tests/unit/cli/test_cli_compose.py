@@ -74,10 +74,10 @@ def test_words() -> None:
     [
         ("cauchy:scale=1", "no mechanism is called `cauchy`"),
         ("gaussian", "sigma is missing"),
-        ("gaussian:sigma", "no key=value"),
+        ("gaussian:sigma", "not key=value"),
         ("gaussian:sigma=-1", "choose a positive number"),
         ("gaussian:sigma=nan", "choose a positive number"),
-        ("gaussian:sigma=two", "this is no number"),
+        ("gaussian:sigma=two", "this is not a number"),
         ("gaussian:sigma=2,sigma=3", "given twice"),
         ("gaussian:sigma=2,noise_multiplier=3", "given twice"),
         ("gaussian:sigma=2,scale=1", "no key `scale`"),
@@ -90,7 +90,7 @@ def test_words() -> None:
         ("gaussian:sigma=2,batch=1,of=9,sampling=shuffled", "choose poisson"),
         ("gaussian:sigma=2,batch=1,of=9,neighbouring=add-remove", "shows how many"),
         ("discrete-gaussian:sigma=9,sensitivity=0.5", "whole number"),
-        ("{", "no JSON"),
+        ("{", "not JSON"),
         ('{"event":"sampled-gaussian"}', "unknown terms"),
     ],
 )
@@ -139,7 +139,7 @@ def test_views_of_a_file(tmp_path: Path) -> None:
     "changes, words",
     [
         (("--topology", "torus"), "no topology"),
-        (("--topology", "no.csv"), "no file"),
+        (("--topology", "no.csv"), "not a file"),
         (("--seen-by", "all"), "write agents' numbers"),
         (("--seen-by", "2"), "observers other than"),
         (("--sigma", 0), "choose a positive"),

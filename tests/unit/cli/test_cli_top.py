@@ -171,7 +171,7 @@ def test_a_state_directory_that_this_user_may_not_look_into_is_not_called_away(
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
     ended = here("top", "--state", tmp_path, "--once")
     assert (ended.code, ended.out) == (ExitCode.USAGE, "")
-    assert f"{tmp_path}: this user may not look into it" in ended.err
+    assert f"{tmp_path}: this user may not read it" in ended.err
 
 
 def test_a_terminal_that_replaces_nothing_is_shown_one_look(

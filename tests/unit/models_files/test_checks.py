@@ -123,8 +123,8 @@ FORWARD: dict[str, tuple[Callable[[ModelProto], object], str]] = {
     "an old version": (lambda m: setattr(m.opset_import[0], "version", 9), "version 9.*opset 21"),
     "two versions": (lambda m: m.opset_import.add(version=18), "once, which version"),
     "another file format": (lambda m: setattr(m, "ir_version", 3), "version 3 of the file format"),
-    "a node without what it needs": (lambda m: setattr(m.graph.node[0], "op_type", "Gemm"), "no valid ONNX model"),
-    "a missing value": (lambda m: m.graph.node[2].input.__setitem__(0, "nowhere"), "no valid ONNX model"),
+    "a node without what it needs": (lambda m: setattr(m.graph.node[0], "op_type", "Gemm"), "not a valid ONNX model"),
+    "a missing value": (lambda m: m.graph.node[2].input.__setitem__(0, "nowhere"), "not a valid ONNX model"),
     "nothing": (lambda m: m.Clear(), "version 0"),
 }  # fmt: skip
 
@@ -144,11 +144,11 @@ GRAPH: dict[str, tuple[Callable[[ModelProto], object], str]] = {
     "other outputs": (lambda m: m.graph.output.pop(), "outputs are not loss, predictions, gradient_sum"),
     "another number of features": (
         lambda m: setattr(m.graph.input[1].type.tensor_type.shape.dim[1], "dim_value", 5),
-        "no valid ONNX model",
+        "not a valid ONNX model",
     ),
     "another number of parameters": (
         lambda m: setattr(m.metadata_props[0], "value", m.metadata_props[0].value.replace("[3,4]", "[3,5]")),
-        "parameters has not the type and shape",
+        "parameters does not have the type and shape",
     ),
     "another version": (lambda m: setattr(m.opset_import[0], "version", 22), "version 22.*opset 21"),
     "a tensor inside that no device holds": (

@@ -137,7 +137,11 @@ def test_a_loss_of_one_s_own() -> None:
 
 
 REFUSED: dict[str, tuple[str, dict[str, tuple[int, ...]], str]] = {
-    "an operator that is no layer": ("h = Elu (x) y = Flatten (h)", {}, "operator Elu of node 'h': is no layer here"),
+    "an operator that is no layer": (
+        "h = Elu (x) y = Flatten (h)",
+        {},
+        "operator Elu of node 'h': is not a known layer",
+    ),
     "batch norm": (
         "h = BatchNormalization (x, one, one, one, one) y = Flatten (h)",
         {"one": (1,)},

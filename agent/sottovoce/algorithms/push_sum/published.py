@@ -35,7 +35,7 @@ def published_terms(config: AgentConfig) -> PublishedTerms:
     if bound is None:
         raise ConfigError(
             "learner.gradient_bound: constd2p to the letter needs G, the longest gradient of five runs without "
-            "privacy; a testbed finds it out by itself, an agent must be told"
+            "privacy; a testbed computes it; an agent needs it in its configuration"
         )
     return PublishedTerms(
         learner=learner.name,

@@ -58,7 +58,7 @@ def number(value: Any) -> float:
     if isinstance(value, str) and len(value) <= _LONGEST and _DECIMAL.fullmatch(value):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise MessageRefused("not-a-number", "the declared value is no number")
+        raise MessageRefused("not-a-number", "the declared value is not a number")
     if not -_LARGEST_VALUE <= value <= _LARGEST_VALUE:  # neither is NaN
         raise MessageRefused("not-a-number", "the declared value is not finite, or beyond all meters")
     return float(value)
@@ -79,7 +79,7 @@ def instants(value: Any, form: TimeFormat, zone: str | None = None) -> list[floa
     if form != "iso8601":
         return [number(value) / _IN_A_SECOND[form]]
     if not isinstance(value, str) or len(value) > _LONGEST:
-        raise MessageRefused("no-time", "the declared time is no text")
+        raise MessageRefused("no-time", "the declared time is not text")
     try:
         moment = datetime.fromisoformat(value)
     except ValueError as error:

@@ -78,7 +78,7 @@ def _certificate(fleet: Fleet, hosts: Sequence[str], key: EllipticCurvePrivateKe
     try:
         names = x509.SubjectAlternativeName([_name(host) for host in hosts])
     except ValueError as error:
-        raise UsageError(f"{', '.join(hosts)}: is no host name or address ({error})") from error
+        raise UsageError(f"{', '.join(hosts)}: is not a host name or an address ({error})") from error
     return (
         x509.CertificateBuilder()
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "broker")]))

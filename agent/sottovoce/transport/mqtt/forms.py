@@ -18,7 +18,7 @@ def decoded(kind: type[_M], raw: bytes) -> _M:
     try:
         message = kind.FromString(raw)
     except DecodeError as error:
-        raise MessageRefused("malformed", f"it is no protobuf message of the kind {kind.__name__}") from error
+        raise MessageRefused("malformed", f"it is not a protobuf message of the kind {kind.__name__}") from error
     message.DiscardUnknownFields()
     if message.SerializeToString(deterministic=True) != raw:
         raise MessageRefused("malformed", f"a {kind.__name__} is not in its canonical form")

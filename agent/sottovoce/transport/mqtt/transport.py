@@ -172,7 +172,7 @@ class MqttTransport:
             await asyncio.sleep(seconds)
             return tuple(sorted(self._present))
         except OSError as error:
-            raise DeliveryFailed("unreachable", f"the broker does not tell who is present: {error}") from error
+            raise DeliveryFailed("unreachable", f"the broker does not report presence: {error}") from error
         finally:
             self._present = None
             await self.connection.unsubscribe(self._topics.everybody)

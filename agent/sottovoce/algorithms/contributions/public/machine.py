@@ -439,7 +439,7 @@ class Mixer:
                 f"a contribution of {one.numerator.size} numbers reached a model of {self.schedule.width}"
             )
         if one.steps > self._most_steps:
-            raise MessageRefused("range", "a contribution of more steps than there are: its sender made it up")
+            raise MessageRefused("range", "a contribution of more steps than there are: its sender invented it")
         if one.owner == self._owner or self._provenance.refuses(one.owner):
             return False
         at = rank(one.owner)

@@ -233,7 +233,7 @@ class Pairwise:
         if reply is None:
             return answered, []
         if not isinstance(reply, Move):
-            raise MessageRefused("learner", "it is no answer to a proposal")
+            raise MessageRefused("learner", "it is not an answer to a proposal")
         self._check_shape(reply.numerator)
         if length(reply.numerator) > proposed.reach / proposed.parts * _ROUNDED:
             raise MessageRefused("range", "it answers that it went farther than it was asked to")

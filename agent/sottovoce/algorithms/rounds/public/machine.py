@@ -219,13 +219,11 @@ class Rounds:
             )
         if sender not in state.neighbours:
             raise MessageRefused(
-                "neighbour", f"{sender} is no neighbour of this device: list each under the other's transport.peers"
+                "neighbour", f"{sender} is not a neighbour of this device: list each under the other's transport.peers"
             )
         widths = self._algorithm(message.round).widths
         if message.phase >= len(widths) or len(message.vectors) not in (0, widths[message.phase]):
-            raise MessageRefused(
-                "phase", "it is of a phase that this learner has not: give both devices the same [learner] table"
-            )
+            raise MessageRefused("phase", "unknown phase: give both devices the same [learner] table")
         if len(message.vectors) and message.vectors.shape[1:] != (self.schedule.size,):
             raise of_another_model(
                 f"vectors of shape {message.vectors.shape} reached a model of {self.schedule.size} numbers"

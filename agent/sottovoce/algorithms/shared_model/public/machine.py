@@ -254,7 +254,7 @@ class SharedModel:
         if parameters.shape != self._initial.shape:
             raise of_another_model(f"a model of {parameters.size} numbers reached one of {self._initial.size}")
         if not (np.abs(parameters) <= LARGEST).all():
-            raise MessageRefused("range", "a model of this size has not been learnt: its sender made it up")
+            raise MessageRefused("range", "a model of this size has not been learnt: its sender invented it")
         return Held(_possible(message.head, start=True), parameters, message.simulated)
 
 
@@ -265,7 +265,7 @@ def rounded(parameters: NDArray[Any]) -> Floats:
 
 def _possible(head: Head, *, start: bool = False) -> Head:
     if not 0 <= head.step <= MAX_STEP or (head.step == 0) != (head.writer == "") or (head.step == 0 and not start):
-        raise MessageRefused("range", "a model of this step has not been learnt: its sender made it up")
+        raise MessageRefused("range", "a model of this step has not been learnt: its sender invented it")
     return head
 
 
