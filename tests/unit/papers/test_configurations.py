@@ -1,0 +1,45 @@
+"""Every run of every paper has a configuration that an agent would take, before hours are spent on the first."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sottovoce_lab.papers.one_run import ARRAYS
+from sottovoce_lab.papers.runs import runs_of
+from sottovoce_lab.papers.specification import experiment_named, experiments
+from sottovoce_lab.testbed.options import Options
+from sottovoce_lab.testbed.run_spec import run_spec
+
+OWN = ("prepare", "updates", "solver", "gradient_norm", "points", "test_records")
+SHAPES = {"mnist": (784, 10), "cifar": (3072, 10), "digits": (64, 10)}
+OTHERS = (54, 2)
+
+
+def folder_of(name: str, directory: Path) -> Path:
+    """A data folder in which everything that a specification names is there, and empty."""
+    spec = experiment_named(name)
+    for keys in ({**spec.set, **panel.set} for panel in spec.panels.values()):
+        place = str(keys.get("data.source", "digits")).partition(":")[2].partition("#")[0]
+        (directory / place).mkdir(parents=True, exist_ok=True)
+    return directory
+
+
+def configured(keys: dict[str, Any]) -> None:
+    """Make the configuration of one of the fleet's devices, as a testbed does."""
+    options: Options = run_spec({key: value for key, value in keys.items() if key not in OWN}, "test").options()
+    features, classes = next((shape for name, shape in SHAPES.items() if name in options.data), OTHERS)
+    data = {"source": "npz:x", "features": features, "classes": classes, "expected_records": 100.0}
+    if options.learner == "pdsl":
+        data["public"] = "apart"
+    options.configuration(agent={"state": "."}, data=data)
+
+
+@pytest.mark.parametrize("name", [name for name in experiments() if not name.startswith("hegedus")])  # arrays alone
+def test_every_run_has_a_valid_configuration(name: str, tmp_path: Path) -> None:
+    spec, found = experiment_named(name), 0
+    for quick in (False, True):
+        for place, keys in runs_of(spec, spec.extent(quick), folder_of(name, tmp_path), pytest.fail).items():
+            if place.seed == 0 and keys.get("engine") != ARRAYS:
+                configured(keys)
+                found += 1
+    assert found > 0
