@@ -59,7 +59,7 @@ def test_it_learns_over_grpc_and_under_the_virtual_clock(beside: Path) -> None:
     assert real.returncode == 0, real.stderr
     keys = ("learner=momentum-sgd", "agents=4", "topology=full", "learner.momentum=0.5", "cycles=30")
     chosen = [word for key in keys for word in ("--set", key)]
-    virtual = run(beside, SOTTOVOCE, "simulate", "clipd2p", "--engine", "events", *chosen, "--json")
+    virtual = run(beside, SOTTOVOCE, "simulate", "momentum-sgd", *chosen[2:], "--json")
     assert virtual.returncode == 0, virtual.stderr
     for ran in (real, virtual):
         report = json.loads(ran.stdout)

@@ -30,10 +30,10 @@ def topologies() -> list[str]:
 
 
 def experiments() -> list[str]:
-    """Built-in experiments."""
+    """Built-in experiments, and learners."""
     from sottovoce_lab.experiments.builtins import names
 
-    return names()
+    return sorted({*names(), *learners()})
 
 
 def mechanisms() -> list[str]:

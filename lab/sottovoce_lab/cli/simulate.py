@@ -19,7 +19,7 @@ def run_simulate(
         str,
         typer.Argument(
             metavar="FILE|NAME",
-            help="A TOML file, or a built-in one: golf, without-replacement, …",
+            help="A TOML file, or the name of a learner: golf, dp-cga, …",
             autocompletion=names.experiments,
         ),
     ],

@@ -1,4 +1,4 @@
-"""The experiments that come with the package, as TOML files."""
+"""The experiments that come with the package, as TOML files; and every other learner, at its defaults."""
 
 from collections.abc import Collection
 from importlib import resources
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.errors import UsageError
+from sottovoce.registry import ALGORITHMS
 from sottovoce.suggestions import suggestion
 
 from sottovoce_lab.experiments.settings import KEYS, from_file
@@ -19,10 +20,10 @@ def names() -> list[str]:
 
 
 def named(name: str, known: Collection[str] | None = KEYS) -> dict[str, Any]:
-    """Dotted keys and values of a built-in experiment, or of a file.
+    """Dotted keys and values of a built-in experiment, of a learner at its defaults, or of a file.
 
     Args:
-        name: of the experiment, or a path.
+        name: of the experiment or the learner, or a path.
         known: the keys that there are; None to look at that later.
 
     Raises:
@@ -32,10 +33,13 @@ def named(name: str, known: Collection[str] | None = KEYS) -> dict[str, Any]:
     if name in names():
         with resources.as_file(_FOLDER / f"{name}.toml") as path:
             return from_file(path, known)
+    if name in ALGORITHMS:
+        return {"learner.name": name}
     if not name.endswith(".toml"):
-        near = suggestion(name, names())
+        near = suggestion(name, [*names(), *ALGORITHMS])
         guess = f"did you mean {near}? Give" if near else "give"
         raise UsageError(
-            f"{name}: no such experiment; {guess} a file that ends in .toml, or one of {', '.join(names())}"
+            f"{name}: no such experiment; {guess} a file that ends in .toml, or one of "
+            f"{', '.join(sorted({*names(), *ALGORITHMS}))}"
         )
     return from_file(Path(name), known)
