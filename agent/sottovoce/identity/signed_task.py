@@ -100,7 +100,7 @@ def read_task(raw: bytes, source: object) -> SignedTask:
     try:
         task = json.decode(raw, type=SignedTask)
     except (DecodeError, ValidationError, UnicodeError, RecursionError) as error:
-        raise IdentityError(f"{source} is a task that this version of the program does not know: {error}") from error
+        raise IdentityError(f"{source} is not a task that this version of the program knows: {error}") from error
     if task.encoded != raw or len(task.keys) > MOST_CHANGES:
         raise IdentityError(f"{source} is not a signed fleet task: it is not in its one form")
     return task

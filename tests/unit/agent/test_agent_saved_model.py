@@ -85,7 +85,7 @@ def test_what_is_damaged_missing_or_another_s_says_so(device: Device, tmp_path: 
     with pytest.raises(DataError, match=r"state\.db: cannot be read"):
         saved_model(config)
     (device.state / "state.db").unlink()
-    with pytest.raises(DataError, match="has not learnt anything yet"):
+    with pytest.raises(DataError, match="has no model yet"):
         saved_model(config)
 
 

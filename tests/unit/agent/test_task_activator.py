@@ -212,7 +212,7 @@ def test_what_a_device_cannot_do_changes_nothing(bench: Bench, changes: dict[str
 @pytest.mark.parametrize("raw", [b"", b"{}", b"[" * 10_000, b"x" * 40_000, b'{"epoch":1}', "é".encode("latin-1")])
 def test_no_document_is_refused(bench: Bench, raw: bytes) -> None:
     authority = bench.fleet.authority
-    with pytest.raises(SottovoceError, match="no task"):
+    with pytest.raises(SottovoceError, match="not a task"):
         TaskActivator(bench.config, bench.ledger, bench.directory, lambda: authority)(raw)
 
 

@@ -47,5 +47,5 @@ def test_what_is_sealed_is_for_one_and_from_one() -> None:
         with pytest.raises(MessageRefused, match="sealed no shares"):
             opened(key, own, roster, sender, recipient, raw)
     beyond = Shares(b"\xff" * SHARE_BYTES, said.mask_key)
-    with pytest.raises(MessageRefused, match="what is no share"):
+    with pytest.raises(MessageRefused, match="something that is not a share"):
         opened(other, own, ROSTER, 3, 5, sealed(one, other.public_key().public_bytes_raw(), ROSTER, 3, 5, beyond))
