@@ -15,6 +15,7 @@ _HEIGHT = 2.6
 _MOST_COLUMNS = 2
 _STYLE = {"font.size": 7.5, "axes.titlesize": 8, "legend.fontsize": 7, "lines.linewidth": 1.1, "axes.linewidth": 0.6}
 _MARKERS = "osv^D<>Pp*XhH"
+_DECADES = 1000.0  # between the smallest and the largest value of curves, from which their axis is logarithmic
 _AXES = {
     "accuracy_mean": "accuracy",
     "loss_mean": "loss",
@@ -84,6 +85,9 @@ def _line(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any) -
     if spec.printed.get(panel):
         axes.plot([], [], "D", color="0.3", markerfacecolor="none", markersize=5, label="printed in the paper")
     _majority(cells, panel, measure, axes)
+    if measure == "accuracy_mean":
+        low, high = axes.get_ylim()
+        axes.set_ylim(max(low, 0.0), min(high, 1.02))  # an interval of few seeds may leave what can be
     axes.set_xlabel(spec.x.label if spec.x else "")
     axes.set_ylabel(_AXES.get(measure, measure))
     spread = numbers and min(values) > 0 and max(values) >= 8 * min(values)
@@ -97,12 +101,14 @@ def _line(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any) -
 
 def _curves(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any) -> None:
     """The measure over cycles, with bands; a line style for each value of the x axis."""
+    drawn: list[float] = []
     for number, series in enumerate(_series(cells, panel)):
         for style, x in zip(("-", "--", ":", "-."), _xs(cells, panel, series), strict=False):
             for where, cell in cells.items():
                 if where[:3] != (panel, series, x) or not cell.curves.get(measure):
                     continue
                 cycles, means, halves = np.array(cell.curves[measure]).T
+                drawn += means.tolist()
                 label = spec.series[series].label + (f", {spec.x.label} = {_shown(x)}" if spec.x else "")
                 axes.plot(cycles, means, style, color=f"C{number % 10}", label=label)
                 if not np.isnan(halves).any():
@@ -113,6 +119,8 @@ def _curves(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any)
     _majority(cells, panel, measure, axes)
     if spec.log_cycles:
         axes.set_xscale("log")
+    if drawn and 0 < min(drawn) < max(drawn) / _DECADES:
+        axes.set_yscale("log")
     axes.set_xlabel(spec.cycle)
     axes.set_ylabel(_AXES.get(measure, measure))
 
