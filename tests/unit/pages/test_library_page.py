@@ -13,7 +13,7 @@ import sottovoce_lab
 from tests.support.sources import ROOT
 
 PAGE = ROOT / "docs/reference/library.md"
-BLOCK = re.compile(r"(<!-- not run: .*? -->\n)?```python\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(r"(<!-- skipped: .*? -->\n)?```python\n(.*?)```", re.DOTALL)
 
 
 def blocks(text: str) -> Iterator[str]:
