@@ -64,13 +64,7 @@ def pooled_width(features: int, side: int) -> int:
     Raises:
         DataError: see `pool`.
     """
-    pixels = math.isqrt(features)
-    if pixels * pixels != features or pixels % side:
-        raise DataError(
-            f"pool({side}): {features} features are not a square image whose side {side} divides. "
-            "Take this step out of data.transform, or another number."
-        )
-    return pixels // side
+    return _cells("pool", features, side)
 
 
 def dct(rows: Rows, side: int) -> Rows:
@@ -130,13 +124,7 @@ def hog_width(features: int, side: int) -> int:
     Raises:
         DataError: see `hog`.
     """
-    pixels = math.isqrt(features)
-    if pixels * pixels != features or pixels % side:
-        raise DataError(
-            f"hog({side}): {features} features are not a square image whose side {side} divides. "
-            "Take this step out of data.transform, or another number."
-        )
-    return (pixels // side) ** 2 * len(HOG_DIRECTIONS)
+    return _cells("hog", features, side) ** 2 * len(HOG_DIRECTIONS)
 
 
 def centre(rows: Rows) -> Rows:
@@ -161,6 +149,21 @@ def rms(rows: Rows) -> Rows:
 def bias(rows: Rows, value: float) -> Rows:
     """Append a constant feature."""
     return np.hstack([rows, np.full((len(rows), 1), value)])
+
+
+def _cells(step: str, features: int, side: int) -> int:
+    """Cells of side × side pixels along one side of a square image.
+
+    Raises:
+        DataError: the features are no such image.
+    """
+    pixels = math.isqrt(features)
+    if pixels * pixels != features or pixels % side:
+        raise DataError(
+            f"{step}({side}): {features} features are not a square image whose side {side} divides. "
+            "Take this step out of data.transform, or another number."
+        )
+    return pixels // side
 
 
 @lru_cache(maxsize=8)

@@ -47,6 +47,8 @@ TransformName = str
 _NAMED = {"centred-unit": f"squash(1),centre,unit,bias({BIAS})", "standard": "squash(1),centre,rms"}
 _NONE = "none"
 _MOST_STEPS = 16
+OF_IMAGES = ("pool", "dct", "hog")
+"""Steps that make other columns of an image's pixels, for which the declared bounds do not hold."""
 
 Rows = NDArray[np.float64]
 
@@ -97,9 +99,13 @@ def parsed(name: TransformName) -> tuple[tuple[str, float], ...]:
     return tuple(_parsed_step(word.strip()) for word in words)
 
 
-def written(step: str, number: float) -> TransformName:
-    """A step as a transform has it."""
-    return step if _STEPS[step].number is None else f"{step}({number:g})"
+def step_width(step: str, number: float, d: int) -> int:
+    """Columns that one step makes of d.
+
+    Raises:
+        DataError: it does not fit this many features.
+    """
+    return _STEPS[step].width(d, number)
 
 
 def apply(name: TransformName, features: Rows, bounds: Bounds | None) -> Rows:
@@ -125,7 +131,7 @@ def apply(name: TransformName, features: Rows, bounds: Bounds | None) -> Rows:
         np.clip(rows, *bounds, out=rows)
     for step, number in parsed(name):
         rows = np.ascontiguousarray(_STEPS[step].do(rows, bounds, number))
-        if step in ("pool", "dct", "hog"):
+        if step in OF_IMAGES:
             bounds = None  # it was for the pixels
     return rows
 
@@ -137,7 +143,7 @@ def width(name: TransformName, d: int) -> int:
         DataError: a step does not fit this many features.
     """
     for step, number in parsed(name):
-        d = _STEPS[step].width(d, number)
+        d = step_width(step, number, d)
     return d
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.data.steps import HOG_DIRECTIONS, HOG_FLOOR
-from sottovoce.data.transform import width, written
+from sottovoce.data.transform import OF_IMAGES, step_width
 
 from sottovoce_lab.models.tape import Tape, Value
 
@@ -19,7 +19,7 @@ Steps = Sequence[tuple[str, float]]
 
 def has_prelude(steps: Steps) -> bool:
     """Whether a transform can be written as one."""
-    return all(name == "hog" or name in _STEPS for name, _ in steps)
+    return all(name in _STEPS for name, _ in steps)
 
 
 def prelude(tape: Tape, features: Value, steps: Steps, bounds: Bounds | None, columns: int) -> Value:
@@ -36,29 +36,29 @@ def prelude(tape: Tape, features: Value, steps: Steps, bounds: Bounds | None, co
         low, high = (tape.constant(side) for side in bounds)
         features = tape.op("Min", tape.op("Max", features, low), high)
     for name, number in steps:
-        if name == "hog":
-            features, bounds = _hog(tape, features, int(number), math.isqrt(columns)), None  # they were for the pixels
-        else:
-            features = _STEPS[name](tape, features, bounds, number)
-        columns = width(written(name, number), columns)
+        features = _STEPS[name](tape, features, bounds, number, columns)
+        columns = step_width(name, number, columns)
+        if name in OF_IMAGES:
+            bounds = None  # they were for the pixels
     return features
 
 
-def _squash(tape: Tape, x: Value, bounds: Bounds | None, scale: float) -> Value:
+def _squash(tape: Tape, x: Value, bounds: Bounds | None, scale: float, columns: int) -> Value:
     if bounds is None:
-        return _log(tape, x, bounds, scale)
+        return _log(tape, x, bounds, scale, columns)
     low, high = bounds
     span = high - low
     factor = np.divide(1.0, span, out=np.zeros_like(span), where=span > 0)
     return tape.op("Mul", tape.op("Sub", x, tape.constant(low)), tape.constant(factor))
 
 
-def _log(tape: Tape, x: Value, bounds: Bounds | None, scale: float) -> Value:
+def _log(tape: Tape, x: Value, bounds: Bounds | None, scale: float, columns: int) -> Value:
     magnitude = tape.op("Div", tape.op("Abs", x), tape.constant(scale))
     return tape.op("Mul", tape.op("Sign", x), tape.op("Log", tape.op("Add", tape.constant(1), magnitude)))
 
 
-def _hog(tape: Tape, x: Value, size: int, pixels: int) -> Value:
+def _hog(tape: Tape, x: Value, bounds: Bounds | None, side: float, columns: int) -> Value:
+    pixels, size = math.isqrt(columns), int(side)
     cells = pixels // size
     image = tape.reshape(x, 0, 1, pixels, pixels)
     edged = tape.op("Pad", image, tape.integers(0, 0, 1, 1, 0, 0, 1, 1), mode="edge")
@@ -80,28 +80,28 @@ def _hog(tape: Tape, x: Value, size: int, pixels: int) -> Value:
     return tape.reshape(tape.op("Transpose", scaled, perm=[0, 2, 3, 1]), 0, cells * cells * len(HOG_DIRECTIONS))
 
 
-def _subtract(tape: Tape, x: Value, bounds: Bounds | None, constant: float) -> Value:
+def _subtract(tape: Tape, x: Value, bounds: Bounds | None, constant: float, columns: int) -> Value:
     return tape.op("Sub", x, tape.constant(constant))
 
 
-def _centre(tape: Tape, x: Value, bounds: Bounds | None, number: float) -> Value:
+def _centre(tape: Tape, x: Value, bounds: Bounds | None, number: float, columns: int) -> Value:
     shifted = tape.op("Sub", x, tape.op("Slice", x, *(tape.integers(place) for place in (0, 1, 1))))
     return tape.op("Sub", shifted, tape.op("ReduceMean", shifted, tape.integers(1), keepdims=1))
 
 
-def _unit(tape: Tape, x: Value, bounds: Bounds | None, number: float) -> Value:
+def _unit(tape: Tape, x: Value, bounds: Bounds | None, number: float, columns: int) -> Value:
     largest = tape.op("ReduceMax", tape.op("Abs", x), tape.integers(1), keepdims=1)
     scaled = tape.op("Div", x, _nonzero(tape, largest))
     return tape.op("Div", scaled, _nonzero(tape, tape.op("ReduceL2", scaled, tape.integers(1), keepdims=1)))
 
 
-def _rms(tape: Tape, x: Value, bounds: Bounds | None, number: float) -> Value:
-    u = _unit(tape, x, bounds, number)
+def _rms(tape: Tape, x: Value, bounds: Bounds | None, number: float, columns: int) -> Value:
+    u = _unit(tape, x, bounds, number, columns)
     mean = tape.op("ReduceMean", tape.op("Mul", u, u), tape.integers(1), keepdims=1)
     return tape.op("Div", u, tape.op("Sqrt", _nonzero(tape, mean)))
 
 
-def _bias(tape: Tape, x: Value, bounds: Bounds | None, value: float) -> Value:
+def _bias(tape: Tape, x: Value, bounds: Bounds | None, value: float, columns: int) -> Value:
     return tape.op("Pad", x, tape.integers(0, 0, 0, 1), tape.constant(value))
 
 
@@ -109,9 +109,10 @@ def _nonzero(tape: Tape, divisor: Value) -> Value:
     return tape.op("Where", tape.op("Greater", divisor, tape.constant(0)), divisor, tape.constant(1))
 
 
-_STEPS: dict[str, Callable[[Tape, Value, Bounds | None, float], Value]] = {
+_STEPS: dict[str, Callable[[Tape, Value, Bounds | None, float, int], Value]] = {
     "squash": _squash,
     "log": _log,
+    "hog": _hog,
     "subtract": _subtract,
     "centre": _centre,
     "unit": _unit,
