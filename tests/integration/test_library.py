@@ -49,7 +49,7 @@ async def test_an_agent_runs_inside_a_program_and_its_model_predicts(pair: list[
     assert {event.kind for event in seen[1:]} == {"cycle"}
     assert not (pair[0].config.parent / "agent.sock").exists()
     spent = spending(pair[0]).releases
-    async with sottovoce.Agent.open(pair[0].config) as again:  # the same device goes on from the same ledger
+    async with sottovoce.Agent.open(pair[0].config) as again:  # the same device continues with its ledger
         events = again.events()
         assert (await anext(events)).kind == "ready"
         again.stop()

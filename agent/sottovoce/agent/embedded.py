@@ -10,13 +10,11 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sottovoce.agent import runtime
+from sottovoce.agent import runtime, watch
 from sottovoce.agent.assemble import assemble
-from sottovoce.agent.description import described
-from sottovoce.agent.predictions import predict, predicting, prepared
+from sottovoce.agent.predictions import Predictor
 from sottovoce.config import AgentConfig, load
 from sottovoce.errors import DataError, UsageError
-from sottovoce.kernels import Model
 
 _LONGEST_LOOK = 0.5  # seconds between two looks at the agent's cycle
 
@@ -59,7 +57,7 @@ class Agent:
         self.config = config
         self._running: runtime.Agent | None = None
         self._work: asyncio.Task[None] | None = None
-        self._model: Model | None = None
+        self._predictor = Predictor(config)
 
     @classmethod
     def open(cls, config: Path | str | AgentConfig) -> Self:
@@ -155,15 +153,7 @@ class Agent:
         rows = np.asarray(features, dtype=np.float64)
         if rows.ndim != 2 or not np.isfinite(rows).all():
             raise DataError(f"features of shape {rows.shape}: give finite numbers, one row a record")
-        parameters = self.model
-        if parameters is None:
-            raise DataError("there is no model yet: wait for the first cycle")
-        if not np.isfinite(parameters).all():
-            raise DataError("the model has diverged and predicts nothing: lower learner.step_size")
-        description = described(self.config, {})
-        if self._model is None:
-            self._model = predicting(self.config)
-        return predict(self._model, parameters, prepared(rows, description, transformed=False), description.classes)
+        return self._predictor.predict(rows, self.model)
 
     @property
     def _agent(self) -> runtime.Agent:
@@ -183,17 +173,7 @@ class Agent:
     async def _run(self) -> None:
         """Run the agent; once the fleet signs another task, run the one that is assembled for it."""
         while True:
-            await _watched(self._agent)
+            await watch.run(self._agent, embedded=True)
             if not self._agent.changing:
                 return
             self._running = await asyncio.to_thread(assemble, self.config)
-
-
-async def _watched(agent: runtime.Agent) -> None:
-    if agent.config.observe.metrics is None:
-        await agent.run(embedded=True)
-        return
-    from sottovoce.agent.observation import watched
-
-    async with watched(agent):
-        await agent.run(embedded=True)

@@ -31,7 +31,7 @@ INFORM_EVERY_SECONDS = 1.0
 """Between two messages to keepers: a device that charges faster tells them of several charges at once."""
 
 TELL_EVERY_SECONDS = 60.0
-"""After which a peer hears again what it was told before: two devices with the same keys then hear of each other."""
+"""Seconds after which a head is repeated to a peer: two devices with the same keys then learn of each other."""
 
 _WAIT = "ledger"
 _MOST_UNFITTING, _MOST_EARLIER = 64, 512

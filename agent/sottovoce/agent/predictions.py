@@ -56,25 +56,47 @@ class Predictor:
         """
         try:
             question = msgspec.json.decode(line, type=Question)
-            if parameters is None:
-                raise DataError("there is no model yet: ask again after the first cycle")
-            if not np.isfinite(parameters).all():
-                raise DataError("the model has diverged and predicts nothing: lower learner.step_size")
-            description = described(self._config, {})
-            rows = prepared(_rows(question), description, transformed=question.transformed)
-            return {"cycle": cycle, **self._predicted(rows, parameters, description)}
+            usable, rows = _usable(parameters), _rows(question)
+            found = self.predict(rows, usable, transformed=question.transformed)
+            return {"cycle": cycle, "values" if found.dtype.kind == "f" else "labels": found.tolist()}
         except msgspec.MsgspecError as error:
             return {"error": f'{error}: ask {{"predict": [[NUMBER, …], …]}}, one list for each record'}
         except SottovoceError as error:
             return {"error": str(error)}
 
-    def _predicted(self, rows: Floats, parameters: Floats, description: Description) -> dict[str, Any]:
+    def predict(self, rows: Floats, parameters: Floats | None, *, transformed: bool = False) -> NDArray[Any]:
+        """Labels int64[M], or values float64[M] of a regression.
+
+        Args:
+            rows: float64[M, d], finite.
+            parameters: float64[P] of the public model, None before the first.
+            transformed: they are as the model sees them, and not as they were measured.
+
+        Raises:
+            DataError: there is no model yet, the model has diverged, or the rows do not fit it.
+            ConfigError: the model predicts nothing.
+        """
+        usable, description = _usable(parameters), described(self._config, {})
+        seen = prepared(rows, description, transformed=transformed)
         if self._model is None:
             self._model = predicting(self._config)
-        found = predict(self._model, parameters, rows, description.classes)
+        found = predict(self._model, usable, seen, description.classes)
         if not np.isfinite(found).all():
             raise DataError("the model predicts what is not a finite number: it has diverged, or the features are huge")
-        return {"values" if description.classes == 1 else "labels": found.tolist()}
+        return found
+
+
+def _usable(parameters: Floats | None) -> Floats:
+    """The public model.
+
+    Raises:
+        DataError: there is none yet, or it has diverged.
+    """
+    if parameters is None:
+        raise DataError("there is no model yet: ask again after the first cycle")
+    if not np.isfinite(parameters).all():
+        raise DataError("the model has diverged and predicts nothing: lower learner.step_size")
+    return parameters
 
 
 def predicting(config: AgentConfig) -> Model:

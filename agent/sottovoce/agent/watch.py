@@ -7,12 +7,13 @@ from sottovoce.errors import ExitCode
 from sottovoce.threads import USUAL, Threads
 
 
-async def run(agent: Agent) -> ExitCode:
+async def run(agent: Agent, *, embedded: bool = False) -> ExitCode:
     """See Agent.run, and sottovoce.agent.observation.watched."""
-    asyncio.get_running_loop().set_default_executor(Threads(USUAL))
+    if not embedded:
+        asyncio.get_running_loop().set_default_executor(Threads(USUAL))
     if agent.config.observe.metrics is None:
-        return await agent.run()
+        return await agent.run(embedded=embedded)
     from sottovoce.agent.observation import watched
 
     async with watched(agent):
-        return await agent.run()
+        return await agent.run(embedded=embedded)
