@@ -21,7 +21,8 @@ from sottovoce.agent.control import ask as ask_agent
 from sottovoce.agent.join import join
 from sottovoce.agent.vault_here import LEDGER, vault_here
 from sottovoce.agent.wait_status import Waits
-from sottovoce.algorithms.family import budget_of, family_of
+from sottovoce.algorithms.assembly import family_of
+from sottovoce.algorithms.family import budget_of
 from sottovoce.config import load
 from sottovoce.door import Query, Refused
 from sottovoce.errors import NetworkError

@@ -68,6 +68,9 @@ from sottovoce.api import (
     Peer as Peer,
 )
 from sottovoce.api import (
+    PluginError as PluginError,
+)
+from sottovoce.api import (
     PrivacyError as PrivacyError,
 )
 from sottovoce.api import (

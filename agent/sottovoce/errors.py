@@ -13,6 +13,7 @@ SottovoceError                  8
 │   └── ClockError              6   the clock stands before a time that this device has been at
 ├── NetworkError                7   an address, a peer, a broker
 ├── MessageRefused              7   one received message was refused; the state did not change
+├── PluginError                 9   a package that brings a plug-in is broken
 ├── DiskReadOnly               75   a disk is mounted read-only, which only a new process sees the end of
 └── InternalError               8   a defect in Sottovoce
 
@@ -34,6 +35,7 @@ class ExitCode(IntEnum):
     IDENTITY = 6
     NETWORK = 7
     INTERNAL = 8
+    PLUGIN = 9
     AGAIN = 75
     INTERRUPTED = 130
 
@@ -118,6 +120,12 @@ class DiskReadOnly(SottovoceError):
     """A disk is mounted read-only, and to a service stays so when it no longer is: only a new process sees that."""
 
     exit_code = ExitCode.AGAIN
+
+
+class PluginError(SottovoceError):
+    """A package that brings a plug-in is broken, or two bring one of the same name."""
+
+    exit_code = ExitCode.PLUGIN
 
 
 class InternalError(SottovoceError):

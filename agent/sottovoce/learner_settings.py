@@ -95,6 +95,11 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
         return ALGORITHMS[self.name]
 
     @property
+    def unproved(self) -> bool:
+        """Whether no ε is proved for what it does, so that its releases are charged as infinite."""
+        return self.fidelity == "paper" and self.algorithm.to_the_letter != "proved"
+
+    @property
     def chosen_model(self) -> str:
         """The model, chosen or the learner's own."""
         own = self.algorithm.models[0]

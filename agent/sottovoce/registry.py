@@ -11,15 +11,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from sottovoce.errors import ConfigError
 from sottovoce.model_names import GRADIENT_MODELS, GRAPH_SUFFIX
+from sottovoce.plugins import Plugin, find, guarded, installed, load
 from sottovoce.suggestions import suggestion
 
 if TYPE_CHECKING:
     from msgspec import Struct
-
-GROUP = "sottovoce.algorithms"
-"""Of the entry points by which packages bring algorithms."""
 
 COMMON_KEYS = ("name", "fidelity", "model", "threads", "hidden", "period")
 """Of `[learner]`, for every algorithm."""
@@ -28,6 +25,7 @@ DEFAULT = "clipd2p"
 """What a device learns by whose owner says nothing about it."""
 
 _HOME = "algorithms"
+_KIND = "learner"
 
 Relation = Literal["add-remove", "replace-one"]
 
@@ -129,19 +127,22 @@ class _Algorithms(Mapping[str, Algorithm]):
 
         Raises:
             KeyError: there is none.
-            ConfigError: the package that brings it is broken, or two bring one of this name.
+            PluginError: the package that brings it is broken, or two bring one of this name.
         """
-        return _own()[name] if name in _own() else _brought(name)
+        if name not in _own():
+            return _brought(name)
+        find(_KIND, name, _own())
+        return _own()[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in _own() or name in _entry_points()
+        return name in _own() or name in installed(_KIND)
 
     def __iter__(self) -> Iterator[str]:
         yield from _own()
-        yield from sorted(set(_entry_points()) - set(_own()))
+        yield from sorted(set(installed(_KIND)) - set(_own()))
 
     def __len__(self) -> int:
-        return len(set(_own()) | set(_entry_points()))
+        return len(set(_own()) | set(installed(_KIND)))
 
 
 ALGORITHMS: Mapping[str, Algorithm] = _Algorithms()
@@ -153,7 +154,7 @@ def ready() -> dict[str, Algorithm]:
 
     To look through algorithms, so that a package that is broken does not break commands that do not name it.
     """
-    return {**_own(), **_AT_WORK}
+    return {**_own(), **{name: found for name, (found, _) in _AT_WORK.items()}}
 
 
 def by_name(*algorithms: Algorithm) -> dict[str, Algorithm]:
@@ -203,34 +204,23 @@ def _own() -> dict[str, Algorithm]:
     return found
 
 
-_AT_WORK: dict[str, Algorithm] = {}
+_AT_WORK: dict[str, tuple[Algorithm, Plugin]] = {}
 """Of other packages, those that were asked for in this process: no message makes it load another."""
 
 
-@lru_cache(maxsize=1)
-def _entry_points() -> dict[str, tuple[Any, ...]]:
-    from importlib.metadata import entry_points  # which reads every installed package: only for a name that is not ours
-
-    found: dict[str, tuple[Any, ...]] = {}
-    for point in entry_points(group=GROUP):
-        found[point.name] = (*found.get(point.name, ()), point)
-    return found
+def plugin_of(name: str) -> Plugin | None:
+    """The plug-in that an algorithm at work is; None for one of this package."""
+    return _AT_WORK[name][1] if name in _AT_WORK else None
 
 
 def _brought(name: str) -> Algorithm:
-    if name in _AT_WORK:
-        return _AT_WORK[name]
-    points = _entry_points()[name]
-    packages = ", ".join(sorted({point.value for point in points}))
-    if len(set(points)) > 1:
-        raise ConfigError(f"learner {name}: several packages bring one of this name ({packages}): remove all but one")
-    try:
-        found = points[0].load()
-    except Exception as error:
-        raise ConfigError(
-            f"learner {name}: the package that brings it cannot be loaded ({packages}: {error}): repair or remove it"
-        ) from error
-    if not isinstance(found, Algorithm) or found.name != name:
-        raise ConfigError(f"learner {name}: {packages} is no Algorithm of that name: repair or remove the package")
-    _AT_WORK[name] = found
-    return found
+    if name not in _AT_WORK:
+        plugin = find(_KIND, name, _own())
+        if plugin is None:
+            raise KeyError(name)
+        found: Algorithm = load(plugin, Algorithm)
+        with guarded(plugin, "its settings"):
+            if found.name != name:
+                raise plugin.error(f"its settings are tagged {found.name!r}, which is not the entry point's name")
+        _AT_WORK[name] = found, plugin
+    return _AT_WORK[name][0]

@@ -1,17 +1,17 @@
 """An algorithm from outside: the package of docs/how-to/own-algorithm.md, installed beside, runs wherever ours do."""
 
 import json
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.plugins import example, install, run
 from tests.support.processes import SOTTOVOCE
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "own-algorithm.md"
+GROUP = "sottovoce.algorithms"
 CONFIG = """[agent]
 state = "state"
 [data]
@@ -29,28 +29,10 @@ sampling = "static"
 
 @pytest.fixture(scope="module")
 def beside(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory as an installer leaves it: the module, and the entry point of its pyproject.toml."""
+    """A folder with the package of the page."""
     home, text = tmp_path_factory.mktemp("site"), PAGE.read_text(encoding="utf-8")
-    (module,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    (point,) = re.findall(r"entry-points\.\"sottovoce\.algorithms\"\]\n(\S+) = \"(\S+)\"", text)
-    (home / "momentum_sgd.py").write_text(module, encoding="utf-8")
-    facts = home / "momentum_sgd-1.0.dist-info"
-    facts.mkdir()
-    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: momentum-sgd\nVersion: 1.0\n", encoding="utf-8")
-    (facts / "entry_points.txt").write_text(f"[sottovoce.algorithms]\n{point[0]} = {point[1]}\n", encoding="utf-8")
-    return home
-
-
-def run(beside: Path, *command: object, seconds: float = 200.0) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join(part for part in (str(beside), os.environ.get("PYTHONPATH")) if part)
-    return subprocess.run(
-        [*map(str, command)],
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-        check=False,
-        env={**os.environ, "PYTHONPATH": path},
-    )
+    (point,) = re.findall(r"entry-points\.\"sottovoce\.algorithms\"\]\n(\S+ = \S+)", text)
+    return install(home, "momentum-sgd", example(), GROUP, point.replace('"', ""))
 
 
 def test_it_learns_over_grpc_and_under_the_virtual_clock(beside: Path) -> None:
@@ -103,11 +85,7 @@ def test_its_neighbours_are_played(beside: Path) -> None:
 
 
 def test_a_broken_package_breaks_no_command_that_does_not_name_it(tmp_path: Path) -> None:
-    (tmp_path / "torn.py").write_text("def torn(:\n", encoding="utf-8")
-    facts = tmp_path / "torn-1.0.dist-info"
-    facts.mkdir()
-    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: torn\nVersion: 1.0\n", encoding="utf-8")
-    (facts / "entry_points.txt").write_text("[sottovoce.algorithms]\ntorn = torn:ALGORITHM\n", encoding="utf-8")
+    install(tmp_path, "torn", "def torn(:\n", GROUP, "torn = torn:ALGORITHM")
     file = tmp_path / "agent.toml"
     file.write_text(CONFIG.replace("momentum-sgd", "golf"), encoding="utf-8")
     foreign = run(tmp_path, SOTTOVOCE, "config", "check", file)
@@ -124,5 +102,5 @@ def test_a_broken_package_breaks_no_command_that_does_not_name_it(tmp_path: Path
         assert "torn" not in ended.stdout + ended.stderr
         assert "Traceback" not in ended.stderr
     named = run(tmp_path, SOTTOVOCE, "testbed", "--learner", "torn", "--agents", 2)
-    assert (named.returncode, named.stderr.count("\n")) == (3, 1)
-    assert "learner torn: the package that brings it cannot be loaded" in named.stderr
+    assert (named.returncode, named.stderr.count("\n")) == (9, 1)
+    assert "learner torn of package torn 1.0: importing it failed at" in named.stderr

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sottovoce.agent.assemble import LEDGER
-from sottovoce.algorithms.family import family_of
+from sottovoce.algorithms.assembly import family_of
 from sottovoce.config import AgentConfig, checked
 from sottovoce.data import Records
 from sottovoce.vault import Budget, Ledger, SeededNoise, build

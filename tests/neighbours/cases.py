@@ -11,7 +11,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from sottovoce.algorithms.family import budget_of, family_of
+from sottovoce.algorithms.assembly import family_of
+from sottovoce.algorithms.family import budget_of
 from sottovoce.config import AgentConfig, checked
 from sottovoce.data import Records, width
 from sottovoce.door import Status

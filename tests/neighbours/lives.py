@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sottovoce.algorithms.family import family_of
+from sottovoce.algorithms.assembly import family_of
 from sottovoce.door import Query
 from sottovoce.vault.terms.cell_gradients import CellGradientTerms
 from sottovoce.vault.terms.chains import ChainTerms

@@ -14,7 +14,8 @@ import pytest
 from numpy.typing import NDArray
 from sottovoce.accounting.events import Event
 from sottovoce.accounting.stored import event_of
-from sottovoce.algorithms.family import budget_of, family_of, records_of
+from sottovoce.algorithms.assembly import family_of
+from sottovoce.algorithms.family import budget_of, records_of
 from sottovoce.config import AgentConfig
 from sottovoce.data import Records, identified
 from sottovoce.door import PrivacyStatement, Query, Refused

@@ -12,7 +12,8 @@ from sottovoce.agent.home.sources import sources
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.agent.task_activator import TaskActivator, in_force
 from sottovoce.agent.vault_here import LEDGER, vault_here
-from sottovoce.algorithms.family import budget_of, family_of
+from sottovoce.algorithms.assembly import family_of
+from sottovoce.algorithms.family import budget_of
 from sottovoce.config import AgentConfig, checked
 from sottovoce.data.feed import Arrival, Meter, Window, WindowStore
 from sottovoce.days import DAY, last_day_over

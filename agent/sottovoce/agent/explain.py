@@ -8,7 +8,8 @@ from typing import Any
 from sottovoce.accounting.events import Event
 from sottovoce.accounting.groups import apart, together
 from sottovoce.agent.statement_preview import previewed
-from sottovoce.algorithms.family import Family, budget_of, family_of
+from sottovoce.algorithms.assembly import family_of
+from sottovoce.algorithms.family import Family, budget_of
 from sottovoce.config import AgentConfig
 from sottovoce.door import PrivacyStatement, Status
 from sottovoce.vault import LEAST_DAYS, Budget, Renews, Spending, read_policy

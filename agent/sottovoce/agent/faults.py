@@ -58,6 +58,7 @@ _FOR_A_PERSON = {
     ExitCode.DATA: _RECORDS,
     ExitCode.PRIVACY: "privacy",
     ExitCode.IDENTITY: "identity",
+    ExitCode.PLUGIN: "plug-in",
 }
 FOR_A_PERSON = tuple(_FOR_A_PERSON.values())
 """Every fault that does not; others are defects, or of the network, and a service manager starts the agent again."""

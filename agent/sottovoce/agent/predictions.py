@@ -11,7 +11,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from sottovoce.agent.description import Description, described
-from sottovoce.algorithms.family import family_of
+from sottovoce.algorithms.assembly import family_of
 from sottovoce.config import AgentConfig
 from sottovoce.data import apply
 from sottovoce.errors import ConfigError, DataError, SottovoceError

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from sottovoce.algorithms.family import Family, family_of
+from sottovoce.algorithms.assembly import family_of
+from sottovoce.algorithms.family import Family
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
 from sottovoce.errors import ConfigError, DataError, IdentityError

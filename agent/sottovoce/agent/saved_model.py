@@ -12,7 +12,7 @@ from sottovoce.agent.assemble import IDENTITY
 from sottovoce.agent.provenance import FleetProvenance
 from sottovoce.agent.record_book import NAME, read
 from sottovoce.agent.sqlite_store import SCHEMA
-from sottovoce.algorithms.family import family_of
+from sottovoce.algorithms.assembly import family_of
 from sottovoce.config import AgentConfig
 from sottovoce.durable import sqlite_code
 from sottovoce.errors import DataError

@@ -14,7 +14,8 @@ from sottovoce.agent.consent import consent_in
 from sottovoce.agent.revoked import keep_keys
 from sottovoce.agent.statement_preview import previewed
 from sottovoce.agent.vault_here import closed_before_any
-from sottovoce.algorithms.family import budget_of, family_of
+from sottovoce.algorithms.assembly import family_of
+from sottovoce.algorithms.family import budget_of
 from sottovoce.config import AgentConfig, under
 from sottovoce.errors import ConfigError, IdentityError, TaskRefused
 from sottovoce.identity.authority import Authority

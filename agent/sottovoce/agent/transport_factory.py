@@ -9,10 +9,12 @@ from sottovoce.agent.password import password
 from sottovoce.agent.quota import Quota, Refusals
 from sottovoce.agent.wait_status import Waits
 from sottovoce.config import AgentConfig, MqttSection
+from sottovoce.config.transport import OWN
 from sottovoce.errors import ConfigError, MessageRefused
 from sottovoce.identity import Trust
 from sottovoce.identity.identity import FLEET_CERTIFICATE, TLS_CERTIFICATE, TLS_KEY
 from sottovoce.observe import Counters
+from sottovoce.plugins import find, load
 from sottovoce.transport import Transport
 from sottovoce.transport.multi_transport import MultiTransport
 
@@ -49,6 +51,8 @@ def transport_of(
             from sottovoce.transport.grpc import GrpcTransport
 
             return GrpcTransport(listen=config.transport.listen, trust=trust, reconnect=config.transport.backoff_max)
+        if name in config.transport.plugins:
+            return _brought(name, config, trust, directory)
         from sottovoce.transport.mqtt import MqttTransport
 
         broker = _broker(config.transport.mqtt, directory, config.transport.backoff_max)
@@ -71,6 +75,20 @@ def transport_of(
 
     carrier = MultiTransport([named(name) for name in config.transport.use], admit)
     return carrier
+
+
+def _brought(name: str, config: AgentConfig, trust: Trust, directory: Path) -> Transport:
+    """The transport of another package."""
+    from sottovoce.transport.guarded_transport import GuardedTransport
+    from sottovoce.transport.plugin import KIND, TransportContext, TransportPlugin
+
+    plugin = find(KIND, name, OWN)
+    if plugin is None:
+        raise ConfigError(f"transport.use: no transport is named {name}")
+    made: TransportPlugin = load(plugin, TransportPlugin)
+    files = directory / TLS_CERTIFICATE, directory / TLS_KEY
+    context = TransportContext(trust, config.transport.plugins[name], *files, config.transport.backoff_max)
+    return GuardedTransport(plugin, lambda: made.make(context))
 
 
 def _broker(section: MqttSection, directory: Path, longest_pause: float) -> "Broker":

@@ -16,7 +16,8 @@ from sottovoce.agent.faults import STUCK_SECONDS, Patience, fault_of, only_anew
 from sottovoce.agent.notify import ALIVE, READY, STOPPING, ping_every, tell
 from sottovoce.agent.own_task import declared_ranges, task_of
 from sottovoce.agent.vault_here import LEDGER, closed_before_any, vault_here
-from sottovoce.algorithms.family import budget_of, family_of, try_graph
+from sottovoce.algorithms.assembly import family_of
+from sottovoce.algorithms.family import budget_of, try_graph
 from sottovoce.config import AgentConfig
 from sottovoce.data import parse
 from sottovoce.durable import read_only

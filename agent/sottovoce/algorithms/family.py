@@ -6,7 +6,7 @@ Codecs are imported where a learner is made: a separate vault, which makes none,
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from sottovoce.config import AgentConfig
 from sottovoce.data import Bounds, Records, TransformName, apply, identified, width
@@ -90,19 +90,6 @@ class Family:
     facts: dict[str, Any] = field(default_factory=dict)
     check: Callable[[], None] = _nothing
     signal: Callable[[], SignalAndNoise | None] = _nothing
-
-
-def family_of(config: AgentConfig, public: Records | None = None) -> Family:
-    """The parts for a configuration.
-
-    Args:
-        config: of an agent.
-        public: records by which models are scored, transformed, in place of those that data.public names.
-
-    Raises:
-        PrivacyError: the budget allows no such release.
-    """
-    return cast(Family, config.learner.algorithm.parts(config, public))
 
 
 def settings_of(config: AgentConfig, kind: type[Settings]) -> Settings:

@@ -17,11 +17,11 @@ _PANELS = {
     "Run a device": ("agent", "config", "doctor", "top", "vault", "feed"),
     "Run a fleet": ("fleet",),
     "Privacy": ("privacy", "ledger"),
-    "Research": ("run", "simulate", "reproduce", "model"),
+    "Research": ("run", "simulate", "reproduce", "model", "plugins", "init"),
 }
 """All commands, in the order and under the headings of `sottovoce --help`."""
-_OF_THE_LAB = ("testbed", "report", "run", "simulate", "reproduce")
-_WITHOUT_COMMANDS = ("doctor", "top")
+_OF_THE_LAB = ("testbed", "report", "run", "simulate", "reproduce", "init")
+_WITHOUT_COMMANDS = ("doctor", "plugins", "top")
 """Commands of a device that have no commands below them."""
 
 

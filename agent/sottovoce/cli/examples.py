@@ -6,6 +6,8 @@ EXAMPLES = {
     "run": "sottovoce run clipd2p --set engine=vector --set epsilon=1,2,4 --set seed=0,1,2 --report sweep.json",
     "simulate": "sottovoce simulate golf --set agents=10000 --set cycles=10 --set epsilon=5",
     "reproduce": "sottovoce reproduce --list",
+    "init": "sottovoce init my-learner --template algorithm",
+    "plugins": "sottovoce plugins --check",
     "doctor": "sottovoce doctor --config agent.toml",
     "top": "sottovoce top --testbed",
     "agent run": "sottovoce agent run --config agent.toml",

@@ -28,13 +28,18 @@ def run(config: Config) -> int:
 @app.command()
 def check(config: Config) -> None:
     """Show what the feed would subscribe to, without connecting."""
+    from sottovoce.agent.home.outside import Outside
     from sottovoce.agent.home.sources import broker_settings, broker_url
     from sottovoce.config import filled, load
 
     settings = load(config)
-    broker_settings(settings, "check")
     feed = settings.feed
-    typer.echo(f"broker   {broker_url(settings)}, MQTT {feed.version}")
+    if feed.source is not None:
+        Outside(feed.source, feed.settings)
+        typer.echo(f"source   {feed.source}")
+    if feed.source is None or feed.home_assistant.enabled:
+        broker_settings(settings, "check")
+        typer.echo(f"broker   {broker_url(settings)}, MQTT {feed.version}")
     for meter in feed.meters:
         chosen = feed.format_of(meter)
         for value in chosen.values:

@@ -52,12 +52,13 @@ def _reached(state: Path, found: dict[str, Any]) -> dict[str, str | None]:
     from sottovoce.doctor.contact import obstacle, obstacles, split
     from sottovoce.doctor.credentials import device as credentials
     from sottovoce.identity import peer_dns_name
+    from sottovoce.transport import is_direct
 
     asked = {
         device["id"]: direct[0]
         for device in found["devices"]
         if not (device["leaving"] or device["revoked"] or device["health"])
-        and (direct := [one for one in device["endpoints"] if not one.startswith("mqtt:")])
+        and (direct := [one for one in device["endpoints"] if is_direct(one)])
     }
     identity, tls = credentials(state, list(asked))
     checks = {

@@ -1,12 +1,17 @@
 """Outcome of a command: its documented exit code, and one message on standard error."""
 
 import errno
+import faulthandler
+import os
 import sys
 import traceback
 from collections.abc import Callable
 
-from sottovoce.errors import ExitCode, SottovoceError
+from sottovoce.errors import ExitCode, PluginError, SottovoceError
+from sottovoce.plugins import attributed, enforce
 
+_TRACEBACK = "SOTTOVOCE_TRACEBACK"
+"""The environment variable that asks for the traceback of a plug-in's error."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -16,14 +21,16 @@ def outcome(work: Callable[[], object]) -> int:
     Returns:
         Its exit code; whatever is not 0 has been said.
     """
+    enforce(_late)
     try:
         code = work()
     except KeyboardInterrupt:
         code = ExitCode.INTERRUPTED
     except SottovoceError as error:
-        _say(str(error))
-        return error.exit_code
+        return _ended(error)
     except Exception as error:  # noqa: BLE001 - the outermost supervisor: anything else is a defect
+        if (of_plugin := attributed(error)) is not None:
+            return _ended(of_plugin)
         if isinstance(error, OSError) and error.errno in _FULL:
             _say(f"{error.strerror}: make room where this command prints or writes")
             return ExitCode.DATA
@@ -33,6 +40,23 @@ def outcome(work: Callable[[], object]) -> int:
     if code == ExitCode.INTERRUPTED:
         _say("interrupted")
     return code if isinstance(code, int) else ExitCode.DONE
+
+
+def _ended(error: SottovoceError) -> int:
+    if isinstance(error, PluginError) and os.environ.get(_TRACEBACK):
+        traceback.print_exc()
+    hint = f"; {_TRACEBACK}=1 prints its traceback" if isinstance(error, PluginError) else ""
+    _say(f"{error}{hint}")
+    return error.exit_code
+
+
+def _late(error: PluginError) -> None:
+    """End this process, in whatever call it hangs."""
+    if os.environ.get(_TRACEBACK):
+        faulthandler.dump_traceback()
+    _say(str(error))
+    sys.stderr.flush()
+    os._exit(error.exit_code)
 
 
 def _say(what: str) -> None:

@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -16,6 +16,8 @@ from sottovoce.days import EXPORT
 from sottovoce.invalid_key import LARGEST, invalid_key
 
 BROKER = r"^mqtts?://(\[[0-9a-fA-F:]+\]|[^:/@#\s]+)(:[0-9]{1,5})?/?$"
+SOURCE = "meter source"
+"""Kind of plug-ins that stand in for a broker."""
 _DAY = 86_400
 _GAP = 600.0
 _FORMATS = Path(__file__).with_name("formats")
@@ -133,6 +135,10 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         Annotated[str, Meta(pattern=BROKER)] | None,
         Meta(description="mqtt://HOST:PORT of the home; without it the one of data.source"),
     ] = None
+    source: Annotated[
+        Name | None, Meta(description="a meter source that another package brings, in place of the broker")
+    ] = None
+    settings: Annotated[dict[str, Any], Meta(description="settings of `source`, of its own")] = {}
     version: Annotated[Literal["5", "3.1.1"], Meta(description="of the protocol that the broker speaks")] = "5"
     ca: Annotated[Path | None, Meta(description="mqtts: certificates, PEM; without it those of the system")] = None
     username: Annotated[str | None, Meta(description="if the broker wants one")] = None
@@ -152,6 +158,8 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         """Every meter has all that its format needs."""
         if _DAY % self.window:
             raise invalid_key("window", "a day must be a whole number of windows; half-hours are 1800")
+        if self.settings and self.source is None:
+            raise invalid_key("settings", "settings of feed.source, which is missing; leave them out")
         if self.broker is not None and not is_broker(self.broker):
             raise invalid_key("broker", "the port must lie between 1 and 65535")
         if self.password_file is not None and self.username is None:

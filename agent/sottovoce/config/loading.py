@@ -15,11 +15,10 @@ from sottovoce.days import with_day_numbers
 from sottovoce.errors import ConfigError
 from sottovoce.learner_settings import LearnerSettings
 from sottovoce.model_names import GRAPH_SUFFIX, GRAPH_TRANSFORM, has_graph
-from sottovoce.registry import ALGORITHMS, DEFAULT, of_another, unknown
+from sottovoce.registry import ALGORITHMS, DEFAULT, of_another, ready, unknown
 from sottovoce.suggestions import suggestion
 
 KeyPath = tuple[str | int, ...]
-_KINDS_WITH_PATH = ("csv", "idx", "npz")
 LineOf = Callable[[KeyPath], int | None]
 
 
@@ -95,7 +94,7 @@ def _anchored(source: str, here: Path, store: Path) -> str:
     kind, _, location = head.partition(":")
     if kind == "feed":
         return f"{head}#store={store}{'&' if options else ''}{options}"
-    if kind not in _KINDS_WITH_PATH or not location:
+    if not location:
         return source
     return f"{kind}:{here / Path(location).expanduser()}{hash_sign}{options}"
 
@@ -150,7 +149,7 @@ def learner_settings(table: Mapping[str, Any], origin: str) -> LearnerSettings:
 
 def _of_learner(table: Any, origin: str, line_of: LineOf) -> tuple[type[LearnerSettings], Any, list[str]]:
     """The settings of the learner that is named, the keys that are not another's, and a line for each that is."""
-    usual = cast(type[LearnerSettings], ALGORITHMS[DEFAULT].settings)
+    usual = cast(type[LearnerSettings], ready()[DEFAULT].settings)
     if not isinstance(table, dict):
         return usual, table, []
     name = table.get("name", DEFAULT)

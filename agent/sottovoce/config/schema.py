@@ -8,7 +8,7 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import force_setattr
 
 from sottovoce.cell import Cell
-from sottovoce.config.feed import FeedSection, is_broker
+from sottovoce.config.feed import SOURCE, FeedSection, is_broker
 from sottovoce.config.identity import IdentitySection
 from sottovoce.config.membership import MembershipSection
 from sottovoce.config.observe import ObserveSection
@@ -16,6 +16,7 @@ from sottovoce.config.transport import TransportSection
 from sottovoce.invalid_key import LARGEST, invalid_key
 from sottovoce.learner_settings import LearnerSettings
 from sottovoce.model_names import REGRESSION_MODEL, has_graph
+from sottovoce.plugins import installed
 from sottovoce.registry import ALGORITHMS, DEFAULT, ready
 
 _MOST_EPSILON = 500.0
@@ -90,11 +91,11 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     def __post_init__(self) -> None:
         """The bounds are a range, names are of all or of none, and a feed's address has no secrets in it."""
         kind, _, location = self.source.partition("#")[0].partition(":")
-        if kind == "feed" and ("@" in self.source or not is_broker(location)):
+        if kind == "feed" and ("@" in self.source or not (is_broker(location) or location in installed(SOURCE))):
             raise invalid_key(
                 "source",
-                "after feed: goes mqtt://HOST:PORT of the home's broker and nothing else; a user name goes into "
-                "feed.username, and a password into the file feed.password_file",
+                "after feed: goes mqtt://HOST:PORT of the home's broker, or the name of feed.source, and nothing else; "
+                "a user name goes into feed.username, and a password into the file feed.password_file",
             )
         if self.bounds is not None and not (-LARGEST <= self.bounds[0] < self.bounds[1] <= LARGEST):
             raise invalid_key("bounds", "must be two finite numbers, the lower first")
@@ -303,6 +304,9 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
             self._check_regression()
         if self.data.source.startswith("feed:"):
             self._check_feed()
+            location = self.data.source.partition("#")[0].removeprefix("feed:")
+            if not is_broker(location) and location != self.feed.source:
+                raise invalid_key("feed.source", f"data.source names the meter source {location}; name the same one")
         force_setattr(self, "learner", self.learner.completed(follows=self.follows))
         if self.follows:
             self._check_followed()
@@ -411,8 +415,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
     @property
     def unproved(self) -> bool:
         """Whether no ε is proved for what the learner does, so that its releases are charged as infinite."""
-        learner = self.learner
-        return learner.fidelity == "paper" and learner.algorithm.to_the_letter != "proved"
+        return self.learner.unproved
 
 
 def _able() -> str:

@@ -1,14 +1,21 @@
 """The sections of the schema about the way to peers."""
 
+import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
 
 from sottovoce.invalid_key import LARGEST, invalid_key
+from sottovoce.plugins import find, installed
+from sottovoce.suggestions import suggestion
+
+OWN = ("grpc", "mqtt")
+"""Sottovoce's own transports."""
 
 HOST_AND_PORT = r"^(\[[0-9a-fA-F:]+\]|[^:\s]+):[0-9]{1,5}$"
+OF_PLUGIN = r"^[a-z][a-z0-9-]{0,15}://[!-~]{1,180}$"
 Address = Annotated[str, Meta(pattern=HOST_AND_PORT, description="host:port, for example 10.0.0.7:7400")]
 NodeId = Annotated[str, Meta(pattern=r"^[a-z2-7]{32}$", description="as `sottovoce fleet show` prints it")]
 
@@ -18,13 +25,17 @@ class PeerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     id: NodeId
     address: Annotated[
-        str, Meta(pattern=rf"{HOST_AND_PORT}|^mqtt:[a-z0-9][a-z0-9-]{{0,31}}$", description="host:port, or mqtt:REALM")
+        str,
+        Meta(
+            pattern=rf"{HOST_AND_PORT}|^mqtt:[a-z0-9][a-z0-9-]{{0,31}}$|{OF_PLUGIN}",
+            description="host:port, mqtt:REALM, or NAME://… of another package's transport",
+        ),
     ]
 
     @property
-    def brokered(self) -> bool:
-        """Whether a broker leads to it."""
-        return self.address.startswith("mqtt:")
+    def direct(self) -> bool:
+        """Whether it is host:port."""
+        return re.match(HOST_AND_PORT, self.address) is not None
 
 
 class MqttSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -86,8 +97,12 @@ class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """`[transport]`: where to listen, whom to send to, and how long to wait."""
 
     use: Annotated[
-        tuple[Literal["grpc", "mqtt"], ...],
-        Meta(min_length=1, description="grpc: directly; mqtt: through a broker; the preferred one first"),
+        tuple[Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]{0,15}$")], ...],
+        Meta(
+            min_length=1,
+            description="grpc: directly; mqtt: through a broker; or one that another package brings; the preferred one "
+            "first",
+        ),
     ] = ("grpc",)
     listen: Address = "127.0.0.1:7400"
     announce: Annotated[Address | None, Meta(description="where peers reach this device, if not at `listen`")] = None
@@ -101,16 +116,24 @@ class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     )
 
     mqtt: MqttSection = MqttSection()
+    plugins: Annotated[
+        dict[str, dict[str, Any]],
+        Meta(description="a table for each transport in `use` that another package brings: `announce`, its address"),
+    ] = {}
 
     def __post_init__(self) -> None:
         """Ports exist, and no one is listed twice."""
         if len(set(self.use)) < len(self.use):
             raise invalid_key("use", "a transport is listed twice; keep one of them")
+        for name in self.use:
+            self._check_plugin(name)
+        if unused := [name for name in self.plugins if name not in self.use or name in OWN]:
+            raise invalid_key(f"plugins.{unused[0]}", "no transport of another package in transport.use; leave it out")
         if "mqtt" in self.use and self.mqtt.url is None:
             raise invalid_key(
                 "mqtt.url", "needed, because transport.use has mqtt: the broker, for example mqtts://broker:8883"
             )
-        addresses = {f"peers[{i}].address": peer.address for i, peer in enumerate(self.peers) if not peer.brokered}
+        addresses = {f"peers[{i}].address": peer.address for i, peer in enumerate(self.peers) if peer.direct}
         announced = {} if self.announce is None else {"announce": self.announce}
         for key, address in {"listen": self.listen, **announced, **addresses}.items():
             if not 1 <= int(address.rpartition(":")[2]) <= 65_535:
@@ -127,8 +150,24 @@ class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         if self.backoff > self.backoff_max:
             raise invalid_key("backoff", "longer than backoff_max; the first pause is the shortest")
 
+    def _check_plugin(self, name: str) -> None:
+        plugin = find("transport", name, OWN)
+        if name in OWN:
+            return
+        if plugin is None:
+            known = [*OWN, *installed("transport")]
+            near = suggestion(name, known)
+            remedy = f"did you mean {near}?" if near else f"there are {', '.join(known)}"
+            raise invalid_key("use", f"no transport is named {name}; {remedy}")
+        announce = self.plugins.get(name, {}).get("announce")
+        if not isinstance(announce, str) or not re.match(OF_PLUGIN, announce) or not announce.startswith(f"{name}://"):
+            raise invalid_key(
+                f"plugins.{name}.announce", f"needed: the address at which peers reach this device, {name}://…"
+            )
+
     @property
     def announced(self) -> tuple[str, ...]:
         """Addresses at which peers reach this device, the preferred one first."""
         ways = {"grpc": self.announce or self.listen, "mqtt": f"mqtt:{self.mqtt.realm}"}
+        ways |= {name: str(table["announce"]) for name, table in self.plugins.items()}
         return tuple(ways[name] for name in self.use)

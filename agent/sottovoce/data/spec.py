@@ -4,14 +4,17 @@ digits   breast-cancer   meters:FILE   synthetic   idx:DIR   csv:FILE#label=COLU
 feed:mqtt://HOST:PORT#store=FILE
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from sottovoce.data.dataset import DataSet
+from sottovoce.data.records import checked
 from sottovoce.errors import DataError
+from sottovoce.plugins import find, guarded
+from sottovoce.plugins import load as load_plugin
 from sottovoce.suggestions import suggestion
 
 
@@ -31,56 +34,59 @@ class DataSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
-    """A kind of source.
+class DataKind:
+    """Kind of source of a data SPEC; other packages bring one as an entry point of the group `sottovoce.datasets`.
 
     Attributes:
         example: of a SPEC.
-        loader: file and function in this folder, imported when such data is loaded; the function takes the path if
-            there is one, and the options if there are any.
+        loader: returns the DataSet; takes the path if there is one, and the options, a mapping of strings, if there are
+            any. Of this package: file and function in this folder, imported when such data is loaded.
         has_path: whether a path is given.
         options: that it takes.
         required: of these, those that it needs.
         file: the option that names the file, where what follows the kind is the address of something else.
+        seconds: that loading may take, of a kind that another package brings.
     """
 
     example: str
-    loader: str
+    loader: str | Callable[..., DataSet]
     has_path: bool = True
     options: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
     file: str | None = None
+    seconds: float = 60.0
 
 
-KINDS: dict[str, _Kind] = {
-    "digits": _Kind("digits", "demo.digits", has_path=False),
-    "breast-cancer": _Kind("breast-cancer", "demo.breast_cancer", has_path=False),
-    "idx": _Kind("idx:/data/mnist", "idx.load_idx"),
-    "csv": _Kind(
+KINDS: dict[str, DataKind] = {
+    "digits": DataKind("digits", "demo.digits", has_path=False),
+    "breast-cancer": DataKind("breast-cancer", "demo.breast_cancer", has_path=False),
+    "idx": DataKind("idx:/data/mnist", "idx.load_idx"),
+    "csv": DataKind(
         "csv:/data/meters.csv#label=tariff",
         "csv_file.load_csv",
         options=("label", "group", "header", "delimiter", "bounds", "test"),
         required=("label",),
     ),
-    "synthetic": _Kind(
+    "synthetic": DataKind(
         "synthetic#features=20&classes=2&records=2000&seed=0",
         "synthetic.from_options",
         has_path=False,
         options=("features", "classes", "records", "seed"),
     ),
-    "feed": _Kind(
+    "feed": DataKind(
         "feed:mqtt://homeassistant.local:1883#store=/var/lib/sottovoce/windows.db",
         "feed.records.load_feed",
         options=("store", "task", "meter", "test"),
         required=("store",),
         file="store",
     ),
-    "covertype": _Kind("covertype:/data/covtype_sample.npz", "covertype.load_covertype"),
-    "meters": _Kind("meters:/data/meters.npz", "meters.load_meters", options=("task", "test")),
-    "npz": _Kind("npz:/data/records.npz#bounds=0:255", "npz.load_npz", options=("bounds",)),
+    "covertype": DataKind("covertype:/data/covtype_sample.npz", "covertype.load_covertype"),
+    "meters": DataKind("meters:/data/meters.npz", "meters.load_meters", options=("task", "test")),
+    "npz": DataKind("npz:/data/records.npz#bounds=0:255", "npz.load_npz", options=("bounds",)),
 }
 """All kinds of data, by name."""
 
+_PLUGIN_KIND = "data kind"
 _SUFFIXES = {".csv": "csv:{}#label=COLUMN", ".npz": "npz:{}"}
 """How to read a file that was given without a kind, by its suffix."""
 _IN_IDX = ("mnist", "fashion-mnist", "kmnist", "emnist")
@@ -101,7 +107,7 @@ def parse(spec: str) -> DataSpec:
     """
     head, hash_sign, tail = spec.partition("#")
     name, colon, location = head.partition(":")
-    kind = KINDS.get(name)
+    kind = _kind(name)
     if kind is None:
         raise DataError(f"There is no data kind {name!r}. {_remedy(name)} Known kinds: {', '.join(KINDS)}.")
     if kind.has_path != bool(location) or (colon and not location):
@@ -129,11 +135,34 @@ def load(spec: DataSpec | str) -> DataSet:
         DataError: the SPEC is malformed, or its source is missing, damaged or does not hold valid records.
     """
     parsed = parse(spec) if isinstance(spec, str) else spec
-    kind = KINDS[parsed.kind]
-    module, _, function = kind.loader.rpartition(".")
-    loader = getattr(import_module(f"sottovoce.data.{module}"), function)
-    given = [parsed.path] if kind.has_path else []
-    return cast(DataSet, loader(*given, parsed.options) if kind.options else loader(*given))
+    kind = _kind(parsed.kind)
+    if kind is None:
+        raise DataError(f"There is no data kind {parsed.kind!r}.")
+    given: list[Any] = [parsed.path] if kind.has_path else []
+    given += [parsed.options] if kind.options else []
+    if isinstance(kind.loader, str):
+        module, _, function = kind.loader.rpartition(".")
+        return cast(DataSet, getattr(import_module(f"sottovoce.data.{module}"), function)(*given))
+    return _brought(parsed.kind, kind, given)
+
+
+def _kind(name: str) -> DataKind | None:
+    plugin = find(_PLUGIN_KIND, name, KINDS)
+    return KINDS.get(name) if plugin is None else load_plugin(plugin, DataKind)
+
+
+def _brought(name: str, kind: DataKind, given: list[Any]) -> DataSet:
+    """The data set of a kind that another package brings, checked like one of a file."""
+    plugin = find(_PLUGIN_KIND, name, KINDS)
+    if plugin is None or isinstance(kind.loader, str):
+        raise DataError(f"There is no data kind {name!r}.")
+    with guarded(plugin, "its loader", kind.seconds):
+        found: object = kind.loader(*given)
+    if not isinstance(found, DataSet):
+        raise plugin.error(f"its loader returned an object of type {type(found).__name__}, not a DataSet")
+    for part in (found.records, *(() if found.test is None else (found.test,))):
+        checked(part.features, part.labels, classes=found.classes, windows=part.windows, origin=f"data kind {name}")
+    return found
 
 
 def _remedy(name: str) -> str:
@@ -146,7 +175,7 @@ def _remedy(name: str) -> str:
     return f"{f'Did you mean {near!r}? ' if near else ''}Write for example {KINDS[near or 'csv'].example}."
 
 
-def _options(name: str, kind: _Kind, text: str) -> dict[str, str]:
+def _options(name: str, kind: DataKind, text: str) -> dict[str, str]:
     options: dict[str, str] = {}
     for item in text.split("&"):
         option, _, value = item.partition("=")

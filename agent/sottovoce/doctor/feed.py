@@ -33,6 +33,8 @@ def feed(subject: Subject) -> Iterator[Finding]:
         found = summary(config.feed.file, untouched=True)
         yield from _windows(config, found, subject.now.timestamp())
         yield from _begun(config, found)
+    if config.feed.source is not None and not config.feed.home_assistant.enabled:
+        return
     settings = broker_settings(config, "doctor")
     what = obstacles({0: partial(obstacle, settings.host, settings.port, settings.tls)})[0]
     if what is None:

@@ -14,6 +14,7 @@ from sottovoce.doctor.finding import Finding, ok, problem, warning
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode, IdentityError
 from sottovoce.identity import peer_dns_name
+from sottovoce.transport import is_direct
 
 _MOST = 32
 _SEE = "start its agent, let its packets through (firewall, port forwarding), or correct its address"
@@ -78,10 +79,10 @@ def _contacts(config: AgentConfig, state: Path) -> dict[str, str]:
     if "grpc" not in config.transport.use:
         return {}
     invited = {
-        contact.node_id: next((one for one in contact.endpoints if not one.startswith("mqtt:")), None)
+        contact.node_id: next((one for one in contact.endpoints if is_direct(one)), None)
         for contact in invitation_contacts(state)
     }
-    named = {peer.id: peer.address for peer in config.transport.peers if not peer.brokered}
+    named = {peer.id: peer.address for peer in config.transport.peers if peer.direct}
     return {node: address for node, address in {**invited, **named}.items() if address is not None}
 
 

@@ -5,10 +5,11 @@ often as it likes. Drawing the noise is the vault's part; this package knows onl
 """
 
 from sottovoce.perturbation.cap import Cap
-from sottovoce.perturbation.choice import best, scheme
+from sottovoce.perturbation.choice import OWN, best, narrow, scheme
 from sottovoce.perturbation.contrast import best_for_ridge
 from sottovoce.perturbation.exact import Exact
 from sottovoce.perturbation.laplace import Laplace, LaplaceCopies
+from sottovoce.perturbation.plugin import RecordMechanismPlugin
 from sottovoce.perturbation.priv_unit import PrivUnit
 from sottovoce.perturbation.randomised_response import RandomisedLabel
 from sottovoce.perturbation.scheme import Moments, Scheme
@@ -16,6 +17,7 @@ from sottovoce.perturbation.two_part import LabelledPrivUnit
 from sottovoce.perturbation.visits import VisitBudget, visit_epsilons
 
 __all__ = [
+    "OWN",
     "Cap",
     "Exact",
     "LabelledPrivUnit",
@@ -24,10 +26,12 @@ __all__ = [
     "Moments",
     "PrivUnit",
     "RandomisedLabel",
+    "RecordMechanismPlugin",
     "Scheme",
     "VisitBudget",
     "best",
     "best_for_ridge",
+    "narrow",
     "scheme",
     "visit_epsilons",
 ]

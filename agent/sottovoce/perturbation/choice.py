@@ -17,6 +17,8 @@ _SCHEMES: dict[str, Callable[[int, int, float], Scheme]] = {
     "privunit": PrivUnit,
     "krr-privunit": LabelledPrivUnit,
 }
+OWN = (*_SCHEMES, "best", "exact")
+"""Names that no other package may use."""
 _SOUND = ("laplace", "privunit", "krr-privunit")
 
 
@@ -43,14 +45,14 @@ def scheme(name: str, features: int, classes: int, epsilon: float | None) -> Sch
             "`exact` is for no ε, and for no ε there is only `exact`"
         )
     if epsilon is None:
-        return _narrow(Exact(features, classes))
+        return narrow(Exact(features, classes))
     if name not in _SCHEMES:
         raise PrivacyError(f"no scheme `{name}`: choose one of {', '.join(_SCHEMES)}, or exact")
     if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
         raise PrivacyError(
             f"ε = {epsilon:g} is none for a record: set privacy.epsilon between {MIN_EPSILON:g} and {MAX_EPSILON:g}"
         )
-    return _narrow(_SCHEMES[name](features, classes, epsilon))
+    return narrow(_SCHEMES[name](features, classes, epsilon))
 
 
 def best(features: int, classes: int, epsilon: float | None) -> Scheme:
@@ -68,7 +70,12 @@ def best(features: int, classes: int, epsilon: float | None) -> Scheme:
     return min(candidates, key=lambda candidate: candidate.error)
 
 
-def _narrow(candidate: Scheme) -> Scheme:
+def narrow(candidate: Scheme) -> Scheme:
+    """The scheme, unless its releases are too long.
+
+    Raises:
+        PrivacyError: they are.
+    """
     if candidate.width > MAX_WIDTH:
         raise PrivacyError(
             f"a record released by `{candidate.name}` would take {candidate.width} numbers of {MAX_WIDTH} at most: "

@@ -13,7 +13,7 @@ import grpc.aio
 from sottovoce.errors import IdentityError, MessageRefused, NetworkError, SottovoceError
 from sottovoce.identity import Trust
 from sottovoce.transport.front import Front
-from sottovoce.transport.transport import DeliveryFailed, Listener, Peer, Receive
+from sottovoce.transport.transport import DeliveryFailed, Listener, Peer, Receive, is_direct
 
 SERVICE = "sottovoce.v1.Peer"
 METHOD = f"/{SERVICE}/Deliver"
@@ -99,7 +99,7 @@ class GrpcTransport:
 
     def reaches(self, address: str) -> bool:
         """Whatever is host:port."""
-        return not address.startswith("mqtt:")
+        return is_direct(address)
 
     async def start(self, receive: Receive) -> None:
         """Listen; see Transport.start."""

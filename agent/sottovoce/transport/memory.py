@@ -3,7 +3,7 @@
 import asyncio
 
 from sottovoce.errors import MessageRefused, NetworkError, SottovoceError
-from sottovoce.transport.transport import DeliveryFailed, Listener, Peer, Receive
+from sottovoce.transport.transport import DeliveryFailed, Listener, Peer, Receive, is_direct
 
 _LARGEST = 2**18
 _MOST_CALLS_OF_ONE = 4
@@ -41,7 +41,7 @@ class MemoryTransport:
 
     def reaches(self, address: str) -> bool:
         """Whatever is not a broker."""
-        return not address.startswith("mqtt:")
+        return is_direct(address)
 
     async def start(self, receive: Receive) -> None:
         """Listen; see Transport.start."""

@@ -12,6 +12,11 @@ or never came in whole; returns the answer, once the effect is durable. Raises M
 refused, as None always is."""
 
 
+def is_direct(address: str) -> bool:
+    """Whether an address is host:port, and neither mqtt:REALM nor NAME://… of another package's transport."""
+    return not address.startswith("mqtt:") and "://" not in address
+
+
 @dataclass(frozen=True, slots=True)
 class Peer:
     """Somebody to send to.

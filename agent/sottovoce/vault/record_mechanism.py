@@ -19,6 +19,7 @@ from sottovoce.perturbation import (
     Scheme,
 )
 from sottovoce.perturbation.cap import PROBABILITY_BITS
+from sottovoce.perturbation.plugin import ReleasingScheme
 from sottovoce.vault.discrete_laplace import DiscreteLaplaceSampler
 from sottovoce.vault.lazy_reals import Tape, exactly
 from sottovoce.vault.noise import NoiseSource
@@ -70,6 +71,8 @@ class RecordMechanism:
             case LabelledPrivUnit():
                 answer = _answer(scheme.label, label, noise)
                 return np.concatenate([[answer], _on_sphere(scheme.cap, scheme.exponent, row, 0, noise)])
+            case ReleasingScheme():
+                return scheme.release(row, label, noise.words)
             case Exact():
                 unit = l2_unit(row) or [Decimal(0)] * scheme.features
                 return np.array([label, *(round(number * (1 << -scheme.exponent)) for number in unit)], dtype=np.int64)

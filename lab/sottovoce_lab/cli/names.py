@@ -48,3 +48,10 @@ def reproductions() -> list[str]:
     from sottovoce_lab.papers.specification import experiments, papers
 
     return [*papers(), *experiments()]
+
+
+def templates() -> list[str]:
+    """Names of the templates of `sottovoce init`."""
+    from sottovoce_lab.templates import templates
+
+    return templates()

@@ -23,6 +23,7 @@ from sottovoce.errors import (
     IdentityError,
     InternalError,
     NetworkError,
+    PluginError,
     PrivacyError,
     SottovoceError,
 )
@@ -43,7 +44,7 @@ _SECONDS_EACH = 4.0  # for every agent of a large fleet, to start and to stop
 _STOP_SECONDS = 20.0
 _STOPPED = re.compile(r" stopped id=\S+ charges=(\d+)$", re.MULTILINE)
 _ERRORS: dict[int, type[SottovoceError]] = {
-    error.exit_code: error for error in (ConfigError, DataError, PrivacyError, IdentityError, NetworkError)
+    error.exit_code: error for error in (ConfigError, DataError, PrivacyError, IdentityError, NetworkError, PluginError)
 }
 
 

@@ -21,6 +21,7 @@ from sottovoce.config import (
 )
 from sottovoce.errors import ConfigError, PrivacyError, UsageError
 from sottovoce.kernels.onnx.allowed import digest_of
+from sottovoce.learner_settings import LearnerSettings
 from sottovoce.model_names import GRAPH_SUFFIX
 from sottovoce.registry import ALGORITHMS, Algorithm, of_another, ready, unknown
 from sottovoce.suggestions import suggestion
@@ -185,8 +186,10 @@ class Options:
 
     @property
     def unproved(self) -> bool:
-        """Whether the algorithm to the letter has no ε that is proved."""
-        return self.fidelity == "paper" and self.algorithm.to_the_letter in ("as-published", "refuted")
+        """Whether no ε is proved for what the learner does: to the letter, or with a mechanism of another package."""
+        if self.fidelity == "paper" and self.algorithm.to_the_letter is None:
+            return False  # which is refused elsewhere
+        return self._own_settings.unproved
 
     @property
     def ranges_from_training(self) -> bool:
@@ -205,13 +208,18 @@ class Options:
     @property
     def _relation(self) -> str:
         """The learner's own relation, by what is set of it."""
-        algorithm, table = self.algorithm, {"name": self.learner, "fidelity": self.fidelity}
+        algorithm = self.algorithm
         if algorithm.relation is None:
             return algorithm.neighbouring
+        return algorithm.relation(self._own_settings)
+
+    @property
+    def _own_settings(self) -> LearnerSettings:
+        """The learner's settings, as far as they are set."""
         own = {
             key.removeprefix(_OF_LEARNER): value for key, value in self.settings.items() if key.startswith(_OF_LEARNER)
         }
-        return algorithm.relation(learner_settings({**table, **own}, "--set"))
+        return learner_settings({"name": self.learner, "fidelity": self.fidelity, **own}, "--set")
 
     @property
     def partition(self) -> str:

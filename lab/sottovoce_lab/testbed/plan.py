@@ -3,7 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sottovoce.algorithms.family import Family, family_of, kernel_of, records_of, settings_of
+from sottovoce.algorithms.assembly import family_of
+from sottovoce.algorithms.family import Family, kernel_of, records_of, settings_of
 from sottovoce.algorithms.push_sum.parts import contributors, step_size
 from sottovoce.algorithms.push_sum.settings import ConstD2pSettings, PushSumSettings
 from sottovoce.config import AgentConfig

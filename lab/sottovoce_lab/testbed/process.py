@@ -15,8 +15,9 @@ from sottovoce.agent import watch
 from sottovoce.agent.assemble import Variant, assemble
 from sottovoce.agent.runtime import Agent
 from sottovoce.algorithms.family import budget_of
+from sottovoce.cli.outcome import outcome
 from sottovoce.config import AgentConfig, checked
-from sottovoce.errors import ConfigError, ExitCode, SottovoceError
+from sottovoce.errors import ConfigError, ExitCode
 from sottovoce.observe import log_to_stderr
 
 from sottovoce_lab.simulator import Faults
@@ -27,21 +28,20 @@ FLEET_PREFIX = "testbed-"
 
 def main(arguments: list[str]) -> int:
     """Run the agent; returns its exit code."""
-    path, seed, *specifications = arguments
-    try:
-        config = checked(tomllib.loads(Path(path).read_text()), path)
-        log_to_stderr(config.agent.log_level, config.agent.log_format)
-        faults = Faults.parse(specifications)
-        reach = Reach()
-        variant = Variant()
-        if faults.on_messages:
-            variant = Variant(transport=lambda inner: FaultyTransport(inner, faults, int(seed), reach))
-        agent = assemble(config, variant)
-        _allow_noiseless(config, agent)
-        return asyncio.run(_run(agent, reach))
-    except SottovoceError as error:
-        print(f"sottovoce: {error}", file=sys.stderr)  # noqa: T201
-        return error.exit_code
+    return outcome(lambda: _agent(*arguments))
+
+
+def _agent(path: str, seed: str, *specifications: str) -> ExitCode:
+    config = checked(tomllib.loads(Path(path).read_text()), path)
+    log_to_stderr(config.agent.log_level, config.agent.log_format)
+    faults = Faults.parse(specifications)
+    reach = Reach()
+    variant = Variant()
+    if faults.on_messages:
+        variant = Variant(transport=lambda inner: FaultyTransport(inner, faults, int(seed), reach))
+    agent = assemble(config, variant)
+    _allow_noiseless(config, agent)
+    return asyncio.run(_run(agent, reach))
 
 
 def _allow_noiseless(config: AgentConfig, agent: Agent) -> None:

@@ -9,7 +9,8 @@ from sottovoce.agent.own_task import task_of
 from sottovoce.agent.vault_here import vault_here
 from sottovoce.agent.vault_session import open_remote_vault
 from sottovoce.agent.wait_status import Waits
-from sottovoce.algorithms.family import budget_of, family_of
+from sottovoce.algorithms.assembly import family_of
+from sottovoce.algorithms.family import budget_of
 from sottovoce.config import AgentConfig, checked
 from sottovoce.data.feed import WindowStore
 from sottovoce.errors import PrivacyError

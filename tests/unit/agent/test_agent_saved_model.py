@@ -11,7 +11,7 @@ from sottovoce.agent.assemble import IDENTITY
 from sottovoce.agent.provenance import FleetProvenance
 from sottovoce.agent.saved_model import saved_model
 from sottovoce.agent.sqlite_store import SqliteStore
-from sottovoce.algorithms.family import family_of
+from sottovoce.algorithms.assembly import family_of
 from sottovoce.config import AgentConfig, load
 from sottovoce.errors import DataError
 from sottovoce.identity import load as load_identity

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 from sottovoce.agent.vault_here import records_here, vault_here
-from sottovoce.algorithms.family import budget_of, family_of
+from sottovoce.algorithms.assembly import family_of
+from sottovoce.algorithms.family import budget_of
 from sottovoce.config import DataSection, checked
 from sottovoce.data.feed import Window, WindowStore
 from sottovoce.door import Query, Refused

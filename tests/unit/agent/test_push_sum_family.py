@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import pytest
-from sottovoce.algorithms.family import family_of
+from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.push_sum.parts import contributors, schedule_of
 from sottovoce.algorithms.push_sum.published import published_sigma, true_epsilon
 from sottovoce.config import AgentConfig, checked

@@ -10,7 +10,8 @@ from msgspec import structs
 from sottovoce.agent.consent import consent
 from sottovoce.agent.task_activator import TaskActivator, closed_by, in_force
 from sottovoce.agent.vault_here import vault_here
-from sottovoce.algorithms.family import budget_of, family_of
+from sottovoce.algorithms.assembly import family_of
+from sottovoce.algorithms.family import budget_of
 from sottovoce.config import AgentConfig, checked
 from sottovoce.door import Query, Refused
 from sottovoce.errors import SottovoceError, TaskRefused

@@ -8,7 +8,7 @@ from sottovoce.registry import ALGORITHMS
 
 _MADE = """
 import math, sys
-from sottovoce.algorithms.family import family_of
+from sottovoce.algorithms.assembly import family_of
 from sottovoce.config import checked
 name, epsilon = sys.argv[1], float(sys.argv[2])
 settings = {

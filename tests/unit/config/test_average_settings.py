@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from sottovoce.algorithms.family import Family, family_of
+from sottovoce.algorithms.assembly import family_of
+from sottovoce.algorithms.family import Family
 from sottovoce.config import checked
 from sottovoce.errors import ConfigError
 from sottovoce.vault.terms.means import MeanTerms

@@ -4,15 +4,18 @@ import ast
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from sottovoce import algorithms, registry
-from sottovoce.errors import ConfigError
+from sottovoce.errors import PluginError
 from sottovoce.learner_settings import LearnerSettings
+from sottovoce.plugins.discovery import KINDS, _installed
 from sottovoce.registry import ALGORITHMS, DEFAULT, Algorithm, of_another, unknown
 
 from tests.support.sources import shown, sources
 
+GROUP = KINDS["learner"]
 FOLDERS = Path(algorithms.__file__).parent
 OTHERWISE_MEANT = {  # files in which a word is an algorithm's name, and means something else
     "sottovoce/accounting/sampled.py": {"without-replacement"},  # how a batch is drawn
@@ -53,15 +56,18 @@ def test_each_is_found_by_its_own_name(name: str) -> None:
 
 
 def brought(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint) -> None:
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points if group == registry.GROUP else ())
+    made = {"dist": SimpleNamespace(name="example", version="1.0", requires=["sottovoce"])}
+    dated = [SimpleNamespace(name=point.name, value=point.value, **made) for point in points]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: dated if group == GROUP else ())
+    monkeypatch.setattr("sottovoce.plugins.discovery._any", lambda path: True)
 
 
 @pytest.fixture(autouse=True)
 def _as_at_a_start() -> Iterator[None]:
-    registry._entry_points.cache_clear()
+    _installed.cache_clear()
     registry._AT_WORK.clear()
     yield
-    registry._entry_points.cache_clear()
+    _installed.cache_clear()
     registry._AT_WORK.clear()
 
 
@@ -78,7 +84,7 @@ MISNAMED = Algorithm(settings=AnotherSettings, releases="", parts=lambda config,
 
 
 def test_one_that_a_package_brings_is_one_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    brought(monkeypatch, EntryPoint("example", f"{__name__}:EXAMPLE", registry.GROUP))
+    brought(monkeypatch, EntryPoint("example", f"{__name__}:EXAMPLE", GROUP))
     assert registry.payload_codec("e/1") is None, "no message loads what nobody asked for"
     assert ALGORITHMS["example"] is EXAMPLE
     assert "example" in ALGORITHMS
@@ -93,28 +99,30 @@ def test_one_that_a_package_brings_is_one_like_any_other(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     "value, words",
     [
-        ("nowhere:ALGORITHM", "cannot be loaded"),
-        (f"{__name__}:MISNAMED", "is no Algorithm of that name"),
-        (f"{__name__}:FOLDERS", "is no Algorithm of that name"),
+        ("nowhere:ALGORITHM", "importing it failed: ModuleNotFoundError"),
+        (f"{__name__}:MISNAMED", "tagged 'another'"),
+        (f"{__name__}:FOLDERS", "not Algorithm"),
     ],
 )
 def test_a_broken_one_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch, value: str, words: str) -> None:
-    brought(monkeypatch, EntryPoint("example", value, registry.GROUP))
-    with pytest.raises(ConfigError, match=f"learner example: .*{words}.*remove"):
+    brought(monkeypatch, EntryPoint("example", value, GROUP))
+    with pytest.raises(PluginError, match=f"learner example of package example 1.0: .*{words}.*re"):
         ALGORITHMS["example"]
 
 
 def test_two_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    points = [EntryPoint("example", f"{__name__}:{name}", registry.GROUP) for name in ("EXAMPLE", "MISNAMED")]
+    points = [EntryPoint("example", f"{__name__}:{name}", GROUP) for name in ("EXAMPLE", "MISNAMED")]
     brought(monkeypatch, *points)
-    with pytest.raises(ConfigError, match="several packages bring one of this name"):
+    with pytest.raises(PluginError, match="several packages bring one of this name"):
         ALGORITHMS["example"]
 
 
 def test_the_names_of_this_package_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    brought(monkeypatch, EntryPoint(DEFAULT, f"{__name__}:MISNAMED", registry.GROUP))
-    assert ALGORITHMS[DEFAULT].name == DEFAULT
+    brought(monkeypatch, EntryPoint(DEFAULT, f"{__name__}:MISNAMED", GROUP))
     assert list(ALGORITHMS).count(DEFAULT) == 1
+    with pytest.raises(PluginError, match="this name is Sottovoce's own; rename the entry point"):
+        ALGORITHMS[DEFAULT]
+    assert registry.ready()[DEFAULT].name == DEFAULT
 
 
 def test_there_is_no_other() -> None:

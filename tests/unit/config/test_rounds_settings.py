@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 from sottovoce.agent.provenance import Unsigned
-from sottovoce.algorithms.family import Family, family_of
+from sottovoce.algorithms.assembly import family_of
+from sottovoce.algorithms.family import Family
 from sottovoce.config import checked
 from sottovoce.errors import ConfigError
 from sottovoce.vault.terms.gradients import GradientTerms

@@ -9,7 +9,8 @@ from sottovoce.accounting.units import Units
 from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.agent.provenance import Unsigned
 from sottovoce.agent.vault_here import records_here, vault_here
-from sottovoce.algorithms.family import budget_of, family_of
+from sottovoce.algorithms.assembly import family_of
+from sottovoce.algorithms.family import budget_of
 from sottovoce.config import AgentConfig, checked
 from sottovoce.data.feed import Window, WindowStore
 from sottovoce.days import DAY, NOT_BEFORE

@@ -4,11 +4,13 @@ import asyncio
 import logging
 import signal
 import time
+from collections.abc import Coroutine
 from contextlib import closing
 from typing import Any
 
 from sottovoce.agent.home.broker import BrokerRefuses, BrokerSettings, Session, Will, session
 from sottovoce.agent.home.listener import Listener
+from sottovoce.agent.home.outside import Outside
 from sottovoce.agent.home.panel import Panel
 from sottovoce.agent.home.pauses import Pauses
 from sottovoce.agent.home.sources import broker_settings, sources
@@ -45,23 +47,52 @@ async def run(config: AgentConfig) -> ExitCode:
     for number, code in ((signal.SIGTERM, ExitCode.DONE), (signal.SIGINT, ExitCode.INTERRUPTED)):
         asyncio.get_running_loop().add_signal_handler(number, _stop, stopping, code)
     with closing(WindowStore(feed.file, feed.window, feed.keep_days)) as store:
-        settings = broker_settings(config, store.identifier)
-        if settings.password is not None and settings.tls is None and settings.host not in _LOOPBACK:
-            _log.warning("password-in-the-clear broker=%s use mqtts:// where the broker can", settings.host)
         listener = Listener([Meter(source, feed.window) for source in sources(feed)], store)
-        panel = Panel(config, store.identifier) if feed.home_assistant.enabled else None
-        home = _Home(settings, listener, panel)
-        serving = asyncio.create_task(home.serve())
+        serving = [asyncio.create_task(one) for one in _services(config, store.identifier, listener)]
         try:
-            either: list[asyncio.Future[Any]] = [serving, stopping]
+            either: list[asyncio.Future[Any]] = [*serving, stopping]
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            if serving.done():
-                await serving
+            for one in serving:
+                if one.done():
+                    await one
         finally:
-            await cancel_and_wait([serving], _END_AGAIN)
+            await cancel_and_wait(serving, _END_AGAIN)
             listener.save()
         _log.info("stopped")
         return await stopping
+
+
+def _services(config: AgentConfig, identifier: str, listener: Listener) -> list[Coroutine[Any, Any, None]]:
+    """Coroutines that listen to meters and show this device to Home Assistant; one connection can do both."""
+    feed = config.feed
+    panel = Panel(config, identifier) if feed.home_assistant.enabled else None
+    outside = None if feed.source is None else Outside(feed.source, feed.settings)
+    services: list[Coroutine[Any, Any, None]] = [] if outside is None else [_outside(outside, listener)]
+    if outside is None or panel is not None:
+        settings = broker_settings(config, identifier)
+        if settings.password is not None and settings.tls is None and settings.host not in _LOOPBACK:
+            _log.warning("password-in-the-clear broker=%s use mqtts:// where the broker can", settings.host)
+        services.append(_Home(settings, listener, panel, hears_meters=outside is None).serve())
+    return services
+
+
+async def _outside(source: Outside, listener: Listener) -> None:
+    def receive(topic: str, payload: bytes) -> None:
+        listener.receive(topic, payload, retained=False)
+        listener.keep(idle=True)
+
+    watching = asyncio.create_task(_watch(listener))
+    try:
+        await source.serve(receive)
+    finally:
+        await cancel_and_wait([watching], _SOON)
+
+
+async def _watch(listener: Listener) -> None:
+    while True:
+        await asyncio.sleep(_LOOK_AFTER)
+        listener.watch()
+        listener.keep(idle=True)
 
 
 def _stop(stopping: asyncio.Future[ExitCode], code: ExitCode) -> None:
@@ -72,8 +103,11 @@ def _stop(stopping: asyncio.Future[ExitCode], code: ExitCode) -> None:
 class _Home:
     """The connection to the home's broker, again and again."""
 
-    def __init__(self, settings: BrokerSettings, listener: Listener, panel: Panel | None) -> None:
+    def __init__(
+        self, settings: BrokerSettings, listener: Listener, panel: Panel | None, *, hears_meters: bool
+    ) -> None:
         self._settings = settings
+        self._hears_meters = hears_meters
         self._listener = listener
         self._panel = panel
         self._kept = asyncio.Event()
@@ -105,7 +139,8 @@ class _Home:
 
     @property
     def _filters(self) -> list[str]:
-        return self._listener.filters + ([] if self._panel is None else self._panel.filters)
+        own = self._listener.filters if self._hears_meters else []
+        return own + ([] if self._panel is None else self._panel.filters)
 
     @property
     def _will(self) -> Will | None:

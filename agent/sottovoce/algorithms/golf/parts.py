@@ -11,6 +11,7 @@ from sottovoce.kernels.gossip_rules import RULES
 from sottovoce.kernels.linear import OneVsAll
 from sottovoce.kernels.ridge import ridge
 from sottovoce.perturbation import Scheme, best, best_for_ridge, scheme
+from sottovoce.vault.terms.plugin_scheme import scheme as chosen
 from sottovoce.vault.terms.records import RecordTerms
 
 if TYPE_CHECKING:
@@ -47,4 +48,4 @@ def scheme_of(config: AgentConfig) -> Scheme:
     if learner.perturbation == "best":
         choose = best_for_ridge if learner.chosen_model == "ridge" else best
         return choose(features, data.classes, epsilon)
-    return scheme(learner.perturbation, features, data.classes, epsilon)
+    return chosen(learner.perturbation, features, data.classes, epsilon)

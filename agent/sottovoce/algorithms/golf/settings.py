@@ -1,11 +1,15 @@
 """Settings of gossip learning on perturbed records."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta
 
 from sottovoce.invalid_key import invalid_key
 from sottovoce.learner_settings import LearnerSettings, LongestPeriod
+from sottovoce.plugins import installed
+from sottovoce.suggestions import suggestion
+
+_PERTURBATIONS = ("best", "laplace", "privunit", "krr-privunit")
 
 
 class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
@@ -14,8 +18,12 @@ class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
     longest_period: LongestPeriod = 3_600.0
     batch: Annotated[int, Meta(ge=1, le=4096, description="published records in one message, at most")] = 128
     perturbation: Annotated[
-        Literal["best", "laplace", "privunit", "krr-privunit"],
-        Meta(description="how records are perturbed; best: by the public rule"),
+        str,
+        Meta(
+            pattern=r"^[a-z][a-z0-9-]{0,31}$",
+            description="how records are perturbed: best, by the public rule; laplace, privunit, krr-privunit, or one "
+            "that another package brings",
+        ),
     ] = "best"
     capacity: Annotated[
         int, Meta(ge=1, le=1_000_000, description="published records kept, the same for the whole fleet")
@@ -24,5 +32,15 @@ class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
     def __post_init__(self) -> None:
         """The paper has one perturbation."""
         super().__post_init__()
+        known = [*_PERTURBATIONS, *installed("mechanism")]
+        if self.perturbation not in known:
+            near = suggestion(self.perturbation, known)
+            what = f"did you mean {near}?" if near else f"there are {', '.join(known)}"
+            raise invalid_key("perturbation", f"there is none of this name; {what}")
         if self.fidelity == "paper" and self.perturbation != "best":
             raise invalid_key("perturbation", "to the letter there is one perturbation; leave it out")
+
+    @property
+    def unproved(self) -> bool:
+        """Whether no ε is proved: of a mechanism that another package brings, too."""
+        return super().unproved or self.perturbation not in _PERTURBATIONS

@@ -1,6 +1,7 @@
 """Live meter feeds: from messages of a home's broker to windows of energy, which are all that is kept."""
 
 from sottovoce.data.feed.meter import Arrival, Meter
+from sottovoce.data.feed.meter_source import MeterSource
 from sottovoce.data.feed.payload import LARGEST
 from sottovoce.data.feed.source import Source, TimeFormat, Value
 from sottovoce.data.feed.store import Heard, Summary, WindowStore, read_windows, summary
@@ -12,6 +13,7 @@ __all__ = [
     "Arrival",
     "Heard",
     "Meter",
+    "MeterSource",
     "Source",
     "Summary",
     "TimeFormat",

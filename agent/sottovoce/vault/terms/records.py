@@ -17,7 +17,11 @@ from sottovoce.vault.numbering import enrolled
 from sottovoce.vault.programs.record import RecordRelease
 from sottovoce.vault.record_mechanism import RecordMechanism
 from sottovoce.vault.terms.base import check_unit, unit_records
+from sottovoce.vault.terms.plugin_scheme import OfPlugin
 from sottovoce.vault.vault import VaultContext
+
+_PROVED = "docs/explanation/privacy-model.md; docs/decisions/0009-record-releases.md"
+_STATED = "another package states this ε; its mechanism was not played by the neighbour suite"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,13 @@ def _check_promise(terms: RecordTerms, budget: Budget) -> None:
                 "may be promised: declare the ranges of the features"
             )
         return
+    if isinstance(scheme, OfPlugin):
+        if budget.epsilon is not None:
+            raise PrivacyError(
+                f"no ε is proved for scheme `{scheme.name}` of package {scheme.plugin.package}, so none may be "
+                "promised: set privacy.allow_unproved"
+            )
+        return
     if (scheme.epsilon is None) != (budget.epsilon is None):
         raise PrivacyError(
             f"learner `{terms.learner}` with scheme `{scheme.name}` does not fit this budget: releases without noise "
@@ -93,16 +104,17 @@ def record_guarantee(budget: Budget, scheme: Scheme, scaling: Scaling) -> Privac
     if scheme.epsilon is None:
         return nothing(budget, "every record as it is, scaled to length 1")
     refuted = scaling == "training-min-max"
+    proved = not refuted and not isinstance(scheme, OfPlugin)
     return PrivacyStatement(
         unit=budget.unit,
         neighbouring=budget.neighbouring,
         mechanism=f"{_words(scheme)}; pure ε = {scheme.epsilon:g} for a record with its label",
         composition="each record is released once: parallel over records",
-        epsilon=scheme.epsilon if refuted else budget.epsilon,
+        epsilon=budget.epsilon if proved else scheme.epsilon,
         delta=budget.delta,
         threat_model=THREAT_MODEL + "; how many records there are is public",
-        status=Status.REFUTED if refuted else Status.PROVED,
-        reason=REFUTED if refuted else "docs/explanation/privacy-model.md; docs/decisions/0009-record-releases.md",
+        status=Status.PROVED if proved else Status.REFUTED if refuted else Status.AS_PUBLISHED,
+        reason=_PROVED if proved else REFUTED if refuted else _STATED,
     )
 
 
@@ -117,6 +129,8 @@ def _words(scheme: Scheme) -> str:
         case LabelledPrivUnit():
             law = f"randomised response on the label at ε = {scheme.label.epsilon:g} and {_priv_unit(scheme.cap)}"
             where = "on the features"
+        case OfPlugin():
+            return f"{scheme.law}, of package {scheme.plugin.package}, on the grid 2^{scheme.exponent}"
         case _:
             raise InternalError(f"no words for scheme `{scheme.name}`: report this")
     return f"{law} {where}, on the grid 2^{scheme.exponent}"

@@ -3,8 +3,9 @@
 import math
 from typing import Any, cast
 
+from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.contributions.public.machine import Mixer
-from sottovoce.algorithms.family import Family, budget_of, family_of
+from sottovoce.algorithms.family import Family, budget_of
 from sottovoce.algorithms.pairwise.public.machine import Pairwise
 from sottovoce.algorithms.push_sum.parts import schedule_of as push_sum_schedule
 from sottovoce.algorithms.push_sum.public.machine import PushSum

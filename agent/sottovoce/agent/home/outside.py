@@ -1,0 +1,72 @@
+"""Messages of a meter source that another package brings."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+from sottovoce.agent.home.pauses import Pauses
+from sottovoce.data.feed.meter_source import KIND, MeterSource
+from sottovoce.errors import ConfigError
+from sottovoce.plugins import Plugin, find, guarded, load, stepped
+
+_log = logging.getLogger(__name__)
+_AWAY = (OSError, EOFError)
+
+
+class Outside:
+    """Reads a meter source again and again.
+
+    Args:
+        name: of the source.
+        settings: its own.
+
+    Raises:
+        ConfigError: there is none of this name.
+        PluginError: its package is broken.
+    """
+
+    def __init__(self, name: str, settings: Mapping[str, Any]) -> None:
+        plugin = find(KIND, name, ())
+        if plugin is None:
+            raise ConfigError(f"feed.source: no package brings a meter source named {name}; see `sottovoce plugins`")
+        self._plugin: Plugin = plugin
+        self._source: MeterSource = load(plugin, MeterSource)
+        self._settings = settings
+
+    async def serve(self, receive: Callable[[str, bytes], None]) -> None:
+        """Hand every message over; ends only by an error, or when it is cancelled.
+
+        Raises:
+            PluginError: the package is broken. A source that is away is waited for.
+        """
+        pauses = Pauses()
+        while True:
+            try:
+                async for topic, payload in self._messages():
+                    receive(topic, payload)
+                    pauses.reset()
+                reason = "it has ended"
+            except _AWAY as error:
+                reason = type(error).__name__  # its words may hold a reading
+            pause = pauses.next()
+            _log.warning("waiting-for-source reason=%s next_attempt_s=%.0f", reason, pause)
+            await asyncio.sleep(pause)
+
+    async def _messages(self) -> AsyncIterator[tuple[str, bytes]]:
+        with guarded(self._plugin, "messages()", passing=_AWAY):
+            messages = self._source.messages(self._settings)
+        if not hasattr(messages, "__anext__"):
+            raise self._plugin.error(f"messages() returned {type(messages).__name__}, not an asynchronous iterator")
+        while True:
+            try:
+                message: object = await stepped(
+                    self._plugin, "messages()", messages.__anext__(), passing=(*_AWAY, StopAsyncIteration)
+                )
+            except StopAsyncIteration:
+                return
+            match message:
+                case (str() as topic, bytes() as payload):
+                    yield topic, payload
+                case _:
+                    raise self._plugin.error("messages() yields something else than (topic, payload), a str and bytes")

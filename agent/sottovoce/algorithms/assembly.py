@@ -1,0 +1,27 @@
+"""Parts of the learner that a configuration names, of Sottovoce or of another package."""
+
+from typing import cast
+
+from sottovoce.algorithms.family import Family
+from sottovoce.config import AgentConfig
+from sottovoce.data import Records
+from sottovoce.registry import plugin_of
+
+
+def family_of(config: AgentConfig, public: Records | None = None) -> Family:
+    """The parts for a configuration.
+
+    Args:
+        config: of an agent.
+        public: records by which models are scored, transformed, in place of those that data.public names.
+
+    Raises:
+        PrivacyError: the budget allows no such release.
+        PluginError: the learner is a plug-in's, which is broken.
+    """
+    parts, plugin = config.learner.algorithm.parts, plugin_of(config.learner.name)
+    if plugin is None:
+        return cast(Family, parts(config, public))
+    from sottovoce.algorithms.guarded_family import guarded_family
+
+    return guarded_family(plugin, lambda: parts(config, public))

@@ -1,0 +1,182 @@
+"""A plug-in's learner, checked at every step: types, shapes, finite numbers, and how often it asks.
+
+The vault needs no such check: it refuses every question that its own terms do not allow.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from sottovoce.algorithms.family import Family
+from sottovoce.door import Query
+from sottovoce.learners import Effect, Event, Learner, Progress, PublishModel, Reply, Send, SetTimer, Timer
+from sottovoce.learners.events import Ask
+from sottovoce.plugins import Plugin, guarded, watched
+
+_LEARNER = ("fresh", "without_state", "resumed", "start", "on", "progress")
+_CODEC = ("encode", "decode")
+_MOST_QUESTIONS = 256
+"""To the vault, between two timers."""
+_MOST_TIMERS = 1000
+"""That are due within a second."""
+
+
+def guarded_family(plugin: Plugin, made: Callable[[], object]) -> Family:
+    """The parts of a plug-in's learner.
+
+    Args:
+        plugin: that brings it.
+        made: makes them.
+
+    Raises:
+        PluginError: it failed, or the parts are not what they have to be.
+    """
+    with guarded(plugin, "parts()"):
+        family = made()
+    if not isinstance(family, Family):
+        raise plugin.error(f"parts() returned {_type(family)}, not Family")
+
+    def learner(*args: Any) -> Any:
+        with guarded(plugin, "the parts' learner()"):
+            made: object = family.learner(*args)
+        if not isinstance(made, tuple) or len(made) != 2:
+            raise plugin.error(f"the parts' learner() returned {_type(made)}, not a learner and its codec")
+        for thing, names in zip(made, (_LEARNER, _CODEC), strict=True):
+            if missing := [name for name in names if not callable(getattr(thing, name, None))]:
+                raise plugin.error(f"{type(thing).__name__} has no method {missing[0]}()")
+        return GuardedLearner(plugin, made[0], family.model.size).adapted(), watched(plugin, made[1])
+
+    def checked() -> None:
+        with guarded(plugin, "the parts' check()"):
+            family.check()
+
+    return replace(family, learner=learner, check=checked, model=_own(plugin, family.model))
+
+
+def _own(plugin: Plugin, thing: Any) -> Any:
+    """A model of the plug-in's own, watched; one of Sottovoce's as it is."""
+    return watched(plugin, thing) if type(thing).__module__.partition(".")[0] == plugin.root else thing
+
+
+class GuardedLearner:
+    """Checks what a plug-in's learner returns.
+
+    Args:
+        plugin: that brings it.
+        learner: its own.
+        size: numbers in its model.
+    """
+
+    def __init__(self, plugin: Plugin, learner: Learner[Any], size: int) -> None:
+        self._plugin = plugin
+        self._learner = learner
+        self._size = size
+        self._asked = self._timers = 0
+        self._since = -math.inf
+
+    def adapted(self) -> Learner[Any]:
+        """A learner with the methods of the plug-in's, each of which is checked."""
+        adapted = watched(self._plugin, self._learner)
+        calls: dict[str, Callable[..., Any]] = {"on": self._on, "progress": self._progress}
+        calls |= {name: self._step(name) for name in ("start", "over", "stepped", "hand_off") if hasattr(adapted, name)}
+        methods = {name: staticmethod(call) for name, call in calls.items()}
+        return cast(Learner[Any], type(type(adapted).__name__, (type(adapted),), {"__slots__": (), **methods})())
+
+    def _step(self, name: str) -> Callable[..., tuple[Any, list[Effect]]]:
+        def step(*args: Any) -> tuple[Any, list[Effect]]:
+            with self._guarded(name):
+                result = getattr(self._learner, name)(*args)
+            return self._checked(name, result)
+
+        return step
+
+    def _on(self, state: Any, event: Event, now: float) -> tuple[Any, list[Effect]]:
+        if isinstance(event, Timer):
+            self._count_timer(now)
+        with self._guarded("on"):
+            result = self._learner.on(state, event, now)
+        return self._checked("on", result)
+
+    def _progress(self, state: Any) -> Progress:
+        with self._guarded("progress"):
+            found: object = self._learner.progress(state)
+        if not isinstance(found, Progress):
+            raise self._plugin.error(f"progress() returned {_type(found)}, not Progress")
+        return found
+
+    def _guarded(self, name: str) -> Any:
+        return guarded(self._plugin, f"{type(self._learner).__name__}.{name}()")
+
+    def _count_timer(self, now: float) -> None:
+        self._asked = 0
+        if now - self._since > 1.0:
+            self._timers, self._since = 0, now
+        self._timers += 1
+        if self._timers > _MOST_TIMERS:
+            raise self._plugin.error(f"it sets more than {_MOST_TIMERS} timers that are due within a second")
+
+    def _checked(self, name: str, result: object) -> tuple[Any, list[Effect]]:
+        if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], list):
+            raise self._plugin.error(f"{name}() returned {_type(result)}, not a state and a list of effects")
+        for effect in result[1]:
+            if (problem := self._problem(effect)) is not None:
+                raise self._plugin.error(f"{name}() {problem}")
+        return result
+
+    def _problem(self, effect: object) -> str | None:
+        match effect:
+            case PublishModel(parameters):
+                return _problem_of_numbers(parameters, (self._size,))
+            case Send(_, message) | Reply(message):
+                return "sends numbers that are not finite" if not all(map(_finite, _arrays(message))) else None
+            case SetTimer(_, at):
+                return None if _is_time(at) else f"sets a timer to {at!r}, which is no time"
+            case Ask(query):
+                return self._problem_of_question(query)
+            case _ if not isinstance(effect, Effect):
+                return f"returned the effect {_type(effect)}, which is none"
+        return None
+
+    def _problem_of_question(self, query: object) -> str | None:
+        self._asked += 1
+        if not isinstance(query, Query):
+            return f"asks the vault {_type(query)}, not Query"
+        if self._asked > _MOST_QUESTIONS:
+            return f"asks the vault more than {_MOST_QUESTIONS} times in one cycle"
+        return None if _finite(query.point) else "asks the vault at a point that is not finite"
+
+
+def _problem_of_numbers(values: object, shape: tuple[int, ...]) -> str | None:
+    if not isinstance(values, np.ndarray) or values.dtype != np.float64 or values.shape != shape:
+        found = f"{values.dtype}{list(values.shape)}" if isinstance(values, np.ndarray) else _type(values)
+        return f"publishes a model of {found}, not float64{list(shape)}"
+    return None if _finite(values) else "publishes a model that is not finite"
+
+
+def _arrays(thing: object) -> Iterable[np.ndarray[Any, Any]]:
+    """The arrays of a message, in its fields and theirs."""
+    if isinstance(thing, np.ndarray):
+        yield thing
+    elif is_dataclass(thing):
+        for field in fields(thing):
+            yield from _arrays(getattr(thing, field.name))
+    elif isinstance(thing, tuple | list):
+        for one in thing:
+            yield from _arrays(one)
+
+
+def _is_time(at: object) -> bool:
+    return isinstance(at, int | float) and math.isfinite(at)
+
+
+def _finite(values: object) -> bool:
+    if not isinstance(values, np.ndarray):
+        return False
+    return values.dtype.kind in "iub" or (values.dtype.kind == "f" and bool(np.isfinite(values).all()))
+
+
+def _type(thing: object) -> str:
+    return f"of type {type(thing).__name__}" if thing is not None else "None"

@@ -1,0 +1,38 @@
+"""Plug-ins of every kind: what there is, and whether each can be imported."""
+
+from collections.abc import Container
+
+from sottovoce.config.transport import OWN as TRANSPORTS
+from sottovoce.data.feed.meter_source import MeterSource
+from sottovoce.data.spec import KINDS as DATA_KINDS
+from sottovoce.data.spec import DataKind
+from sottovoce.errors import PluginError
+from sottovoce.perturbation import OWN as MECHANISMS
+from sottovoce.perturbation import RecordMechanismPlugin
+from sottovoce.plugins import KINDS, Plugin, find, installed, load
+from sottovoce.registry import Algorithm, ready
+from sottovoce.transport.plugin import TransportPlugin
+
+_OWN: dict[str, tuple[type, Container[str]]] = {
+    "learner": (Algorithm, ready()),
+    "transport": (TransportPlugin, TRANSPORTS),
+    "mechanism": (RecordMechanismPlugin, MECHANISMS),
+    "data kind": (DataKind, DATA_KINDS),
+    "meter source": (MeterSource, ()),
+}
+
+
+def all_plugins() -> list[Plugin]:
+    """Every plug-in of every installed package, by kind and name."""
+    return [plugin for kind in KINDS for _, found in sorted(installed(kind).items()) for plugin in found]
+
+
+def problem_of(plugin: Plugin) -> str | None:
+    """The error of a plug-in's import, or of its name; None without one."""
+    wanted, own = _OWN[plugin.kind]
+    try:
+        find(plugin.kind, plugin.name, own)
+        load(plugin, wanted)
+    except PluginError as error:
+        return str(error)
+    return None

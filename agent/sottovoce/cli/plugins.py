@@ -1,0 +1,38 @@
+"""`sottovoce plugins`: what other packages bring."""
+
+import json
+from typing import Annotated
+
+import typer
+
+
+def run_plugins(
+    check: Annotated[bool, typer.Option("--check", help="Import each of them, and say which are broken.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int | None:
+    """List the plug-ins that other packages bring; without --check none is imported."""
+    from sottovoce.cli.plugin_kinds import all_plugins, problem_of
+
+    found = all_plugins()
+    problems = {plugin: problem for plugin in found if check and (problem := problem_of(plugin)) is not None}
+    if as_json:
+        rows = [
+            {
+                "kind": plugin.kind,
+                "name": plugin.name,
+                "package": plugin.package,
+                "object": plugin.value,
+                **({"problem": problems.get(plugin)} if check else {}),
+            }
+            for plugin in found
+        ]
+        typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+    elif not found:
+        typer.echo("no package brings a plug-in; docs/how-to/plug-ins.md says how one does")
+    else:
+        width = max(len(plugin.kind) for plugin in found), max(len(plugin.name) for plugin in found)
+        for plugin in found:
+            problem = problems.get(plugin)
+            state = "" if not check else "  works" if problem is None else f"  {problem}"
+            typer.echo(f"{plugin.kind:{width[0]}}  {plugin.name:{width[1]}}  {plugin.package}{state}")
+    return 9 if problems else None

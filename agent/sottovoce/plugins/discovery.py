@@ -1,0 +1,105 @@
+"""Installed plug-ins, found by their entry points. No package is imported before one of its plug-ins is named.
+
+A package brings a plug-in by an entry point of the group of its kind, named as the plug-in.
+"""
+
+import sys
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from sottovoce.errors import PluginError
+
+KINDS: Mapping[str, str] = {
+    "learner": "sottovoce.algorithms",
+    "transport": "sottovoce.transports",
+    "mechanism": "sottovoce.mechanisms",
+    "data kind": "sottovoce.datasets",
+    "meter source": "sottovoce.sources",
+}
+"""The group of entry points of each kind of plug-in."""
+
+_MARK = b"[sottovoce."
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """One entry point.
+
+    Attributes:
+        kind: one of KINDS.
+        name: of the plug-in, by which it is chosen.
+        value: `module:attribute`.
+        package: the distribution that brings it, with its version.
+        requires: requirements of the distribution.
+    """
+
+    kind: str
+    name: str
+    value: str
+    package: str
+    requires: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def root(self) -> str:
+        """Top package of its code."""
+        return self.value.partition(":")[0].partition(".")[0]
+
+    def error(self, problem: str, remedy: str = "repair or remove the package") -> PluginError:
+        """The error for a problem of it, with the remedy."""
+        return PluginError(f"{self.kind} {self.name} of package {self.package}: {problem}; {remedy}")
+
+
+def installed(kind: str) -> Mapping[str, tuple[Plugin, ...]]:
+    """Plug-ins of a kind, by name. More than one of a name is an error as soon as it is named."""
+    return _installed(KINDS[kind]) if _any(tuple(sys.path)) else {}
+
+
+def find(kind: str, name: str, own: Container[str]) -> Plugin | None:
+    """The plug-in of a name; None where there is none.
+
+    Args:
+        kind: one of KINDS.
+        name: as it is configured.
+        own: the names of this kind that Sottovoce has itself.
+
+    Raises:
+        PluginError: several packages bring one of this name, or one brings a name of Sottovoce's own.
+    """
+    found = installed(kind).get(name, ())
+    packages = ", ".join(sorted({plugin.package for plugin in found}))
+    if found and name in own:
+        raise found[0].error("this name is Sottovoce's own", "rename the entry point, or remove the package")
+    if len(found) > 1:
+        raise PluginError(f"{kind} {name}: several packages bring one of this name ({packages}): remove all but one")
+    return found[0] if found else None
+
+
+@lru_cache(maxsize=4)
+def _any(path: tuple[str, ...]) -> bool:
+    """Whether any installed package mentions a group of ours: reading them all with their versions takes 2 MiB more."""
+    files = (file for folder in path for file in Path(folder or ".").glob("*-info/entry_points.txt"))
+    return any(_MARK in _bytes(file) for file in files)
+
+
+def _bytes(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""
+
+
+@lru_cache
+def _installed(group: str) -> dict[str, tuple[Plugin, ...]]:
+    from importlib.metadata import entry_points
+
+    (kind,) = (name for name, known in KINDS.items() if known == group)
+    found: dict[str, tuple[Plugin, ...]] = {}
+    for point in entry_points(group=group):
+        made = point.dist
+        package = point.value.partition(":")[0] if made is None else f"{made.name} {made.version}"
+        plugin = Plugin(kind, point.name, point.value, package, () if made is None else tuple(made.requires or ()))
+        others = found.get(point.name, ())
+        found[point.name] = others if plugin in others else (*others, plugin)
+    return found

@@ -1,0 +1,152 @@
+"""Calls into a plug-in: what fails there is an error of its package, with the line, and not a defect of Sottovoce."""
+
+import functools
+import threading
+import traceback
+import types
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, TypeVar, cast
+
+from sottovoce.errors import PluginError, SottovoceError
+from sottovoce.plugins import watchdog
+from sottovoce.plugins.discovery import Plugin
+
+T = TypeVar("T")
+_ENTERED: dict[str, Plugin] = {}
+"""Plug-ins that were called in this process, by the top package of their code."""
+_QUIET = ("data kind", "mechanism", "meter source")
+"""Kinds that read private values, which the words of an exception may hold."""
+
+
+@contextmanager
+def guarded(
+    plugin: Plugin, call: str, seconds: float = watchdog.SECONDS, passing: tuple[type[Exception], ...] = ()
+) -> Iterator[None]:
+    """Within it a plug-in is called.
+
+    Args:
+        plugin: whose code runs.
+        call: what is called, in words.
+        seconds: that the call may take.
+        passing: exceptions that are no defect.
+
+    Raises:
+        PluginError: the plug-in raised anything else that is no error of ours.
+    """
+    _ENTERED[plugin.root] = plugin
+    with watchdog.timed(plugin, call, threading.get_ident(), seconds):
+        try:
+            yield
+        except Exception as error:
+            if isinstance(error, (SottovoceError, *passing)):
+                raise
+            raise _error(plugin, call, error) from error
+
+
+@types.coroutine
+def stepped(
+    plugin: Plugin, call: str, awaited: Awaitable[T], passing: tuple[type[Exception], ...] = ()
+) -> Generator[Any, Any, T]:
+    """Result of a plug-in's awaitable; its steps run within `guarded`, the waiting between them does not.
+
+    Args:
+        plugin: whose code runs.
+        call: what is called, in words.
+        awaited: what it returned.
+        passing: exceptions that are no defect.
+
+    Raises:
+        PluginError: the plug-in raised anything else that is no error of ours.
+    """
+    with guarded(plugin, call):
+        steps = awaited.__await__()
+    step: Callable[[], Any] = functools.partial(next, steps)
+    while True:
+        with guarded(plugin, call, passing=passing):
+            ended, value = _taken(step)
+        if ended:
+            return cast(T, value)
+        try:
+            sent = yield value
+        except BaseException as error:  # noqa: BLE001 - a cancellation, too: the plug-in's to handle
+            step = functools.partial(_thrown, steps, error)
+        else:
+            step = functools.partial(next, steps) if sent is None else functools.partial(_sent, steps, sent)
+
+
+def watched(plugin: Plugin, thing: Any) -> Any:
+    """A stand-in for an object of a plug-in, whose methods are called within `guarded`."""
+    kind = type(thing)
+
+    def method(name: str) -> Callable[..., Any]:
+        def call(_: Any, *args: Any, **named: Any) -> Any:
+            with guarded(plugin, f"{kind.__name__}.{name}()"):
+                return getattr(thing, name)(*args, **named)
+
+        return call
+
+    def value(name: str) -> property:
+        return property(lambda _: getattr(thing, name))
+
+    names = (name for name in dir(thing) if not name.startswith("_"))
+    parts: dict[str, Any] = {
+        name: method(name) if callable(getattr(kind, name, None)) else value(name) for name in names
+    }
+    parts["__getattr__"] = lambda _, name: getattr(thing, name)
+    parts["__class__"] = property(lambda _: kind)  # isinstance() finds what it stands for
+    return type(kind.__name__, (), {"__slots__": (), **parts})()
+
+
+def attributed(error: BaseException) -> PluginError | None:
+    """The error of a plug-in for an exception that its code raised, outside a guard; None for any other exception."""
+    for frame in reversed(_frames(error.__traceback__)):
+        if (plugin := _ENTERED.get(frame[0])) is not None:
+            return _error(plugin, f"{frame[3]}()", error)
+    return None
+
+
+def place(plugin: Plugin, code: list[tuple[str, str, int, str]]) -> str:
+    """Last place in a plug-in's code, as `FILE line N`; empty where none of it is on the stack.
+
+    Args:
+        plugin: whose code is looked for.
+        code: frames as (top package, file, line, function), the outermost first.
+    """
+    own = [frame for frame in code if frame[0] == plugin.root]
+    return f"{own[-1][1]} line {own[-1][2]}" if own else ""
+
+
+def _taken(step: Callable[[], Any]) -> tuple[bool, Any]:
+    """One step of a coroutine: whether it has ended, and what it returned or waits for."""
+    try:
+        return False, step()
+    except StopIteration as end:
+        return True, end.value
+
+
+def _thrown(steps: Any, error: BaseException) -> Any:
+    return steps.throw(error)
+
+
+def _sent(steps: Any, value: Any) -> Any:
+    return steps.send(value)
+
+
+def _error(plugin: Plugin, call: str, error: BaseException) -> PluginError:
+    where = place(plugin, _frames(error.__traceback__))
+    if isinstance(error, SyntaxError):
+        where = f"{error.filename} line {error.lineno}"
+    words = " ".join(str(error).split()[:40])
+    cause = type(error).__name__ + ("" if plugin.kind in _QUIET or not words else f": {words}")
+    return plugin.error(f"{call} failed{f' at {where}' if where else ''}: {cause}")
+
+
+def _frames(at: TracebackType | None) -> list[tuple[str, str, int, str]]:
+    found = []
+    for frame, line in traceback.walk_tb(at):
+        module = str(frame.f_globals.get("__name__", ""))
+        name = frame.f_code.co_name
+        found.append((module.partition(".")[0], frame.f_code.co_filename, line, name))
+    return found

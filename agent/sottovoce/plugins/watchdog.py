@@ -1,0 +1,88 @@
+"""A watchdog over calls into plug-ins: a call that takes too long ends the process, and says whose it was.
+
+A thread cannot be stopped from outside, so the process is: everything that matters is durable, as in a power cut. Only
+the commands of Sottovoce enforce it; in another program's process a slow plug-in is that program's to notice.
+"""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sottovoce.errors import PluginError
+from sottovoce.plugins.discovery import Plugin
+
+SECONDS = 5.0
+"""That a call may take."""
+_LOOKS_EVERY = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    plugin: Plugin
+    words: str
+    thread: int
+    seconds: float
+    began: float
+
+
+class _Watchdog(threading.Thread):
+    """Looks twice a second at the calls that are under way."""
+
+    def __init__(self, late: Callable[[PluginError], object]) -> None:
+        super().__init__(name="plug-ins", daemon=True)
+        self.calls: dict[int, _Call] = {}
+        self._late = late
+
+    def run(self) -> None:
+        while True:
+            time.sleep(_LOOKS_EVERY)
+            now = time.monotonic()
+            for call in list(self.calls.values()):
+                if now - call.began > call.seconds:
+                    self._late(_error(call))
+                    return
+
+
+_late: Callable[[PluginError], object] | None = None
+_watchdog: _Watchdog | None = None
+
+
+def enforce(late: Callable[[PluginError], object]) -> None:
+    """From now on call `late`, on a thread of its own, when a call into a plug-in takes too long."""
+    global _late
+    _late = late
+
+
+@contextmanager
+def timed(plugin: Plugin, words: str, thread: int, seconds: float) -> Iterator[None]:
+    """Within it a call is under way; the outermost call of a thread counts."""
+    watchdog = _running()
+    if watchdog is None or thread in watchdog.calls:
+        yield
+        return
+    watchdog.calls[thread] = _Call(plugin, words, thread, seconds, time.monotonic())
+    try:
+        yield
+    finally:
+        watchdog.calls.pop(thread, None)
+
+
+def _running() -> _Watchdog | None:
+    global _watchdog
+    if _late is not None and (_watchdog is None or not _watchdog.is_alive()):
+        _watchdog = _Watchdog(_late)  # of a process that was forked, too
+        _watchdog.start()
+    return _watchdog
+
+
+def _error(call: _Call) -> PluginError:
+    frame = sys._current_frames().get(call.thread)
+    where = ""
+    while frame is not None and not where:
+        if str(frame.f_globals.get("__name__", "")).partition(".")[0] == call.plugin.root:
+            where = f", at {frame.f_code.co_filename} line {frame.f_lineno}"
+        frame = frame.f_back
+    return call.plugin.error(f"{call.words} takes longer than {call.seconds:g} s{where}")

@@ -1,0 +1,91 @@
+"""A plug-in's transport, checked at every call."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from sottovoce.plugins import Plugin, guarded, stepped
+from sottovoce.transport.transport import DeliveryFailed, Listener, Peer, Receive, Transport
+
+_START_SECONDS = 10.0
+_OVERTIME = 1.0
+_METHODS = ("reaches", "start", "deliver", "listener", "stop")
+
+
+class GuardedTransport:
+    """Implements sottovoce.transport.Transport.
+
+    Errors of the network become failed deliveries, which are tried again; anything else is a defect of the package.
+
+    Args:
+        plugin: that brings it.
+        make: makes it.
+
+    Raises:
+        PluginError: it cannot be made, or is no transport.
+    """
+
+    def __init__(self, plugin: Plugin, make: Callable[[], Transport]) -> None:
+        self._plugin = plugin
+        with guarded(plugin, "make()"):
+            self._inner = make()
+            self._largest: object = getattr(self._inner, "largest", None)
+        for name in _METHODS:
+            if not callable(getattr(self._inner, name, None)):
+                raise plugin.error(f"make() returned an object of type {type(self._inner).__name__} without {name}()")
+        if not isinstance(self._largest, int) or self._largest < 4096:
+            raise plugin.error(f"largest is {self._largest!r}, and has to be a number of bytes, 4096 at least")
+
+    @property
+    def largest(self) -> int:
+        """Bytes of the largest message it takes at once."""
+        return self._largest if isinstance(self._largest, int) else 0
+
+    def reaches(self, address: str) -> bool:
+        """Whether it leads to addresses of this kind: those that begin with its name and ://."""
+        return address.startswith(f"{self._plugin.name}://") and bool(self._called("reaches()", address))
+
+    async def start(self, receive: Receive) -> None:
+        """Listen; see Transport.start."""
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                await self._stepped("start()", self._inner.start(receive))
+        except TimeoutError as error:
+            raise self._plugin.error(f"start() takes longer than {_START_SECONDS:g} s") from error
+
+    async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
+        """Hand a message over; see Transport.deliver."""
+        where = f"peer {peer.id} at {peer.address}"
+        try:
+            async with asyncio.timeout(timeout + _OVERTIME):
+                answer: object = await self._stepped("deliver()", self._inner.deliver(peer, message, timeout))
+        except TimeoutError as error:
+            raise DeliveryFailed("timeout", f"{where}: no answer within {timeout:g} s") from error
+        except (OSError, EOFError) as error:
+            raise DeliveryFailed("unreachable", f"{where}: cannot be reached ({error})") from error
+        if not isinstance(answer, bytes):
+            raise self._plugin.error(f"deliver() returned an object of type {type(answer).__name__}, not bytes")
+        return answer
+
+    def listener(self) -> Listener:
+        """Counters of the listening side."""
+        found = self._called("listener()")
+        if not isinstance(found, Listener):
+            raise self._plugin.error(f"listener() returned an object of type {type(found).__name__}, not Listener")
+        return found
+
+    async def stop(self, grace: float) -> None:
+        """Stop listening; see Transport.stop. One that does not stop in time is left."""
+        try:
+            async with asyncio.timeout(grace + _OVERTIME):
+                await self._stepped("stop()", self._inner.stop(grace))
+        except (TimeoutError, OSError):
+            return
+
+    def _called(self, call: str, *args: Any) -> object:
+        with guarded(self._plugin, call):
+            found: object = getattr(self._inner, call.removesuffix("()"))(*args)
+        return found
+
+    async def _stepped(self, call: str, awaited: Awaitable[Any]) -> Any:
+        return await stepped(self._plugin, call, awaited, passing=(OSError, EOFError))

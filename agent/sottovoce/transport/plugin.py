@@ -1,0 +1,62 @@
+"""Transports that other packages bring, as entry points of the group `sottovoce.transports`."""
+
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sottovoce.identity import Trust
+from sottovoce.transport.transport import Transport
+
+KIND = "transport"
+"""Kind of these plug-ins."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransportContext:
+    """Parts that a transport is made from.
+
+    Attributes:
+        trust: this device's identity, and whom it trusts; `trust.authenticate(pem)` is the node id of a peer's
+            certificate.
+        settings: its table `[transport.plugins.NAME]`; `announce` is this device's own address.
+        certificate: file of this device's TLS certificate, PEM; renewed from time to time.
+        key: file of its key, PEM.
+        longest_pause: between attempts to connect, seconds.
+    """
+
+    trust: Trust
+    settings: Mapping[str, Any]
+    certificate: Path
+    key: Path
+    longest_pause: float
+
+    def server_tls(self) -> ssl.SSLContext:
+        """TLS 1.3 of a server that wants its clients' certificates, of this fleet."""
+        return self._tls(ssl.PROTOCOL_TLS_SERVER)
+
+    def client_tls(self) -> ssl.SSLContext:
+        """TLS 1.3 of a client, for `server_hostname=peer.name`."""
+        return self._tls(ssl.PROTOCOL_TLS_CLIENT)
+
+    def _tls(self, protocol: int) -> ssl.SSLContext:
+        context = ssl.SSLContext(protocol)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(cadata=self.trust.identity.ca_pem.decode("ascii"))
+        context.load_cert_chain(self.certificate, self.key)
+        return context
+
+
+@dataclass(frozen=True, slots=True)
+class TransportPlugin:
+    """A transport of another package.
+
+    It must deliver bytes unaltered and know who sent them: TLS with the device's certificate does both.
+
+    Attributes:
+        make: makes it, once for each start of the agent.
+    """
+
+    make: Callable[[TransportContext], Transport]

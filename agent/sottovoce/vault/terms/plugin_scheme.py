@@ -1,0 +1,85 @@
+"""Scheme of a record mechanism that another package brings."""
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.perturbation import OWN, Moments, RecordMechanismPlugin, Scheme, narrow
+from sottovoce.perturbation import scheme as own_scheme
+from sottovoce.perturbation.plugin import ReleasingScheme, Words
+from sottovoce.perturbation.scheme import Floats, Values
+from sottovoce.plugins import Plugin, find, guarded, load
+
+
+class OfPlugin:
+    """Implements Scheme; its release is drawn, and its answers are computed, by a plug-in, and checked.
+
+    Args:
+        plugin: that brings it.
+        made: its object.
+        features: d.
+        classes: c.
+        epsilon: ε of one release.
+    """
+
+    def __init__(
+        self, plugin: Plugin, made: RecordMechanismPlugin, features: int, classes: int, epsilon: float
+    ) -> None:
+        self.plugin, self.law = plugin, made.law
+        self.features, self.classes, self.epsilon = features, classes, epsilon
+        self.name = plugin.name
+        with guarded(plugin, "make()"):
+            inner: Any = made.make(features, classes, epsilon)
+            self.copies, self.width = int(inner.copies), int(inner.width)
+            self.exponent, self.error = int(inner.exponent), float(inner.error)
+            self.norm: Literal["l1", "l2"] = inner.norm
+        self._inner: ReleasingScheme = inner
+
+    def release(self, row: Floats, label: int, words: Words) -> Values:
+        """The release of one record, int64[width]; see ReleasingScheme.release."""
+        with guarded(self.plugin, "release()"):
+            found: object = self._inner.release(row.copy(), label, words)
+        return self._checked("release()", found, np.int64, (self.width,))
+
+    def emits(self, values: Values) -> bool:
+        """Whether a release can be these numbers. See Scheme.emits."""
+        with guarded(self.plugin, "emits()"):
+            return bool(self._inner.emits(values))
+
+    def decode(self, values: Values) -> Floats:
+        """Unbiased estimates, float64[n, copies, d]. See Scheme.decode."""
+        with guarded(self.plugin, "decode()"):
+            found: object = self._inner.decode(values)
+        return self._checked("decode()", found, np.float64, (len(values), self.copies, self.features))
+
+    def moments(self, values: Values) -> Moments:
+        """Sums of unbiased estimates. See Scheme.moments."""
+        with guarded(self.plugin, "moments()"):
+            found: object = self._inner.moments(values)
+        if not isinstance(found, Moments):
+            raise self.plugin.error(f"moments() returned an object of type {type(found).__name__}, not Moments")
+        self._checked("moments().first", found.first, np.float64, (self.copies, self.features))
+        self._checked("moments().second", found.second, np.float64, (self.features, self.features))
+        return found
+
+    def _checked(self, call: str, found: object, dtype: type[np.generic], shape: tuple[int, ...]) -> NDArray[Any]:
+        if not isinstance(found, np.ndarray) or found.dtype != dtype or found.shape != shape:
+            kind = f"{found.dtype}{list(found.shape)}" if isinstance(found, np.ndarray) else type(found).__name__
+            raise self.plugin.error(f"{call} returned {kind}, not {np.dtype(dtype)}{list(shape)}")
+        if dtype == np.float64 and not np.isfinite(found).all():
+            raise self.plugin.error(f"{call} returned numbers that are not finite")
+        return found
+
+
+def scheme(name: str, features: int, classes: int, epsilon: float) -> Scheme:
+    """The scheme of a name, of Sottovoce or of another package; see sottovoce.perturbation.scheme.
+
+    Raises:
+        PrivacyError: there is none of this name, or none for such d, c and ε.
+        PluginError: the package that brings it is broken.
+    """
+    plugin = find("mechanism", name, OWN)
+    if plugin is None:
+        return own_scheme(name, features, classes, epsilon)
+    return narrow(OfPlugin(plugin, load(plugin, RecordMechanismPlugin), features, classes, epsilon))

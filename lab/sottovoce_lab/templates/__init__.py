@@ -1,0 +1,67 @@
+"""Templates: packages, fleets and notebooks to begin with, which `sottovoce init` writes under names of one's own."""
+
+import keyword
+import re
+from pathlib import Path
+
+from sottovoce.errors import UsageError
+
+_HERE = Path(__file__).parent
+_MADE = ("__pycache__", ".pytest_cache", ".mypy_cache")
+
+
+def templates() -> list[str]:
+    """Names of all templates."""
+    return sorted(path.name for path in _HERE.iterdir() if path.is_dir() and path.name not in _MADE)
+
+
+def write(template: str, directory: Path) -> list[Path]:
+    """Write a template into a new directory; a package is named after it.
+
+    Returns:
+        the files.
+
+    Raises:
+        UsageError: there is no such template, the directory has something in it, or its name can name no package.
+    """
+    if template not in templates():
+        raise UsageError(f"--template {template}: there is no such template; choose one of {', '.join(templates())}")
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise UsageError(f"{directory}: is not empty; name a new directory")
+    source = _HERE / template
+    words = _words(source, directory.absolute().name)
+    files = []
+    for path in sorted(source.rglob("*")):
+        if path.is_dir() or any(part in _MADE for part in path.parts):
+            continue
+        file = directory / _renamed(str(path.relative_to(source)), words)
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(_renamed(path.read_text(encoding="utf-8"), words), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"{file}: cannot be written ({error.strerror})") from error
+        files.append(file)
+    return files
+
+
+def _words(source: Path, name: str) -> dict[str, str]:
+    """The words of a template that become the package's own, by what they become."""
+    if not (source / "pyproject.toml").exists():
+        return {}
+    (module,) = (path.stem for path in source.glob("*.py"))
+    if not re.fullmatch(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*", name) or keyword.iskeyword(name) or len(name) > 16:
+        raise UsageError(
+            f"{name}: the directory names the package and its plug-in: choose 1 to 16 of a-z, 0-9 and inner hyphens"
+        )
+    own = name.replace("-", "_")
+    return {module: own, module.replace("_", "-"): own.replace("_", "-"), _class(module): _class(own)}
+
+
+def _class(module: str) -> str:
+    return "".join(part.capitalize() for part in module.split("_"))
+
+
+def _renamed(text: str, words: dict[str, str]) -> str:
+    for old, new in words.items():
+        text = text.replace(old, new)
+    return text

@@ -1,0 +1,46 @@
+"""Decentralised SGD with momentum, in rounds."""
+
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+from msgspec import Meta
+from sottovoce.algorithms.rounds.algorithm import of_rounds
+from sottovoce.algorithms.rounds.public import Work
+from sottovoce.algorithms.rounds.public.work import Floats
+from sottovoce.algorithms.rounds.rules import Rule
+from sottovoce.algorithms.rounds.settings import RoundsSettings
+
+
+class MomentumSgdSettings(RoundsSettings, frozen=True, tag="momentum-sgd"):
+    """Keys under `[learner]`, added to those of every algorithm in rounds. The tag is the learner's name."""
+
+    momentum: Annotated[float, Meta(ge=0, lt=1, description="share of the last direction that is kept, β")] = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class MomentumSgd:
+    """Sends its model, one vector per message, and asks for one gradient. `Work.direction` is u."""
+
+    momentum: float
+    widths: tuple[int, ...] = (1,)
+    questions: int = 1
+
+    def question(self, work: Work, phase: int) -> tuple[int, Floats] | None:
+        return None if 0 in work.answers else (0, work.model)
+
+    def taken(self, work: Work, position: int, gradient: Floats) -> Work:
+        return replace(work.answered(position, gradient), direction=self.momentum * work.direction + gradient)
+
+    def message(self, work: Work, phase: int, recipient: str) -> Floats:
+        return work.model[None]
+
+    def combined(self, work: Work, phase: int) -> Work:
+        mixed = work.mixing.average(work.model, work.first(0))
+        return replace(work, model=mixed - work.rate * work.direction if 0 in work.answers else mixed)
+
+
+ALGORITHM = of_rounds(
+    MomentumSgdSettings,
+    lambda: Rule(lambda config, kernel, public: MomentumSgd(config.learner.momentum)),
+    audit={"learner.momentum": 0.0},
+)

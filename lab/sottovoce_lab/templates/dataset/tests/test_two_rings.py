@@ -1,0 +1,9 @@
+"""The records are what the data SPEC says."""
+
+from sottovoce.data import load
+
+
+def test_it_loads_by_its_spec() -> None:
+    found = load("two-rings#records=100")
+    assert len(found.records) == 100
+    assert found.classes == 2

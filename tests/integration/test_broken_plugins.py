@@ -1,0 +1,147 @@
+"""Broken plug-ins: who names one is told its package and its line; no other command notices."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.plugins import example, install, run
+from tests.support.processes import SOTTOVOCE
+
+GROUP = "sottovoce.algorithms"
+POINT = "momentum-sgd = momentum_sgd:ALGORITHM"
+QUESTION = "        return None if 0 in work.answers else (0, work.model)"
+COMBINED = "        mixed = work.mixing.average(work.model, work.first(0))"
+KEY = 'that is kept, β")] = 0.0\n'
+ASKED = "state, [*effects, Ask(Query('momentum-sgd', 'gradient', 0, state.work.model))]"
+WRAPPED = """
+from dataclasses import replace as _replace
+from sottovoce.learners import Ask, SetTimer
+from sottovoce.door import Query
+
+class _Learner:
+    def __init__(self, inner):
+        self._inner = inner
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+    def on(self, state, event, now):
+        state, effects = self._inner.on(state, event, now)
+        return {returned}
+
+def _parts(config, public):
+    family = _OWN.parts(config, public)
+    def learner(*args):
+        inner, codec = family.learner(*args)
+        return _Learner(inner), codec
+    return _replace(family, learner=learner)
+
+_OWN = ALGORITHM
+ALGORITHM = _replace(ALGORITHM, parts=_parts)
+"""
+BROKEN: dict[str, tuple[Callable[[str], str], str]] = {
+    "syntax": (lambda code: "def torn(:\n", "momentum_sgd.py line 1: SyntaxError"),
+    "import": (lambda code: code + "\nimport nowhere\n", "importing it failed at"),
+    "wrong-type": (lambda code: code + "\nALGORITHM = 3\n", "is of type int, not Algorithm"),
+    "misnamed": (lambda code: code.replace('tag="momentum-sgd"', 'tag="another"'), "tagged 'another'"),
+    "exception-in-question": (
+        lambda code: code.replace(QUESTION, "        return 1 / 0"),
+        "ZeroDivisionError: division by zero",
+    ),
+    "exception-in-message": (
+        lambda code: code.replace("        return work.model[None]", "        return work.nothing"),
+        "AttributeError",
+    ),
+    "exception-in-settings": (
+        lambda code: code.replace(
+            'that is kept, β")] = 0.0\n', 'that is kept, β")] = 0.0\n\n    def __post_init__(self):\n        1 / 0\n'
+        ),
+        "ZeroDivisionError",
+    ),
+    "exception-in-parts": (
+        lambda code: code.replace("MomentumSgd(config.learner.momentum)", "MomentumSgd(config.x)"),
+        "the parts' learner() failed",
+    ),
+    "wrong-shape": (
+        lambda code: code.replace(COMBINED, COMBINED + "[:-1]").replace("- work.rate * work.direction", ""),
+        "momentum-sgd 1.0",
+    ),
+    "not-finite": (
+        lambda code: code.replace(COMBINED, COMBINED + " * float('nan')"),
+        "not finite",
+    ),
+    "endless-questions": (
+        lambda code: (
+            code
+            + WRAPPED.replace(
+                "{returned}", "state, [*effects, Ask(Query('momentum-sgd', 'gradient', 0, state.work.model))]"
+            )
+        ),
+        "asks the vault more than 256 times in one cycle",
+    ),
+    "endless-timers": (
+        lambda code: code + WRAPPED.replace("{returned}", "state, [*effects, SetTimer('beat', now)]"),
+        "timers that are due within a second",
+    ),
+    "sleeps": (
+        lambda code: code.replace(QUESTION, "        import time\n        time.sleep(60)\n" + QUESTION),
+        "takes longer than 5 s, at",
+    ),
+    "no-effects": (lambda code: code + WRAPPED.replace("{returned}", "state"), "not a state and a list of effects"),
+    "strange-effect": (
+        lambda code: code + WRAPPED.replace("{returned}", "(state, ['send'])"),
+        "the effect of type str",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_command_that_names_it_says_whose_fault_it_is(tmp_path: Path, how: str) -> None:
+    change, words = BROKEN[how]
+    install(tmp_path, "momentum-sgd", change(example()), GROUP, POINT)
+    keys = ("agents=3", "topology=full", "cycles=6", "learner.momentum=0.5")
+    ended = run(tmp_path, SOTTOVOCE, "simulate", "momentum-sgd", *(word for key in keys for word in ("--set", key)))
+    assert ended.returncode == 9, ended.stdout + ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert ended.stderr.splitlines()[-1].startswith("sottovoce: learner momentum-sgd of package momentum-sgd 1.0: ")
+    assert words in ended.stderr
+    assert "repair or remove the package" in ended.stderr
+
+
+def test_the_traceback_is_there_for_those_who_ask(tmp_path: Path) -> None:
+    install(tmp_path, "momentum-sgd", example().replace(QUESTION, "        return 1 / 0"), GROUP, POINT)
+    command = (SOTTOVOCE, "simulate", "momentum-sgd", "--set", "agents=3", "--set", "cycles=6")
+    ended = run(tmp_path, *command, SOTTOVOCE_TRACEBACK="1")
+    assert ended.returncode == 9
+    assert "Traceback" in ended.stderr
+    assert "return 1 / 0" in ended.stderr
+
+
+@pytest.mark.parametrize("how", ["exception-in-question", "sleeps"])
+def test_a_device_ends_with_it(tmp_path: Path, how: str) -> None:
+    change, words = BROKEN[how]
+    install(tmp_path, "momentum-sgd", change(example()), GROUP, POINT)
+    ended = run(
+        tmp_path, SOTTOVOCE, "testbed", "--learner", "momentum-sgd", "--agents", 2, "--cycles", 5, "--period", 0.2
+    )
+    assert ended.returncode == 9, ended.stdout + ended.stderr
+    assert words in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_version_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    install(tmp_path, "momentum-sgd", example(), GROUP, POINT, requires="sottovoce>=99")
+    ended = run(tmp_path, SOTTOVOCE, "simulate", "momentum-sgd", "--set", "cycles=6")
+    assert ended.returncode == 9
+    assert "it needs sottovoce >=99, and this is" in ended.stderr
+
+
+def test_a_name_that_is_taken_is_an_error_of_those_who_name_it(tmp_path: Path) -> None:
+    code = example().replace('tag="momentum-sgd"', 'tag="golf"')
+    install(tmp_path, "momentum-sgd", code, GROUP, "golf = momentum_sgd:ALGORITHM")
+    named = run(tmp_path, SOTTOVOCE, "testbed", "--learner", "golf", "--agents", 2)
+    assert (named.returncode, named.stderr.count("\n")) == (9, 1)
+    assert (
+        "learner golf of package momentum-sgd 1.0: this name is Sottovoce's own; rename the entry point" in named.stderr
+    )
+    other = run(tmp_path, SOTTOVOCE, "simulate", "average", "--set", "agents=3", "--set", "cycles=5", "--json")
+    assert other.returncode == 0, other.stderr

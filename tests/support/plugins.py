@@ -1,0 +1,47 @@
+"""Packages that bring plug-ins, as an installer leaves them in a folder, and commands that find them there."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+_PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "own-algorithm.md"
+
+
+def example() -> str:
+    """The module of docs/how-to/own-algorithm.md: the learner momentum-sgd."""
+    (module,) = re.findall(r"```python\n(.*?)```", _PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    return str(module)
+
+
+def install(home: Path, package: str, code: str, group: str, *points: str, requires: str = "sottovoce") -> Path:
+    """Put a package of one module into a folder.
+
+    Args:
+        home: the folder.
+        package: its name; that of the module, with underscores.
+        code: of the module.
+        group: of its entry points.
+        points: `NAME = MODULE:ATTRIBUTE`.
+        requires: what it needs.
+    """
+    (home / f"{package.replace('-', '_')}.py").write_text(code, encoding="utf-8")
+    facts = home / f"{package.replace('-', '_')}-1.0.dist-info"
+    facts.mkdir()
+    metadata = f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\nRequires-Dist: {requires}\n"
+    (facts / "METADATA").write_text(metadata, encoding="utf-8")
+    (facts / "entry_points.txt").write_text("\n".join((f"[{group}]", *points, "")), encoding="utf-8")
+    return home
+
+
+def run(home: Path, *command: object, seconds: float = 200.0, **named: str) -> subprocess.CompletedProcess[str]:
+    """Run a command that finds the packages of a folder."""
+    path = os.pathsep.join(part for part in (str(home), os.environ.get("PYTHONPATH")) if part)
+    return subprocess.run(
+        [*map(str, command)],
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+        env={**os.environ, "PYTHONPATH": path, **named},
+    )
