@@ -3,6 +3,7 @@
 An algorithm has a class of its own, tagged with its name, in its folder: a tagged union that other packages may join.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, Self
 
 from msgspec import Meta, Struct
@@ -47,9 +48,13 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
     Attributes:
         device_keys: names of those that each device may choose for itself; in all others a fleet agrees.
         fewer_steps: whether a device may take fewer steps than the others.
+        only_with: keys that have an effect only while another key has one of these values.
+        draws: whether a batch is a share of the device's records.
     """
 
     fewer_steps: ClassVar[bool] = False
+    only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {}
+    draws: ClassVar[bool] = False
 
     device_keys: ClassVar[frozenset[str]] = frozenset(
         {"begins_walk", "deadline", "fanout", "longest_period", "period", "share_bits", "threads"}
@@ -83,6 +88,25 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
         """
         del follows
         return self
+
+    def unused(self, key: str) -> str | None:
+        """Why a key has no effect beside the others, with the remedy; None if it has one."""
+        if key == "hidden" and self.chosen_model != "mlp":
+            return f"{self.chosen_model} has no hidden layer; leave it out, or set learner.model = mlp"
+        if key == "threads" and not has_graph(self.chosen_model):
+            return f"{self.chosen_model} has no graph; leave it out"
+        if key not in self.only_with:
+            return None
+        other, values = self.only_with[key]
+        if str(getattr(self, other)).lower() in values:
+            return None
+        words = " or ".join(values)
+        return f"is for {other} = {words}, and it is {str(getattr(self, other)).lower()}; leave it out"
+
+    @property
+    def scores(self) -> str | None:
+        """The rule by which models are scored on public records; None where none are."""
+        return None
 
     @property
     def name(self) -> str:
@@ -132,6 +156,9 @@ class GradientSettings(LearnerSettings, frozen=True):
 
 class ScheduledSettings(GradientSettings, frozen=True):
     """The keys of algorithms that take this many steps, each along a gradient of one's own batch."""
+
+    only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {"batch": ("sampling", ("poisson",))}
+    draws: ClassVar[bool] = True
 
     steps: Annotated[
         int, Meta(ge=0, le=1_000_000, description="private gradient releases, one a cycle from the first")

@@ -78,7 +78,7 @@ class Device:
         peers = list(peers)
         own = ALGORITHMS[tables.get("learner", {}).get("name", "clipd2p")].own_keys
         learner = {"period": 0.05, "steps": 20, "longest_period": 0.05, "mixing": "push-sum"}
-        usual: Tables = {
+        usual: dict[str, dict[str, Any]] = {
             "agent": {"state": self.state.name},
             "data": {
                 "source": f"npz:{self.records}",
@@ -99,6 +99,8 @@ class Device:
             "membership": {"sampling": "static"},
             "ledger": {"alone": not peers},
         }
+        if "grpc" not in tables.get("transport", {}).get("use", ["grpc"]):
+            usual["transport"].pop("listen")
         self.config.write_text(
             tomlkit.dumps({name: {**usual.get(name, {}), **tables.get(name, {})} for name in {**usual, **tables}})
         )

@@ -29,7 +29,7 @@ from sottovoce.agent.revocation_gossip import RevocationGossip
 from sottovoce.agent.revoked import NAME as REVOKED
 from sottovoce.agent.roll_call import RollCall
 from sottovoce.agent.rollback_detector import RollbackDetector
-from sottovoce.agent.runnable import check_mode, check_socket, check_state
+from sottovoce.agent.runnable import check_mode, check_peers, check_readers, check_socket, check_state
 from sottovoce.agent.runtime import Agent
 from sottovoce.agent.sqlite_store import SqliteStore
 from sottovoce.agent.tasks import Tasks
@@ -38,7 +38,7 @@ from sottovoce.agent.vault_here import LEDGER as LEDGER
 from sottovoce.agent.vault_session import VaultSession, open_local_vault, open_remote_vault
 from sottovoce.agent.wait_status import Waits
 from sottovoce.config import AgentConfig
-from sottovoce.errors import ConfigError, InternalError
+from sottovoce.errors import InternalError
 from sottovoce.identity import Identity, Trust, peer_dns_name
 from sottovoce.identity import load as load_identity
 from sottovoce.identity.clock import NAME as CLOCK
@@ -77,8 +77,9 @@ def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
         SottovoceError: anything is missing, damaged, expired, unproved or impossible; nothing was started.
     """
     state = config.agent.state
-    check_state(state)
     check_socket(state)
+    check_state(state)
+    check_readers(config)
     identity = _identity(config)
     waits, variant = Waits(), variant or Variant()
     separate, trust = config.vault.socket is not None, Trust(identity)
@@ -103,6 +104,7 @@ def _identity(config: AgentConfig) -> Identity:
     ClockFloor(state / CLOCK).check()
     identity = load_identity(state / IDENTITY, peers=[peer.id for peer in config.transport.peers])
     check_mode(config, identity)
+    check_peers(config, identity)
     return identity
 
 
@@ -221,8 +223,6 @@ def _renewal(
 
 
 def _peer(identity: Identity, node: str, address: str) -> Peer:
-    if node == identity.node_id:
-        raise ConfigError(f"transport.peers: {node} is this device itself; list only others")
     return Peer(node, address, peer_dns_name(node, identity.fleet))
 
 

@@ -47,6 +47,35 @@ def check_socket(state: Path) -> None:
         )
 
 
+def check_readers(config: AgentConfig) -> None:
+    """Refuse a socket for readers that could not be made.
+
+    Raises:
+        ConfigError: its directory is not there, or its path is too long.
+    """
+    path = config.agent.readers_socket
+    if path is None:
+        return
+    if len(str(path)) > _LONGEST_SOCKET_PATH:
+        raise ConfigError(
+            f"agent.readers_socket: {path}: too long for a local socket; choose a path below 90 characters"
+        )
+    if not path.absolute().parent.is_dir():
+        raise ConfigError(
+            f"agent.readers_socket: {path.parent}: there is no such directory; make it, or leave the key out"
+        )
+
+
+def check_peers(config: AgentConfig, identity: Identity) -> None:
+    """Refuse a device that lists itself.
+
+    Raises:
+        ConfigError: it does.
+    """
+    if identity.node_id in (peer.id for peer in config.transport.peers):
+        raise ConfigError(f"transport.peers: {identity.node_id} is this device itself; list only others")
+
+
 def check_cell(config: AgentConfig) -> None:
     """Refuse a device that knows fewer others than a secure sum needs, and looks for none.
 
@@ -73,6 +102,7 @@ def family_here(config: AgentConfig) -> Family:
     except DataError as error:
         raise ConfigError(f"data.transform: {error}") from error
     family = family_of(config)
+    family.check()
     if family.model.size > MAX_PARAMETERS:
         raise ConfigError(
             f"learner.model: a model of {family.model.size} numbers does not fit into a message, which holds "

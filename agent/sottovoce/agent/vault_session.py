@@ -141,7 +141,7 @@ def _check_runnable(own: AgentConfig, document: bytes) -> None:
     try:
         config = under(own, task.tables, task.epoch)
         check_cell(config)
-        family_here(config).check()
+        family_here(config)
         task_of(config)
     except SottovoceError as error:
         raise TaskRefused(f"this device cannot carry it out: {error}") from error

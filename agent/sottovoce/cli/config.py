@@ -12,16 +12,32 @@ app = typer.Typer(help="Check a configuration file, or print its schema.", no_ar
 
 @app.command()
 def check(path: Annotated[Path, typer.Argument(metavar="FILE", help="The configuration file.")]) -> None:
-    """Check a configuration file, against the device's ledger where there is one: name each fault and its remedy."""
-    from sottovoce.agent.runnable import family_here
+    """Check a configuration file, and the device where this is it: name each fault and its remedy."""
+    from sottovoce.agent.runnable import check_state
+    from sottovoce.agent.start_checks import doubts, problems
     from sottovoce.cli.privacy_explain import ledger_of, ledger_path
     from sottovoce.config import load
+    from sottovoce.errors import IdentityError, SottovoceError
+    from sottovoce.vault import check_there
 
     settings = load(path)
-    family_here(settings)
-    if os.access(ledger_path(settings), os.R_OK):  # on another machine, or of a vault's own user, it is not looked at
-        with ledger_of(settings):
-            pass
+    found = list(problems(settings))
+    own = settings.vault.socket is None and os.access(settings.agent.state / ".", os.R_OK | os.X_OK)
+    if own or os.access(ledger_path(settings), os.R_OK):  # not on another machine, nor of a vault's own user
+        try:
+            check_there(ledger_path(settings))
+            with ledger_of(settings):
+                pass
+        except SottovoceError as error:
+            found.append(error)
+    if found:
+        raise type(found[0])("\n".join(str(error) for error in found))
+    for what, remedy in doubts(settings):
+        typer.echo(f"sottovoce: warning: {what}: {remedy}", err=True)
+    try:
+        check_state(settings.agent.state)
+    except IdentityError as error:
+        typer.echo(f"sottovoce: {error}. Records, addresses and ledger were not looked at", err=True)
     typer.echo(f"{path}: correct")
 
 

@@ -49,9 +49,10 @@ def _reached(state: Path, found: dict[str, Any]) -> dict[str, str | None]:
     """Reasons why this device cannot reach each peer that has an address, in words; None for those that answer."""
     from functools import partial
 
-    from sottovoce.doctor.contact import obstacle, obstacles, split
+    from sottovoce.doctor.contact import obstacle, obstacles
     from sottovoce.doctor.credentials import device as credentials
     from sottovoce.identity import peer_dns_name
+    from sottovoce.listening import split
     from sottovoce.transport import is_direct
 
     asked = {

@@ -10,6 +10,7 @@ from typing import Any, cast, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Meta, Struct
 
+from sottovoce.config.effect import missing, without_effect
 from sottovoce.config.schema import AgentConfig, WholeConfig
 from sottovoce.days import with_day_numbers
 from sottovoce.errors import ConfigError
@@ -54,6 +55,9 @@ def load(path: Path) -> AgentConfig:
             f"{path}, line {line}: data.ranges: ranges computed from records are a release that no budget pays for, "
             "which only the testbed may make; declare the ranges under data.bounds"
         )
+    wrong = [*without_effect(tables, config), *missing(tables, config)]
+    if wrong:
+        raise ConfigError("\n".join(_at(path, text, key, why) for key, why in wrong))
     here = path.absolute().parent
     feed = msgspec.structs.replace(
         config.feed,
@@ -72,7 +76,11 @@ def load(path: Path) -> AgentConfig:
         transport=msgspec.structs.replace(config.transport, mqtt=mqtt),
         agent=msgspec.structs.replace(config.agent, state=here / config.agent.state),
         learner=msgspec.structs.replace(config.learner, model=_file(config.learner.model, here)),
-        data=msgspec.structs.replace(config.data, source=_anchored(config.data.source, here, feed.file)),
+        data=msgspec.structs.replace(
+            config.data,
+            source=_anchored(config.data.source, here, feed.file),
+            public=config.data.public and _anchored(config.data.public, here, feed.file),
+        ),
         vault=msgspec.structs.replace(
             config.vault,
             socket=config.vault.socket and here / config.vault.socket,
@@ -81,6 +89,12 @@ def load(path: Path) -> AgentConfig:
             graph_directory=config.vault.graph_directory and here / config.vault.graph_directory,
         ),
     )
+
+
+def _at(path: Path, text: str, key: KeyPath, why: str) -> str:
+    """The message for a key of a file; one that is missing has no line."""
+    line = line_of(text, key)
+    return f"{path}{f', line {line}' if line else ''}: {'.'.join(map(str, key))}: {why}"
 
 
 def _file(model: str | None, here: Path) -> str | None:

@@ -20,6 +20,8 @@ from sottovoce.plugins import installed
 from sottovoce.registry import ALGORITHMS, DEFAULT, ready
 
 _MOST_EPSILON = 500.0
+_EVERY_ADDRESS = {"0.0.0.0", "[::]"}  # noqa: S104 - nothing is bound here
+_MOST_RECORDS = 10_000_000
 _HALF_HOURS = 48  # in the load of a day
 _A_DAY, _MOST_A_DAY = 44, 1000  # records of a meter, and of all of a home
 
@@ -56,7 +58,7 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         Meta(ge=1, le=10_000, description="labels are 0 … classes-1; 1: the last column is to be predicted; public"),
     ]
     expected_records: Annotated[
-        float, Meta(gt=0, le=LARGEST, description="records a device of this fleet is expected to hold, public")
+        float, Meta(gt=0, le=_MOST_RECORDS, description="records a device of this fleet is expected to hold, public")
     ]
     bounds: Annotated[
         tuple[float, float] | None, Meta(description="declared range of every feature; values are clamped to it")
@@ -100,6 +102,8 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         if self.bounds is not None and not (-LARGEST <= self.bounds[0] < self.bounds[1] <= LARGEST):
             raise invalid_key("bounds", "must be two finite numbers, the lower first")
         for name, given, wanted in (("columns", self.columns, self.features), ("labels", self.labels, self.classes)):
+            if twice := [one for i, one in enumerate(given) if one in given[:i]]:
+                raise invalid_key(name, f"{twice[0]} is listed twice; name each once")
             if given and len(given) != wanted:
                 raise invalid_key(
                     name, f"names {len(given)} where there are {wanted}: name all of them, in order, or none"
@@ -312,6 +316,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
             self._check_followed()
         self._check_noise()
         self._check_ceilings()
+        self._check_addresses()
 
     def _check_feed(self) -> None:
         """Checks that the feed is forecast, or that its days are averaged."""
@@ -336,6 +341,15 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
             raise invalid_key(
                 "privacy.noise", f"learner {learner.name} makes secure sums and nothing else; choose cell"
             )
+
+    def _check_addresses(self) -> None:
+        """Checks that the agent and its metrics have ports of their own."""
+        metrics, listen = self.observe.metrics, self.transport.listen
+        if metrics is None or "grpc" not in self.transport.use:
+            return
+        (host, _, port), (other, _, taken) = listen.rpartition(":"), metrics.rpartition(":")
+        if port == taken and (host == other or {host, other} & _EVERY_ADDRESS):
+            raise invalid_key("observe.metrics", f"transport.listen is {listen}; choose another port")
 
     def _check_ceilings(self) -> None:
         most, steps = self.task, getattr(self.learner, "steps", None)

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from sottovoce.agent.assemble import state_files
 from sottovoce.agent.revoked import kept_list
-from sottovoce.agent.runnable import check_mode
+from sottovoce.agent.runnable import check_mode, check_peers
 from sottovoce.doctor.finding import Finding, ok, problem, refused, warning
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode
@@ -31,6 +31,7 @@ def certificates(subject: Subject) -> Iterator[Finding]:
         yield warning(f"{directory}: other users can enter it", f"chmod 700 {directory}")
     if config is not None:
         yield from refused(lambda: check_mode(config, identity))
+        yield from refused(lambda: check_peers(config, identity))
     if config is not None and not identity.ca_pem:
         yield problem(
             "this device is pinned and trusts no other",

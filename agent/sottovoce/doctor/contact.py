@@ -26,12 +26,6 @@ _REFUSALS = {
 }
 
 
-def split(address: str) -> tuple[str, int]:
-    """Host, without brackets, and port of HOST:PORT."""
-    host, _, port = address.rpartition(":")
-    return host.strip("[]"), int(port)
-
-
 def obstacle(host: str, port: int, tls: ssl.SSLContext | None = None, name: str | None = None) -> str | None:
     """The obstacle between this device and an address, in words; None if there is none.
 

@@ -8,12 +8,13 @@ from sottovoce_bootstrap.sources.invitation import invitation_contacts
 
 from sottovoce.agent.password import password
 from sottovoce.config import AgentConfig
-from sottovoce.doctor.contact import obstacle, obstacles, split
+from sottovoce.doctor.contact import obstacle, obstacles
 from sottovoce.doctor.credentials import device, towards_broker
 from sottovoce.doctor.finding import Finding, ok, problem, warning
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode, IdentityError
 from sottovoce.identity import peer_dns_name
+from sottovoce.listening import split
 from sottovoce.transport import is_direct
 
 _MOST = 32

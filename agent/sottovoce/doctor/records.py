@@ -4,6 +4,7 @@ import os
 import stat
 from collections.abc import Iterator
 
+from sottovoce.agent.start_checks import doubts
 from sottovoce.agent.vault_here import records_here
 from sottovoce.data import parse
 from sottovoce.doctor.finding import Finding, failed, ok, problem, refused, warning
@@ -39,7 +40,10 @@ def records(subject: Subject) -> Iterator[Finding]:
     elif not readable:
         yield problem(f"{path}: this user may not read it", "let the agent's user own it", ExitCode.DATA)
     else:
-        yield from refused(lambda: records_here(data))
+        wrong = [*refused(lambda: records_here(data))]
+        yield from wrong
+        if not wrong:
+            yield from (warning(what, remedy) for what, remedy in doubts(subject.config))
     if readable and mode & _OTHERS:
         yield warning(f"{path}: other users can read the records", f"chmod go-rwx {path}")
     elif readable:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.agent.control import ask
-from sottovoce.agent.runnable import check_socket, check_state
+from sottovoce.agent.runnable import check_readers, check_socket, check_state
 from sottovoce.agent.status import SCHEMA
 from sottovoce.config import AgentConfig, load
 from sottovoce.doctor.finding import Finding, failed, ok, problem
@@ -77,10 +77,12 @@ def configuration(subject: Subject) -> Iterator[Finding]:
         owner, file = "AGENT'S-USER", False
     except OSError:
         owner, file = "", True
+    if subject.config is not None:
+        check_socket(subject.state)
     if file:
         check_state(subject.state)
     if subject.config is not None:
-        check_socket(subject.state)
+        check_readers(subject.config)
     if subject.open:
         yield ok(f"{subject.state}: is there")
     elif subject.config is not None and _keeps_vault(subject.config):

@@ -11,7 +11,7 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from sottovoce.errors import NetworkError
+from sottovoce.listening import cannot_listen
 from sottovoce.observe.rate_limited_log import RateLimitedLog
 from sottovoce.observe.request_server import RequestServer
 
@@ -89,10 +89,8 @@ class Answerer:
         try:
             listening = socket.create_server((host, port), family=family)
         except OSError as error:
-            raise NetworkError(
-                f"cannot listen on {host}, port {port} ({error.strerror or error}): change observe.metrics or stop "
-                "what uses it"
-            ) from error
+            address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            raise cannot_listen("observe.metrics", address, error) from error
         self._server = RequestServer(
             f"{host}:{port}",
             complete=lambda request: _END in request,

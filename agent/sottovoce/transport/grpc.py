@@ -12,6 +12,7 @@ import grpc.aio
 
 from sottovoce.errors import IdentityError, MessageRefused, NetworkError, SottovoceError
 from sottovoce.identity import Trust
+from sottovoce.listening import cannot_listen
 from sottovoce.transport.front import Front
 from sottovoce.transport.transport import DeliveryFailed, Listener, Peer, Receive, is_direct
 
@@ -125,10 +126,7 @@ class GrpcTransport:
             await self._front.start(host.strip("[]"), int(port))
         except (OSError, RuntimeError) as error:
             await asyncio.gather(server.stop(None), self._front.stop(0.0))
-            raise NetworkError(
-                f"cannot listen on {self._listen}: the address is in use or not of this machine; "
-                "change transport.listen or stop what uses it"
-            ) from error
+            raise cannot_listen("transport.listen", self._listen, error) from error
         self._server = server
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109

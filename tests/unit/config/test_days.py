@@ -13,7 +13,7 @@ HEAD = '[agent]\nstate = "state"\n[data]\nsource = "npz:records.npz"\nfeatures =
 @pytest.mark.parametrize("windows", ["[2026-01-01, 2035-12-31]", '["2026-01-01", "2035-12-31"]', "[20454, 24105]"])
 def test_dates_and_numbers_are_the_same(tmp_path: Path, windows: str) -> None:
     file = tmp_path / "agent.toml"
-    file.write_text(f"{HEAD}windows = {windows}\n")
+    file.write_text(f'{HEAD}windows = {windows}\n[privacy]\nunit = "window"\n')
     assert load(file).data.windows == (20454, 24105)
 
 

@@ -10,6 +10,7 @@ import pytest
 from sottovoce import algorithms, registry
 from sottovoce.errors import PluginError
 from sottovoce.learner_settings import LearnerSettings
+from sottovoce.plugins import guard
 from sottovoce.plugins.discovery import KINDS, _installed
 from sottovoce.registry import ALGORITHMS, DEFAULT, Algorithm, of_another, unknown
 
@@ -67,6 +68,7 @@ def _as_at_a_start() -> Iterator[None]:
     _installed.cache_clear()
     registry._AT_WORK.clear()
     yield
+    guard._ENTERED.clear()
     _installed.cache_clear()
     registry._AT_WORK.clear()
 

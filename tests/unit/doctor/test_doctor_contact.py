@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 from sottovoce.doctor import Level
-from sottovoce.doctor.contact import obstacle, obstacles, split
+from sottovoce.doctor.contact import obstacle, obstacles
 from sottovoce.doctor.credentials import device as credentials
 from sottovoce.doctor.reach import broker, peers
 from sottovoce.errors import ExitCode
 from sottovoce.identity import Fleet
+from sottovoce.listening import split
 
 from tests.support.devices import Device, free_port, identity_files, new_device
 from tests.support.fleets import new_fleet

@@ -1,12 +1,12 @@
 """Where a device listens: free, taken, not here, or not what the agent does."""
 
-import errno
 import socket
 
 import pytest
 from sottovoce.doctor import Level, Subject
-from sottovoce.doctor.listening import listening, refusal
+from sottovoce.doctor.listening import listening
 from sottovoce.errors import ExitCode
+from sottovoce.listening import cannot_listen, refusal
 
 from tests.support.devices import Device
 from tests.support.patients import subject, worst
@@ -20,7 +20,7 @@ def test_a_free_address_stays_free(device: Device) -> None:
 def test_an_address_that_something_else_uses(device: Device) -> None:
     with socket.create_server(("127.0.0.1", device.port)):
         found = worst(listening(subject(device)))
-        assert (found.code, "in use by something else" in found.what) == (ExitCode.NETWORK, True)
+        assert (found.code, "address already in use" in found.what) == (ExitCode.NETWORK, True)
         found = worst(listening(subject(device, status={})))
         assert found.code == ExitCode.NETWORK, "the agent answers, but it is not what listens there"
 
@@ -30,9 +30,17 @@ def test_an_agent_that_listens_elsewhere(device: Device) -> None:
     assert (found.code, "does not listen there" in found.what) == (ExitCode.NETWORK, True)
 
 
-@pytest.mark.parametrize("address", ["192.0.2.1", "no-such-host.invalid"])
-def test_an_address_of_another_machine(address: str) -> None:
-    assert refusal(address, 7400) == errno.EADDRNOTAVAIL
+@pytest.mark.parametrize(
+    "address, words",
+    [
+        ("192.0.2.1:7400", "cannot assign requested address: give an address of this machine"),
+        ("no-such-host.invalid:7400", "its host name is not known: correct it"),
+    ],
+)
+def test_an_address_of_another_machine(address: str, words: str) -> None:
+    refused = refusal(address)
+    assert refused is not None
+    assert words in str(cannot_listen("transport.listen", address, refused))
 
 
 def test_metrics_are_looked_at_too(device: Device) -> None:

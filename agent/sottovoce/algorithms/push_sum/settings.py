@@ -1,5 +1,6 @@
 """Settings of push-sum SGD's algorithms."""
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, Self
 
 from msgspec import Meta
@@ -27,6 +28,13 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
     """Push-sum's, and of those that add noise."""
 
     fewer_steps: ClassVar[bool] = True
+    only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+        **ScheduledSettings.only_with,
+        "clip_decay": ("clipping", ("decay",)),
+        "clip_quantile": ("clipping", ("quantile",)),
+        "contributors": ("mixing", ("contributions",)),
+        "dishonest": ("mixing", ("contributions",)),
+    }
 
     longest_period: LongestPeriod = 3_600.0
     fanout: Fanout = 1
@@ -85,6 +93,12 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
 
 class ClipD2pSettings(PushSumSettings, frozen=True, tag="clipd2p"):
     """ClipD²P's, and of the others of its paper."""
+
+    only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+        **PushSumSettings.only_with,
+        "sigma": ("fidelity", ("paper",)),
+        "gradient_bound": ("fidelity", ("paper",)),
+    }
 
     step_decay: StepDecay = 0.5
     sigma: Annotated[

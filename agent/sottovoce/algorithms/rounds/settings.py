@@ -1,5 +1,6 @@
 """Settings of algorithms in rounds."""
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
@@ -38,6 +39,11 @@ class DpCgaSettings(RoundsSettings, frozen=True, tag="dp-cga"):
 class PdslSettings(RoundsSettings, frozen=True, tag="pdsl"):
     """PDSL's."""
 
+    only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+        **RoundsSettings.only_with,
+        "permutations": ("shapley", ("monte-carlo",)),
+    }
+
     momentum: Momentum = 0.0
     shapley: Annotated[
         Literal["exact", "monte-carlo", "cosine", "uniform"],
@@ -46,9 +52,19 @@ class PdslSettings(RoundsSettings, frozen=True, tag="pdsl"):
     permutations: Annotated[int, Meta(ge=2, le=100_000, description="of monte-carlo")] = 100
     answers: Answers = None
 
+    @property
+    def scores(self) -> str | None:
+        """See LearnerSettings.scores: Shapley values are, exactly or from permutations."""
+        return self.shapley if self.shapley in ("exact", "monte-carlo") else None
+
 
 class MuffliatoSettings(RoundsSettings, frozen=True, tag="muffliato"):
     """Muffliato-SGD's."""
+
+    only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+        **RoundsSettings.only_with,
+        "spectral_gap": ("chebyshev", ("true",)),
+    }
 
     gossip_steps: Annotated[int, Meta(ge=1, le=100, description="exchanges in a round, K")] = 3
     chebyshev: Annotated[bool, Meta(description="accelerated gossip")] = False

@@ -1,5 +1,6 @@
 """Settings of one model that visits all devices."""
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
@@ -45,6 +46,12 @@ class WithReplacementSettings(SharedModelSettings, frozen=True, tag="with-replac
 
     own_step_size: ClassVar[float] = 100.0
 
+    @override
+    def unused(self, key: str) -> str | None:
+        if key in ("passes", "regularisation"):
+            return f"learner {self.name} draws with replacement, and has no passes; leave it out"
+        return super().unused(key)
+
 
 class WithoutReplacementSettings(SharedModelSettings, frozen=True, tag="without-replacement"):
     """Without replacement."""
@@ -58,6 +65,8 @@ class WithoutReplacementSettings(SharedModelSettings, frozen=True, tag="without-
     release_every: Annotated[
         int, Meta(ge=1, le=4096, description="schedule: one step in this many is global, and released")
     ] = 1
+
+    only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {"release_every": ("controller", ("schedule",))}
 
     def __post_init__(self) -> None:
         """Some controllers are there to the letter alone."""

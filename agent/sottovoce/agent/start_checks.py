@@ -1,0 +1,103 @@
+"""Checks before a device starts; `agent run`, `config check` and the doctor make the same ones, in the same words."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from sottovoce.agent.control import ask
+from sottovoce.agent.runnable import check_cell, check_mode, check_peers, check_readers, check_socket, family_here
+from sottovoce.agent.vault_here import records_here
+from sottovoce.config import AgentConfig
+from sottovoce.data import Records, parse
+from sottovoce.errors import NetworkError, SottovoceError
+from sottovoce.identity import load as load_identity
+from sottovoce.identity.identity import IDENTITY
+from sottovoce.listening import cannot_listen, refusal
+
+_ANSWERS_SECONDS = 2.0
+
+
+def problems(config: AgentConfig) -> Iterator[SottovoceError]:
+    """Each error with which an agent of this configuration would end on this machine.
+
+    Where its state directory is missing, this is another machine than the device, and its addresses, peers and records
+    are not looked at.
+    """
+    on_device = config.agent.state.is_dir()
+    for check in (*_OF_THE_FILE, *(_OF_THE_DEVICE if on_device else ())):
+        try:
+            check(config)
+        except SottovoceError as error:
+            yield error
+
+
+def doubts(config: AgentConfig) -> list[tuple[str, str]]:
+    """Declarations that do not fit this device's records, each with its remedy.
+
+    They are for the owner's own eyes: an agent that acted by them, or ended, would tell its peers about its records.
+    """
+    if not config.agent.state.is_dir() or not _readable(config):
+        return []
+    data, found = config.data, records_here(config.data)
+    if not len(found):
+        return [(f"data.source: {data.source} has no records", "add some; without them this device learns nothing")]
+    said = []
+    if not 0.1 <= len(found) / data.expected_records <= 10:
+        said.append((f"data.expected_records: {data.expected_records:g}, and here are {len(found)}", "correct it"))
+    if data.bounds is not None and (column := _outside(config, found)) is not None:
+        where = f"data.bounds: no value of column {column} lies within {list(data.bounds)}"
+        said.append((where, "declare the real range; values are clamped to it"))
+    return said
+
+
+def _outside(config: AgentConfig, clamped: Records) -> int | None:
+    """The first column that the bounds make constant and that was not; None without one."""
+    from sottovoce.data import load
+
+    raw = load(config.data.source).records.features
+    low, high = config.data.bounds or (-np.inf, np.inf)
+    beyond = ((raw <= low).all(axis=0) | (raw >= high).all(axis=0)) & (raw.min(axis=0) < raw.max(axis=0))
+    return int(np.flatnonzero(beyond)[0]) if beyond.any() and len(clamped) else None
+
+
+def _readable(config: AgentConfig) -> bool:
+    """Whether records are in a file that this process reads itself."""
+    return config.vault.socket is None and not config.data.source.startswith("feed:")
+
+
+def _identity(config: AgentConfig) -> None:
+    identity = load_identity(config.agent.state / IDENTITY, peers=[peer.id for peer in config.transport.peers])
+    check_mode(config, identity)
+    check_peers(config, identity)
+
+
+def _records(config: AgentConfig) -> None:
+    if _readable(config):
+        parse(config.data.source)
+        records_here(config.data)
+
+
+def _addresses(config: AgentConfig) -> None:
+    places = {"transport.listen": config.transport.listen} if "grpc" in config.transport.use else {}
+    if config.observe.metrics is not None:
+        places["observe.metrics"] = config.observe.metrics
+    for key, address in places.items():
+        if (error := refusal(address)) is not None and not _runs(config):
+            raise cannot_listen(key, address, error)
+
+
+def _runs(config: AgentConfig) -> bool:
+    """Whether the device's agent is at work, and holds its addresses itself."""
+    try:
+        ask(config.agent.state, "status", _ANSWERS_SECONDS, waiting=True)
+    except NetworkError:
+        return False
+    return True
+
+
+def _socket(config: AgentConfig) -> None:
+    check_socket(config.agent.state)
+
+
+_OF_THE_FILE: tuple[Callable[[AgentConfig], object], ...] = (_socket, family_here, check_cell)
+_OF_THE_DEVICE: tuple[Callable[[AgentConfig], object], ...] = (check_readers, _identity, _records, _addresses)

@@ -1,0 +1,45 @@
+"""Addresses to listen on: why one cannot be used, in the words of every command."""
+
+import errno
+import os
+import socket
+
+from sottovoce.errors import NetworkError
+
+_REMEDIES = {
+    errno.EADDRINUSE: "stop what uses it (`ss -ltnp` says what), or choose another address",
+    errno.EADDRNOTAVAIL: "give an address of this machine (`ip address` lists them)",
+    errno.EACCES: "choose a port above 1023",
+}
+
+
+def split(address: str) -> tuple[str, int]:
+    """Host and port of host:port; an IPv6 address loses its brackets."""
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def refusal(address: str) -> OSError | None:
+    """The error with which an address cannot be listened on; None where it can. Nothing is left there."""
+    host, port = split(address)
+    try:
+        (family, kind, protocol, _, place), *_ = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what an agent left an hour ago is no use
+            probe.bind(place)
+    except OSError as error:
+        return error
+    except ValueError:  # a name of which no question can be made
+        return socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+    return None
+
+
+def cannot_listen(key: str, address: str, error: Exception) -> NetworkError:
+    """The error for an address that a key of the configuration names."""
+    if isinstance(error, socket.gaierror | UnicodeError):
+        return NetworkError(f"{key}: cannot listen on {address}: its host name is not known: correct it")
+    number = error.errno if isinstance(error, OSError) and error.errno else 0
+    why = os.strerror(number).lower() if number else "it cannot be used"
+    return NetworkError(f"{key}: cannot listen on {address}: {why}: {_REMEDIES.get(number, 'correct it')}")
