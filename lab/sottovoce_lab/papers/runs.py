@@ -46,8 +46,9 @@ def runs_of(spec: Experiment, extent: Extent, folder: Path, say: Callable[[str],
             series = spec.series[name]
             for x in extent.x if spec.x else [None]:
                 for y in extent.y if spec.y else [None]:
-                    own = {**keys, **_of_series(series, panel, x, y), "data.source": source}
-                    own = {**_of_axis(spec.y, y), **_of_axis(spec.x, x), **own, "privacy.allow_unproved": True}
+                    axes = {**_of_axis(spec.y, y), **_of_axis(spec.x, x)}  # what a series sets itself comes after them
+                    own = {**keys, **axes, **_of_series(series, panel, x, y), "data.source": source}
+                    own["privacy.allow_unproved"] = True
                     for seed in range(extent.seeds):
                         found[Place(panel, name, x, y, seed)] = {**own, "seed": seed}
     return found

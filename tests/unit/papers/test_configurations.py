@@ -43,3 +43,21 @@ def test_every_run_has_a_valid_configuration(name: str, tmp_path: Path) -> None:
                 configured(keys)
                 found += 1
     assert found > 0
+
+
+@pytest.mark.parametrize("name", [name for name in experiments() if name.endswith("/equal-privacy")])
+def test_what_is_compared_at_an_equal_epsilon_is_sound(name: str, tmp_path: Path) -> None:
+    spec = experiment_named(name)
+    for place, keys in runs_of(spec, spec.extent(False), folder_of(name, tmp_path), pytest.fail).items():
+        assert (keys["fidelity"], keys.get("privacy.epsilon_per", "total")) == ("sound", "total"), place
+        assert keys["data.source"] != "digits" or keys["data.bounds"] == [0, 16]
+
+
+@pytest.mark.parametrize("name", experiments())
+def test_every_run_has_the_value_of_its_axis_unless_its_series_has_another(name: str, tmp_path: Path) -> None:
+    spec = experiment_named(name)
+    for place, keys in runs_of(spec, spec.extent(False), folder_of(name, tmp_path), pytest.fail).items():
+        series = spec.series[place.series]
+        for axis, value in ((spec.x, place.x), (spec.y, place.y)):
+            if axis is not None and axis.key and axis.key not in series.set and not series.at:
+                assert keys[axis.key] == value, place
