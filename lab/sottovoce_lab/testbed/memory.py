@@ -33,6 +33,7 @@ from sottovoce_lab.testbed.run_facts import (
     plan_baselines,
     shared_records,
     unpaid,
+    without_effect,
 )
 
 _BYTES_PER_NUMBER = 8
@@ -279,7 +280,7 @@ def _report(
     wall: float,
 ) -> Report:
     statement = devices[0].vault.statement
-    warnings = shared_records(plan) + contaminated(plan) + unpaid(plan) + lied(plan)
+    warnings = shared_records(plan) + contaminated(plan) + unpaid(plan) + without_effect(plan) + lied(plan)
     if statement.epsilon is not None:
         warnings.append(SIMULATED)
     agents = []

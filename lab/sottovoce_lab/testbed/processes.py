@@ -29,6 +29,7 @@ from sottovoce_lab.testbed.run_facts import (
     plan_baselines,
     shared_records,
     unpaid,
+    without_effect,
 )
 from sottovoce_lab.testbed.running import RunningFleet
 from sottovoce_lab.testbed.showing import Showing
@@ -117,7 +118,10 @@ class _Run:
             faults=self._plan.options.fault_words,
             ledgers_agree=self._ledgers_agree(ledgers),
             baselines=partial(plan_baselines, self._plan),
-            warnings=shared_records(self._plan) + contaminated(self._plan) + unpaid(self._plan) + self._warnings,
+            warnings=[
+                *(one for of in (shared_records, contaminated, unpaid, without_effect) for one in of(self._plan)),
+                *self._warnings,
+            ],
             interrupted=self._interrupted,
         )
 

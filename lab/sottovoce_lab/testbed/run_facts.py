@@ -5,6 +5,7 @@ from typing import Any
 
 import sottovoce
 from sottovoce.algorithms.family import records_of
+from sottovoce.config.effect import without_effect as keys_without_effect
 
 from sottovoce_lab.simulator import mixing_facts
 from sottovoce_lab.testbed.baselines import Baselines, baselines
@@ -73,6 +74,16 @@ def lied(plan: Plan) -> list[str]:
     if among is None:
         return []
     return [f"{plan.dishonest} of {plan.options.agents} agents are dishonest ({among.lie}); measured are the others"]
+
+
+def without_effect(plan: Plan) -> list[str]:
+    """Warnings of keys that were set and change nothing beside the others; in a device's own file they are errors."""
+    tables: dict[str, dict[str, Any]] = {}
+    for key, value in plan.options.settings.items():
+        section, _, name = key.partition(".")
+        tables.setdefault(section, {})[name.partition(".")[0]] = value
+    found = keys_without_effect(tables, plan.config)
+    return [f"{'.'.join(key)} has no effect: {why}" for key, why in found if key[0] != "transport"]
 
 
 def unpaid(plan: Plan) -> list[str]:

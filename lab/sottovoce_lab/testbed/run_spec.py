@@ -154,13 +154,16 @@ def swept(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any
         values: by dotted key.
 
     Raises:
-        UsageError: a list of nothing.
+        UsageError: a list of nothing, or of one value twice.
     """
     lists = {
         key: value for key, value in values.items() if isinstance(value, list) and ALIASES.get(key, key) not in _LISTS
     }
     if empty := [key for key, value in lists.items() if not value]:
         raise UsageError(f"{empty[0]}: a sweep over nothing; write at least one value")
+    for key, value in lists.items():
+        if twice := [one for i, one in enumerate(value) if one in value[:i]]:
+            raise UsageError(f"{key}: {twice[0]} is listed twice; write each value once")
     return {key: value for key, value in values.items() if key not in lists}, lists
 
 
