@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import numpy as np
 from sottovoce.config import AgentConfig
+from sottovoce.config.effect import without_effect
 from sottovoce.data import Records
 
 from sottovoce_lab.testbed.plan import Plan
@@ -23,9 +24,12 @@ def save_records(path: Path, raw: Records, plan: Plan) -> None:
 
 
 def tables_of(config: AgentConfig) -> dict[str, Any]:
-    """The configuration as TOML tables: no null, which TOML has not."""
-    tables: dict[str, dict[str, Any]] = msgspec.to_builtins(config, enc_hook=str)
-    return {name: _present(table) for name, table in tables.items()}
+    """The configuration as TOML tables: without null, which TOML has not, and without keys that have no effect."""
+    built: dict[str, dict[str, Any]] = msgspec.to_builtins(config, enc_hook=str)
+    tables = {name: _present(table) for name, table in built.items()}
+    for (section, key), _ in list(without_effect(tables, config)):
+        del tables[section][key]
+    return tables
 
 
 def _present(table: dict[str, Any]) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from sottovoce.algorithms.rounds.published import published_terms
 from sottovoce.algorithms.rounds.rules import Rule
 from sottovoce.algorithms.rounds.settings import RoundsSettings
 from sottovoce.config import AgentConfig
-from sottovoce.data import Records
-from sottovoce.errors import ConfigError
+from sottovoce.data import Records, parse
+from sottovoce.errors import ConfigError, DataError
 from sottovoce.vault import Terms
 from sottovoce.vault.terms.gradients import GradientTerms
 
@@ -29,13 +29,15 @@ def family(config: AgentConfig, rule: Rule, public: Records | None) -> Family:
         from sottovoce.algorithms.rounds.state_codec import RoundsCodec
 
         del owner, provenance, kept  # rounds have no author
-        _check(config, rule)
+        _check(config, rule, public)
         rounds = Rounds(
             schedule_of(config, kernel.size), rule.made(config, kernel, public), kernel.initial(INITIAL_SEED)
         )
         return rounds, RoundsCodec(rounds)
 
-    return Family(kernel, kernel, _terms(config, rule.questions(config)), made, check=lambda: _check(config, rule))
+    return Family(
+        kernel, kernel, _terms(config, rule.questions(config)), made, check=lambda: _check(config, rule, public)
+    )
 
 
 def schedule_of(config: AgentConfig, size: int) -> "RoundsSchedule":
@@ -55,18 +57,37 @@ def schedule_of(config: AgentConfig, size: int) -> "RoundsSchedule":
     )
 
 
-def _check(config: AgentConfig, rule: Rule) -> None:
+def _check(config: AgentConfig, rule: Rule, public: Records | None) -> None:
     """Refuse what a learner in rounds cannot continue.
 
     Raises:
         ConfigError: its neighbours are not fixed, or its own rule refuses.
+        DataError: public records by which models are scored are not there.
     """
+    scores = config.learner.scores
+    if scores is not None and public is None:
+        _check_public(config.data.public, scores)
     if config.membership.sampling != "static":
         raise ConfigError(
             f"membership.sampling: learner {config.learner.name} has the same neighbours in every round: set it to "
             '"static" and list each device under the other\'s transport.peers'
         )
     rule.check(config)
+
+
+def _check_public(spec: str | None, rule: str) -> None:
+    """Refuse where there are no records by which models could be scored, before any is read."""
+    if spec is None:
+        raise ConfigError(
+            f"data.public: learner.shapley = {rule} scores models on public labelled records: name them, or set "
+            "learner.shapley=cosine, which needs none"
+        )
+    try:
+        path = parse(spec).path
+    except DataError as error:
+        raise ConfigError(f"data.public: {error}") from error
+    if path is not None and not path.exists():
+        raise DataError(f"data.public: {path}: no such file or directory; correct it, or copy the public records there")
 
 
 def _batch(config: AgentConfig) -> tuple[int, int]:

@@ -14,8 +14,8 @@ from sottovoce.algorithms.rounds.settings import (
     RoundsSettings,
 )
 from sottovoce.config import AgentConfig
-from sottovoce.data import Records, checked, load, parse, uniform_bounds
-from sottovoce.errors import ConfigError, DataError
+from sottovoce.data import Records, checked, load, uniform_bounds
+from sottovoce.errors import ConfigError
 from sottovoce.kernels import Kernel
 
 if TYPE_CHECKING:  # the vault's process asks how many questions there are, and loads no learner
@@ -64,29 +64,12 @@ def _check_pdsl(config: AgentConfig) -> None:
     from sottovoce.kernels.decentralised.shapley import EXACT_AT_MOST
 
     learner = settings_of(config, PdslSettings)
-    if learner.scores is not None:
-        _check_public(config.data.public, learner.scores)
     players = max(_answers(config), 1 + len(config.transport.peers))
     if learner.shapley == "exact" and players > EXACT_AT_MOST:
         raise ConfigError(
             f"learner.shapley: exact values are for at most {EXACT_AT_MOST - 1} neighbours, and as many answers: "
             "choose monte-carlo or cosine, or a sparser graph"
         )
-
-
-def _check_public(spec: str | None, rule: str) -> None:
-    """Refuse where there are no records by which models could be scored, before any is read."""
-    if spec is None:
-        raise ConfigError(
-            f"data.public: learner.shapley = {rule} scores models on public labelled records: name them, or set "
-            "learner.shapley=cosine, which needs none"
-        )
-    try:
-        path = parse(spec).path
-    except DataError as error:
-        raise ConfigError(f"data.public: {error}") from error
-    if path is not None and not path.exists():
-        raise DataError(f"data.public: {path}: no such file or directory; correct it, or copy the public records there")
 
 
 def _dp_cga(config: AgentConfig, kernel: Kernel, public: Records | None) -> "Algorithm":
