@@ -65,7 +65,7 @@ audit: setup  ## every learner as it ships against the auditor, into docs/explan
 	@$(BIN)/python -m tests.audit
 
 .PHONY: check
-check: check-format check-lint check-types check-imports check-generated check-docs  ## everything that needs no test run
+check: check-format check-lint check-types check-imports check-generated check-docs check-site  ## everything that needs no test run
 
 .PHONY: bench
 bench: setup  ## every benchmark against a floor measured in the same run; quick and without limits: make bench SMOKE=--smoke
@@ -151,6 +151,14 @@ check-generated: setup  ## is the generated code what proto/ says
 check-docs: setup  ## do the links and the commands in the documentation work
 	@echo '--> documentation'
 	@$(BIN)/python .ci/docs
+
+check-site: setup  ## does the site build, with every link
+	@echo '--> site'
+	@$(BIN)/python .ci/site_checks.py
+
+.PHONY: site
+site: setup  ## the documentation as a site, with a search: python -m http.server -d dist/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet && echo 'python -m http.server -d dist/site' 
 
 .PHONY: clean
 clean:  ## remove everything that the targets above made

@@ -77,7 +77,8 @@ class Device:
         """
         peers = list(peers)
         own = ALGORITHMS[tables.get("learner", {}).get("name", "clipd2p")].own_keys
-        learner = {"period": 0.05, "steps": 20, "longest_period": 0.05, "mixing": "push-sum"}
+        period = tables.get("learner", {}).get("period", 0.05)
+        learner = {"period": period, "steps": 20, "longest_period": period, "mixing": "push-sum"}
         usual: dict[str, dict[str, Any]] = {
             "agent": {"state": self.state.name},
             "data": {

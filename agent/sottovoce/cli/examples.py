@@ -7,6 +7,7 @@ EXAMPLES = {
     "simulate": "sottovoce simulate golf --set agents=10000 --set cycles=10 --set epsilon=5",
     "reproduce": "sottovoce reproduce --list",
     "init": "sottovoce init my-learner --template algorithm",
+    "docs": "sottovoce docs exit-codes/9",
     "plugins": "sottovoce plugins --check",
     "doctor": "sottovoce doctor --config agent.toml",
     "top": "sottovoce top --testbed",
