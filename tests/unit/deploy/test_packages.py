@@ -37,7 +37,7 @@ def test_both_are_of_one_version() -> None:
     everything = device["optional-dependencies"]["all"]
     assert everything[0] == f"sottovoce-lab=={sottovoce.__version__}"
     assert set(everything[1].removeprefix("sottovoce[").removesuffix("]").split(",")) == (
-        set(device["optional-dependencies"]) - {"all", "dask", "dev", "onnx", "torch"}
+        set(device["optional-dependencies"]) - {"all", "dask", "dev", "onnx", "site", "torch"}
     ), "everything that a workstation uses; models has what onnx has"
 
 
