@@ -57,6 +57,7 @@ class Algorithm:
         mutual: every receiver sends back.
         in_cells: whether its releases are secure sums, where `privacy.noise` says so.
         one_begins: one device of the fleet begins (`learner.begins_walk`).
+        one_member: what one dishonest member of the fleet can do to the others.
         payloads: what encodes and decodes each payload type of its messages, found when it is asked for.
         audit: keys of `[data]` and `[learner]`, with dots, with which its releases can be told from its messages.
     """
@@ -80,6 +81,7 @@ class Algorithm:
     mutual: bool = False
     in_cells: Literal["never", "where asked", "always"] = "never"
     one_begins: bool = False
+    one_member: str = "unknown: its package does not say"
     payloads: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
     audit: Mapping[str, Any] = field(default_factory=dict)
 

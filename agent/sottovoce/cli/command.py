@@ -17,10 +17,10 @@ _PANELS = {
     "Run a device": ("agent", "config", "doctor", "top", "vault", "feed"),
     "Run a fleet": ("fleet",),
     "Privacy": ("privacy", "ledger"),
-    "Research": ("run", "simulate", "reproduce", "model", "plugins", "init", "docs"),
+    "Research": ("advise", "run", "simulate", "reproduce", "model", "plugins", "init", "docs"),
 }
 """All commands, in the order and under the headings of `sottovoce --help`."""
-_OF_THE_LAB = ("testbed", "report", "run", "simulate", "reproduce", "init")
+_OF_THE_LAB = ("testbed", "report", "run", "simulate", "reproduce", "init", "advise")
 _WITHOUT_COMMANDS = ("docs", "doctor", "plugins", "top")
 """Commands of a device that have no commands below them."""
 

@@ -6,6 +6,7 @@ EXAMPLES = {
     "run": "sottovoce run clipd2p --set engine=vector --set epsilon=1,2,4 --set seed=0,1,2 --report sweep.json",
     "simulate": "sottovoce simulate golf --set agents=10000 --set cycles=10 --set epsilon=5",
     "reproduce": "sottovoce reproduce --list",
+    "advise": "sottovoce advise --records 120 --agents 12 --features 64 --classes 10 --epsilon 2 --unlike",
     "init": "sottovoce init my-learner --template algorithm",
     "docs": "sottovoce docs exit-codes/9",
     "plugins": "sottovoce plugins --check",

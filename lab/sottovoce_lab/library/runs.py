@@ -29,6 +29,7 @@ class Run:
         final: each measure at the end.
         majority: accuracy of always predicting the most frequent class; None in a regression.
         privacy: the statement that devices would have if the noise were real, as `sottovoce.PrivacyStatement` names it.
+        wire_bytes: sent by all devices together.
         models: float64[devices, P], each device's model at the end.
     """
 
@@ -40,6 +41,7 @@ class Run:
     final: Mapping[str, float]
     majority: float | None
     privacy: Mapping[str, Any]
+    wire_bytes: int
     models: Floats
 
 

@@ -121,6 +121,7 @@ def simulated(planned: Plan) -> Run:
         final={name: float(document["final"][name]) for name in names},
         majority=majority(planned.test) if planned.classes > 1 else None,
         privacy=document["privacy"],
+        wire_bytes=int(document["traffic"]["wire_bytes"]),
         models=np.stack(meter.models) if meter.models else np.empty((0, planned.family.model.size)),
     )
 

@@ -131,3 +131,8 @@ def test_there_is_no_other() -> None:
     assert "sgd" not in ALGORITHMS
     with pytest.raises(KeyError):
         ALGORITHMS["sgd"]
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_each_says_what_one_dishonest_member_can_do(name: str) -> None:
+    assert not ALGORITHMS[name].one_member.startswith("unknown")

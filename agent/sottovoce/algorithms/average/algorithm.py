@@ -34,6 +34,7 @@ ALGORITHMS = by_name(
         predicts=False,
         loads=True,
         in_cells="where asked",
+        one_member="shifts the mean; with secure sums it blocks one round at most, and is named",
         payloads={"push-sum-share/1": _wire, "secure-sum/2": _cells},
         audit={"data.features": 8, "data.classes": 2},
     )

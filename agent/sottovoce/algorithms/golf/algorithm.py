@@ -29,6 +29,7 @@ ALGORITHMS = by_name(
         letter_model="pegasos",
         record_level=True,
         scaled_by_training=True,
+        one_member="adds false records, no more than data.expected_records of them",
         payloads={"golf-message/1": _wire},
         audit={"data.features": 8, "data.classes": 3},
     )

@@ -29,6 +29,7 @@ ALGORITHMS = by_name(
         record_level=True,
         scaled_by_training=True,
         one_begins=True,
+        one_member="replaces the model that walks by",
         payloads={"gradient-walk-message/1": _wire},
         audit={"data.features": 256, "data.classes": 3},
     )

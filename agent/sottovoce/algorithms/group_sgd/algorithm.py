@@ -25,6 +25,7 @@ ALGORITHMS = by_name(
         parts=_parts,
         topology="full",
         in_cells="always",
+        one_member="shifts the sum by its own part; it blocks one round at most, and is named",
         payloads={"secure-sum/2": _cells},
         audit={"learner.steps": 3},
     )

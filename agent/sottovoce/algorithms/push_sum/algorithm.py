@@ -50,6 +50,7 @@ def _of_push_sum(**own: Any) -> Algorithm:
         parts=_parts,
         relation=_relation,
         regression=True,
+        one_member="with contributions, the default, moves its own part only; with other mixings it ruins every model",
         payloads={
             "push-sum-share/1": _wire,
             "pairwise-proposal/1": _proposals,

@@ -50,6 +50,7 @@ def of_rounds(settings: type[RoundsSettings], rule: "Callable[[], Rule]", **own:
     return Algorithm(
         settings=settings,
         parts=parts,
+        one_member="shifts its neighbours' models",
         **{**usual, **own, "audit": {**_AUDIT, **own.get("audit", {})}},
     )
 

@@ -33,6 +33,7 @@ def _of_a_shared_model(**own: Any) -> Algorithm:
         parts=_parts,
         to_the_letter="refuted",
         record_level=True,
+        one_member="replaces the model",
         topology="full",
         one_begins=True,
         payloads={"shared-model-message/1": _wire},

@@ -1,0 +1,73 @@
+"""`sottovoce advise`: which learner to take."""
+
+import json
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:  # which loads the simulator
+    from sottovoce_lab.library.advice import Advised
+
+_OTHERS = 4
+
+
+def run_advise(
+    records: Annotated[int, typer.Option(help="Records of one device.")] = 120,
+    agents: Annotated[int, typer.Option(help="Devices of the fleet.")] = 12,
+    features: Annotated[int, typer.Option(help="Features of a record.")] = 64,
+    classes: Annotated[int, typer.Option(help="Classes to tell apart.")] = 10,
+    epsilon: Annotated[float, typer.Option(help="ε of each device's budget.")] = 2.0,
+    unlike: Annotated[bool, typer.Option("--unlike", help="Devices hold different shares of the classes.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Recommend a learner for a fleet of this shape, by simulations on made-up public data; about a minute."""
+    from sottovoce_lab.cli.simulate import one_blas_thread
+
+    one_blas_thread()
+    from sottovoce_lab.cli.run_bar import run_bar
+    from sottovoce_lab.library.advice import Shape, advise
+
+    began = time.monotonic()
+    shape = Shape(records, agents, features, classes, epsilon, unlike)
+    with run_bar() as told:
+        found = advise(shape, told)
+    seconds = time.monotonic() - began
+    best = found[0]
+    document: dict[str, Any] = {
+        "schema": "sottovoce.advice/1",
+        "learner": best.learner,
+        "settings": dict(best.settings),
+        "accuracy_mean": best.mean,
+        "interval": list(best.interval),
+        "majority_class": 1 / classes,
+        "promise": best.promise,
+        "one_member": best.one_member,
+        "wire_bytes": best.wire_bytes,
+        "seconds": seconds,
+        "all": [{"learner": one.learner, "accuracy_mean": one.mean, "interval": list(one.interval)} for one in found],
+    }
+    if as_json:
+        typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        return
+    lines = {
+        "learner": best.learner,
+        "settings": ", ".join(f"{key} = {value}" for key, value in best.settings.items()),
+        "accuracy": f"{best.interval[0]:.2f} to {best.interval[1]:.2f}, by how far apart the classes are; "
+        f"a guess has {1 / classes:.2f}",
+        "promise": best.promise,
+        "one member": best.one_member,
+        **({} if best.local else {"local noise": _local(found)}),
+        "traffic": f"{best.wire_bytes / 1024:,.0f} KiB from each device",
+        "others": "; ".join(f"{one.learner} {one.mean - best.mean:+.3f}" for one in found[1 : 1 + _OTHERS]),
+        "simulated": f"{shape.simulated[0]} devices of {shape.simulated[1]} records, in {seconds:.0f} s",
+    }
+    for name, text in lines.items():
+        typer.echo(f"{name:11} {text}")
+
+
+def _local(found: "list[Advised]") -> str:
+    """The best learner whose devices need no others for their protection."""
+    one = next(one for one in found if one.local)
+    low, high = one.interval
+    return f"{one.learner}, {low:.2f} to {high:.2f}, protects each device whatever the others do"

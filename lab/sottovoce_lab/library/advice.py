@@ -1,0 +1,193 @@
+"""Advice: which learner fits a fleet of this shape, by simulations on made-up public data.
+
+How well the classes of private records can be told apart is not known, so every learner runs on mixtures of three
+difficulties; the interval of the expected accuracy spans them.
+"""
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sottovoce.config import CellSection
+from sottovoce.data import DataSet, Records
+from sottovoce.errors import UsageError
+from sottovoce.registry import ALGORITHMS, ready
+
+from sottovoce_lab.experiments.kept_runs import processes
+from sottovoce_lab.library.simulation import simulated
+from sottovoce_lab.testbed.plan import plan
+from sottovoce_lab.testbed.run_spec import run_spec
+
+SEPARATIONS = (2.5, 3.5, 5.0)
+"""Distances of the class means from their centre, in standard deviations: hard, usual, easy."""
+MOST_AGENTS, MOST_RECORDS = 12, 3000
+"""Of a simulation; larger fleets and larger devices are simulated at this size."""
+_TEST = 1500
+_SEEDS = (0, 1)
+_UNLIKE = "dirichlet(0.25)"
+_BEST = 4  # learners that run on every difficulty and seed
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Shape of a fleet and of its task; all of it is public.
+
+    Attributes:
+        records: of one device.
+        agents: devices.
+        features: of a record.
+        classes: labels, 2 or more.
+        epsilon: ε of each device's budget.
+        unlike: devices hold different shares of the classes.
+
+    Raises:
+        UsageError: a number is out of range.
+    """
+
+    records: int
+    agents: int
+    features: int
+    classes: int
+    epsilon: float
+    unlike: bool = False
+
+    def __post_init__(self) -> None:
+        """Every number is in range."""
+        for name, value, least in (
+            ("records", self.records, 10),
+            ("agents", self.agents, 2),
+            ("features", self.features, 1),
+            ("classes", self.classes, 2),
+        ):
+            if value < least:
+                raise UsageError(f"--{name} {value}: choose {least} or more")
+        if not 0 < self.epsilon <= 100:
+            raise UsageError(f"--epsilon {self.epsilon:g}: choose more than 0, and 100 at most")
+
+    @property
+    def simulated(self) -> tuple[int, int]:
+        """Devices, and records of each, of a simulation."""
+        return min(self.agents, MOST_AGENTS), min(self.records, MOST_RECORDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Advised:
+    """A learner, as it did.
+
+    Attributes:
+        learner: its name.
+        accuracies: by separation, of one or more seeds.
+        wire_bytes: that one device sent.
+        promise: whom a record is protected against.
+        one_member: what one dishonest member can do.
+        local: each device's own noise protects it, whatever the others do.
+        settings: those of its keys that decide.
+    """
+
+    learner: str
+    accuracies: Mapping[float, tuple[float, ...]]
+    wire_bytes: float
+    promise: str
+    one_member: str
+    local: bool
+    settings: Mapping[str, Any]
+
+    @property
+    def mean(self) -> float:
+        """Over the difficulties."""
+        return float(np.mean([np.mean(one) for one in self.accuracies.values()]))
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """From the worst run on the hardest data to the best run on the easiest."""
+        every = [accuracy for one in self.accuracies.values() for accuracy in one]
+        return min(every), max(every)
+
+
+def advise(shape: Shape, told: Callable[[int, int, str], None] = lambda done, of, name: None) -> list[Advised]:
+    """Every learner that fits, the best first: all run on the usual difficulty, the best of them on every one.
+
+    Args:
+        shape: of the fleet.
+        told: called with how many runs are done, of how many, and the learner of the last one.
+    """
+    names = [name for name, known in ready().items() if known.predicts and not known.noiseless and _fits(name, shape)]
+    usual = SEPARATIONS[1]
+    count = len(names) + min(_BEST, len(names)) * (len(SEPARATIONS) * len(_SEEDS) - 1)
+    done = itertools.count(1)
+    found: dict[tuple[str, float, int], _Ran] = {}
+    with processes(count) as pool:
+
+        def run(jobs: list[tuple[str, float, int]]) -> None:
+            running = {job: pool.submit(_ran, shape, *job) for job in jobs}
+            for job, future in running.items():
+                found[job] = future.result()
+                told(next(done), count, job[0])
+
+        run([(name, usual, 0) for name in names])
+        ranked = sorted(names, key=lambda name: -found[name, usual, 0].accuracy)
+        run([job for job in itertools.product(ranked[:_BEST], SEPARATIONS, _SEEDS) if job not in found])
+    advised = [_advised(name, {job: ran for job, ran in found.items() if job[0] == name}) for name in ranked]
+    return sorted(advised[:_BEST], key=lambda one: -one.mean) + advised[_BEST:]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ran:
+    accuracy: float
+    wire_bytes: float
+    promise: str
+    settings: dict[str, Any]
+
+
+def _fits(name: str, shape: Shape) -> bool:
+    return ALGORITHMS[name].in_cells != "always" or shape.agents >= CellSection().min
+
+
+def _ran(shape: Shape, learner: str, separation: float, seed: int) -> _Ran:
+    agents, _ = shape.simulated
+    keys: dict[str, Any] = {"learner": learner, "agents": agents, "epsilon": shape.epsilon, "seed": seed}
+    if shape.unlike:
+        keys["data.partition"] = _UNLIKE
+    planned = plan(run_spec({**keys, "data": "made-up"}, "advise").options(), mixture(shape, separation, seed))
+    run = simulated(planned)
+    own = planned.config.learner
+    decisive = ("steps", "step_size", "clip", "sampling", "batch", "mixing")
+    chosen = {key: getattr(own, key) for key in decisive if getattr(own, key, None) is not None and not own.unused(key)}
+    sent = run.wire_bytes / agents
+    return _Ran(run.final["accuracy_mean"], sent, str(run.privacy["threat_model"]), chosen)
+
+
+def _advised(name: str, found: Mapping[tuple[str, float, int], _Ran]) -> Advised:
+    accuracies: dict[float, tuple[float, ...]] = {}
+    for (_, separation, _), ran in found.items():
+        accuracies[separation] = (*accuracies.get(separation, ()), ran.accuracy)
+    one = next(iter(found.values()))
+    known = ALGORITHMS[name]
+    local = known.in_cells != "always"
+    return Advised(name, accuracies, one.wire_bytes, one.promise, known.one_member, local, one.settings)
+
+
+def mixture(shape: Shape, separation: float, seed: int) -> DataSet:
+    """Made-up records of a shape: a normal distribution a class, along few directions, within -1 … 1.
+
+    Args:
+        shape: of the fleet.
+        separation: distance of the class means from their centre.
+        seed: of everything.
+    """
+    agents, each = shape.simulated
+    count, features = agents * each + _TEST, shape.features
+    rng = np.random.default_rng((seed, shape.features, shape.classes))
+    means = rng.standard_normal((shape.classes, features))
+    means *= separation / np.linalg.norm(means, axis=1, keepdims=True)
+    scales = 1 / np.sqrt(1 + np.arange(features) / 4)  # few directions hold most of the variance, as in real data
+    scales *= np.sqrt(features / (scales**2).sum())
+    labels = rng.integers(0, shape.classes, count)
+    values = means[labels] + rng.standard_normal((count, features)) * scales
+    values = np.clip(values / (3 * np.sqrt(1 + (separation**2) / features)), -1, 1)
+    train, test = slice(0, count - _TEST), slice(count - _TEST, count)
+    bounds = np.full(features, -1.0), np.full(features, 1.0)
+    held_out = Records(values[test], labels[test])
+    return DataSet("made-up", Records(values[train], labels[train]), shape.classes, bounds, held_out)
