@@ -5,7 +5,7 @@ The package imports this module when a name is first used, so that a device's co
 
 from sottovoce.accounting.calibration import Calibrated
 from sottovoce.accounting.calibration import calibrated as calibrate
-from sottovoce.accounting.compose import Composed
+from sottovoce.accounting.composition import Composed
 from sottovoce.accounting.release_notation import compose
 from sottovoce.agent.embedded import Agent, AgentEvent
 from sottovoce.data import Records

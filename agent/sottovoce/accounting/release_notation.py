@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sottovoce.errors import PrivacyError, UsageError
 
 if TYPE_CHECKING:
-    from sottovoce.accounting.compose import Composed, Release
+    from sottovoce.accounting.composition import Composed, Release
 
 _KEYS = {
     "gaussian": {"sigma", "sensitivity", "rate", "batch", "of", "sampling"},
@@ -106,7 +106,7 @@ def compose(*releases: str, delta: float = 1e-5, epsilon: float | None = None) -
         UsageError: a release makes no sense, or they differ in the neighbouring relation.
         PrivacyError: δ is not in (0, 1).
     """
-    from sottovoce.accounting import compose as accounting
+    from sottovoce.accounting import composition as accounting
 
     written = [read(text) for text in releases]
     relation = relation_of(written)
@@ -123,16 +123,16 @@ def release(event: Written, neighbouring: str) -> "Release":
     Raises:
         UsageError: a value is missing or makes no sense.
     """
-    from sottovoce.accounting import compose, discrete, events, pairs, stored
+    from sottovoce.accounting import composition, discrete, events, pairs, stored
 
     if event.terms is not None:
         try:
-            return compose.released(stored.event_of(event.terms))
+            return composition.released(stored.event_of(event.terms))
         except PrivacyError as error:
             raise UsageError(str(error)) from error
     given, where = event.given, f"{event.mechanism}"
     if event.mechanism == "unproved":
-        return compose.NOTHING
+        return composition.NOTHING
     if event.mechanism == "pure":
         return _pure(_needed(given, "epsilon", where), law=False)
     distance = _positive(given.get("sensitivity", 1.0), "sensitivity", where) * (
@@ -146,33 +146,33 @@ def release(event: Written, neighbouring: str) -> "Release":
         return _pure(math.nextafter(distance / _needed(given, "scale", where), math.inf), law=True)
     sigma = _needed(given, "sigma", where)
     if sigma < _LEAST_SIGMA * max(1.0, distance):
-        return compose.NOTHING
+        return composition.NOTHING
     if event.mechanism == "discrete-gaussian":
         if given.get("dimensions") == 1 and sigma <= discrete.LARGEST_SUMMED:
             law = discrete.DiscreteGaussian(sigma, int(distance))
-            return compose.Release(pairs=(law, law))
+            return composition.Release(pairs=(law, law))
         variance = sigma * sigma - events.SMOOTHING_VARIANCE
-        return compose.Release(mu_squared=_up(distance**2 / variance)) if variance > 0 else compose.NOTHING
+        return composition.Release(mu_squared=_up(distance**2 / variance)) if variance > 0 else composition.NOTHING
     rate = _rate(given, where)
     if rate == 1:
-        return compose.Release(mu_squared=_up((distance / sigma) ** 2))
+        return composition.Release(mu_squared=_up((distance / sigma) ** 2))
     noise = sigma / _positive(given.get("sensitivity", 1.0), "sensitivity", where) * (1 - 2.0**-50)
     if noise < pairs.LEAST_NOISE:
-        return compose.NOTHING
+        return composition.NOTHING
     q = math.nextafter(float(rate), 1.0)
     if given.get("sampling", "without-replacement" if "batch" in given else "poisson") == "without-replacement":
         if neighbouring == "add-remove":
             raise UsageError(
                 f"{where}: a batch of fixed size shows how many records there are: neighbouring=replace-one"
             )
-        return compose.Release(pairs=(pairs.FixedSize(q, noise), pairs.FixedSize(q, noise)))
+        return composition.Release(pairs=(pairs.FixedSize(q, noise), pairs.FixedSize(q, noise)))
     if neighbouring == "replace-one":
-        return compose.Release(pairs=(pairs.Replaced(q, noise), pairs.Replaced(q, noise)))
-    return compose.Release(pairs=(pairs.Removed(q, noise), pairs.Added(q, noise)))
+        return composition.Release(pairs=(pairs.Replaced(q, noise), pairs.Replaced(q, noise)))
+    return composition.Release(pairs=(pairs.Removed(q, noise), pairs.Added(q, noise)))
 
 
 def _pure(epsilon: float, *, law: bool) -> "Release":
-    from sottovoce.accounting.compose import Release
+    from sottovoce.accounting.composition import Release
     from sottovoce.accounting.pairs import Laplace, Pure
 
     pair = Laplace(epsilon) if law else Pure(epsilon)

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from sottovoce.accounting.compose import NOTHING, Release, compose, compose_delta, released
+from sottovoce.accounting.composition import NOTHING, Release, compose, compose_delta, released
 from sottovoce.accounting.discrete import DiscreteGaussian
 from sottovoce.accounting.events import GaussianSum, PureRelease, RecordReleased, Unproved
 from sottovoce.accounting.gaussian import gaussian_delta, gaussian_epsilon

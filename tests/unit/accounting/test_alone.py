@@ -1,0 +1,26 @@
+"""The accountant alone: its names, and how little it loads."""
+
+import subprocess
+import sys
+
+import pytest
+from sottovoce import accounting
+
+HEAVY = ("aiomqtt", "asyncio", "cryptography", "google.protobuf", "grpc", "msgspec", "rich", "sqlite3", "ssl", "typer")
+
+
+def test_it_loads_numpy_and_no_other_dependency() -> None:
+    code = (
+        "import sys\nfrom sottovoce.accounting import calibrate, compose\n"
+        "calibrate('gaussian', epsilon=1.0, delta=1e-5, releases=100)\n"
+        "compose('gaussian:sigma=1,rate=0.01,count=1000', delta=1e-5)\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout == "[]\n"
+
+
+def test_its_names_are_those_it_lists() -> None:
+    assert all(callable(getattr(accounting, name)) for name in accounting.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'compound'"):
+        accounting.compound  # noqa: B018
