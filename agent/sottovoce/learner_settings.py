@@ -73,7 +73,7 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
     period: Annotated[float, Meta(ge=0.001, le=86_400, description="seconds between cycles")] = 10.0
 
     def __post_init__(self) -> None:
-        """Models belong to learners, some of which are there to the letter."""
+        """Check that the learner supports this model and this fidelity."""
         known = self.algorithm
         if self.model is not None and (problem := known.cannot_learn(self.model)) is not None:
             raise invalid_key("model", problem)

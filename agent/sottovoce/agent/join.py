@@ -70,7 +70,7 @@ def join_with_token(token: Token, state: Path, budget: Choice, *, vault: Path | 
 
     Raises:
         NetworkError: the enroller does not answer.
-        IdentityError: something else answers, or it declines, or what it issued does not hold.
+        IdentityError: something else answers, or it declines, or the certificate that it issued is invalid.
     """
     told: list[Promised | None] = []
 
@@ -93,9 +93,9 @@ def join_pinned(
     Args:
         fleet: what these devices call themselves together.
         state: its directory, which must not be there yet.
-        budget: that its ledger is made for.
+        budget: the privacy budget of the new ledger.
         validity: of its certificate; ten years from now by default.
-        vault: where the ledger is instead, of a device with a separate vault.
+        vault: directory of the separate vault, if there is one; the ledger goes there instead.
 
     Raises:
         IdentityError: the fleet cannot have this name.
@@ -127,11 +127,11 @@ def join_external(chain: bytes, issuer: bytes, state: Path, budget: Budget, *, v
         chain: PEM, the device's certificate first.
         issuer: PEM, the certificate of the CA that signed it.
         state: its directory, which must not be there yet.
-        budget: that its ledger is made for.
-        vault: where the ledger is instead, of a device with a separate vault.
+        budget: the privacy budget of the new ledger.
+        vault: directory of the separate vault, if there is one; the ledger goes there instead.
 
     Raises:
-        IdentityError: nothing was requested here, or the certificate does not hold or lacks the binding.
+        IdentityError: nothing was requested here, or the certificate is invalid or lacks the binding.
     """
     beside = _requested(state)
     if not beside.is_dir():
@@ -160,7 +160,7 @@ def _made(
     Args:
         state: where it goes.
         budget: of the ledger, when the rest is made.
-        vault: where the ledger is instead, of a device with a separate vault.
+        vault: directory of the separate vault, if there is one; the ledger goes there instead.
         make: writes all but the ledger into a draft of it.
         claim: called just before the draft gets its name: it is this device that joins, or none.
     """

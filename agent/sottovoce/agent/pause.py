@@ -77,7 +77,7 @@ class Pause:
         self._end(ExitCode.DONE)
 
     async def leave(self) -> dict[str, Any]:
-        """Nothing can be handed over now."""
+        """Stop without handing anything over."""
         self.stop()
         return {"handed_over": False, "left": f"it {self.fault.words}"}
 

@@ -106,7 +106,7 @@ def predicting(config: AgentConfig) -> Model:
         ConfigError: it predicts nothing.
     """
     if config.learner.chosen_model == "mean":
-        raise ConfigError("learner.model: mean is what a fleet has in common, and predicts nothing: ask `model`")
+        raise ConfigError("learner.model: mean is the average of a fleet and predicts nothing; use `model`")
     return family_of(config).model
 
 

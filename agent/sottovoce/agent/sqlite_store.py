@@ -153,7 +153,7 @@ class SqliteStore:
         self._connection.close()
 
     def _begin(self, learner: Learner[Any], released: int, epoch: int) -> None:
-        """Another life for another task: what was on its way is lost with the task that it was for."""
+        """Begin a new task; messages of the old one that were on their way are dropped."""
         execute = self._connection.execute
         if execute("SELECT epoch FROM life").fetchone()[0] >= epoch:
             return
@@ -200,7 +200,7 @@ class SqliteStore:
 
 
 def _next_incarnation(counter: Path, released: int) -> int:
-    """1 for a device that has never lived; else a number above all earlier ones, even if the count was lost too."""
+    """1 for a device that has never run; else a number above all earlier ones, even if the count was lost too."""
     if (lives := _counted(counter)) is not None:
         return lives + 1
     return 1 if released == 0 else int(time.time())

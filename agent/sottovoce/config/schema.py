@@ -144,7 +144,7 @@ class CellSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         return replace(cell, spare=cell.own_spare if self.spare is None else self.spare)
 
     def __post_init__(self) -> None:
-        """Every roster can be opened, and hides somebody."""
+        """Check that every roster can be opened and protects at least one member."""
         if (what := self.rule.wrong) is not None:
             raise invalid_key(*what)
 

@@ -118,7 +118,7 @@ class PublishModel:
 
 @dataclass(frozen=True, slots=True)
 class Shelve:
-    """Published records came in, others had to go: keep what is kept, so that a restart finds it."""
+    """Store newly received published records, and delete those that had to make room, for the next start."""
 
     new: tuple[PublishedRecord, ...]
     gone: tuple[PublishedRecord, ...]

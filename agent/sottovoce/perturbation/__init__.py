@@ -1,7 +1,7 @@
-"""Releases of single perturbed records, and of gradients at the visits of a walking model: their public side.
+"""Public side of two kinds of release: single perturbed records, and gradients at the visits of a walking model.
 
 Hegedűs & Jelasity (2017), Section 3: each node publishes one noisy record, once; anyone who reads it learns from it as
-often as it likes. Drawing the noise is the vault's part; this package knows only its law.
+often as it likes. The vault draws the noise; this package only defines its distribution.
 """
 
 from sottovoce.perturbation.cap import Cap

@@ -1,4 +1,4 @@
-"""The spherical cap of PrivUnit: its size, its probability, and what a draw is worth.
+"""The spherical cap of PrivUnit: its size, its probability, and the accuracy of a draw.
 
 PrivUnit (Bhowmick, Duchi, Freudiger, Kapoor & Rogers 2018, Algorithm 1; optimal: Asi, Feldman & Talwar 2022) draws V
 on the unit sphere of ℝᴰ: with probability p uniformly on the cap {⟨V, u⟩ ≥ γ}, else uniformly on the rest. With

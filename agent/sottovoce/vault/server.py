@@ -247,7 +247,7 @@ def listening(path: Path, *, shared: bool) -> Iterator[socket.socket]:
 def _bind(listener: socket.socket, path: Path, mode: int) -> None:
     try:
         if path.exists() and not path.is_socket():
-            raise ConfigError(f"vault.socket: {path}: there is something else; choose another path")
+            raise ConfigError(f"vault.socket: {path}: a file that is not a socket exists there; choose another path")
         path.unlink(missing_ok=True)
         mask = os.umask(0o777 & ~mode)
         try:

@@ -72,9 +72,9 @@ class Spent:
         read = read_stamp(stamp, self._promise)
         epoch, made = read.epoch, read.promise
         if epoch < self._epoch and not isinstance(event, Moved):
-            raise PrivacyError(f"a charge of epoch {epoch} behind one of epoch {self._epoch}")
+            raise PrivacyError(f"a charge for epoch {epoch} follows one for epoch {self._epoch}")
         if read.period < self._number and not isinstance(event, Moved):
-            raise PrivacyError(f"a charge of period {read.period} behind one of period {self._number}")
+            raise PrivacyError(f"a charge for period {read.period} follows one for period {self._number}")
         if epoch > self._epoch:
             self._turn(epoch)
         self.open(read.period)

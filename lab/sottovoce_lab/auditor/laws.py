@@ -1,8 +1,8 @@
 """The stated law of what is released, as the auditor computes it from public parameters alone.
 
 A law says what float64[n, P] releases look like whose exact values are known. It is the auditor's own: nothing here is
-taken from the vault, or a vault that is wrong would be measured by its own rule. Grid steps are finer than a thousandth
-of the noise, so continuous laws serve.
+taken from the vault, since a faulty vault would otherwise be checked against its own rule. Grid steps are finer than a
+thousandth of the noise, so continuous laws serve.
 """
 
 import math
@@ -26,7 +26,7 @@ def claimed_mu(budget: Budget) -> float:
     """μ of the Gaussian mechanism that costs a budget, analytic (Balle & Wang 2018).
 
     Raises:
-        InternalError: it promises no ε.
+        InternalError: the budget has no finite ε.
     """
     if budget.epsilon is None:
         raise InternalError("what promises no ε has no σ: report this")

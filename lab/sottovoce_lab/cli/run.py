@@ -22,12 +22,14 @@ def run_run(
     ],
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any key, for example engine=mqtt; a list is a sweep."),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Override any key, for example engine=mqtt; a list of values runs a sweep.",
+        ),
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write the JSON report here.")] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the JSON report on stdout, and nothing else there.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print only the JSON report to standard output.")] = False,
     kept: Annotated[
         Path | None,
         typer.Option(

@@ -132,7 +132,7 @@ class Options:
         if self.faults.dishonest is not None and self.transport != "memory":
             raise UsageError("--fault dishonest=…: no device can be told to lie: use --transport memory")
         if self.faults.vault and self.transport != "memory":
-            raise UsageError("--fault vault=…: a process' vault takes the time that it takes: use --transport memory")
+            raise UsageError("--fault vault=…: delays of a vault can only be simulated: use --transport memory")
         if (members := self.faults.of_members) and self.transport != "memory":
             raise UsageError(f"--fault {members[0]}=…: happens to simulated agents alone: use --transport memory")
         if self.epsilon is not None and not self.epsilon > 0:

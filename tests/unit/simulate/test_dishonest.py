@@ -103,7 +103,7 @@ def test_a_vault_that_is_slower_than_a_period_costs_steps_and_no_more(mixing: st
     )
     assert 0 < slow["privacy"]["releases"] <= usual["privacy"]["releases"], "push-sum waits, others go on mixing"
     assert slow["final"]["accuracy_mean"] > 0.3
-    with pytest.raises(UsageError, match="takes the time that it takes: use --transport memory"):
+    with pytest.raises(UsageError, match="delays of a vault can only be simulated: use --transport memory"):
         options(mixing, "vault=2s", transport="grpc")
 
 

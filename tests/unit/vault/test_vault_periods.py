@@ -214,7 +214,7 @@ def test_a_stamp_of_a_period_before_is_no_charge(device: Device) -> None:
     device.lives(366)
     device.told(1)
     assert device.charge()
-    with pytest.raises(PrivacyError, match="a charge of period 0 behind one of period 1"):
+    with pytest.raises(PrivacyError, match="a charge for period 0 follows one for period 1"):
         device.ledger._spent.add(SUM, Mandate(2, LIFE).stamp(0))
 
 

@@ -60,7 +60,7 @@ def gradient_multiplier(multiplier: float, bit_noise: float) -> float:
     """
     if not 0 < multiplier < 2 * bit_noise:
         raise ConfigError(
-            f"bits with noise {bit_noise} leave nothing of a multiplier of {multiplier} for the gradient: choose noise "
+            f"noise {bit_noise} on the bits uses up the whole noise multiplier {multiplier}: choose noise on the bits "
             f"above {multiplier / 2}"
         )
     ratio = multiplier / (2 * bit_noise)

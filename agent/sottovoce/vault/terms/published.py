@@ -85,8 +85,8 @@ class PublishedTerms:
         budget = ledger.budget
         if budget.epsilon is not None:
             raise PrivacyError(
-                f"learner `{self.learner}` to the letter has no ε that is proved, and none may be promised: take its "
-                "sound variant"
+                f"learner `{self.learner}` with fidelity = paper has no ε that is proved, so none may be promised: use "
+                "fidelity = sound"
             )
         mechanism = PublishedGaussian(kernel.size, self.batch, self.clip, self.clipped, self.sigma, self.scaled)
         program = PublishedSum(kernel, mechanism, self.learner, self.sampling)

@@ -5,10 +5,10 @@ from sottovoce_lab.auditor.subject import Subject, fresh
 
 
 def noise(subject: Subject, name: str, alpha: float) -> Finding:
-    """One device for each world, and every p-value multiplied by how many there are (Bonferroni).
+    """Run one device for each world, and apply a Bonferroni correction to the p-values.
 
-    A sum that is not bounded as stated, or a bound on the whole batch where one for each record belongs, is found here
-    too: its release is not where the stated sum is.
+    This also finds a sum that is not bounded as stated, or a bound on the whole batch instead of one for each record:
+    its release is not where the stated sum is.
 
     Args:
         subject: what is audited.
