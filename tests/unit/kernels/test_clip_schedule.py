@@ -47,7 +47,7 @@ def test_gradient_and_bits_together_have_the_multiplier(multiplier: float, spare
 
 def test_bits_of_little_noise_leave_nothing() -> None:
     for bit_noise in (1.0, 0.5, 0.0, math.nan):
-        with pytest.raises(ConfigError, match="choose noise above 1"):
+        with pytest.raises(ConfigError, match="choose noise on the bits above 1"):
             clip_schedule.gradient_multiplier(2.0, bit_noise)
     assert clip_schedule.gradient_multiplier(2.0, math.inf) == 2.0
 
