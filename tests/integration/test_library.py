@@ -1,6 +1,7 @@
 """`import sottovoce`: an agent inside another program, and the examples."""
 
 import asyncio
+import json
 import signal
 import subprocess
 import sys
@@ -123,3 +124,15 @@ def test_the_example_of_an_agent_runs(pair: list[Device]) -> None:
 def test_a_researchers_and_an_integrators_task_take_twenty_lines(name: str) -> None:
     lines = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8").splitlines()
     assert len([line for line in lines[1:] if line.strip()]) <= 20
+
+
+@pytest.mark.parametrize("notebook", sorted(EXAMPLES.glob("*.ipynb")), ids=lambda path: path.name)
+def test_every_cell_of_a_notebook_runs(notebook: Path, tmp_path: Path) -> None:
+    document = json.loads(notebook.read_text(encoding="utf-8"))
+    cells = ["".join(cell["source"]) for cell in document["cells"] if cell["cell_type"] == "code"]
+    assert len(cells) > 3
+    assert not any(cell.get("outputs") for cell in document["cells"]), "outputs are made, not kept"
+    ran = subprocess.run(
+        [sys.executable, "-c", "\n".join(cells)], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert ran.returncode == 0, ran.stderr

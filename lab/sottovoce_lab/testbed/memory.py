@@ -260,9 +260,7 @@ def _models(devices: list[Device]) -> dict[str, NDArray[np.float64]]:
 
 def _held(devices: list[Device]) -> dict[str, NDArray[np.float64]]:
     if not (models := _models(devices)):
-        raise NetworkError(
-            "no surviving agent holds a model: keep some alive, or use --fault restart=…"
-        )
+        raise NetworkError("no surviving agent holds a model: keep some alive, or use --fault restart=…")
     return models
 
 
