@@ -45,12 +45,13 @@ def scraped(address: str) -> None:
 def test_an_agent_without_memory_recovers_or_says_why_it_ended(tmp_path: Path, transport: str, extra: int) -> None:
     fleet: Fleet = new_fleet(tmp_path / "fleet")
     device, metrics, readers = new_device(fleet, tmp_path / "a"), f"127.0.0.1:{free_port()}", tmp_path / "readers.sock"
+    way = {} if transport == "grpc" else {"mqtt": {"url": f"mqtt://127.0.0.1:{free_port()}"}}
     device.configure(
         agent={"readers_socket": str(readers), "bytes_per_day": 2**50},
         ledger={"bytes_per_day": 2**50, "alone": True},
         learner={"steps": 10_000, "period": 0.1, "model": "mlp", "hidden": 4096},
         observe={"metrics": metrics},
-        transport={"use": [transport], "mqtt": {"url": f"mqtt://127.0.0.1:{free_port()}"}},
+        transport={"use": [transport], **way},
     )
     with AgentProcess(device) as agent:
         until(lambda: agent.ready().status()["steps_done"] >= 1, "it is at work")

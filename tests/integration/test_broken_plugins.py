@@ -58,7 +58,7 @@ BROKEN: dict[str, tuple[Callable[[str], str], str]] = {
         "ZeroDivisionError",
     ),
     "exception-in-parts": (
-        lambda code: code.replace("MomentumSgd(config.learner.momentum)", "MomentumSgd(config.x)"),
+        lambda code: code.replace("MomentumSgd(settings_of", "MomentumSgd(config.x or settings_of"),
         "the parts' learner() failed",
     ),
     "wrong-shape": (

@@ -5,7 +5,7 @@ often as it likes. The vault draws the noise; this package only defines its dist
 """
 
 from sottovoce.perturbation.cap import Cap
-from sottovoce.perturbation.choice import OWN, best, narrow, scheme
+from sottovoce.perturbation.choice import OWN, best, bring, scheme
 from sottovoce.perturbation.contrast import best_for_ridge
 from sottovoce.perturbation.exact import Exact
 from sottovoce.perturbation.laplace import Laplace, LaplaceCopies
@@ -31,7 +31,7 @@ __all__ = [
     "VisitBudget",
     "best",
     "best_for_ridge",
-    "narrow",
+    "bring",
     "scheme",
     "visit_epsilons",
 ]

@@ -19,6 +19,8 @@ _SCHEMES: dict[str, Callable[[int, int, float], Scheme]] = {
 }
 OWN = (*_SCHEMES, "best", "exact")
 """Names that no other package may use."""
+_BROUGHT: dict[str, Callable[[int, int, float], Scheme]] = {}
+"""Of other packages, those that this device uses: records of its peers are perturbed by them, too."""
 _SOUND = ("laplace", "privunit", "krr-privunit")
 
 
@@ -45,14 +47,20 @@ def scheme(name: str, features: int, classes: int, epsilon: float | None) -> Sch
             "`exact` is for no ε, and for no ε there is only `exact`"
         )
     if epsilon is None:
-        return narrow(Exact(features, classes))
-    if name not in _SCHEMES:
+        return _narrow(Exact(features, classes))
+    make = _SCHEMES.get(name) or _BROUGHT.get(name)
+    if make is None:
         raise PrivacyError(f"no scheme `{name}`: choose one of {', '.join(_SCHEMES)}, or exact")
     if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
         raise PrivacyError(
             f"ε = {epsilon:g} is none for a record: set privacy.epsilon between {MIN_EPSILON:g} and {MAX_EPSILON:g}"
         )
-    return narrow(_SCHEMES[name](features, classes, epsilon))
+    return _narrow(make(features, classes, epsilon))
+
+
+def bring(name: str, make: Callable[[int, int, float], Scheme]) -> None:
+    """From now on `scheme` knows a scheme of another package, for (features, classes, epsilon)."""
+    _BROUGHT[name] = make
 
 
 def best(features: int, classes: int, epsilon: float | None) -> Scheme:
@@ -70,12 +78,7 @@ def best(features: int, classes: int, epsilon: float | None) -> Scheme:
     return min(candidates, key=lambda candidate: candidate.error)
 
 
-def narrow(candidate: Scheme) -> Scheme:
-    """The scheme, unless its releases are too long.
-
-    Raises:
-        PrivacyError: they are.
-    """
+def _narrow(candidate: Scheme) -> Scheme:
     if candidate.width > MAX_WIDTH:
         raise PrivacyError(
             f"a record released by `{candidate.name}` would take {candidate.width} numbers of {MAX_WIDTH} at most: "

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.perturbation import OWN, Moments, RecordMechanismPlugin, Scheme, narrow
+from sottovoce.perturbation import OWN, Moments, RecordMechanismPlugin, Scheme, bring
 from sottovoce.perturbation import scheme as own_scheme
 from sottovoce.perturbation.plugin import ReleasingScheme, Words
 from sottovoce.perturbation.scheme import Floats, Values
@@ -80,6 +80,7 @@ def scheme(name: str, features: int, classes: int, epsilon: float) -> Scheme:
         PluginError: the package that brings it is broken.
     """
     plugin = find("mechanism", name, OWN)
-    if plugin is None:
-        return own_scheme(name, features, classes, epsilon)
-    return narrow(OfPlugin(plugin, load(plugin, RecordMechanismPlugin), features, classes, epsilon))
+    if plugin is not None:
+        made: RecordMechanismPlugin = load(plugin, RecordMechanismPlugin)
+        bring(name, lambda features, classes, epsilon: OfPlugin(plugin, made, features, classes, epsilon))
+    return own_scheme(name, features, classes, epsilon)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from msgspec import Meta
+from sottovoce.algorithms.family import settings_of
 from sottovoce.algorithms.rounds.algorithm import of_rounds
 from sottovoce.algorithms.rounds.public import Work
 from sottovoce.algorithms.rounds.public.work import Floats
@@ -41,6 +42,6 @@ class MomentumSgd:
 
 ALGORITHM = of_rounds(
     MomentumSgdSettings,
-    lambda: Rule(lambda config, kernel, public: MomentumSgd(config.learner.momentum)),
+    lambda: Rule(lambda config, kernel, public: MomentumSgd(settings_of(config, MomentumSgdSettings).momentum)),
     audit={"learner.momentum": 0.0},
 )
