@@ -9,6 +9,7 @@ from urllib.request import urlopen
 
 import numpy as np
 import pytest
+import tomlkit
 from sottovoce_lab.testbed.containers.asked import Asked
 from sottovoce_lab.testbed.containers.prepare import prepare
 from sottovoce_lab.testbed.containers.results import results
@@ -54,7 +55,9 @@ def test_devices_that_claim_their_places_learn_and_are_reported_as_a_testbed_is(
         file.write(f"user {getpass.getuser()}\n")
     metrics = f"127.0.0.1:{free_port()}"
     template = root / "000/agent.toml"
-    template.write_text(template.read_text().replace("[observe]\n", f'[observe]\nmetrics = "{metrics}"\n'))
+    tables = tomlkit.parse(template.read_text())
+    tables["observe"] = {"metrics": metrics}
+    template.write_text(tomlkit.dumps(tables))
     running = [_started([str(MOSQUITTO), "-c", str(configuration)], tmp_path, "broker")]
     try:
         for number in range(3):

@@ -50,8 +50,8 @@ def settle(place: Place, address: str) -> AgentConfig:
         address: at which its container is reached.
     """
     tables = tomllib.loads(place.template.read_text())
-    port = tables["transport"]["listen"].rpartition(":")[2]
-    tables["transport"]["announce"] = f"{address}:{port}"
+    if (listen := tables["transport"].get("listen")) is not None:  # with MQTT alone there is none
+        tables["transport"]["announce"] = f"{address}:{listen.rpartition(':')[2]}"
     if not place.state.exists():
         budget = budget_of(load(place.template))
         join_from_bundle(place.bundle, place.state, lambda _: budget)
