@@ -5,6 +5,7 @@ A package brings one by an entry point of the group `sottovoce.algorithms`, name
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sottovoce.model_names import GRADIENT_MODELS, GRAPH_SUFFIX
-from sottovoce.plugins import Plugin, find, guarded, installed, load
+from sottovoce.plugins import Plugin, find, guarded, installed, load, watched
 from sottovoce.suggestions import suggestion
 
 if TYPE_CHECKING:
@@ -118,7 +119,14 @@ class Algorithm:
 
     def relation_of(self, settings: Any) -> Relation:
         """Its own neighbouring relation, as its settings make it."""
-        return self.neighbouring if self.relation is None else self.relation(settings)
+        if self.relation is None:
+            return self.neighbouring
+        with calling(self.name, "relation()"):
+            found = self.relation(settings)
+        plugin = plugin_of(self.name)
+        if plugin is not None and found not in ("add-remove", "replace-one"):
+            raise plugin.error(f"relation() returned {found!r}, not add-remove or replace-one")
+        return found
 
 
 class _Algorithms(Mapping[str, Algorithm]):
@@ -183,9 +191,12 @@ def payload_codec(kind: str) -> Any | None:
     Args:
         kind: as messages say it.
     """
-    for algorithm in ready().values():
+    for name, algorithm in ready().items():
         if kind in algorithm.payloads:
-            return algorithm.payloads[kind]()
+            with calling(name, f"its codec of {kind}"):
+                codec = algorithm.payloads[kind]()
+            plugin = plugin_of(name)
+            return codec if plugin is None else watched(plugin, codec)
     return None
 
 
@@ -213,6 +224,23 @@ _AT_WORK: dict[str, tuple[Algorithm, Plugin]] = {}
 def plugin_of(name: str) -> Plugin | None:
     """The plug-in that an algorithm at work is; None for one of this package."""
     return _AT_WORK[name][1] if name in _AT_WORK else None
+
+
+@contextmanager
+def calling(name: str, call: str, passing: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Within it code of a learner is called: guarded where another package brings it.
+
+    Args:
+        name: of the learner.
+        call: what is called, in words.
+        passing: exceptions that are no defect.
+    """
+    plugin = plugin_of(name)
+    if plugin is None:
+        yield
+        return
+    with guarded(plugin, call, passing=passing):
+        yield
 
 
 def _brought(name: str) -> Algorithm:

@@ -145,3 +145,42 @@ def test_a_name_that_is_taken_is_an_error_of_those_who_name_it(tmp_path: Path) -
     )
     other = run(tmp_path, SOTTOVOCE, "simulate", "average", "--set", "agents=3", "--set", "cycles=5", "--json")
     assert other.returncode == 0, other.stderr
+
+
+SLEEPS = "\n    def __post_init__(self):\n        import time\n        time.sleep(60)\n"
+REPLACED = (
+    "\nimport time\nfrom dataclasses import replace\n_OWN = ALGORITHM.parts\nALGORITHM = replace(ALGORITHM, {})\n"
+)
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        (lambda code: code.replace(KEY, KEY + SLEEPS), "its settings takes longer than 5 s"),
+        (lambda code: code + REPLACED.format("relation=lambda _: time.sleep(60)"), "relation() takes longer than 5 s"),
+        (lambda code: code + REPLACED.format("parts=lambda c, p: replace(_OWN(c, p), terms=None)"), "without terms"),
+        (
+            lambda code: code + REPLACED.format("parts=lambda c, p: replace(_OWN(c, p), terms=3)"),
+            "what it returned made",
+        ),
+        (lambda code: code.replace(QUESTION, "        raise SystemExit(3)"), "SystemExit: 3"),
+    ],
+    ids=["settings-sleep", "relation-sleep", "no-terms", "strange-terms", "exit"],
+)
+def test_what_a_red_team_found_is_the_packages_fault(tmp_path: Path, change: Callable[[str], str], words: str) -> None:
+    install(tmp_path, "momentum-sgd", change(example()), GROUP, POINT)
+    ended = run(tmp_path, SOTTOVOCE, "simulate", "momentum-sgd", "--set", "agents=3", "--set", "cycles=6")
+    assert ended.returncode == 9, ended.stdout + ended.stderr
+    assert words in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_torn_metadata_of_another_package_ends_nothing(tmp_path: Path) -> None:
+    install(tmp_path, "momentum-sgd", example(), GROUP, POINT)
+    torn = tmp_path / "torn-1.0.dist-info"
+    torn.mkdir()
+    (torn / "entry_points.txt").write_text("[sottovoce.algorithms]\nno equals sign\n", encoding="utf-8")
+    other = run(tmp_path, SOTTOVOCE, "simulate", "average", "--set", "agents=3", "--set", "cycles=5")
+    assert other.returncode == 0, other.stderr
+    listed = run(tmp_path, SOTTOVOCE, "plugins", "--check")
+    assert (listed.returncode, "momentum-sgd" in listed.stdout) == (0, True), listed.stderr

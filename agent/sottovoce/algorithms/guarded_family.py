@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from sottovoce.algorithms.family import Family
+from sottovoce.algorithms.family import Family, SignalAndNoise
 from sottovoce.door import Query
 from sottovoce.learners import Effect, Event, Learner, Progress, PublishModel, Reply, Send, SetTimer, Timer
 from sottovoce.learners.events import Ask
@@ -53,7 +53,17 @@ def guarded_family(plugin: Plugin, made: Callable[[], object]) -> Family:
         with guarded(plugin, "the parts' check()"):
             family.check()
 
-    return replace(family, learner=learner, check=checked, model=_own(plugin, family.model))
+    def signal() -> SignalAndNoise | None:
+        with guarded(plugin, "the parts' signal()"):
+            found: object = family.signal()
+        if not isinstance(found, SignalAndNoise | None):
+            raise plugin.error(f"the parts' signal() returned an object {_type(found)}, not SignalAndNoise")
+        return found
+
+    for name in ("model", "terms"):
+        if getattr(family, name) is None:
+            raise plugin.error(f"parts() returned a Family without {name}")
+    return replace(family, learner=learner, check=checked, signal=signal, model=_own(plugin, family.model))
 
 
 def _own(plugin: Plugin, thing: Any) -> Any:

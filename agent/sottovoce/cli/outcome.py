@@ -27,7 +27,8 @@ def outcome(work: Callable[[], object]) -> int:
     except KeyboardInterrupt:
         code = ExitCode.INTERRUPTED
     except SottovoceError as error:
-        return _ended(error)
+        of_plugin = attributed(error) if error.exit_code is ExitCode.INTERNAL else None
+        return _ended(of_plugin or error)
     except Exception as error:  # noqa: BLE001 - the outermost supervisor: anything else is a defect
         if (of_plugin := attributed(error)) is not None:
             return _ended(of_plugin)
@@ -45,7 +46,8 @@ def outcome(work: Callable[[], object]) -> int:
 def _ended(error: SottovoceError) -> int:
     if isinstance(error, PluginError) and os.environ.get(_TRACEBACK):
         traceback.print_exc()
-    hint = f"; {_TRACEBACK}=1 prints its traceback" if isinstance(error, PluginError) else ""
+    asks = isinstance(error, PluginError) and _TRACEBACK not in str(error)
+    hint = f"; {_TRACEBACK}=1 prints its traceback" if asks else ""
     _say(f"{error}{hint}")
     return error.exit_code
 

@@ -16,7 +16,7 @@ from sottovoce.days import with_day_numbers
 from sottovoce.errors import ConfigError
 from sottovoce.learner_settings import LearnerSettings
 from sottovoce.model_names import GRAPH_SUFFIX, GRAPH_TRANSFORM, has_graph
-from sottovoce.registry import ALGORITHMS, DEFAULT, of_another, ready, unknown
+from sottovoce.registry import ALGORITHMS, DEFAULT, calling, of_another, ready, unknown
 from sottovoce.suggestions import suggestion
 
 KeyPath = tuple[str | int, ...]
@@ -131,12 +131,14 @@ def checked(tables: Mapping[str, Any], origin: str, line_of: LineOf = lambda key
     for name, table in given.items():
         try:
             if name in types:
-                msgspec.convert(table, types[name], dec_hook=_decoded)
+                with calling(_name_of(kind), "its settings", (msgspec.ValidationError,)):
+                    msgspec.convert(table, types[name], dec_hook=_decoded)
         except msgspec.ValidationError as error:
             problems.append(_problem(str(error), (name,), types, origin, line_of))
     if not problems:
         try:
-            return msgspec.convert(_with_transform(given), WholeConfig[kind], dec_hook=_decoded)  # type: ignore[valid-type]
+            with calling(_name_of(kind), "its settings", (msgspec.ValidationError,)):
+                return msgspec.convert(_with_transform(given), WholeConfig[kind], dec_hook=_decoded)  # type: ignore[valid-type]
         except msgspec.ValidationError as error:
             problems.append(_problem(str(error), (), types, origin, line_of))
     raise ConfigError("\n".join(problems))
@@ -155,7 +157,8 @@ def learner_settings(table: Mapping[str, Any], origin: str) -> LearnerSettings:
     kind, own, problems = _of_learner(table, origin, lambda key: None)
     if not problems:
         try:
-            return msgspec.convert(own, kind)
+            with calling(_name_of(kind), "its settings", (msgspec.ValidationError,)):
+                return msgspec.convert(own, kind)
         except msgspec.ValidationError as error:
             problems.append(_problem(str(error), ("learner",), _types(kind), origin, lambda key: None))
     raise ConfigError("\n".join(problems))
@@ -177,6 +180,10 @@ def _of_learner(table: Any, origin: str, line_of: LineOf) -> tuple[type[LearnerS
         line = line_of(("learner", key))
         problems.append(f"{origin}, line {line}: {problem}" if line else f"{origin}: {problem}")
     return cast(type[LearnerSettings], ALGORITHMS[name].settings), own, problems
+
+
+def _name_of(kind: type[LearnerSettings]) -> str:
+    return str(kind.__struct_config__.tag)
 
 
 def _types(kind: type[LearnerSettings]) -> dict[str, Any]:

@@ -4,10 +4,11 @@ A package brings a plug-in by an entry point of the group of its kind, named as 
 """
 
 import sys
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from sottovoce.errors import PluginError
 
@@ -92,14 +93,29 @@ def _bytes(file: Path) -> bytes:
 
 @lru_cache
 def _installed(group: str) -> dict[str, tuple[Plugin, ...]]:
-    from importlib.metadata import entry_points
-
     (kind,) = (name for name, known in KINDS.items() if known == group)
     found: dict[str, tuple[Plugin, ...]] = {}
-    for point in entry_points(group=group):
-        made = point.dist
-        package = point.value.partition(":")[0] if made is None else f"{made.name} {made.version}"
-        plugin = Plugin(kind, point.name, point.value, package, () if made is None else tuple(made.requires or ()))
+    for point, package, requires in _entry_points(group):
+        plugin = Plugin(kind, point.name, point.value, package, requires)
         others = found.get(point.name, ())
         found[point.name] = others if plugin in others else (*others, plugin)
     return found
+
+
+def _entry_points(group: str) -> Iterator[tuple[Any, str, tuple[str, ...]]]:
+    """Entry points of a group, each with its package and its requirements; a package that cannot be read has none."""
+    from importlib.metadata import distributions
+
+    seen = set()
+    for made in distributions():
+        try:
+            name, version, points = made.metadata["Name"], made.version, list(made.entry_points)
+            requires = tuple(made.requires or ())
+        except Exception:  # noqa: BLE001, S112 - torn metadata of any package must not end commands that do not need it
+            continue
+        if name in seen:
+            continue  # shadowed by one earlier on the path
+        seen.add(name)
+        for point in points:
+            if point.group == group:
+                yield point, f"{name} {version}", requires

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
-from sottovoce.errors import PluginError, SottovoceError
+from sottovoce.errors import ExitCode, PluginError, SottovoceError
 from sottovoce.plugins import watchdog
 from sottovoce.plugins.discovery import Plugin
 
@@ -35,12 +35,14 @@ def guarded(
     Raises:
         PluginError: the plug-in raised anything else that is no error of ours.
     """
+    _ENTERED.pop(plugin.root, None)
     _ENTERED[plugin.root] = plugin
     with watchdog.timed(plugin, call, threading.get_ident(), seconds):
         try:
             yield
-        except Exception as error:
-            if isinstance(error, (SottovoceError, *passing)):
+        except (Exception, SystemExit) as error:
+            ours = isinstance(error, SottovoceError) and error.exit_code is not ExitCode.INTERNAL
+            if ours or isinstance(error, passing):
                 raise
             raise _error(plugin, call, error) from error
 
@@ -91,8 +93,9 @@ def watched(plugin: Plugin, thing: Any) -> Any:
         return property(lambda _: getattr(thing, name))
 
     names = (name for name in dir(thing) if not name.startswith("_"))
+    defined = thing if isinstance(thing, types.ModuleType) else kind
     parts: dict[str, Any] = {
-        name: method(name) if callable(getattr(kind, name, None)) else value(name) for name in names
+        name: method(name) if callable(getattr(defined, name, None)) else value(name) for name in names
     }
     parts["__getattr__"] = lambda _, name: getattr(thing, name)
     parts["__class__"] = property(lambda _: kind)  # isinstance() finds what it stands for
@@ -100,11 +103,21 @@ def watched(plugin: Plugin, thing: Any) -> Any:
 
 
 def attributed(error: BaseException) -> PluginError | None:
-    """The error of a plug-in for an exception that its code raised, outside a guard; None for any other exception."""
-    for frame in reversed(_frames(error.__traceback__)):
+    """The error of a plug-in for an exception outside a guard; None where no plug-in was called in this process.
+
+    It is of the plug-in whose code raised it, and else of the one called last: what that returned does not work.
+    """
+    frames = _frames(error.__traceback__)
+    for frame in reversed(frames):
         if (plugin := _ENTERED.get(frame[0])) is not None:
             return _error(plugin, f"{frame[3]}()", error)
-    return None
+    if not _ENTERED or not frames:
+        return None
+    _, file, line, function = frames[-1]
+    words = "" if list(_ENTERED.values())[-1].kind in _QUIET else f": {error}"
+    return list(_ENTERED.values())[-1].error(
+        f"what it returned made {function}() fail at {file} line {line}: {type(error).__name__}{words}"
+    )
 
 
 def place(plugin: Plugin, code: list[tuple[str, str, int, str]]) -> str:

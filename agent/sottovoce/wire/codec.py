@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from google.protobuf.message import DecodeError
 
-from sottovoce.errors import InternalError, MessageRefused, PrivacyError
+from sottovoce.errors import InternalError, MessageRefused, PluginError, PrivacyError
 from sottovoce.learners.messages import Message
 from sottovoce.registry import payload_codec
 from sottovoce.wire.v1 import envelope_pb2
@@ -71,9 +71,11 @@ def decode(payload_type: str, payload: bytes) -> Message:
         raise MessageRefused("type", "the payload is of a type that this version does not know")
     try:
         message = codec.from_bytes(payload)
+        codec.check(message)
     except DecodeError as error:
         raise MessageRefused("malformed", "the payload is not a protobuf message of its type") from error
-    codec.check(message)
+    except PluginError as error:  # whose codec fails at what a peer has sent: no reason to end this device
+        raise MessageRefused("malformed", str(error)) from error
     return message
 
 

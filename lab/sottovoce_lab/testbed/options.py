@@ -211,7 +211,7 @@ class Options:
         algorithm = self.algorithm
         if algorithm.relation is None:
             return algorithm.neighbouring
-        return algorithm.relation(self._own_settings)
+        return algorithm.relation_of(self._own_settings)
 
     @property
     def _own_settings(self) -> LearnerSettings:
