@@ -184,3 +184,24 @@ def test_torn_metadata_of_another_package_ends_nothing(tmp_path: Path) -> None:
     assert other.returncode == 0, other.stderr
     listed = run(tmp_path, SOTTOVOCE, "plugins", "--check")
     assert (listed.returncode, "momentum-sgd" in listed.stdout) == (0, True), listed.stderr
+
+
+def test_no_words_of_a_loader_are_printed_since_they_may_hold_a_record(tmp_path: Path) -> None:
+    code = (
+        "from sottovoce.data.spec import DataKind\nfrom sottovoce.errors import DataError\n"
+        "def load():\n    raise DataError('the row 3.14159')\n"
+        "KIND = DataKind('leaky', load, has_path=False)\n"
+    )
+    install(tmp_path, "leaky", code, "sottovoce.datasets", "leaky = leaky:KIND")
+    ended = run(tmp_path, SOTTOVOCE, "simulate", "clipd2p", "--set", "data.source=leaky", "--set", "cycles=5")
+    assert (ended.returncode, "3.14159" in ended.stdout + ended.stderr) == (9, False)
+    assert "leaky.py line 4: DataError" in ended.stderr
+
+
+def test_a_transport_or_a_data_kind_that_takes_a_name_ends_no_usual_command(tmp_path: Path) -> None:
+    install(tmp_path, "taken", "GRPC = 1\n", "sottovoce.transports", "grpc = taken:GRPC")
+    install(tmp_path, "also", "DIGITS = 1\n", "sottovoce.datasets", "digits = also:DIGITS")
+    ended = run(tmp_path, SOTTOVOCE, "simulate", "clipd2p", "--set", "agents=3", "--set", "cycles=5")
+    assert ended.returncode == 0, ended.stderr
+    checked = run(tmp_path, SOTTOVOCE, "plugins", "--check")
+    assert (checked.returncode, checked.stdout.count("this name is Sottovoce's own")) == (9, 2)

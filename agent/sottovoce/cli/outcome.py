@@ -30,11 +30,11 @@ def outcome(work: Callable[[], object]) -> int:
         of_plugin = attributed(error) if error.exit_code is ExitCode.INTERNAL else None
         return _ended(of_plugin or error)
     except Exception as error:  # noqa: BLE001 - the outermost supervisor: anything else is a defect
-        if (of_plugin := attributed(error)) is not None:
-            return _ended(of_plugin)
         if isinstance(error, OSError) and error.errno in _FULL:
             _say(f"{error.strerror}: make room where this command prints or writes")
             return ExitCode.DATA
+        if (of_plugin := attributed(error)) is not None:
+            return _ended(of_plugin)
         traceback.print_exc()
         _say("internal error: this is a defect; please report the lines above")
         return ExitCode.INTERNAL

@@ -151,9 +151,9 @@ class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             raise invalid_key("backoff", "longer than backoff_max; the first pause is the shortest")
 
     def _check_plugin(self, name: str) -> None:
-        plugin = find("transport", name, OWN)
-        if name in OWN:
+        if name in OWN:  # the default, too: a package that takes such a name ends `plugins --check` alone
             return
+        plugin = find("transport", name, OWN)
         if plugin is None:
             known = [*OWN, *installed("transport")]
             near = suggestion(name, known)

@@ -147,8 +147,10 @@ def load(spec: DataSpec | str) -> DataSet:
 
 
 def _kind(name: str) -> DataKind | None:
+    if name in KINDS:  # the default of commands, too: a package that takes such a name ends `plugins --check` alone
+        return KINDS[name]
     plugin = find(_PLUGIN_KIND, name, KINDS)
-    return KINDS.get(name) if plugin is None else load_plugin(plugin, DataKind)
+    return None if plugin is None else load_plugin(plugin, DataKind)
 
 
 def _brought(name: str, kind: DataKind, given: list[Any]) -> DataSet:

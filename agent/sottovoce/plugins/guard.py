@@ -42,6 +42,8 @@ def guarded(
             yield
         except (Exception, SystemExit) as error:
             ours = isinstance(error, SottovoceError) and error.exit_code is not ExitCode.INTERNAL
+            if plugin.kind in _QUIET and _raised_by(plugin, error):
+                ours = False  # its words may hold a record
             if ours or isinstance(error, passing):
                 raise
             raise _error(plugin, call, error) from error
@@ -145,6 +147,12 @@ def _thrown(steps: Any, error: BaseException) -> Any:
 
 def _sent(steps: Any, value: Any) -> Any:
     return steps.send(value)
+
+
+def _raised_by(plugin: Plugin, error: BaseException) -> bool:
+    """Whether the plug-in's own code raised an exception, and not what it called."""
+    frames = _frames(error.__traceback__)
+    return bool(frames) and frames[-1][0] == plugin.root
 
 
 def _error(plugin: Plugin, call: str, error: BaseException) -> PluginError:

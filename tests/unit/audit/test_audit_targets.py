@@ -60,7 +60,7 @@ def test_adad2p_is_charged_as_infinite_and_never_promised() -> None:
     subject.watch(vault, 1)
     assert vault.spending().promised_epsilon is None
     vault.close()
-    with pytest.raises(PrivacyError, match="sound variant"):
+    with pytest.raises(PrivacyError, match="use fidelity = sound"):
         subject.vault(record, Ledger.in_memory("audited", Budget(1.0, 1e-5, "record", "replace-one")))
 
 

@@ -88,7 +88,7 @@ def test_a_socket_left_behind_is_replaced_and_nothing_else_is(at: Path) -> None:
     with listening(at, shared=False):
         pass
     at.write_text("letters")
-    with pytest.raises(ConfigError, match="there is something else"), listening(at, shared=False):
+    with pytest.raises(ConfigError, match="a file that is not a socket exists there"), listening(at, shared=False):
         pass
     assert at.read_text() == "letters"
     for nowhere in (at.parent / "no" / "vault.sock", at.parent / ("long" * 40)):
