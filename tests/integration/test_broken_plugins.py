@@ -38,6 +38,7 @@ def _parts(config, public):
 _OWN = ALGORITHM
 ALGORITHM = _replace(ALGORITHM, parts=_parts)
 """
+PROGRESS = "def progress(self, state):\n        return 1 / 0\n    def on("
 BROKEN: dict[str, tuple[Callable[[str], str], str]] = {
     "syntax": (lambda code: "def torn(:\n", "momentum_sgd.py line 1: SyntaxError"),
     "import": (lambda code: code + "\nimport nowhere\n", "importing it failed at"),
@@ -86,6 +87,10 @@ BROKEN: dict[str, tuple[Callable[[str], str], str]] = {
         lambda code: code.replace(QUESTION, "        import time\n        time.sleep(60)\n" + QUESTION),
         "takes longer than 5 s, at",
     ),
+    "exception-in-progress": (
+        lambda code: code + WRAPPED.replace("{returned}", "state, effects").replace("def on(", PROGRESS),
+        "_Learner.progress() failed at",
+    ),
     "no-effects": (lambda code: code + WRAPPED.replace("{returned}", "state"), "not a state and a list of effects"),
     "strange-effect": (
         lambda code: code + WRAPPED.replace("{returned}", "(state, ['send'])"),
@@ -116,7 +121,7 @@ def test_the_traceback_is_there_for_those_who_ask(tmp_path: Path) -> None:
     assert "return 1 / 0" in ended.stderr
 
 
-@pytest.mark.parametrize("how", ["exception-in-question", "sleeps"])
+@pytest.mark.parametrize("how", ["exception-in-question", "exception-in-progress", "sleeps"])
 def test_a_device_ends_with_it(tmp_path: Path, how: str) -> None:
     change, words = BROKEN[how]
     install(tmp_path, "momentum-sgd", change(example()), GROUP, POINT)

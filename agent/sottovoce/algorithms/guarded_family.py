@@ -114,7 +114,10 @@ class GuardedLearner:
         with self._guarded("progress"):
             found: object = self._learner.progress(state)
         if not isinstance(found, Progress):
-            raise self._plugin.error(f"progress() returned {_type(found)}, not Progress")
+            raise self._plugin.error(f"progress() returned an object {_type(found)}, not Progress")
+        for value, wanted in ((found.phase, str), (found.steps_done, int), (found.details, dict)):
+            if not isinstance(value, wanted):
+                raise self._plugin.error(f"progress() has {value!r} where {wanted.__name__} belongs")
         return found
 
     def _guarded(self, name: str) -> Any:
@@ -134,6 +137,7 @@ class GuardedLearner:
         for effect in result[1]:
             if (problem := self._problem(effect)) is not None:
                 raise self._plugin.error(f"{name}() {problem}")
+        self._progress(result[0])  # or only those who ask for the status would learn that it fails
         return result
 
     def _problem(self, effect: object) -> str | None:
