@@ -113,10 +113,15 @@ def test_three_homes_come_by_the_page_from_nothing_to_their_sixth_day(street: St
     steps = {1: 0} | {day: 24 + day - 2 for day in range(2, DAYS + 1)}
     with ExitStack() as stack:
         bystander = stack.enter_context(Bystander(street._broker))
-        running = [(what, street.start(what, home)) for home in HOMES for what in ("feed", "agent")]
-        for _, process in running:
-            stack.callback(process.wait)
-            stack.callback(process.kill)
+        running = []
+        for what in ("feed", "agent"):  # an agent ends where a feed has not begun its file
+            for home in HOMES:
+                process = street.start(what, home)
+                running.append((what, process))
+                stack.callback(process.wait)
+                stack.callback(process.kill)
+            for home in HOMES:
+                until((street.directory / f"{home}.windows.db").exists, "the feed has a file")
         for home in HOMES:
             log = street.directory / f"{home}.feed.log"
             until(lambda log=log: "ready broker=" in log.read_text(), "the feed listens")  # type: ignore[misc]

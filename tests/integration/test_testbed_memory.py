@@ -131,7 +131,7 @@ def test_everybody_killed_and_brought_back(tmp_path: Path) -> None:
 def test_everybody_killed_for_good_is_not_a_defect(tmp_path: Path) -> None:
     ended = here(*SHORT, "--agents", 3, "--data", npz_file(tmp_path), "--fault", "kill=1@cycle:3")
     assert (ended.code, ended.out) == (7, "")
-    assert "no agent is left that holds a model" in ended.err
+    assert "no surviving agent holds a model" in ended.err
 
 
 def test_the_same_seed_gives_the_same_report() -> None:
