@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sottovoce.model_names import GRADIENT_MODELS, GRAPH_SUFFIX
-from sottovoce.plugins import Plugin, find, guarded, installed, load, watched
+from sottovoce.plugins import LEARNER, Plugin, find, guarded, installed, load, watched
 from sottovoce.suggestions import suggestion
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ DEFAULT = "clipd2p"
 """What a device learns by whose owner says nothing about it."""
 
 _HOME = "algorithms"
-_KIND = "learner"
 
 Relation = Literal["add-remove", "replace-one"]
 
@@ -141,18 +140,18 @@ class _Algorithms(Mapping[str, Algorithm]):
         """
         if name not in _own():
             return _brought(name)
-        find(_KIND, name, _own())
+        find(LEARNER, name, _own())
         return _own()[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in _own() or name in installed(_KIND)
+        return name in _own() or name in installed(LEARNER)
 
     def __iter__(self) -> Iterator[str]:
         yield from _own()
-        yield from sorted(set(installed(_KIND)) - set(_own()))
+        yield from sorted(set(installed(LEARNER)) - set(_own()))
 
     def __len__(self) -> int:
-        return len(set(_own()) | set(installed(_KIND)))
+        return len(set(_own()) | set(installed(LEARNER)))
 
 
 ALGORITHMS: Mapping[str, Algorithm] = _Algorithms()
@@ -245,7 +244,7 @@ def calling(name: str, call: str, passing: tuple[type[Exception], ...] = ()) -> 
 
 def _brought(name: str) -> Algorithm:
     if name not in _AT_WORK:
-        plugin = find(_KIND, name, _own())
+        plugin = find(LEARNER, name, _own())
         if plugin is None:
             raise KeyError(name)
         found: Algorithm = load(plugin, Algorithm)

@@ -28,6 +28,7 @@ from sottovoce.identity.files import replace
 from sottovoce.identity.invitation import Seeds, Token
 from sottovoce.identity.keys import encode_private_key
 from sottovoce.identity.request import read_request
+from sottovoce.listening import split
 
 INVITATIONS = "invitations"
 _QUESTION_SECONDS = 10.0
@@ -93,11 +94,9 @@ class Enroller:
         Raises:
             NetworkError: the address cannot be used.
         """
-        host, _, port = self._address.rpartition(":")
+        host, port = split(self._address)
         try:
-            server = await asyncio.start_server(
-                self._serve, host.strip("[]"), int(port), ssl=self._context, limit=MOST_BYTES
-            )
+            server = await asyncio.start_server(self._serve, host, port, ssl=self._context, limit=MOST_BYTES)
         except OSError as error:
             raise NetworkError(
                 f"cannot listen on {self._address} ({error.strerror or error}): name an address of this machine that "

@@ -10,6 +10,7 @@ from sottovoce.errors import IdentityError, NetworkError
 from sottovoce.identity import Identity
 from sottovoce.identity.invitation import Seeds, Token
 from sottovoce.identity.names import enroller_dns_name
+from sottovoce.listening import split
 
 MOST_BYTES = 64 * 2**10
 _SECONDS = 20.0
@@ -130,9 +131,8 @@ def _ask(
 def _exchange(
     address: str, question: bytes, context: ssl.SSLContext, name: str | None, known: Callable[[bytes], None] | None
 ) -> bytes:
-    host, _, port = address.rpartition(":")
     with (
-        socket.create_connection((host.strip("[]"), int(port)), _SECONDS) as connection,
+        socket.create_connection(split(address), _SECONDS) as connection,
         context.wrap_socket(connection, server_hostname=name) as tls,
     ):
         if known is not None:

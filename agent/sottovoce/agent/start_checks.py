@@ -8,7 +8,7 @@ from sottovoce.agent.control import ask
 from sottovoce.agent.runnable import check_cell, check_mode, check_peers, check_readers, check_socket, family_here
 from sottovoce.agent.vault_here import records_here
 from sottovoce.config import AgentConfig
-from sottovoce.data import Records, parse
+from sottovoce.data import load
 from sottovoce.errors import NetworkError, SottovoceError
 from sottovoce.identity import load as load_identity
 from sottovoce.identity.identity import IDENTITY
@@ -44,20 +44,18 @@ def doubts(config: AgentConfig) -> list[tuple[str, str]]:
     said = []
     if not 0.1 <= len(found) / data.expected_records <= 10:
         said.append((f"data.expected_records: {data.expected_records:g}, and here are {len(found)}", "correct it"))
-    if data.bounds is not None and (column := _outside(config, found)) is not None:
+    if data.bounds is not None and (column := _outside(config)) is not None:
         where = f"data.bounds: no value of column {column} lies within {list(data.bounds)}"
         said.append((where, "declare the real range; values are clamped to it"))
     return said
 
 
-def _outside(config: AgentConfig, clamped: Records) -> int | None:
+def _outside(config: AgentConfig) -> int | None:
     """The first column that the bounds make constant and that was not; None without one."""
-    from sottovoce.data import load
-
     raw = load(config.data.source).records.features
     low, high = config.data.bounds or (-np.inf, np.inf)
     beyond = ((raw <= low).all(axis=0) | (raw >= high).all(axis=0)) & (raw.min(axis=0) < raw.max(axis=0))
-    return int(np.flatnonzero(beyond)[0]) if beyond.any() and len(clamped) else None
+    return int(np.flatnonzero(beyond)[0]) if beyond.any() else None
 
 
 def _readable(config: AgentConfig) -> bool:
@@ -73,7 +71,6 @@ def _identity(config: AgentConfig) -> None:
 
 def _records(config: AgentConfig) -> None:
     if _readable(config):
-        parse(config.data.source)
         records_here(config.data)
 
 

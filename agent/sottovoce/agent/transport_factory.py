@@ -14,7 +14,7 @@ from sottovoce.errors import ConfigError, MessageRefused
 from sottovoce.identity import Trust
 from sottovoce.identity.identity import FLEET_CERTIFICATE, TLS_CERTIFICATE, TLS_KEY
 from sottovoce.observe import Counters
-from sottovoce.plugins import find, load
+from sottovoce.plugins import TRANSPORT, find, load
 from sottovoce.transport import Transport
 from sottovoce.transport.multi_transport import MultiTransport
 
@@ -80,9 +80,9 @@ def transport_of(
 def _brought(name: str, config: AgentConfig, trust: Trust, directory: Path) -> Transport:
     """The transport of another package."""
     from sottovoce.transport.guarded_transport import GuardedTransport
-    from sottovoce.transport.plugin import KIND, TransportContext, TransportPlugin
+    from sottovoce.transport.plugin import TransportContext, TransportPlugin
 
-    plugin = find(KIND, name, OWN)
+    plugin = find(TRANSPORT, name, OWN)
     if plugin is None:
         raise ConfigError(f"transport.use: no transport is named {name}")
     made: TransportPlugin = load(plugin, TransportPlugin)

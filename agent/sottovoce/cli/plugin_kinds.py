@@ -9,16 +9,27 @@ from sottovoce.data.spec import DataKind
 from sottovoce.errors import PluginError
 from sottovoce.perturbation import OWN as MECHANISMS
 from sottovoce.perturbation import RecordMechanismPlugin
-from sottovoce.plugins import KINDS, Plugin, find, installed, load
+from sottovoce.plugins import (
+    DATA_KIND,
+    KINDS,
+    LEARNER,
+    MECHANISM,
+    METER_SOURCE,
+    TRANSPORT,
+    Plugin,
+    find,
+    installed,
+    load,
+)
 from sottovoce.registry import Algorithm, ready
 from sottovoce.transport.plugin import TransportPlugin
 
 _OWN: dict[str, tuple[type, Container[str]]] = {
-    "learner": (Algorithm, ready()),
-    "transport": (TransportPlugin, TRANSPORTS),
-    "mechanism": (RecordMechanismPlugin, MECHANISMS),
-    "data kind": (DataKind, DATA_KINDS),
-    "meter source": (MeterSource, ()),
+    LEARNER: (Algorithm, ready()),
+    TRANSPORT: (TransportPlugin, TRANSPORTS),
+    MECHANISM: (RecordMechanismPlugin, MECHANISMS),
+    DATA_KIND: (DataKind, DATA_KINDS),
+    METER_SOURCE: (MeterSource, ()),
 }
 
 

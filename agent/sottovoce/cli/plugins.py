@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from sottovoce.errors import ExitCode
+
 
 def run_plugins(
     check: Annotated[bool, typer.Option("--check", help="Import each of them, and say which are broken.")] = False,
@@ -35,4 +37,4 @@ def run_plugins(
             problem = problems.get(plugin)
             state = "" if not check else "  works" if problem is None else f"  {problem}"
             typer.echo(f"{plugin.kind:{width[0]}}  {plugin.name:{width[1]}}  {plugin.package}{state}")
-    return 9 if problems else None
+    return ExitCode.PLUGIN if problems else None

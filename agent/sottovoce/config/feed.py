@@ -16,8 +16,6 @@ from sottovoce.days import EXPORT
 from sottovoce.invalid_key import LARGEST, invalid_key
 
 BROKER = r"^mqtts?://(\[[0-9a-fA-F:]+\]|[^:/@#\s]+)(:[0-9]{1,5})?/?$"
-SOURCE = "meter source"
-"""Kind of plug-ins that stand in for a broker."""
 _DAY = 86_400
 _GAP = 600.0
 _FORMATS = Path(__file__).with_name("formats")

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import force_setattr
 
 from sottovoce.cell import Cell
-from sottovoce.config.feed import SOURCE, FeedSection, is_broker
+from sottovoce.config.feed import FeedSection, is_broker
 from sottovoce.config.identity import IdentitySection
 from sottovoce.config.membership import MembershipSection
 from sottovoce.config.observe import ObserveSection
@@ -16,7 +16,7 @@ from sottovoce.config.transport import TransportSection
 from sottovoce.invalid_key import LARGEST, invalid_key
 from sottovoce.learner_settings import LearnerSettings
 from sottovoce.model_names import REGRESSION_MODEL, has_graph
-from sottovoce.plugins import installed
+from sottovoce.plugins import METER_SOURCE, installed
 from sottovoce.registry import ALGORITHMS, DEFAULT, ready
 
 _MOST_EPSILON = 500.0
@@ -93,7 +93,7 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     def __post_init__(self) -> None:
         """The bounds are a range, names are of all or of none, and a feed's address has no secrets in it."""
         kind, _, location = self.source.partition("#")[0].partition(":")
-        if kind == "feed" and ("@" in self.source or not (is_broker(location) or location in installed(SOURCE))):
+        if kind == "feed" and ("@" in self.source or not (is_broker(location) or location in installed(METER_SOURCE))):
             raise invalid_key(
                 "source",
                 "after feed: goes mqtt://HOST:PORT of the home's broker, or the name of feed.source, and nothing else; "

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from msgspec import Meta, Struct
 
 from sottovoce.invalid_key import LARGEST, invalid_key
-from sottovoce.plugins import find, installed
+from sottovoce.plugins import TRANSPORT, find, installed
 from sottovoce.suggestions import suggestion
 
 OWN = ("grpc", "mqtt")
@@ -153,9 +153,9 @@ class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     def _check_plugin(self, name: str) -> None:
         if name in OWN:  # the default, too: a package that takes such a name ends `plugins --check` alone
             return
-        plugin = find("transport", name, OWN)
+        plugin = find(TRANSPORT, name, OWN)
         if plugin is None:
-            known = [*OWN, *installed("transport")]
+            known = [*OWN, *installed(TRANSPORT)]
             near = suggestion(name, known)
             remedy = f"did you mean {near}?" if near else f"there are {', '.join(known)}"
             raise invalid_key("use", f"no transport is named {name}; {remedy}")

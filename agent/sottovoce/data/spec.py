@@ -13,7 +13,7 @@ from typing import Any, cast
 from sottovoce.data.dataset import DataSet
 from sottovoce.data.records import checked
 from sottovoce.errors import DataError
-from sottovoce.plugins import find, guarded
+from sottovoce.plugins import DATA_KIND, find, guarded
 from sottovoce.plugins import load as load_plugin
 from sottovoce.suggestions import suggestion
 
@@ -86,7 +86,6 @@ KINDS: dict[str, DataKind] = {
 }
 """All kinds of data, by name."""
 
-_PLUGIN_KIND = "data kind"
 _SUFFIXES = {".csv": "csv:{}#label=COLUMN", ".npz": "npz:{}"}
 """How to read a file that was given without a kind, by its suffix."""
 _IN_IDX = ("mnist", "fashion-mnist", "kmnist", "emnist")
@@ -149,13 +148,13 @@ def load(spec: DataSpec | str) -> DataSet:
 def _kind(name: str) -> DataKind | None:
     if name in KINDS:  # the default of commands, too: a package that takes such a name ends `plugins --check` alone
         return KINDS[name]
-    plugin = find(_PLUGIN_KIND, name, KINDS)
+    plugin = find(DATA_KIND, name, KINDS)
     return None if plugin is None else load_plugin(plugin, DataKind)
 
 
 def _brought(name: str, kind: DataKind, given: list[Any]) -> DataSet:
     """The data set of a kind that another package brings, checked like one of a file."""
-    plugin = find(_PLUGIN_KIND, name, KINDS)
+    plugin = find(DATA_KIND, name, KINDS)
     if plugin is None or isinstance(kind.loader, str):
         raise DataError(f"There is no data kind {name!r}.")
     with guarded(plugin, "its loader", kind.seconds):

@@ -1,8 +1,34 @@
 """Plug-ins: what other packages bring by entry points, loaded when it is named, and called with care."""
 
-from sottovoce.plugins.discovery import KINDS, Plugin, find, installed
+from sottovoce.plugins.discovery import (
+    DATA_KIND,
+    KINDS,
+    LEARNER,
+    MECHANISM,
+    METER_SOURCE,
+    TRANSPORT,
+    Plugin,
+    find,
+    installed,
+)
 from sottovoce.plugins.guard import attributed, guarded, stepped, watched
 from sottovoce.plugins.loading import load
 from sottovoce.plugins.watchdog import enforce
 
-__all__ = ["KINDS", "Plugin", "attributed", "enforce", "find", "guarded", "installed", "load", "stepped", "watched"]
+__all__ = [
+    "DATA_KIND",
+    "KINDS",
+    "LEARNER",
+    "MECHANISM",
+    "METER_SOURCE",
+    "TRANSPORT",
+    "Plugin",
+    "attributed",
+    "enforce",
+    "find",
+    "guarded",
+    "installed",
+    "load",
+    "stepped",
+    "watched",
+]

@@ -12,12 +12,14 @@ from typing import Any
 
 from sottovoce.errors import PluginError
 
+LEARNER, TRANSPORT, MECHANISM = "learner", "transport", "mechanism"
+DATA_KIND, METER_SOURCE = "data kind", "meter source"
 KINDS: Mapping[str, str] = {
-    "learner": "sottovoce.algorithms",
-    "transport": "sottovoce.transports",
-    "mechanism": "sottovoce.mechanisms",
-    "data kind": "sottovoce.datasets",
-    "meter source": "sottovoce.sources",
+    LEARNER: "sottovoce.algorithms",
+    TRANSPORT: "sottovoce.transports",
+    MECHANISM: "sottovoce.mechanisms",
+    DATA_KIND: "sottovoce.datasets",
+    METER_SOURCE: "sottovoce.sources",
 }
 """The group of entry points of each kind of plug-in."""
 

@@ -1,7 +1,6 @@
 """Calls into a plug-in: what fails there is an error of its package, with the line, and not a defect of Sottovoce."""
 
 import functools
-import threading
 import traceback
 import types
 from collections.abc import Awaitable, Callable, Generator, Iterator
@@ -11,12 +10,12 @@ from typing import Any, TypeVar, cast
 
 from sottovoce.errors import ExitCode, PluginError, SottovoceError
 from sottovoce.plugins import watchdog
-from sottovoce.plugins.discovery import Plugin
+from sottovoce.plugins.discovery import DATA_KIND, MECHANISM, METER_SOURCE, Plugin
 
 T = TypeVar("T")
 _ENTERED: dict[str, Plugin] = {}
 """Plug-ins that were called in this process, by the top package of their code."""
-_QUIET = ("data kind", "mechanism", "meter source")
+_QUIET = (DATA_KIND, MECHANISM, METER_SOURCE)
 """Kinds that read private values, which the words of an exception may hold."""
 
 
@@ -37,7 +36,7 @@ def guarded(
     """
     _ENTERED.pop(plugin.root, None)
     _ENTERED[plugin.root] = plugin
-    with watchdog.timed(plugin, call, threading.get_ident(), seconds):
+    with watchdog.timed(plugin, call, seconds):
         try:
             yield
         except (Exception, SystemExit) as error:

@@ -23,7 +23,6 @@ _LOOKS_EVERY = 0.5
 class _Call:
     plugin: Plugin
     words: str
-    thread: int
     seconds: float
     began: float
 
@@ -40,9 +39,9 @@ class _Watchdog(threading.Thread):
         while True:
             time.sleep(_LOOKS_EVERY)
             now = time.monotonic()
-            for call in list(self.calls.values()):
+            for thread, call in list(self.calls.items()):
                 if now - call.began > call.seconds:
-                    self._late(_error(call))
+                    self._late(_error(call, thread))
                     return
 
 
@@ -57,13 +56,13 @@ def enforce(late: Callable[[PluginError], object]) -> None:
 
 
 @contextmanager
-def timed(plugin: Plugin, words: str, thread: int, seconds: float) -> Iterator[None]:
+def timed(plugin: Plugin, words: str, seconds: float) -> Iterator[None]:
     """Within it a call is under way; the outermost call of a thread counts."""
-    watchdog = _running()
+    watchdog, thread = _running(), threading.get_ident()
     if watchdog is None or thread in watchdog.calls:
         yield
         return
-    watchdog.calls[thread] = _Call(plugin, words, thread, seconds, time.monotonic())
+    watchdog.calls[thread] = _Call(plugin, words, seconds, time.monotonic())
     try:
         yield
     finally:
@@ -78,8 +77,8 @@ def _running() -> _Watchdog | None:
     return _watchdog
 
 
-def _error(call: _Call) -> PluginError:
-    frame = sys._current_frames().get(call.thread)
+def _error(call: _Call, thread: int) -> PluginError:
+    frame = sys._current_frames().get(thread)
     where = ""
     while frame is not None and not where:
         if str(frame.f_globals.get("__name__", "")).partition(".")[0] == call.plugin.root:

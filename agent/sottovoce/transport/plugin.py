@@ -9,9 +9,6 @@ from typing import Any
 from sottovoce.identity import Trust
 from sottovoce.transport.transport import Transport
 
-KIND = "transport"
-"""Kind of these plug-ins."""
-
 
 @dataclass(frozen=True, slots=True)
 class TransportContext:

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from sottovoce.agent.home.pauses import Pauses
-from sottovoce.data.feed.meter_source import KIND, MeterSource
+from sottovoce.data.feed.meter_source import MeterSource
 from sottovoce.errors import ConfigError
-from sottovoce.plugins import Plugin, find, guarded, load, stepped
+from sottovoce.plugins import METER_SOURCE, Plugin, find, guarded, load, stepped
 
 _log = logging.getLogger(__name__)
 _AWAY = (OSError, EOFError)
@@ -27,7 +27,7 @@ class Outside:
     """
 
     def __init__(self, name: str, settings: Mapping[str, Any]) -> None:
-        plugin = find(KIND, name, ())
+        plugin = find(METER_SOURCE, name, ())
         if plugin is None:
             raise ConfigError(f"feed.source: no package brings a meter source named {name}; see `sottovoce plugins`")
         self._plugin: Plugin = plugin

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import closing
 from typing import Any
 
@@ -81,18 +81,20 @@ async def _outside(source: Outside, listener: Listener) -> None:
         listener.receive(topic, payload, retained=False)
         listener.keep(idle=True)
 
-    watching = asyncio.create_task(_watch(listener))
+    watching = asyncio.create_task(_look_after(listener, lambda: None))
     try:
         await source.serve(receive)
     finally:
         await cancel_and_wait([watching], _SOON)
 
 
-async def _watch(listener: Listener) -> None:
+async def _look_after(listener: Listener, kept: Callable[[], None]) -> None:
+    """Watches for silent meters and keeps finished windows; `kept` is called for each time that there were some."""
     while True:
         await asyncio.sleep(_LOOK_AFTER)
         listener.watch()
-        listener.keep(idle=True)
+        if listener.keep(idle=True):
+            kept()
 
 
 def _stop(stopping: asyncio.Future[ExitCode], code: ExitCode) -> None:
@@ -151,7 +153,8 @@ class _Home:
 
     async def _one(self, connection: Session) -> None:
         """Serve one session until it ends, which is an error, or until it is cancelled."""
-        tasks = [asyncio.create_task(self._listen(connection)), asyncio.create_task(self._look_after())]
+        looking = _look_after(self._listener, self._kept.set)
+        tasks = [asyncio.create_task(self._listen(connection)), asyncio.create_task(looking)]
         if self._panel is not None:
             tasks.append(asyncio.create_task(self._panel.show(connection, self._kept)))
         try:
@@ -170,11 +173,4 @@ class _Home:
                 continue
             self._listener.receive(topic, payload, retained=retained)
             if self._listener.keep(idle=not connection.waiting):
-                self._kept.set()
-
-    async def _look_after(self) -> None:
-        while True:
-            await asyncio.sleep(_LOOK_AFTER)
-            self._listener.watch()
-            if self._listener.keep(idle=True):
                 self._kept.set()

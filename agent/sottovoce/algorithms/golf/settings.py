@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from sottovoce.invalid_key import invalid_key
 from sottovoce.learner_settings import LearnerSettings, LongestPeriod
-from sottovoce.plugins import installed
+from sottovoce.plugins import MECHANISM, installed
 from sottovoce.suggestions import suggestion
 
 _PERTURBATIONS = ("best", "laplace", "privunit", "krr-privunit")
@@ -32,7 +32,7 @@ class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
     def __post_init__(self) -> None:
         """The paper has one perturbation."""
         super().__post_init__()
-        known = [*_PERTURBATIONS, *installed("mechanism")]
+        known = [*_PERTURBATIONS, *installed(MECHANISM)]
         if self.perturbation not in known:
             near = suggestion(self.perturbation, known)
             what = f"did you mean {near}?" if near else f"there are {', '.join(known)}"

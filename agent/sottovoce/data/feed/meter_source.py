@@ -4,9 +4,6 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-KIND = "meter source"
-"""Kind of these plug-ins."""
-
 
 @dataclass(frozen=True, slots=True)
 class MeterSource:

@@ -9,7 +9,7 @@ from sottovoce.perturbation import OWN, Moments, RecordMechanismPlugin, Scheme, 
 from sottovoce.perturbation import scheme as own_scheme
 from sottovoce.perturbation.plugin import ReleasingScheme, Words
 from sottovoce.perturbation.scheme import Floats, Values
-from sottovoce.plugins import Plugin, find, guarded, load
+from sottovoce.plugins import MECHANISM, Plugin, find, guarded, load
 
 
 class OfPlugin:
@@ -79,7 +79,7 @@ def scheme(name: str, features: int, classes: int, epsilon: float) -> Scheme:
         PrivacyError: there is none of this name, or none for such d, c and ε.
         PluginError: the package that brings it is broken.
     """
-    plugin = find("mechanism", name, OWN)
+    plugin = find(MECHANISM, name, OWN)
     if plugin is not None:
         made: RecordMechanismPlugin = load(plugin, RecordMechanismPlugin)
         bring(name, lambda features, classes, epsilon: OfPlugin(plugin, made, features, classes, epsilon))
