@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sottovoce.perturbation.scheme import Floats, Scheme, Values
 
 Words = Callable[[int], NDArray[np.uint64]]
-"""Draws so many uniform words of 64 bits."""
+"""Draws the given number of uniform words of 64 bits."""
 
 
 @runtime_checkable
