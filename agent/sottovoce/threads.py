@@ -2,6 +2,7 @@
 
 import _thread
 import os
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -43,6 +44,8 @@ class Background:
     def _run(self) -> None:
         try:
             self._began.set()
+            if (trace := threading.gettrace()) is not None:  # debuggers and coverage see these threads as any other
+                sys.settrace(trace)
             self._work()
         finally:
             self._ended.set()

@@ -17,6 +17,17 @@ def test_the_work_is_done_elsewhere_and_waited_for() -> None:
     assert len(found) == 1
 
 
+def test_a_debugger_follows_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    followed: list[str] = []
+
+    def work() -> None:
+        pass
+
+    monkeypatch.setattr(threading, "gettrace", lambda: lambda frame, event, argument: followed.append(event))
+    Background(work).join()
+    assert "call" in followed
+
+
 def test_a_thread_that_does_not_begin_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "_START_SECONDS", 0.01)
     monkeypatch.setattr(_thread, "start_new_thread", lambda run, arguments: 1)
