@@ -1,0 +1,84 @@
+"""A meter source of another package: read again when it is away, and an error of its package when it is broken."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+import pytest
+from sottovoce.agent.home import outside
+from sottovoce.agent.home.outside import Outside
+from sottovoce.data.feed.meter_source import MeterSource
+from sottovoce.errors import ConfigError, PluginError
+from sottovoce.plugins import METER_SOURCE, Plugin
+
+_PLUGIN = Plugin(METER_SOURCE, "serial", "elsewhere:SOURCE", "elsewhere 1")
+
+
+class _EnoughError(BaseException):
+    """Ends the reader, which has no end of its own."""
+
+
+@pytest.fixture
+def source(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Mapping[str, Any]], Any]], Outside]:
+    async def at_once(seconds: float) -> None:
+        del seconds
+
+    monkeypatch.setattr(asyncio, "sleep", at_once)
+    monkeypatch.setattr(outside, "find", lambda kind, name, own: _PLUGIN)
+
+    def made(messages: Callable[[Mapping[str, Any]], Any]) -> Outside:
+        monkeypatch.setattr(outside, "load", lambda plugin, type_: MeterSource(messages))
+        return Outside("serial", {"port": "/dev/ttyUSB0"})
+
+    return made
+
+
+async def test_what_it_yields_is_handed_over_and_it_is_read_again_after_its_end(
+    source: Callable[..., Outside], caplog: pytest.LogCaptureFixture
+) -> None:
+    calls, received = [], []
+
+    async def messages(settings: Mapping[str, Any]) -> AsyncIterator[tuple[str, bytes]]:
+        calls.append(settings)
+        if len(calls) == 2:
+            raise OSError("reading 1234.5 lost")
+        if len(calls) == 4:
+            raise _EnoughError
+        yield "meter/power", str(len(calls)).encode()
+
+    with pytest.raises(_EnoughError):
+        await source(messages).serve(lambda topic, payload: received.append((topic, payload)))
+    assert calls == [{"port": "/dev/ttyUSB0"}] * 4
+    assert received == [("meter/power", b"1"), ("meter/power", b"3")]
+    assert "reason=it has ended" in caplog.text
+    assert "reason=OSError" in caplog.text
+    assert "1234.5" not in caplog.text
+
+
+@pytest.mark.parametrize("message", [None, b"abc", ("topic", "text"), (b"topic", b"payload"), ("topic", b"payload", 1)])
+async def test_a_message_of_another_shape_is_a_defect(source: Callable[..., Outside], message: object) -> None:
+    async def messages(settings: Mapping[str, Any]) -> AsyncIterator[object]:
+        yield message
+
+    with pytest.raises(PluginError, match=r"meter source serial .* yields something else than \(topic, payload\)"):
+        await source(messages).serve(lambda topic, payload: None)
+
+
+async def test_a_result_that_is_no_iterator_is_a_defect(source: Callable[..., Outside]) -> None:
+    with pytest.raises(PluginError, match="returned list, not an asynchronous iterator"):
+        await source(lambda settings: [("topic", b"payload")]).serve(lambda topic, payload: None)
+
+
+async def test_an_error_of_its_own_is_a_defect_whose_words_are_not_printed(source: Callable[..., Outside]) -> None:
+    async def messages(settings: Mapping[str, Any]) -> AsyncIterator[tuple[str, bytes]]:
+        yield "topic", b"payload"
+        raise ValueError("reading 1234.5 is odd")
+
+    with pytest.raises(PluginError, match="ValueError") as caught:
+        await source(messages).serve(lambda topic, payload: None)
+    assert "1234.5" not in str(caught.value)
+
+
+def test_a_source_that_no_package_brings_is_an_error_of_the_configuration() -> None:
+    with pytest.raises(ConfigError, match=r"feed\.source: no package brings a meter source named serial"):
+        Outside("serial", {})
