@@ -210,3 +210,47 @@ def test_a_transport_or_a_data_kind_that_takes_a_name_ends_no_usual_command(tmp_
     assert ended.returncode == 0, ended.stderr
     checked = run(tmp_path, SOTTOVOCE, "plugins", "--check")
     assert (checked.returncode, checked.stdout.count("this name is Sottovoce's own")) == (9, 2)
+
+
+_KIND = """
+from dataclasses import replace
+import numpy as np
+from sottovoce.data import DataSet, Records
+from sottovoce.data.spec import DataKind
+def load():
+    return DataSet("odd", Records(np.zeros((60, 2)), np.arange(60) % 2), 2, {bounds}, None)
+KIND = DataKind("odd", load, has_path=False, {fields})
+"""
+
+
+@pytest.mark.parametrize(
+    "bounds, fields, words, code",
+    [
+        ("(np.full(2, np.nan), np.ones(2))", "", "data kind odd: bounds must be finite", 4),
+        ("(np.zeros(3), np.ones(3))", "", "data kind odd: bounds must be a low and a high number for each of the 2", 4),
+        ("7", "", "its DataSet failed", 9),
+        ("None", "seconds=float('nan')", "its seconds are nan, and have to be a number up to 3600", 9),
+        ("None", "required=('year',)", "an option that it requires is none of its options", 9),
+    ],
+)
+def test_a_data_kind_with_parts_that_make_no_sense_is_refused(
+    tmp_path: Path, bounds: str, fields: str, words: str, code: int
+) -> None:
+    install(tmp_path, "odd", _KIND.format(bounds=bounds, fields=fields), "sottovoce.datasets", "odd = odd:KIND")
+    ended = run(tmp_path, SOTTOVOCE, "simulate", "clipd2p", "--set", "data.source=odd", "--set", "cycles=5")
+    assert words in ended.stderr
+    assert ended.returncode == code
+
+
+def test_a_broken_transport_is_found_before_the_agent_starts(tmp_path: Path) -> None:
+    install(tmp_path, "silent", "TRANSPORT = 3\n", "sottovoce.transports", "silent = silent:TRANSPORT")
+    file = tmp_path / "agent.toml"
+    file.write_text(
+        f'[agent]\nstate = "{tmp_path}/state"\n[data]\nsource = "digits"\nbounds = [0, 16]\nclasses = 10\n'
+        f'features = 64\nexpected_records = 100\n[transport]\nuse = ["silent"]\n'
+        '[transport.plugins.silent]\nannounce = "silent://a"\n'
+    )
+    ended = run(tmp_path, SOTTOVOCE, "config", "check", str(file))
+    assert "transport silent of package silent" in ended.stderr
+    assert "silent:TRANSPORT is of type int, not TransportPlugin" in ended.stderr
+    assert ended.returncode == 9

@@ -6,6 +6,7 @@ import numpy as np
 
 from sottovoce.agent.control import ask
 from sottovoce.agent.runnable import check_cell, check_mode, check_peers, check_readers, check_socket, family_here
+from sottovoce.agent.transport_factory import check_transports
 from sottovoce.agent.vault_here import records_here
 from sottovoce.config import AgentConfig
 from sottovoce.data import load
@@ -96,5 +97,5 @@ def _socket(config: AgentConfig) -> None:
     check_socket(config.agent.state)
 
 
-_OF_THE_FILE: tuple[Callable[[AgentConfig], object], ...] = (_socket, family_here, check_cell)
+_OF_THE_FILE: tuple[Callable[[AgentConfig], object], ...] = (_socket, family_here, check_cell, check_transports)
 _OF_THE_DEVICE: tuple[Callable[[AgentConfig], object], ...] = (check_readers, _identity, _records, _addresses)

@@ -14,12 +14,13 @@ from sottovoce.errors import ConfigError, MessageRefused
 from sottovoce.identity import Trust
 from sottovoce.identity.identity import FLEET_CERTIFICATE, TLS_CERTIFICATE, TLS_KEY
 from sottovoce.observe import Counters
-from sottovoce.plugins import TRANSPORT, find, load
+from sottovoce.plugins import TRANSPORT, Plugin, find, load
 from sottovoce.transport import Transport
 from sottovoce.transport.multi_transport import MultiTransport
 
 if TYPE_CHECKING:  # a device without a broker holds nothing of it in memory
     from sottovoce.transport.mqtt import Broker
+    from sottovoce.transport.plugin import TransportPlugin
 
 
 def transport_of(
@@ -77,15 +78,32 @@ def transport_of(
     return carrier
 
 
-def _brought(name: str, config: AgentConfig, trust: Trust, directory: Path) -> Transport:
-    """The transport of another package."""
-    from sottovoce.transport.guarded_transport import GuardedTransport
-    from sottovoce.transport.plugin import TransportContext, TransportPlugin
+def check_transports(config: AgentConfig) -> None:
+    """Import the transports of other packages.
+
+    Raises:
+        PluginError: a package is broken.
+    """
+    for name in config.transport.use:
+        if name not in OWN:
+            _loaded(name)
+
+
+def _loaded(name: str) -> "tuple[Plugin, TransportPlugin]":
+    from sottovoce.transport.plugin import TransportPlugin
 
     plugin = find(TRANSPORT, name, OWN)
     if plugin is None:
         raise ConfigError(f"transport.use: no transport is named {name}")
-    made: TransportPlugin = load(plugin, TransportPlugin)
+    return plugin, load(plugin, TransportPlugin)
+
+
+def _brought(name: str, config: AgentConfig, trust: Trust, directory: Path) -> Transport:
+    """The transport of another package."""
+    from sottovoce.transport.guarded_transport import GuardedTransport
+    from sottovoce.transport.plugin import TransportContext
+
+    plugin, made = _loaded(name)
     files = directory / TLS_CERTIFICATE, directory / TLS_KEY
     context = TransportContext(trust, config.transport.plugins[name], *files, config.transport.backoff_max)
     return GuardedTransport(plugin, lambda: made.make(context))

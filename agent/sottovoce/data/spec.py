@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
+from sottovoce.data.bounds import checked_bounds
 from sottovoce.data.dataset import DataSet
 from sottovoce.data.records import checked
 from sottovoce.errors import DataError
@@ -45,7 +46,7 @@ class DataKind:
         options: that it takes.
         required: of these, those that it needs.
         file: the option that names the file, where what follows the kind is the address of something else.
-        seconds: that loading may take, of a kind that another package brings.
+        seconds: that loading may take, of a kind that another package brings; 3,600 at most.
     """
 
     example: str
@@ -86,6 +87,7 @@ KINDS: dict[str, DataKind] = {
 }
 """All kinds of data, by name."""
 
+_MOST_SECONDS = 3600
 _SUFFIXES = {".csv": "csv:{}#label=COLUMN", ".npz": "npz:{}"}
 """How to read a file that was given without a kind, by its suffix."""
 _IN_IDX = ("mnist", "fashion-mnist", "kmnist", "emnist")
@@ -149,7 +151,17 @@ def _kind(name: str) -> DataKind | None:
     if name in KINDS:  # the default of commands, too: a package that takes such a name ends `plugins --check` alone
         return KINDS[name]
     plugin = find(DATA_KIND, name, KINDS)
-    return None if plugin is None else load_plugin(plugin, DataKind)
+    if plugin is None:
+        return None
+    kind = cast(DataKind, load_plugin(plugin, DataKind))
+    if not callable(kind.loader):
+        raise plugin.error(f"its loader is of type {type(kind.loader).__name__}, not a function")
+    seconds: object = kind.seconds
+    if not isinstance(seconds, int | float) or not 0 < seconds <= _MOST_SECONDS:
+        raise plugin.error(f"its seconds are {seconds!r}, and have to be a number up to {_MOST_SECONDS}")
+    if not {*kind.required} <= {*kind.options}:
+        raise plugin.error("an option that it requires is none of its options")
+    return kind
 
 
 def _brought(name: str, kind: DataKind, given: list[Any]) -> DataSet:
@@ -157,12 +169,16 @@ def _brought(name: str, kind: DataKind, given: list[Any]) -> DataSet:
     plugin = find(DATA_KIND, name, KINDS)
     if plugin is None or isinstance(kind.loader, str):
         raise DataError(f"There is no data kind {name!r}.")
+    origin = f"data kind {name}"
     with guarded(plugin, "its loader", kind.seconds):
         found: object = kind.loader(*given)
     if not isinstance(found, DataSet):
         raise plugin.error(f"its loader returned an object of type {type(found).__name__}, not a DataSet")
-    for part in (found.records, *(() if found.test is None else (found.test,))):
-        checked(part.features, part.labels, classes=found.classes, windows=part.windows, origin=f"data kind {name}")
+    with guarded(plugin, "its DataSet"):
+        for part in (found.records, *(() if found.test is None else (found.test,))):
+            checked(part.features, part.labels, classes=found.classes, windows=part.windows, origin=origin)
+        if found.bounds is not None:
+            checked_bounds(*found.bounds, found.records.features.shape[1], origin)
     return found
 
 

@@ -18,6 +18,7 @@ from sottovoce.errors import (
     InternalError,
     LedgerError,
     LedgerUnwritable,
+    PluginError,
     PrivacyError,
     TaskRefused,
     VaultAway,
@@ -258,6 +259,8 @@ class RemoteVault:
                 raise LedgerError(reply.explanation)
             case "TaskRefused":
                 raise TaskRefused(reply.explanation)
+            case "PluginError":
+                raise PluginError(reply.explanation)
             case "VaultAway":
                 raise VaultAway(f"{self._path}: {reply.explanation}")
             case "DataError":

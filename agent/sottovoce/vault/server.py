@@ -25,6 +25,7 @@ from sottovoce.errors import (
     DataError,
     LedgerError,
     LedgerUnwritable,
+    PluginError,
     PrivacyError,
     SottovoceError,
     TaskRefused,
@@ -40,7 +41,7 @@ _log = logging.getLogger(__name__)
 _PATIENCE_SECONDS = 5.0  # to ask a whole question, and again to read the whole answer
 _LOG_EVERY_SECONDS = 60.0
 _BACKLOG = 16
-_NAMED = (LedgerUnwritable, LedgerError, TaskRefused, PrivacyError)
+_NAMED = (LedgerUnwritable, LedgerError, TaskRefused, PrivacyError, PluginError)
 
 
 @dataclass(frozen=True, slots=True)

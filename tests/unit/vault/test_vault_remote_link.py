@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import re
 import socket
 import struct
 import threading
@@ -18,7 +19,7 @@ import pytest
 from sottovoce.agent.wait_status import Waits
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
-from sottovoce.errors import ConfigError, InternalError, LedgerError, PrivacyError
+from sottovoce.errors import ConfigError, InternalError, LedgerError, PluginError, PrivacyError
 from sottovoce.vault import Budget, Vault, protocol, server
 from sottovoce.vault.clipped_sum import Batches
 from sottovoce.vault.programs.gradient import GradientSum
@@ -48,6 +49,22 @@ def met(
 
 def question(slot: int) -> Query:
     return Query("clipd2p", "gradient", slot, np.zeros(SIZE))
+
+
+def test_a_broken_mechanism_of_another_package_is_named_to_the_agent(
+    make_vault: MakeVault, at: Path, budget: Budget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vault, words = make_vault(), "mechanism stair of package elsewhere 1: draw() failed at stair.py line 9"
+
+    def failing(query: Query) -> None:
+        raise PluginError(words)
+
+    with serving(served(vault, OWNER, budget), at):
+        remote = met(at, budget)
+        monkeypatch.setattr(vault, "answer", failing)
+        with pytest.raises(PluginError, match="^" + re.escape(words) + "$"):
+            remote.answer(question(0))
+        remote.close()
 
 
 def test_another_device_s_vault_is_none_for_this_one(make_vault: MakeVault, at: Path, budget: Budget) -> None:
