@@ -39,7 +39,9 @@ def guarded(
     with watchdog.timed(plugin, call, seconds):
         try:
             yield
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if isinstance(error, _ending()):
+                raise
             ours = isinstance(error, SottovoceError) and error.exit_code is not ExitCode.INTERNAL
             if plugin.kind in _QUIET and _raised_by(plugin, error):
                 ours = False  # its words may hold a record
@@ -146,6 +148,13 @@ def _thrown(steps: Any, error: BaseException) -> Any:
 
 def _sent(steps: Any, value: Any) -> Any:
     return steps.send(value)
+
+
+def _ending() -> tuple[type[BaseException], ...]:
+    """Exceptions by which a program ends, or a task of it."""
+    from asyncio import CancelledError
+
+    return KeyboardInterrupt, GeneratorExit, CancelledError
 
 
 def _raised_by(plugin: Plugin, error: BaseException) -> bool:

@@ -1,0 +1,103 @@
+"""Calls within the guard: what a plug-in raises becomes an error of its package, and what ends a program passes."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from sottovoce.errors import ConfigError, PluginError, PrivacyError
+from sottovoce.plugins import LEARNER, MECHANISM, Plugin, attributed, guarded, stepped, watched
+
+_LEARNER = Plugin(LEARNER, "odd", "elsewhere:ALGORITHM", "elsewhere 1")
+_MECHANISM = Plugin(MECHANISM, "stair", "steps:MECHANISM", "steps 2")
+
+
+class _OddError(BaseException):
+    """An exception that no one catches by mistake."""
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3), _OddError("no"), MemoryError("no")])
+def test_what_a_plugin_raises_is_an_error_of_its_package(error: BaseException) -> None:
+    with (
+        pytest.raises(
+            PluginError, match=rf"learner odd of package elsewhere 1: step\(\) failed: {type(error).__name__}"
+        ),
+        guarded(_LEARNER, "step()"),
+    ):
+        raise error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError(), ConfigError("no")])
+def test_what_ends_a_program_or_is_an_error_of_ours_passes(error: BaseException) -> None:
+    with pytest.raises(type(error)), guarded(_LEARNER, "step()"):
+        raise error
+
+
+def test_an_exception_that_is_no_defect_passes() -> None:
+    with pytest.raises(OSError, match="away"), guarded(_LEARNER, "step()", passing=(OSError,)):
+        raise OSError("away")
+
+
+def test_words_of_a_kind_that_reads_records_are_not_printed() -> None:
+    with pytest.raises(PluginError, match="ValueError") as caught, guarded(_MECHANISM, "draw()"):
+        raise ValueError("record 3.14159")
+    assert "3.14159" not in str(caught.value)
+
+
+async def test_a_coroutine_is_stepped_with_its_results_and_its_cancellation() -> None:
+    handled: list[str] = []
+
+    async def work(seconds: float) -> int:
+        try:
+            await asyncio.sleep(seconds)
+        except asyncio.CancelledError:
+            handled.append("cancelled")
+            raise
+        return 7
+
+    assert await stepped(_LEARNER, "work()", work(0)) == 7
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await stepped(_LEARNER, "work()", work(60))
+    assert handled == ["cancelled"]
+
+
+async def test_an_error_after_a_pause_is_of_the_package_too() -> None:
+    async def work() -> None:
+        await asyncio.sleep(0)
+        raise _OddError("no")
+
+    with pytest.raises(PluginError, match=r"work\(\) failed: _OddError: no"):
+        await stepped(_LEARNER, "work()", work())
+
+
+def test_a_stand_in_is_what_it_stands_for_and_guards_its_methods() -> None:
+    class Thing:
+        size = 3
+
+        def half(self, of: int) -> float:
+            return of / self.size
+
+    thing = Thing()
+    stand_in = watched(_LEARNER, thing)
+    assert (stand_in.size, stand_in.half(6), isinstance(stand_in, Thing)) == (3, 2.0, True)
+    thing.size = 0
+    with pytest.raises(PluginError, match=r"Thing\.half\(\) failed: ZeroDivisionError"):
+        stand_in.half(6)
+
+
+def test_an_exception_outside_the_guard_is_of_the_package_whose_code_raised_it(tmp_path: Path) -> None:
+    with guarded(_LEARNER, "step()"):
+        pass
+    code = compile("def late():\n    raise KeyError('left')\n", str(tmp_path / "elsewhere.py"), "exec")
+    names: dict[str, object] = {"__name__": "elsewhere.deep"}
+    exec(code, names)
+    with pytest.raises(KeyError) as caught:
+        names["late"]()  # type: ignore[operator]
+    found = attributed(caught.value)
+    assert found is not None
+    assert f"late() failed at {tmp_path / 'elsewhere.py'} line 2: KeyError" in str(found)
+
+
+def test_an_error_of_ours_that_the_vault_has_raised_keeps_its_type() -> None:
+    with pytest.raises(PrivacyError, match="spent"), guarded(_LEARNER, "step()"):
+        raise PrivacyError("spent")
