@@ -15,7 +15,7 @@ def assigned(texts: Sequence[str], example: str, aliases: Mapping[str, str] = _N
 
     Args:
         texts: KEY=VALUE, each.
-        example: of one, for anyone who wrote something else.
+        example: example of one, for anyone who wrote something else.
         aliases: keys that are short for others.
 
     Raises:

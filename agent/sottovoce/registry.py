@@ -37,28 +37,28 @@ class Algorithm:
     Attributes:
         settings: what can be configured of it, a subclass of sottovoce.learner_settings.LearnerSettings that is tagged
             with its name.
-        releases: what leaves a device, in words.
+        releases: a device's releases, in words.
         parts: its sottovoce.algorithms.family.Family for a configuration and public records by which models are scored,
             or None; imports what it needs when it is called.
-        models: that it can learn, its own first.
+        models: models that it can learn, its own first.
         neighbouring: its own relation. Publishing record by record, or the mean over records, shows how many there are:
             then they are replaced, not added.
         relation: the same where it depends on its settings; None where it does not.
-        to_the_letter: what its paper's variant is worth; None when there is none beside the sound one.
+        to_the_letter: verdict on its paper's variant; None if the sound one is the only one.
         letter_model: the model of its paper's variant, where that is not its own.
         record_level: it bounds what a record adds, and nothing larger.
         unit: its own privacy unit.
         noiseless: it adds no noise, so that nothing can be promised.
         regression: it also learns to predict a number.
-        loads: of a meter's feed it is given the loads of its days.
-        predicts: what it learns is a model that predicts something.
+        loads: loads of a meter's feed it is given the loads of its days.
+        predicts: whether it learns a model that predicts.
         scaled_by_training: to the letter, features are scaled by the ranges of the training set.
         topology: who sends to whom in a testbed, unless it is asked for another.
         mutual: every receiver sends back.
         in_cells: whether its releases are secure sums, where `privacy.noise` says so.
         one_begins: one device of the fleet begins (`learner.begins_walk`).
-        one_member: what one dishonest member of the fleet can do to the others.
-        payloads: what encodes and decodes each payload type of its messages, found when it is asked for.
+        one_member: harm that one dishonest member of the fleet can do to the others.
+        payloads: encoder and decoder of each payload type of its messages, found when it is asked for.
         audit: keys of `[data]` and `[learner]`, with dots, with which its releases can be told from its messages.
     """
 
@@ -230,8 +230,8 @@ def calling(name: str, call: str, passing: tuple[type[Exception], ...] = ()) -> 
     """Within it code of a learner is called: guarded where another package brings it.
 
     Args:
-        name: of the learner.
-        call: what is called, in words.
+        name: name of the learner.
+        call: the call, in words.
         passing: exceptions that are no defect.
     """
     plugin = plugin_of(name)

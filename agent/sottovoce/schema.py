@@ -17,10 +17,10 @@ class Schema:
 
     Attributes:
         application: SQLite's `application_id` of such a file.
-        name: what it is, for people.
+        name: a name for people.
         steps: SQL. The first makes an empty file one of version 1, each of the others one of the next version. A step
             that was released is never changed.
-        otherwise: what to do with a file of a newer version without that program, and what it costs.
+        otherwise: remedy for a file of a newer version without that program, and its cost.
     """
 
     application: int

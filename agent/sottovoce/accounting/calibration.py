@@ -28,7 +28,7 @@ class Calibrated:
 
     Attributes:
         noise: σ, or Laplace's scale, in the units of the sensitivity.
-        accountant: by which argument, in a few words.
+        accountant: accountant by which argument, in a few words.
     """
 
     noise: float
@@ -52,8 +52,9 @@ def calibrated(
         mechanism: the noise's law.
         epsilon: total ε.
         delta: total δ; Laplace noise needs none.
-        sensitivity: of adding or removing a record: L2 for Gaussian laws, L1 for Laplace's; whole for discrete ones.
-        neighbouring: what two data sets differ in.
+        sensitivity: sensitivity of adding or removing a record: L2 for Gaussian laws, L1 for Laplace's; whole for
+            discrete ones.
+        neighbouring: the difference between two neighbouring data sets.
         releases: how many, each chosen in view of the earlier ones.
         rate: Poisson: each record is in each sum with this probability; for `gaussian` only.
         dimensions: numbers in a release of a discrete Gaussian; a single one is charged exactly.

@@ -238,7 +238,7 @@ class Moved:
     """The ledger went on in another place. Nothing was released, and nothing is charged; but its head is a new one.
 
     Attributes:
-        nonce: of this move, in hexadecimal digits.
+        nonce: nonce of this move, in hexadecimal digits.
     """
 
     nonce: str

@@ -18,7 +18,7 @@ def apart(charges: Mapping[Event, int], units: int, delta: float) -> float:
     """ε of this many units, each in releases of its own; rounded up, infinite above MAX_EPSILON.
 
     Args:
-        charges: what one unit is charged, and how often.
+        charges: charges of one unit, each with its number.
         units: k.
         delta: δ of all of them together.
     """
@@ -33,7 +33,7 @@ def together(charges: Mapping[Event, int], units: int, delta: float) -> float:
     (ε′, δ′): k units have (kε′, k e^((k-1)ε′) δ′), see Vadhan 2017, Lemma 2.2.
 
     Args:
-        charges: what one unit is charged, and how often.
+        charges: charges of one unit, each with its number.
         units: k.
         delta: δ of all of them together.
     """

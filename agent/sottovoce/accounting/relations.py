@@ -42,8 +42,8 @@ def charged_as(event: Event, made: Promise, kept: Promise) -> tuple[Event, int]:
 
     Args:
         event: as it was calibrated.
-        made: what its release hides.
-        kept: what the ledger promises.
+        made: the unit that its release hides.
+        kept: promises of the ledger.
 
     Returns:
         The event over the ledger's units, and how many changes of `made` lead from one of `kept`'s neighbours to the

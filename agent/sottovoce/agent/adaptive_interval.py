@@ -36,8 +36,8 @@ class AdaptiveInterval:
 
         Args:
             belief: after the event; None while private steps are ahead.
-            event: that happened.
-            effects: that the learner wants.
+            event: event that happened.
+            effects: effects that the learner wants.
             now: seconds.
         """
         news, slow = self._news(belief), self._calm > CALM_CYCLES

@@ -63,7 +63,7 @@ class Variant:
 
     Attributes:
         transport: wraps the transport, to injure messages.
-        clock: by which days are over, seconds of Unix time.
+        clock: clock by which days are over, seconds of Unix time.
     """
 
     transport: Callable[[Transport], Transport] = lambda transport: transport

@@ -68,7 +68,7 @@ def verify(text: bytes, fleet_certificate: bytes, source: Path) -> dict[str, Any
 
     Args:
         text: the JSON document.
-        fleet_certificate: of the fleet that is trusted, PEM.
+        fleet_certificate: certificate of the fleet that is trusted, PEM.
         source: names the document in an error.
 
     Raises:

@@ -65,7 +65,7 @@ class ControlServer:
     """Answers `status`, `fleet`, `model`, `describe`, `predict`, `look`, `stop` and `leave`.
 
     Args:
-        path: of the socket.
+        path: path of the socket.
         agent: whom to ask.
         readers: path of the socket for readers, if there is one.
     """

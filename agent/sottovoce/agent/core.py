@@ -62,11 +62,11 @@ class Core:
 
     Args:
         learner: the public half of the algorithm.
-        store: what survives.
+        store: the state that survives a restart.
         seal: makes the parcel for (recipient, sequence, message).
         opened: the message in a parcel of one's own.
         current: an outgoing share, in the present form of the wire.
-        pace: of a device that has nothing left to learn; None for its learner's own.
+        pace: pace of a device that has nothing left to learn; None for its learner's own.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ class Departure:
     """One device's leaving.
 
     Args:
-        core: of the agent.
+        core: core of the agent.
         head_gossip: asks whether a peer is alive.
         links: to the peers, by node id.
         gone: whether a peer is known to have left.

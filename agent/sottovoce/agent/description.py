@@ -17,13 +17,13 @@ class Description(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """The answer to `describe`.
 
     Attributes:
-        schema: of this document.
+        schema: schema of this document.
         learner: its name.
         fidelity: `sound` or `paper`.
         model: its name, or the path of its graph.
         hidden: units of the hidden layer of `mlp`.
         features: columns of a record, before the transform; of a regression without its target.
-        columns: what the transform makes of them.
+        columns: number of columns after the transform.
         classes: labels are 0 … classes - 1; 1 for a regression.
         transform: the declared one.
         ranges: whether the features have declared ranges, and whether the agent knows them.
@@ -56,7 +56,7 @@ def described(config: AgentConfig, privacy: dict[str, Any]) -> Description:
     """The description of a configuration's model.
 
     Args:
-        config: of the agent.
+        config: configuration of the agent.
         privacy: see Description.
     """
     learner, data = config.learner, config.data

@@ -21,7 +21,7 @@ class DocumentGossip(Generic[Document]):
         kind: the payload type.
         encode: a saying as a payload.
         decode: the other way round; raises MessageRefused.
-        held: what this device holds.
+        held: contributions that this device holds.
         take: keeps what a peer has told, if it is newer than that; raises MessageRefused where it does not hold.
     """
 

@@ -32,10 +32,10 @@ def dossier(config: AgentConfig, ledger: Ledger, where: str, version: str) -> di
     """The document, JSON-ready.
 
     Args:
-        config: of the device.
+        config: configuration of the device.
         ledger: the device's, open for reading.
         where: its path.
-        version: of this program.
+        version: version of this program.
 
     Raises:
         LedgerError: the ledger does not hold together.

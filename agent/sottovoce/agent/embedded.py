@@ -43,7 +43,7 @@ class Agent:
     what to do; `sottovoce agent run` is the command that also outlives faults.
 
     Args:
-        config: of the device.
+        config: configuration of the device.
 
     Example:
         ```python

@@ -44,7 +44,7 @@ class Enroller:
         fleet: opened with its key.
         address: host:port, where devices reach it and it listens.
         revoked: says who gets no new certificate.
-        validity: of the certificates that it issues, from when it issues them; ninety days by default.
+        validity: validity of the certificates that it issues, from when it issues them; ninety days by default.
         seeds: told to a new device.
 
     Attributes:

@@ -20,7 +20,7 @@ class JoinQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=
     """A new device asks to be let in.
 
     Attributes:
-        secret: of its token, in hexadecimal.
+        secret: secret of its token, in hexadecimal.
         request: for a certificate, PEM.
     """
 

@@ -45,7 +45,7 @@ class Spent:
     Attributes:
         spending: so far.
         where: the ledger's file.
-        life: what all tasks together may cost, where the fleet has signed the present one.
+        life: largest cost of all tasks together, where the fleet has signed the present one.
     """
 
     spending: Spending
@@ -57,8 +57,8 @@ def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
     """The explanation of a configuration, JSON-ready.
 
     Args:
-        config: of an agent.
-        spent: what it spent so far; None when there is no ledger to look at.
+        config: configuration of an agent.
+        spent: its spending so far; None without a ledger.
 
     Raises:
         PrivacyError: the configuration has no guarantee; the reason says why.

@@ -70,7 +70,7 @@ class Fault:
 
     Attributes:
         kind: one of KINDS or FOR_A_PERSON.
-        reason: what is wrong, and what to do; for anyone who may read this device's log.
+        reason: the problem and the remedy, for anyone who may read this device's log.
         needs_a_person: it does not pass by itself.
     """
 
@@ -103,7 +103,7 @@ def fault_of(error: BaseException, *, worked: bool) -> Fault | None:
     """The fault that ended the agent; None for a defect, or for a fault that only a new process survives.
 
     Args:
-        error: that it ended with.
+        error: error that it ended with.
         worked: see `passing`.
     """
     if (kind := passing(error, worked=worked)) is not None:
@@ -119,7 +119,7 @@ def passing(error: BaseException, *, worked: bool) -> str | None:
     """The kind of fault behind this error, if it passes by itself; None when it needs a person.
 
     Args:
-        error: what ended the agent.
+        error: the error that ended the agent.
         worked: the agent had been at work before. Permissions and addresses with which it did were right, and will be
             again, and so are all while `read_only`; those with which it never worked are wrong.
     """

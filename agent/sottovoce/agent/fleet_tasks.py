@@ -87,7 +87,7 @@ def propose(directory: Path, fleet: Fleet, tables: dict[str, dict[str, Any]], wh
         directory: the fleet's.
         fleet: opened with its key.
         tables: see SignedTask.
-        when: of begins, ends, purpose and period those that are given; the period is that of the task before otherwise.
+        when: begins, ends, purpose and period, each where it is given; by default the period of the task before.
 
     Raises:
         IdentityError: what is beside the key is damaged or cannot be written, or the task is too large.
@@ -117,7 +117,7 @@ class FleetTasks:
         trust: who is believed.
         state: the directory where the newest task is kept.
         voice: how to reach peers.
-        epoch: of the task that this device has taken up; 0 before any.
+        epoch: epoch of the task that this device has taken up; 0 before any.
         take_up: takes up another, in the vault; see sottovoce.agent.task_activator.
 
     Attributes:

@@ -20,7 +20,7 @@ class Inbox:
         core: applies it.
         tasks: which task this device has.
         quota: how much of it one peer may hand over.
-        departure: of this device, which takes nothing any more once it is closed.
+        departure: departure of this device, which takes nothing any more once it is closed.
         serially: lets the core act.
     """
 

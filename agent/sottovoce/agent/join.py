@@ -30,8 +30,8 @@ def join(
     Args:
         fleet: opened with its key, which belongs offline afterwards.
         state: the directory to make; it must not exist.
-        budget: what one privacy unit of this device may ever cost.
-        validity: of its certificate; 90 days from now by default.
+        budget: largest cost of one privacy unit of this device, ever.
+        validity: validity of its certificate; 90 days from now by default.
         vault: the directory of a separate vault, to make too: the ledger belongs there, and not to `state`.
 
     Raises:
@@ -91,10 +91,10 @@ def join_pinned(
     """Joins as a device that others know by its id alone.
 
     Args:
-        fleet: what these devices call themselves together.
+        fleet: name of the fleet.
         state: its directory, which must not be there yet.
         budget: the privacy budget of the new ledger.
-        validity: of its certificate; ten years from now by default.
+        validity: validity of its certificate; ten years from now by default.
         vault: directory of the separate vault, if there is one; the ledger goes there instead.
 
     Raises:
@@ -159,7 +159,7 @@ def _made(
 
     Args:
         state: where it goes.
-        budget: of the ledger, when the rest is made.
+        budget: budget of the ledger, when the rest is made.
         vault: directory of the separate vault, if there is one; the ledger goes there instead.
         make: writes all but the ledger into a draft of it.
         claim: called just before the draft gets its name: it is this device that joins, or none.

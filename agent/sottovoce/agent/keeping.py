@@ -34,7 +34,7 @@ class Keeping:
         vault: whose ledger it is.
         detector: judges what they answer.
         tell: tells a peer the present head and hears what it knew; raises DeliveryFailed or MessageRefused.
-        dns_name: of a node.
+        dns_name: DNS name of a node.
     """
 
     def __init__(

@@ -23,8 +23,9 @@ def task_of(config: AgentConfig, ranges: str | None = None) -> Task:
     """The device's task, in the form that must be equal on all devices that mix.
 
     Args:
-        config: of the device.
-        ranges: of the features, as a vault of its own says by `declared_ranges`; without one as this process sees.
+        config: configuration of the device.
+        ranges: ranges of the features, as a vault of its own says by `declared_ranges`; without one as this process
+            sees.
 
     Raises:
         ConfigError: a graph that is configured cannot be read.

@@ -23,8 +23,8 @@ class Pause:
 
     Args:
         config: the agent's.
-        fault: that it ended with.
-        seconds: that it lasts.
+        fault: fault that it ended with.
+        seconds: seconds that it lasts.
     """
 
     model: NDArray[np.float64] | None = None

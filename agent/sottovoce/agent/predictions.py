@@ -39,7 +39,7 @@ class Predictor:
     """Answers. The kernel is made when it is first needed, and kept.
 
     Args:
-        config: of the agent.
+        config: configuration of the agent.
     """
 
     def __init__(self, config: AgentConfig) -> None:
@@ -115,7 +115,7 @@ def predict(model: Model, parameters: Floats, rows: Floats, classes: int) -> NDA
     """Labels int64[M], or values float64[M] of a regression.
 
     Args:
-        model: of a configuration.
+        model: model of a configuration.
         parameters: float64[P].
         rows: float64[M, columns], transformed.
         classes: 1 for a regression.
@@ -133,7 +133,7 @@ def prepared(rows: Floats, description: Description, *, transformed: bool) -> Fl
 
     Args:
         rows: float64[M, d].
-        description: of the model.
+        description: description of the model.
         transformed: they are already.
 
     Raises:

@@ -31,7 +31,7 @@ class Witness:
     holds. `admit` checks that too.
 
     Args:
-        authority: of the fleet.
+        authority: authority of the fleet.
         task: digest of its task document.
     """
 
@@ -78,7 +78,7 @@ class RosterWitness:
     """Verifies what members of a secure sum have signed: devices of this fleet, neither expired nor revoked.
 
     Args:
-        authority: of the fleet.
+        authority: authority of the fleet.
         task: digest of its task document.
         revoked: ids of the devices that the fleet has revoked.
         clock: seconds of Unix time.
@@ -108,7 +108,7 @@ class FleetProvenance:
     """Implements sottovoce.learners.Provenance with the keys of a fleet.
 
     Args:
-        identity: of this device.
+        identity: identity of this device.
         task: digest of its task document.
         refuses: whether the fleet has revoked a device.
         clock: seconds of Unix time.

@@ -27,7 +27,7 @@ class Questions:
         leaving: whether the device leaves, so that nothing is asked any more.
 
     Attributes:
-        spending: what the ledger holds, after the last answer.
+        spending: spending in the ledger after the last answer.
     """
 
     def __init__(

@@ -24,9 +24,9 @@ class _Limit:
     """Limit of one resource.
 
     Attributes:
-        a_period: of the learner.
+        a_period: period of the learner.
         a_second: beside those.
-        at_once: what a bucket holds.
+        at_once: capacity of the bucket.
     """
 
     a_period: float
@@ -70,7 +70,7 @@ class Quota:
     """Quotas of all peers.
 
     Args:
-        period: of the learner, seconds.
+        period: period of the learner, seconds.
         clock: seconds that never go back.
     """
 

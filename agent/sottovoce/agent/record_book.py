@@ -34,8 +34,8 @@ class RecordBook:
     """An open book. A damaged one is started over; a full disk stops the agent.
 
     Args:
-        path: of the file; made if it is missing.
-        epoch: of the fleet's task that the records are published for, 0 for none; those of an earlier one go.
+        path: path of the file; made if it is missing.
+        epoch: epoch of the fleet's task that the records are published for, 0 for none; those of an earlier one go.
 
     Raises:
         DataError: it cannot be made.

@@ -107,7 +107,7 @@ class RevokedHere:
 
     Args:
         directory: where it is.
-        authority: of the fleet.
+        authority: authority of the fleet.
     """
 
     def __init__(self, directory: Path, authority: Authority) -> None:

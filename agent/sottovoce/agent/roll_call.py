@@ -29,8 +29,8 @@ class Condition(Struct, frozen=True):
     """A device's report about itself; fields that a later release adds are ignored.
 
     Attributes:
-        release: of its program.
-        epoch: of the fleet's task that it works on; 0 for none.
+        release: release of its program.
+        epoch: epoch of the fleet's task that it works on; 0 for none.
         health: one word.
         task: digest of the task that it has, in hexadecimal digits.
     """

@@ -27,7 +27,7 @@ def saved_model(config: AgentConfig) -> tuple[NDArray[np.float64] | None, int]:
     """The model that the agent would publish if it were started now, float64[P], and its cycle; None if there is none.
 
     Args:
-        config: of the agent.
+        config: configuration of the agent.
 
     Raises:
         SottovoceError: there is no state, it is damaged, or of another configuration.

@@ -64,9 +64,9 @@ class SqliteStore:
     Args:
         directory: the agent's state directory.
         learner: gives the first state.
-        codec: of its states.
+        codec: codec of its states.
         released: answers already in the ledger; a device that lost its state does not apply them again.
-        epoch: of the fleet's task that it is for, 0 for none. One above the state's begins another life, in which
+        epoch: epoch of the fleet's task that it is for, 0 for none. One above the state's begins another life, in which
             nothing is left of the task before.
 
     Raises:

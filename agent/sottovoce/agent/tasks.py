@@ -35,7 +35,7 @@ class _Said:
     """A device's report.
 
     Attributes:
-        digest: of its task, while that is another.
+        digest: digest of its task, while that is another.
         until: when it is no longer held against it, on the monotonic clock.
         changes: how often it has come back to this device's task before that time.
     """
@@ -51,7 +51,7 @@ class Tasks:
     Args:
         own: this device's.
         voice: how to reach others.
-        fleets: what the fleet has signed.
+        fleets: tasks that the fleet has signed.
 
     Attributes:
         peers: those whom the learner may mix with if they have this task.

@@ -35,12 +35,12 @@ def transport_of(
     """Every transport that `transport.use` names, as one.
 
     Args:
-        config: of the agent.
+        config: configuration of the agent.
         trust: who this device is, and whom it trusts.
-        directory: of its identity.
+        directory: directory of its identity.
         incarnation: how often the device has started.
         waits: told what is waited for.
-        quota: of every peer.
+        quota: quota of every peer.
         counters: counts what it refuses.
 
     Raises:

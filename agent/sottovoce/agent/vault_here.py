@@ -50,12 +50,12 @@ def vault_here(
     """The vault over the configured records and an open ledger.
 
     Args:
-        config: of the agent.
-        family: of its learner.
+        config: configuration of the agent.
+        family: family of its learner.
         ledger: opened for charging.
         clock: seconds of Unix time.
         lived: seconds on a clock that only goes forward; the machine's uptime.
-        noise: of a simulation, whose releases no wire takes; None for the operating system's.
+        noise: noise of a simulation, whose releases no wire takes; None for the operating system's.
         closed: says why nothing more is released, or None.
         belongs: checks who signed what others say in secure sums.
 

@@ -29,9 +29,9 @@ class VaultSession:
     Attributes:
         vault: the vault.
         config: the device's, under the task that it has taken up.
-        family: of the learner.
-        task: what is learnt, as others must mean it too.
-        epoch: of the fleet's task; 0 for none.
+        family: family of the learner.
+        task: the task, which others have to share.
+        epoch: epoch of the fleet's task; 0 for none.
         take_up: takes up another; see sottovoce.agent.task_activator.
     """
 

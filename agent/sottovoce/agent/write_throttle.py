@@ -19,7 +19,7 @@ class DailyCounter:
     """Since midnight UTC, or since this object was made, of what only grows.
 
     Attributes:
-        count: of all there ever was.
+        count: count of all there ever was.
         clock: seconds since 1970.
     """
 
@@ -51,7 +51,7 @@ class WriteThrottle:
         waits: told what is waited for.
         stopping: ends the wait.
         wait: its name.
-        reason: of the wait.
+        reason: reason of the wait.
         tell: logs the number of bytes written.
     """
 

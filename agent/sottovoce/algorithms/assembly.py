@@ -12,7 +12,7 @@ def family_of(config: AgentConfig, public: Records | None = None) -> Family:
     """The parts for a configuration.
 
     Args:
-        config: of an agent.
+        config: configuration of an agent.
         public: records by which models are scored, transformed, in place of those that data.public names.
 
     Raises:

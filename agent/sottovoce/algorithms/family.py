@@ -73,8 +73,8 @@ class Family:
 
     Attributes:
         model: the public one: its size, its predictions, its loss.
-        kernel: what the vault differentiates, if it does.
-        terms: what is asked of the vault.
+        kernel: the loss that the vault differentiates, if any.
+        terms: terms of the vault.
         learner: makes the state machine and its codec, for (node id, provenance, published records kept).
         keeps_records: whether published records are to be kept on the disk.
         facts: more about the algorithm for reports, JSON-ready.
@@ -96,7 +96,7 @@ def settings_of(config: AgentConfig, kind: type[Settings]) -> Settings:
     """Settings of a learner, in its family's type.
 
     Args:
-        config: of an agent.
+        config: configuration of an agent.
         kind: the family's settings.
     """
     if not isinstance(config.learner, kind):

@@ -28,7 +28,7 @@ def guarded_family(plugin: Plugin, made: Callable[[], object]) -> Family:
     """The parts of a plug-in's learner.
 
     Args:
-        plugin: that brings it.
+        plugin: plugin that brings it.
         made: makes them.
 
     Raises:
@@ -75,7 +75,7 @@ class GuardedLearner:
     """Checks what a plug-in's learner returns.
 
     Args:
-        plugin: that brings it.
+        plugin: plugin that brings it.
         learner: its own.
         size: numbers in its model.
     """

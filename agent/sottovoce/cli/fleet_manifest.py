@@ -30,8 +30,8 @@ def bundles(
             `count` devices are listed there.
         out: directory for the bundles, NAME.bundle each.
         count: how many devices there are; None for as many as are listed.
-        seeds: what all of them receive beside.
-        validity: of their certificates; 90 days from now by default.
+        seeds: contacts that all of them receive besides.
+        validity: validity of their certificates; 90 days from now by default.
 
     Returns:
         the names.

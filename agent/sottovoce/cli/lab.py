@@ -18,8 +18,8 @@ def add(app: typer.Typer, name: str, panel: str | None = None, group: str = "") 
     """Add a command of the lab; where the lab is not installed, a hidden one that says what to install.
 
     Args:
-        app: what it is a command of.
-        name: of the command.
+        app: the application it is a command of.
+        name: name of the command.
         panel: heading in the help.
         group: the command that it is below, if any.
     """

@@ -25,10 +25,10 @@ class Found:
     """A public model.
 
     Attributes:
-        description: what it is of.
+        description: description of its model.
         parameters: float64[P].
         cycle: after which it was published.
-        config: of an agent that is not running; None of one that runs.
+        config: configuration of an agent that is not running; None of one that runs.
     """
 
     description: "Description"

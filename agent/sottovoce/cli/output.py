@@ -41,10 +41,10 @@ def put(option: str, path: Path, raw: bytes, mode: int = 0o666) -> None:
     """Write a file under its name once all of it is on the disk; into a pipe or a device, as /dev/stdout, at once.
 
     Args:
-        option: that named it.
-        path: of the file.
-        raw: what is to be in it.
-        mode: of the file, less what the umask takes.
+        option: option that named it.
+        path: path of the file.
+        raw: its contents.
+        mode: mode of the file, less what the umask takes.
 
     Raises:
         UsageError: it cannot be written; a file that was there is as it was.

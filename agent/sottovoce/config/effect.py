@@ -12,8 +12,8 @@ def without_effect(tables: Mapping[str, Any], config: AgentConfig) -> Iterator[t
     """Each such key, with why and the remedy.
 
     Args:
-        tables: what was written, as tomllib gives it.
-        config: what became of it.
+        tables: the tables of the file, as tomllib returns them.
+        config: the configuration read from them.
     """
     given = {name: frozenset(table) for name, table in tables.items() if isinstance(table, Mapping)}
     for key in sorted(given.get("learner", frozenset())):

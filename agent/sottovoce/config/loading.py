@@ -118,7 +118,7 @@ def checked(tables: Mapping[str, Any], origin: str, line_of: LineOf = lambda key
 
     Args:
         tables: as tomllib gives them.
-        origin: what the error calls them.
+        origin: their name in errors.
         line_of: the line on which a key stands, if there are lines.
 
     Raises:
@@ -149,7 +149,7 @@ def learner_settings(table: Mapping[str, Any], origin: str) -> LearnerSettings:
 
     Args:
         table: `[learner]`, as tomllib gives it.
-        origin: what the error calls it.
+        origin: its name in errors.
 
     Raises:
         ConfigError: a line for each thing that is wrong, naming the key and the remedy.

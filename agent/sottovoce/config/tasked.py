@@ -32,8 +32,8 @@ def under(config: AgentConfig, tables: Tables, epoch: int, epsilon: float | None
 
     Args:
         config: the device's own.
-        tables: of the task.
-        epoch: of the task.
+        tables: tables of the task.
+        epoch: epoch of the task.
         epsilon: the most that it may spend here; None for no other limit than the device's and the task's.
 
     Raises:

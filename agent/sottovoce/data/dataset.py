@@ -28,7 +28,7 @@ class DataSet:
         test: the official test split, or None when the source has none.
         groups: int64[n], the group of each of `records`, such as the household it is from, numbered from 0; None
             without groups. For dealing records out: no agent knows of it.
-        target: of a regression, what its target stands for; None where no one says so.
+        target: target of a regression, what its target stands for; None where no one says so.
     """
 
     name: str
@@ -63,7 +63,7 @@ def assembled(
         bounds: the declared range, float64[d] twice.
         windows: integer[n], the window of each record of `train`.
         groups: integer[n], the group of each record of `train`.
-        target: of a regression.
+        target: target of a regression.
         origin: the file or source to name in an error.
 
     Returns:

@@ -69,9 +69,9 @@ def forecast_dataset(
         wh: integer[meters, windows], the energy of each window in Wh, -1 where it is missing.
         first: number of the first column: a window w begins w · seconds after a midnight.
         seconds: length of a window; 1800, or a part of it.
-        name: of the data set, for reports.
+        name: name of the data set, for reports.
         origin: the file or source to name in an error.
-        share: of the days to hold back, from 0 up to but not including 1.
+        share: share of the days to hold back, from 0 up to but not including 1.
 
     Raises:
         DataError: half hours cannot be made of such windows, or the share is out of range.

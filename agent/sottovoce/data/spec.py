@@ -26,7 +26,7 @@ class DataSpec:
     Attributes:
         kind: one of the known kinds.
         path: the file or directory, of a feed its store; None for a kind that has none.
-        options: what follows `#`.
+        options: options after `#`.
     """
 
     kind: str
@@ -39,14 +39,14 @@ class DataKind:
     """Kind of source of a data SPEC; other packages bring one as an entry point of the group `sottovoce.datasets`.
 
     Attributes:
-        example: of a SPEC.
+        example: example of a SPEC.
         loader: returns the DataSet; takes the path if there is one, and the options, a mapping of strings, if there are
             any. Of this package: file and function in this folder, imported when such data is loaded.
         has_path: whether a path is given.
-        options: that it takes.
-        required: of these, those that it needs.
+        options: options that it takes.
+        required: required of these, those that it needs.
         file: the option that names the file, where what follows the kind is the address of something else.
-        seconds: that loading may take, of a kind that another package brings; 3,600 at most.
+        seconds: seconds that loading may take, of a kind that another package brings; 3,600 at most.
     """
 
     example: str

@@ -31,9 +31,9 @@ def obstacle(host: str, port: int, tls: ssl.SSLContext | None = None, name: str 
 
     Args:
         host: a name or an address.
-        port: of TCP.
+        port: port of TCP.
         tls: None for a connection in the clear.
-        name: that the certificate must carry; without it the host.
+        name: name that the certificate must carry; without it the host.
     """
     try:
         with socket.create_connection((host, port), timeout=_CONNECT_SECONDS) as plain:
@@ -73,7 +73,7 @@ def obstacles(asked: Mapping[K, Callable[[], str | None]], seconds: float = DEAD
     """Ask all at once, and wait no longer than the deadline: resolving a name can take minutes.
 
     Args:
-        asked: what to call for each.
+        asked: called for each.
         seconds: for all together.
 
     Returns:

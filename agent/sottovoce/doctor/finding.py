@@ -22,7 +22,7 @@ class Finding:
     Attributes:
         level: how bad it is.
         what: in one line; nothing secret, and nothing computed from records.
-        remedy: what to do, in one line; empty where nothing is to be done.
+        remedy: the remedy, in one line; empty where none is needed.
         code: the exit code of the kind that a problem is of; 0 for the others.
     """
 

@@ -18,11 +18,11 @@ class Extra:
     """A package that a part of the configuration needs.
 
     Attributes:
-        module: that it is imported as.
+        module: module that it is imported as.
         extra: which brings it.
-        because: what needs it.
+        because: the reason.
         needed: whether a configuration does.
-        code: what an agent would end with.
+        code: exit code of an agent.
     """
 
     module: str

@@ -25,9 +25,9 @@ class Subject:
 
     Attributes:
         file: its configuration file, if one was named.
-        config: what that says; None if it says nothing that can be used.
+        config: its configuration; None if it cannot be used.
         state: its state directory; None where none is known of.
-        status: of its agent; None if none answers.
+        status: status of its agent; None if none answers.
         now: an aware datetime, the clock's.
         wrong: why the configuration cannot be used.
     """

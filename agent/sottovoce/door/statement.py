@@ -18,7 +18,7 @@ class PrivacyStatement:
     """The guarantee behind one release and behind the run it belongs to.
 
     Attributes:
-        unit: what one privacy unit is, for example `record`.
+        unit: the privacy unit, for example `record`.
         neighbouring: `add-remove` or `replace-one`.
         mechanism: the mechanism's name with its parameters, in words.
         composition: the rule by which releases add up to `epsilon`.

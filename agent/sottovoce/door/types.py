@@ -16,7 +16,7 @@ class Query:
 
     Attributes:
         learner: the name of the asking learner.
-        kind: what is asked for; `gradient` is a sum of clipped per-example gradients, `record` one perturbed record.
+        kind: kind of release; `gradient` is a sum of clipped per-example gradients, `record` one perturbed record.
         slot: the position in the learner's public schedule, or the record's number, from 0.
         point: float64[P], already public: where the gradient is taken; empty for a record.
     """
@@ -113,7 +113,7 @@ class CellAnswer:
     """A member's vault's answer in a secure sum; everybody may see all of it.
 
     Attributes:
-        query_id: of the question.
+        query_id: id of the question.
         said: an answer of sottovoce.secure_sum.steps, encoded.
         simulated: True when secrets and noise came from a seeded stream: the wire refuses it.
     """

@@ -85,12 +85,12 @@ def check_signed(
 
     Args:
         authority: whose word is taken.
-        fleet: that the document names.
-        message: what was signed.
-        signature: of it.
+        fleet: fleet that the document names.
+        message: the signed message.
+        signature: signature of it.
         what: the document, in the error.
-        which: of its kind, in the error.
-        changes: of the fleet's keys, that came with it.
+        which: words for it in the error.
+        changes: changes of the fleet's keys, that came with it.
 
     Raises:
         IdentityError: it is of another fleet, or was not signed by this one.
@@ -108,8 +108,8 @@ class FleetAuthority:
     """A fleet's own certificate, which `sottovoce fleet init` made, and those that it has retired.
 
     Attributes:
-        certificate: of its present key.
-        spare: of its spare key, which speaks of keys alone; None in a fleet of earlier versions.
+        certificate: certificate of its present key.
+        spare: spare of its spare key, which speaks of keys alone; None in a fleet of earlier versions.
         retired: keys whose certificates hold for a while.
     """
 
@@ -191,7 +191,7 @@ class IssuerAuthority:
     """A certificate authority that serves others too: it speaks for a fleet only where a certificate names the fleet.
 
     Attributes:
-        certificate: of the CA that issues the devices' certificates itself, a root or an intermediate.
+        certificate: certificate of the CA that issues the devices' certificates itself, a root or an intermediate.
         fleet: the SPIFFE trust domain of the devices.
     """
 

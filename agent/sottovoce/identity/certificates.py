@@ -59,7 +59,7 @@ def device_certificate(
         authority: the fleet's certificate.
         authority_key: the fleet's key.
         tls_key: the device's public TLS key.
-        binding: what `sottovoce.identity.binding.bind` made of it on the device.
+        binding: result of `sottovoce.identity.binding.bind` on the device.
         validity: when the certificate holds.
 
     Raises:

@@ -50,7 +50,7 @@ class _Seen:
     """The latest time known, as kept on disk.
 
     Attributes:
-        latest: that the clock has said.
+        latest: latest that the clock has said.
         certain: the latest that it said under an earlier boot than that, or while it was synchronised.
         boot: under which it said `latest`.
     """
@@ -64,7 +64,7 @@ class ClockFloor:
     """The latest time this device has been at, on its disk.
 
     Args:
-        path: of the file; made by the first `note`.
+        path: path of the file; made by the first `note`.
         synchronised: whether something keeps the clock right.
         boot: under which boot of the machine this is.
     """

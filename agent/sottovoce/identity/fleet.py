@@ -40,7 +40,7 @@ class Fleet:
         certificate: its certificate, which every device trusts.
         key: its private key.
         spare: certificate of its spare key; None in a fleet of earlier versions.
-        changes: of its keys, from the first.
+        changes: changes of its keys, from the first.
     """
 
     name: str

@@ -83,7 +83,7 @@ class Anchors:
 
     Attributes:
         current: certificate of the key that signs.
-        spare: of the spare one; None in a fleet of earlier versions.
+        spare: spare of the spare one; None in a fleet of earlier versions.
     """
 
     current: x509.Certificate
@@ -120,7 +120,7 @@ class Retired:
     """A key that signs no more.
 
     Attributes:
-        certificate: of it.
+        certificate: certificate of it.
         since: when it was retired.
         until: when certificates that it has signed end at the latest.
     """

@@ -198,7 +198,7 @@ def verify_credential(der: bytes, authority: Authority, now: datetime | None = N
 
     Args:
         der: the certificate.
-        authority: of the fleet that must have issued it.
+        authority: authority of the fleet that must have issued it.
         now: an aware datetime; None if what was signed outlives the certificate.
 
     Returns:

@@ -82,7 +82,7 @@ class Seeds(
     Attributes:
         contacts: at most 64.
         broker: None when there is none.
-        promised: what its ledger is made for; None where each device decides.
+        promised: the budget of its ledger; None where each device decides.
     """
 
     contacts: tuple[Seed, ...] = ()

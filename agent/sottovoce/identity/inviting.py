@@ -13,7 +13,7 @@ def new_bundle(fleet: Fleet, seeds: Seeds, validity: Validity | None = None) -> 
     Args:
         fleet: opened with its key.
         seeds: where the device finds its fleet.
-        validity: of its certificate; 90 days from now by default.
+        validity: validity of its certificate; 90 days from now by default.
     """
     keys = DeviceKeys.generate()
     device, tls = keys.encoded()

@@ -26,7 +26,7 @@ class DeviceKeys:
 
     Attributes:
         device: the identity key, for life.
-        tls: what its certificates are for.
+        tls: use of its certificates.
     """
 
     device: Ed25519PrivateKey = field(repr=False)

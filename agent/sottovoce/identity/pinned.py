@@ -23,8 +23,8 @@ def enrol_pinned(directory: Path, fleet: str, validity: Validity | None = None) 
 
     Args:
         directory: made if it is not there.
-        fleet: what these devices call themselves together.
-        validity: of its certificate; ten years from now by default, because no one renews it.
+        fleet: name of the fleet.
+        validity: validity of its certificate; ten years from now by default, because no one renews it.
 
     Raises:
         IdentityError: the fleet cannot have this name, or the directory holds an identity or cannot be written.

@@ -29,8 +29,8 @@ class Request:
 
     Attributes:
         node_id: the device that made it.
-        tls_key: what is to be certified.
-        binding: of that key to the device's identity key.
+        tls_key: the key to certify.
+        binding: binding of that key to the device's identity key.
         present: the certificate that is to be renewed; None from a device that has none.
     """
 
@@ -51,7 +51,7 @@ def make_request(
 
     Args:
         device_key: the identity key.
-        tls_key: what is to be certified.
+        tls_key: the key to certify.
         fleet: names the device in it, for a CA that does not know the fleet's names itself.
         present: the certificate to renew, PEM.
     """

@@ -23,10 +23,11 @@ class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         fleet: the fleet's name.
         epoch: from 1; the highest one counts.
         issued: seconds of Unix time, by the clock of the signer; for people to read.
-        begins: at which devices change over; in the past: at once.
+        begins: begins at which devices change over; in the past: at once.
         ends: after which nothing more is released for it; None: it has no end.
-        purpose: what the result is for, by which a device's owner may refuse it.
-        period: of the devices' budgets that it opens, where that is time; 0: of the first. See sottovoce.vault.periods.
+        purpose: purpose of the result, by which a device's owner may refuse it.
+        period: period of the devices' budgets that it opens, where that is time; 0: of the first. See
+            sottovoce.vault.periods.
         tables: `[task]`, `[data]`, `[learner]` and `[privacy]` of a configuration, without what is each device's own.
         keys: how the fleet's keys have changed; empty where they have not.
         signature: ECDSA P-256 with SHA-256, DER, in hexadecimal digits, by the fleet's key over all of the above.

@@ -30,7 +30,7 @@ def kernel_named(
         classes: labels are 0 … classes - 1; 1 for a regression, whose target is the last column.
         hidden: units of the hidden layer of `mlp`, at least 1; of no meaning to the others.
         graphs: `sha256:HEX` of each file that may be loaded, beside the graphs of the package.
-        threads: that a graph is run by, 1 or 2.
+        threads: threads that a graph is run by, 1 or 2.
 
     Raises:
         ConfigError: there is no such kernel, or it is none of a regression, or none of such data; or its graph may not

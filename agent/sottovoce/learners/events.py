@@ -31,7 +31,7 @@ class Delivered:
 
     Attributes:
         recipient: a peer.
-        reply: what its learner has said to that, if anything.
+        reply: its learner's answer, if any.
     """
 
     recipient: str

@@ -36,7 +36,7 @@ class Page:
     """An answer.
 
     Attributes:
-        status: of HTTP.
+        status: status of HTTP.
         kind: its media type.
         body: its bytes.
     """
@@ -66,7 +66,7 @@ class Answerer:
     """Listens, and answers with pages.
 
     Args:
-        pages: what makes each of them, by path.
+        pages: the function that makes each of them, by path.
     """
 
     def __init__(self, pages: Mapping[str, Callable[[], Awaitable[Page]]]) -> None:

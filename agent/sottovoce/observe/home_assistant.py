@@ -59,8 +59,8 @@ class Topics:
     """The topics of one device.
 
     Attributes:
-        prefix: of discovery, as Home Assistant is configured.
-        identifier: of the device, of letters and digits.
+        prefix: prefix of discovery, as Home Assistant is configured.
+        identifier: identifier of the device, of letters and digits.
     """
 
     prefix: str
@@ -101,10 +101,10 @@ def discovery(topics: Topics, name: str, expires: int, epoch: int | None = None)
     """The device's description.
 
     Args:
-        topics: of the device.
+        topics: topics of the device.
         name: as it is shown.
         expires: seconds after which a state is no longer believed.
-        epoch: of the fleet's newest task, 0 before any; None where tasks are not shown.
+        epoch: epoch of the fleet's newest task, 0 before any; None where tasks are not shown.
 
     Returns:
         the message, JSON-ready.

@@ -29,7 +29,7 @@ class Described:
 
     Attributes:
         kind: counter or gauge.
-        help: what it is, for people.
+        help: its description, for people.
         label: the one label it has; empty if it has none.
     """
 
@@ -104,7 +104,7 @@ def page(values: Values) -> Page:
     """Metrics as Prometheus reads them.
 
     Args:
-        values: of metrics of the catalogue.
+        values: values of metrics of the catalogue.
 
     Raises:
         InternalError: there is no such metric, or it has a label where it should not, or none where it should.

@@ -22,8 +22,8 @@ class RateLimitedLog:
         """Say it, unless this was said less than a minute ago; returns whether it was said.
 
         Args:
-            level: of the line.
-            cause: of few, since each is remembered.
+            level: level of the line.
+            cause: cause of few, since each is remembered.
             text: as for logging.
             values: the same.
         """

@@ -35,7 +35,7 @@ class _Connection:
     Attributes:
         socket: to it.
         origin: its address, or its user on this machine.
-        request: what it has sent so far.
+        request: the request as received so far.
         deadline: closes the connection unless the whole request is there by then.
         answering: makes the answer and sends it; None before the request is complete.
         sending: the answer is made.

@@ -32,7 +32,7 @@ class Plugin:
 
     Attributes:
         kind: one of KINDS.
-        name: of the plug-in, by which it is chosen.
+        name: name of the plug-in, by which it is chosen.
         value: `module:attribute`.
         package: the distribution that brings it, with its version.
         requires: requirements of the distribution.

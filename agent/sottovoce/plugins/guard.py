@@ -27,8 +27,8 @@ def guarded(
 
     Args:
         plugin: whose code runs.
-        call: what is called, in words.
-        seconds: that the call may take.
+        call: the call, in words.
+        seconds: seconds that the call may take.
         passing: exceptions that are no defect.
 
     Raises:
@@ -58,8 +58,8 @@ def stepped(
 
     Args:
         plugin: whose code runs.
-        call: what is called, in words.
-        awaited: what it returned.
+        call: the call, in words.
+        awaited: the awaitable that it returned.
         passing: exceptions that are no defect.
 
     Raises:

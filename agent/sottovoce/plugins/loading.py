@@ -10,7 +10,7 @@ def load(plugin: Plugin, wanted: type) -> Any:
     """Import a plug-in.
 
     Args:
-        plugin: that was named.
+        plugin: plugin that was named.
         wanted: type of its object.
 
     Raises:

@@ -24,7 +24,7 @@ def width_of(members: int, reach: int, share: int) -> int:
     """Bytes of a number that hold the sum of this many vectors and their noise.
 
     Args:
-        members: of the cell.
+        members: members of the cell.
         reach: the largest magnitude of a number in one vector, in grid units.
         share: σ of one member's share of the noise.
     """
@@ -37,7 +37,7 @@ def own_mask(seed: bytes, h: bytes, size: int, width: int) -> NDArray[np.uint64]
 
     Args:
         seed: 32 bytes.
-        h: of the round.
+        h: hash of the round.
         size: numbers of a vector.
         width: bytes of each.
     """
@@ -52,9 +52,9 @@ def pair_mask(
     Its key is of these two places, so that it is of no use to anyone who offers a copy of another member's key.
 
     Args:
-        own: of the one.
+        own: private key of one of the two.
         other: the public key of the other.
-        h: of the round.
+        h: hash of the round.
         pair: their places in the roster, in whichever order.
         size: numbers of a vector.
         width: bytes of each.

@@ -44,8 +44,8 @@ class Secrets:
     """Secrets that open a sum.
 
     Attributes:
-        seeds: of the survivors' own masks, ascending.
-        mask_keys: of the members that dropped out, ascending.
+        seeds: seeds of the survivors' own masks, ascending.
+        mask_keys: private mask keys of the members that dropped out, ascending.
         cheated: places of members whose shares do not give what they offered, for which there is no sum.
     """
 
@@ -101,9 +101,9 @@ def total_of(
 
     Args:
         roster: the roster.
-        h: of the round.
+        h: hash of the round.
         members: places of those that gave shares to all.
-        vectors: of all survivors, masked, by place.
+        vectors: vectors of all survivors, masked, by place.
         secrets: those of `recovered`, none of which cheated.
         size: numbers of a vector.
 

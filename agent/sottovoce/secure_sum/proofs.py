@@ -67,8 +67,8 @@ class FalseShare(Struct, frozen=True, forbid_unknown_fields=True, array_like=Tru
         shown: the member's.
         revealed: all that it revealed.
         roster: digest.
-        members: of the round.
-        roots: of the round.
+        members: members of the round.
+        roots: roots of the round.
     """
 
     shown: Statement
@@ -85,10 +85,10 @@ def false_share(place: Place, revealed: Revealed, members: Places, roots: Roots)
     """The dealer of the first share that does not fit its root; None where all do.
 
     Args:
-        place: of the member that revealed them.
+        place: place of the member that revealed them.
         revealed: the shares.
-        members: of the round.
-        roots: of the round.
+        members: members of the round.
+        roots: roots of the round.
     """
     by_dealer = dict(zip(members, roots, strict=True))
     for one, of_mask_key in _each(revealed):

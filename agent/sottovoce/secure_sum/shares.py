@@ -30,8 +30,8 @@ class Shares:
     """Shares of another member's secrets that one member holds, SHARE_BYTES each.
 
     Attributes:
-        seed: of the seed of its own mask.
-        mask_key: of the private key of its masks in pairs.
+        seed: seed of the seed of its own mask.
+        mask_key: share of the private key of its masks in pairs.
     """
 
     seed: bytes
@@ -50,7 +50,7 @@ class Combiner:
     """Puts secrets together from shares at the same places.
 
     Args:
-        places: of the members whose shares there are, from 0; as many as the threshold says.
+        places: places of the members whose shares there are, from 0; as many as the threshold says.
     """
 
     def __init__(self, places: tuple[int, ...]) -> None:
@@ -86,7 +86,7 @@ def sealed(own: X25519PrivateKey, other: bytes, roster: bytes, sender: int, reci
         roster: its digest.
         sender: place of the one.
         recipient: place of the other.
-        shares: of the sender's secrets.
+        shares: shares of the sender's secrets.
 
     Raises:
         MessageRefused: for `malformed`: there is no such key.

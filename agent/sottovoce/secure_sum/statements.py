@@ -135,7 +135,7 @@ class Doubt(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, ta
 
     Attributes:
         accused: node id.
-        why: what it did.
+        why: its offence.
     """
 
     accused: Annotated[str, Meta(max_length=64)]
@@ -167,7 +167,7 @@ class Statement:
 
     Attributes:
         owner: node id.
-        body: of one of the above.
+        body: body of one of the above.
         credential: the owner's certificate, DER; empty where the roster has it.
         signature: the owner's.
     """

@@ -105,7 +105,7 @@ class RevealedShare(Struct, frozen=True, forbid_unknown_fields=True, array_like=
 
     Attributes:
         dealer: place of the member.
-        share: of its seed, or of its mask key.
+        share: share of its seed, or of its mask key.
         other: the leaf of the share of its other secret.
         path: see ShareTree.path.
     """

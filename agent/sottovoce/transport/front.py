@@ -40,7 +40,7 @@ class _Connection:
 
     Attributes:
         address: where it comes from.
-        task: that passes its bytes on.
+        task: task that passes its bytes on.
         device: who calls by it; None while that is a stranger.
     """
 

@@ -18,7 +18,7 @@ class GuardedTransport:
     Errors of the network become failed deliveries, which are tried again; anything else is a defect of the package.
 
     Args:
-        plugin: that brings it.
+        plugin: plugin that brings it.
         make: makes it.
 
     Raises:

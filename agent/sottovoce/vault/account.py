@@ -28,11 +28,11 @@ class Account(Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         owner: node id.
-        epsilon: of the budget; None where nothing is promised.
-        delta: of the budget.
-        unit: of the budget.
-        neighbouring: of the budget.
-        nonce: what makes this ledger another than any other of the same device.
+        epsilon: epsilon of the budget; None where nothing is promised.
+        delta: delta of the budget.
+        unit: unit of the budget.
+        neighbouring: neighbouring of the budget.
+        nonce: random bytes that tell this ledger from any other of the same device.
         charges: all of them, in order.
         link: the last link of their chain.
         releases: how many were stored.

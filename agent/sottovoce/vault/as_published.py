@@ -29,7 +29,7 @@ class PublishedGaussian:
         size: numbers in a release, P.
         batch: B.
         clip: L2 threshold; None for none.
-        clipped: what it is taken of: each `example`'s gradient, or once the mean of the `batch`.
+        clipped: object of the clip: each `example`'s gradient, or the mean of the `batch` once.
         sigma: standard deviation of each number of N; with `scaled`, of N / ‖ḡ‖ (AdaD²P). 0 for no noise.
         scaled: whether the noise is as long as the gradient it hides.
         exponent: the grid step is 2**exponent.

@@ -58,7 +58,7 @@ class TaskSpending:
     """Spending of one task, in its own terms.
 
     Attributes:
-        epoch: of it.
+        epoch: epoch of it.
         epsilon: charged in it to the unit charged most.
         releases: made in it.
     """
@@ -109,7 +109,7 @@ class LimitSpending:
 
     Attributes:
         span: `month` or `year`.
-        limit: what one unit may cost in it.
+        limit: largest cost of one unit in it.
         epsilon: charged in the present one to the unit charged most.
         ends: seconds of the vault's life until the next one begins.
     """
@@ -130,10 +130,10 @@ class Spending:
         charges: releases paid for.
         releases: releases made; never more than charges.
         written_today: bytes that the ledger has written at most since midnight UTC, or since it was opened.
-        of_task: what of it the present task has, if the fleet has signed one.
-        of_period: what of it the present period has, if the budget is for one.
+        of_task: the part of the present task, if the fleet has signed one.
+        of_period: the part of the present period, if the budget is for one.
         alone: the same ε if all other devices collude; None where it does not depend on them.
-        of_limits: what was spent under each limit of the owner's.
+        of_limits: spending under each of the owner's limits.
         lasts: seconds until the budget or a limit is spent, if as much is charged in any time as was until now;
             infinite where nothing was charged, None where it cannot be said.
     """

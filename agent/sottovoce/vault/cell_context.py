@@ -47,11 +47,11 @@ class CellContext:
         member: holds the secrets of the present round.
         mechanism: bound and noise of this device's part.
         points: numbers of a point at which a sum is taken.
-        raw: what is clipped and summed, of the records, at a point float64[points].
+        raw: rows of the records to clip and sum, at a point float64[points].
         records: the private records.
         ledger: opened for charging.
         noise: the source of randomness.
-        units: of the ledger, that pay: of a feed its days that are over.
+        units: units of the ledger that pay; of a feed, the days that are over.
     """
 
     learner: str

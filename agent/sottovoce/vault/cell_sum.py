@@ -33,14 +33,14 @@ class CellMechanism:
 
     Attributes:
         cell: the rule of the cell.
-        rounds: that the budget pays for.
+        rounds: rounds that the budget pays for.
         size: coordinates, P.
         exponent: the grid step is 2**exponent.
         clip_squared: the largest squared L2 norm of a device's vector, in squared units; None where nothing is clipped.
-        sensitivity_squared: of a cell's sum, in squared units.
-        sigma: of the noise that is in every sum which can be opened and which no other knows; 0 for none.
+        sensitivity_squared: squared sensitivity of a cell's sum, in squared units.
+        sigma: sigma of the noise that is in every sum which can be opened and which no other knows; 0 for none.
         summed: the kernel clips and sums, and what comes here is one row, the sum.
-        rows: that one device is taken to have, at most, so that a sum has room: public.
+        rows: rows that one device is taken to have, at most, so that a sum has room: public.
     """
 
     cell: Cell
@@ -94,7 +94,7 @@ class CellMechanism:
 
         Args:
             raw: batches float64[n, P]; one row, the device's vector, or none.
-            members: of the roster.
+            members: members of the roster.
             noise: the source of randomness.
         """
         part = np.clip(summed(self, raw), -self.reach, self.reach)  # which moves no two farther apart
@@ -119,14 +119,15 @@ def calibrate_cell(
 
     Args:
         cell: the rule of the cell.
-        sums: that are planned; the cell's spare rounds come on top.
+        sums: sums that are planned; the cell's spare rounds come on top.
         clip: L2 threshold of what one unit adds.
         size: numbers of a sum.
         epsilon: total ε; None for no noise.
         delta: total δ.
         neighbouring: `add-remove` (sensitivity C) or `replace-one` (2C).
-        sum_error: of a kernel that clips and sums, in clips; None where rows are clipped here. See Kernel.sum_error.
-        rows: that one device is taken to have, at most.
+        sum_error: rounding error of a kernel that clips and sums, in clips; None where rows are clipped here. See
+            Kernel.sum_error.
+        rows: rows that one device is taken to have, at most.
 
     Raises:
         PrivacyError: the budget or the clip is none, or outside what the grid can carry.

@@ -119,7 +119,8 @@ def calibrate(
         epsilon: total ε.
         delta: total δ.
         neighbouring: `add-remove` (sensitivity C) or `replace-one` (2C).
-        sum_error: of a kernel that clips and sums, in clips; None where rows are clipped here. See Kernel.sum_error.
+        sum_error: rounding error of a kernel that clips and sums, in clips; None where rows are clipped here. See
+            Kernel.sum_error.
 
     Raises:
         PrivacyError: the budget, the relation or the clip is none, or outside what the grid can carry.

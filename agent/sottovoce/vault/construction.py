@@ -36,7 +36,7 @@ def build(
     Args:
         records: the private records.
         kernel: the model that is differentiated; None where the terms say all of it.
-        terms: what will be asked.
+        terms: terms of the queries to come.
         ledger: opened for charging.
         noise: the source of randomness.
         observer: looks into a simulation, whose noise is seeded.

@@ -51,7 +51,7 @@ class Ledger:
     Args:
         connection: to a database that is whole.
         lock: an open descriptor that holds the lock of the file, or None for a ledger in memory or only read.
-        path: of the file; None for a ledger in memory.
+        path: path of the file; None for a ledger in memory.
 
     Attributes:
         mandate: the task that was taken up last; None before any.
@@ -106,7 +106,7 @@ class Ledger:
 
         Args:
             owner: the device's id.
-            budget: what one unit may cost.
+            budget: largest cost of one unit.
             connection: to an empty database; None for a new one.
         """
         connection = connection or sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
@@ -205,7 +205,7 @@ class Ledger:
 
         Args:
             query: the question's id.
-            event: what its release costs; infinite cost, hence no noise, only an unlimited budget allows.
+            event: cost of its release; an infinite cost, hence no noise, needs an unlimited budget.
 
         Returns:
             True when it is charged, now or before; False when the budget cannot pay for it, and nothing changed.

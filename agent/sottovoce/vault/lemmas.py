@@ -72,7 +72,7 @@ def chain_sensitivity(loss: Smooth, *, step_size: float, batch: int, steps: int,
         loss: its constants.
         step_size: η of the first step; no other is longer.
         batch: b, records in a step; the same in every step, and public.
-        steps: of a chain, the last one included.
+        steps: steps of a chain, the last one included.
         neighbouring: must be `replace-one`: without a record the batches of all later steps would be others.
 
     Raises:
@@ -120,7 +120,7 @@ def rounding(
         classes: c, or how many binary models.
         step_size: η, the largest.
         batch: b.
-        steps: of a chain.
+        steps: steps of a chain.
         loss: its constants.
         regularised: with a regulariser, and a projection after each step.
     """

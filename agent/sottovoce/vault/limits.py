@@ -22,10 +22,10 @@ class Limit:
 
     Attributes:
         span: how long it is for.
-        epsilon: what one unit may cost in it, in the ledger's own terms.
+        epsilon: largest cost of one unit in it, in the ledger's own terms.
         began: when the present span did, in seconds of the vault's life.
         before: how many charges had been made then.
-        tally: of all charges since.
+        tally: tally of all charges since.
     """
 
     span: Span

@@ -14,11 +14,11 @@ class Mandate:
     """A task, as a ledger knows it.
 
     Attributes:
-        epoch: of the task, from 1; the highest one counts.
+        epoch: epoch of the task, from 1; the highest one counts.
         budget: what one of its units may cost in this task; less than the ledger's own, which holds for all of them
             together.
         document: as the fleet has signed it; empty in a trial.
-        period: of the ledger's budget that it is in, at the earliest; see sottovoce.vault.periods.
+        period: period of the ledger's budget that it is in, at the earliest; see sottovoce.vault.periods.
     """
 
     epoch: int
@@ -45,9 +45,9 @@ class Stamp:
     """Stamp of a charge.
 
     Attributes:
-        epoch: of the fleet's task that it was made for; 0 before any.
-        promise: what its release hides.
-        period: of the ledger's budget that pays for it.
+        epoch: epoch of the fleet's task that it was made for; 0 before any.
+        promise: the unit that its release hides.
+        period: period of the ledger's budget that pays for it.
     """
 
     epoch: int

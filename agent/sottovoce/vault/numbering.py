@@ -53,7 +53,7 @@ def enrolled(records: Records, ledger: Ledger, check: Callable[[int], None] = an
     """The records of the task's first start, numbered by their places; at that start, these ones.
 
     Args:
-        records: of this start; they are enrolled if none are yet, and else not looked at.
+        records: records of this start; they are enrolled if none are yet, and else not looked at.
         ledger: keeps the enrolled ones.
         check: raises DataError when this many records are too few; then none are enrolled.
 

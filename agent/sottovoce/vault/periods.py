@@ -24,10 +24,10 @@ class Periods:
 
     Args:
         reading: its file, to be read.
-        life: of its vault.
+        life: life of its vault.
 
     Attributes:
-        number: of the present one.
+        number: number of the present one.
     """
 
     def __init__(self, reading: Access, life: Life) -> None:

@@ -26,7 +26,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         epsilon: the most that one task may spend; a task that asks for more gets this much.
         smallest_cell: tasks whose devices share their noise in secure sums are allowed where these are of this many
             devices at least; without it none are.
-        colluding: of how many devices that collude such a task has to take account, at least.
+        colluding: colluding devices that such a task has to allow for, at least.
         epsilon_per_month: the most that all tasks together may spend in 30 days of the vault's life.
         epsilon_per_year: the same, in 365 days.
         renews: `year`: the ledger's budget is renewed in each period that the fleet's tasks open, a year apart.

@@ -50,8 +50,8 @@ class PureSum:
         exponent: the grid step is 2**exponent.
         law: `copies`, discrete Laplace noise; `joint`, that of max_norm_laplace.py, over the copies of each feature;
             `none`.
-        scale: of the noise, in grid units; 0 for none.
-        epsilon: what a release is charged; infinite where nothing is promised.
+        scale: scale of the noise, in grid units; 0 for none.
+        epsilon: charge of a release; infinite where nothing is promised.
     """
 
     copies: int
@@ -102,7 +102,7 @@ def pure_sum(*, copies: int, features: int, law: Literal["copies", "joint"], eps
         features: d.
         law: see PureSum.
         epsilon: ε of the release; infinity for no noise.
-        charged: what it is charged, no less.
+        charged: lower bound of its charge.
 
     Raises:
         PrivacyError: the grid does not hold so much noise, or so little is charged.

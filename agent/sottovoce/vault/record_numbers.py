@@ -58,7 +58,7 @@ class RecordNumbers:
         """Keep the records that a task's charges name, durably and for good.
 
         Args:
-            epoch: of the fleet's task; 0 before any.
+            epoch: epoch of the fleet's task; 0 before any.
             enrolled: its records.
 
         Raises:

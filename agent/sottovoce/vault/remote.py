@@ -58,9 +58,9 @@ class RemoteVault:
     Each question has a connection of its own, and one that was lost is asked again: to be answered twice costs nothing.
 
     Args:
-        path: of the vault's socket.
+        path: path of the vault's socket.
         owner: the id of this device, whose vault it must be.
-        budget: what the vault's ledger must have been made for.
+        budget: the budget that the vault's ledger must have.
         patience: seconds to wait for a vault that has gone; for one that was not there yet, one at most.
         waits: where that is noted.
 

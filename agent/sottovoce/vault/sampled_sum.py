@@ -43,7 +43,7 @@ def calibrate_sampled(
         neighbouring: `add-remove` or `replace-one`.
         batch: numerator of the rate.
         of: its denominator.
-        sum_error: of a kernel that clips and sums; see `clipped_sum.calibrate`.
+        sum_error: rounding error of a kernel that clips and sums; see `clipped_sum.calibrate`.
 
     Returns:
         the mechanism, and what one release of it costs.

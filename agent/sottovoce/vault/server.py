@@ -51,7 +51,7 @@ class Served:
     Attributes:
         vault: the vault; no other may use it meanwhile.
         owner: the id of the device it belongs to.
-        budget: what its ledger was made for.
+        budget: the budget of its ledger.
         user: the number of the only user who may ask.
         numbers: how many numbers a point may have.
         ranges: which are declared for the features, in words.

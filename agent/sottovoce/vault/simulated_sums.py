@@ -21,9 +21,9 @@ def simulate_sums(
 
     Args:
         mechanism: bound and noise of a release; one that clips by itself.
-        gradients: of a slice of devices, float64[n, B, P], an example's gradient a row.
+        gradients: gradients of a slice of devices, float64[n, B, P], an example's gradient a row.
         counted: bool[N, B], which rows there are; the others add nothing.
-        noise: of all devices.
+        noise: noise of all devices.
 
     Returns:
         int64[N, P] on the mechanism's grid, distributed as what each device's vault would release.

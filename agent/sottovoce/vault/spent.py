@@ -26,7 +26,7 @@ class Spent:
     Args:
         own: the ledger's budget.
         mandate: the task that it was in last, if in any.
-        limits: that the owner has set; they follow the charges too.
+        limits: limits that the owner has set; they follow the charges too.
 
     Attributes:
         limits: the same.

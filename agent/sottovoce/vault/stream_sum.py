@@ -25,7 +25,7 @@ class StreamSum:
         size: coordinates of a release, P.
         exponent: the grid step of a release is 2**exponent.
         coefficients: c_0, c_1, …, integers; as numbers they are c_j / 2**bits.
-        bits: of the coefficients.
+        bits: bits of the coefficients.
         clip_squared: the largest squared L2 norm of one window's total, in squared steps of 2**(exponent + bits).
         sensitivity_squared: squared L2 sensitivity of all releases of a stream together to one window.
         sigma: the noise's standard deviation parameter, in units.
@@ -64,7 +64,7 @@ def calibrate_stream(
         clip: L2 threshold of a window's total.
         size: coordinates of a release.
         coefficients: c, scaled by 2**bits.
-        bits: of the coefficients.
+        bits: bits of the coefficients.
         epsilon: total ε of a window.
         delta: total δ of a window.
         neighbouring: `add-remove` (a window is there or not) or `replace-one` (twice as far).

@@ -46,7 +46,7 @@ class VaultContext:
         ledger: opened for charging.
         noise: the source of randomness.
         statement: the guarantee of the whole run.
-        lifetime: what one unit is charged in all, event by event; empty where nothing is promised.
+        lifetime: total charges of one unit, event by event; empty where nothing is promised.
         observer: looks into a simulation; None on a device.
         followed: where `records` are from, if it grows; then they are those of the start.
         closed: says why nothing more is released, which depends on no record; None while something may be.

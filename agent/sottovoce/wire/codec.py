@@ -87,7 +87,7 @@ class Receipt:
         duplicate: it was applied before.
         refused: the reason in a word for which it is never applied; empty where it was.
         heads: the answer to the ledger heads beside it; None where there were none.
-        reply: what the learner says to it, as payload type and payload; None where it says nothing.
+        reply: the learner's answer, as payload type and payload; None without one.
     """
 
     duplicate: bool = False

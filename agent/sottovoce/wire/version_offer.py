@@ -11,7 +11,7 @@ class VersionOffer(Generic[Document]):
     """A question, or the answer to it.
 
     Attributes:
-        version: of the document that the sender holds; 0 for none.
+        version: version of the document that the sender holds; 0 for none.
         document: itself, if the sender believes that the recipient has an older one.
     """
 

@@ -44,7 +44,7 @@ class MdnsSource:
     Args:
         node_id: this device.
         endpoint: host:port where others reach it; a host name is announced by the addresses it has at the first look.
-        fingerprint: of the fleet, in hexadecimal, at least 16 characters.
+        fingerprint: fingerprint of the fleet, in hexadecimal, at least 16 characters.
         rng: draws from a network that says too much.
         interfaces: addresses of the interfaces to use; None for all.
 

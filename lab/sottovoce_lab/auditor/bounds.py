@@ -27,9 +27,9 @@ class Rates:
     """How often an attack said "first" of either world.
 
     Attributes:
-        hits: of the first world.
+        hits: hits of the first world.
         first: trials with the first world.
-        alarms: of the second.
+        alarms: alarms of the second.
         second: trials with the second.
     """
 

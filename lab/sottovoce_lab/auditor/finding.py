@@ -18,9 +18,9 @@ class Finding:
 
     Attributes:
         game: its name.
-        question: what it asks.
+        question: its question.
         trials: how often it was played.
-        facts: what was counted or measured, and what had been stated.
+        facts: counts, measurements and earlier statements.
         p_value: at most how likely this or worse was, had the claim been right; None where the bound decides.
         epsilon_lower_bound: at the game's share of CONFIDENCE; None where the game bounds no ε.
         refuted: at the game's share of SIGNIFICANCE.
@@ -53,11 +53,11 @@ class Audit:
 
     Attributes:
         kind: `mechanism` or `learner`.
-        name: of the target.
+        name: name of the target.
         fidelity: `sound` or `paper`.
-        seen: what the auditor read: `wire` or `release`.
+        seen: source of the auditor's observations: `wire` or `release`.
         played: its public parameters.
-        statement: what is claimed.
+        statement: the claim.
         delta: δ of the claim, 0 for a pure one.
         findings: game by game.
         sample_size: trials in each world that would refute ε if it were twice as large; None where nothing is claimed,

@@ -167,7 +167,7 @@ class LabelThenSphere:
 
     Attributes:
         label: the label's part.
-        sphere: that of the others.
+        sphere: sphere that of the others.
     """
 
     label: RandomisedLabel

@@ -35,12 +35,12 @@ def audit(
 
     Args:
         kind: `mechanism` or `learner`.
-        name: of the target.
+        name: name of the target.
         fidelity: `sound`, or `paper` for learners that are there to the letter.
         epsilon: ε of its budget; for a refuted target, of its claim.
         delta: δ.
         trials: canaries to tell apart; None for as many as take a few seconds.
-        seed: of the auditor's coins; the noise is the operating system's.
+        seed: seed of the auditor's coins; the noise is the operating system's.
         progress: told what is played.
 
     Raises:

@@ -58,7 +58,7 @@ class SampledGaussians:
     Attributes:
         rate: each record is in each batch with this probability.
         releases: how many sums.
-        neighbouring: what two data sets differ in.
+        neighbouring: the difference between two neighbouring data sets.
     """
 
     rate: float

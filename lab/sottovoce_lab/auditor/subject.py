@@ -26,7 +26,7 @@ class Sighting:
         values: float64[n, P], its releases, in their own unit.
         points: float64[n, P], where they were asked for, as the observer knows too; of no numbers where nowhere.
         versions: in how many versions a release was seen; more than one means noise that was drawn again.
-        key: of the device's ledger. No peer sees it, but what is promised holds for anyone who knows which block a
+        key: key of the device's ledger. No peer sees it, but what is promised holds for anyone who knows which block a
             record is in.
     """
 

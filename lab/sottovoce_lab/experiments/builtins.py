@@ -23,7 +23,7 @@ def named(name: str, known: Collection[str] | None = KEYS) -> dict[str, Any]:
     """Dotted keys and values of a built-in experiment, of a learner at its defaults, or of a file.
 
     Args:
-        name: of the experiment or the learner, or a path.
+        name: name of the experiment or the learner, or a path.
         known: the keys that there are; None to look at that later.
 
     Raises:

@@ -28,7 +28,7 @@ def run(spec: RunSpec, watcher: Watcher, data: DataSet | None = None) -> dict[st
     Args:
         spec: what.
         watcher: is shown how it goes.
-        data: what `spec.data` names, when it is loaded already.
+        data: the data set that `spec.data` names, if it is loaded already.
 
     Returns:
         the report, `sottovoce.report/1`.

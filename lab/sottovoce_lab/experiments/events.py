@@ -47,10 +47,10 @@ def run(
     """Run a fleet under the virtual clock.
 
     Args:
-        asked: what to do.
+        asked: the request.
         watcher: is shown how it goes.
         traced: whether to write every state, message and private computation down; of a small run.
-        data: what `asked.data` names, when it is loaded already.
+        data: the data set that `asked.data` names, if it is loaded already.
 
     Returns:
         the report, and the trace if there is one.

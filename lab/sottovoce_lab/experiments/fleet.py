@@ -40,7 +40,7 @@ class Fleet:
 
     Attributes:
         settings: as asked.
-        name: of the data set.
+        name: name of the data set.
         records: transformed, one a device, in the order of devices; rows are not of length 1 yet.
         test: transformed records that no device holds.
         classes: c.
@@ -94,8 +94,8 @@ def assembled(settings: Settings, data: DataSet | None = None) -> Fleet:
     """Load the data, hold a test set back, deal out one record each, transform.
 
     Args:
-        settings: what to do.
-        data: what `settings.data.source` names, when it is loaded already.
+        settings: settings of the run.
+        data: the data set that `settings.data.source` names, if it is loaded already.
 
     The official test split is used where there is one; else all records that no device gets, or a tenth when the
     number of agents is left open.

@@ -43,16 +43,16 @@ def report(
     """The JSON document.
 
     Args:
-        fleet: what ran.
+        fleet: the fleet that ran.
         statement: the guarantee.
         wall: seconds.
         final: measures at the end.
         curve: measures on the way.
-        traffic: what was sent.
+        traffic: messages and bytes sent.
         online: each device at the end; above 10,000 devices they are not listed one by one.
         releases: noised outputs of each device.
         facts: more about the run.
-        warnings: what a reader must know.
+        warnings: warnings for the reader.
     """
     settings = fleet.settings
     spent = charged(statement)

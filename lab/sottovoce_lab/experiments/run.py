@@ -17,7 +17,7 @@ def run(settings: Settings, watcher: Watcher, traced: bool = False) -> tuple[dic
     """Run a simulation.
 
     Args:
-        settings: what to do.
+        settings: settings of the run.
         watcher: is shown how it goes.
         traced: whether to write every message and state down; of `golf` only, and of a small run.
 

@@ -35,9 +35,9 @@ class Shape:
     """Shape of a fleet and of its task; all of it is public.
 
     Attributes:
-        records: of one device.
+        records: records of one device.
         agents: devices.
-        features: of a record.
+        features: features of a record.
         classes: labels, 2 or more.
         epsilon: ε of each device's budget.
         unlike: devices hold different shares of the classes.
@@ -79,9 +79,9 @@ class Advised:
     Attributes:
         learner: its name.
         accuracies: by separation, of one or more seeds.
-        wire_bytes: that one device sent.
+        wire_bytes: bytes that one device sent.
         promise: whom a record is protected against.
-        one_member: what one dishonest member can do.
+        one_member: harm that one dishonest member can do.
         local: each device's own noise protects it, whatever the others do.
         settings: those of its keys that decide.
     """
@@ -110,7 +110,7 @@ def advise(shape: Shape, told: Callable[[int, int, str], None] = lambda done, of
     """Every learner that fits, the best first: all run on the usual difficulty, the best of them on every one.
 
     Args:
-        shape: of the fleet.
+        shape: shape of the fleet.
         told: called with how many runs are done, of how many, and the learner of the last one.
     """
     names = [name for name, known in ready().items() if known.predicts and not known.noiseless and _fits(name, shape)]
@@ -173,9 +173,9 @@ def mixture(shape: Shape, separation: float, seed: int) -> DataSet:
     """Made-up records of a shape: a normal distribution a class, along few directions, within -1 … 1.
 
     Args:
-        shape: of the fleet.
+        shape: shape of the fleet.
         separation: distance of the class means from their centre.
-        seed: of everything.
+        seed: seed of everything.
     """
     agents, each = shape.simulated
     count, features = agents * each + _TEST, shape.features

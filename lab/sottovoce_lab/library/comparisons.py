@@ -29,7 +29,7 @@ class Comparison:
         mean: accuracy, over seeds.
         half: half the 95 % interval of the mean over seeds.
         seeds: simulations, each with a data split of its own, the first that of the run.
-        promise: what protects a record, and against whom.
+        promise: protection of a record, and against whom.
     """
 
     label: str

@@ -35,7 +35,7 @@ class _Fleet(BaseEstimator):  # type: ignore[misc]
         delta: total δ.
         bounds: the publicly known range of the features, lowest and highest, a number for all or one each. Without it
             the range of the training records is taken, with a PrivacyWarning, since it tells of single records.
-        cycles: of each device.
+        cycles: cycles of each device.
         settings: other keys of a device's configuration.
         random_state: seed of the partition, the network and the simulated noise, which protects nothing.
     """

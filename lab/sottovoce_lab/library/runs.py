@@ -23,7 +23,7 @@ class Run:
     Attributes:
         learner: name of the algorithm.
         epsilon: total ε that each device may spend; infinite without noise.
-        seed: of the data split and of the simulated network and noise.
+        seed: seed of the data split and of the simulated network and noise.
         cycles: int64[t], cycles at which the models were measured.
         curves: float64[t] by measure, such as `accuracy_mean`: the mean over devices, on records that no device holds.
         final: each measure at the end.
@@ -89,7 +89,7 @@ class Runs(Sequence[Run]):
         """Draw a measure: against ε if there are several, else against cycles; means over seeds with 95 % intervals.
 
         Args:
-            axes: of matplotlib, to draw into; new ones without.
+            axes: axes of matplotlib, to draw into; new ones without.
             measure: a name of `Run.final`.
 
         Returns:

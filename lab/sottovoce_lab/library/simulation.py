@@ -69,10 +69,11 @@ def simulate(
         agents: devices, among which the records are dealt out.
         epsilon: total ε of each device's budget; infinite for no noise.
         delta: total δ.
-        cycles: of each device.
-        seed: of the data split, the network and the noise.
-        bounds: of arrays: the publicly known range of the features, lowest and highest, a number for all or one each.
-        test: of arrays: features and labels to measure on, which no device holds; a fifth of the data without.
+        cycles: cycles of each device.
+        seed: seed of the data split, the network and the noise.
+        bounds: bounds of arrays: the publicly known range of the features, lowest and highest, a number for all or one
+            each.
+        test: features and labels to measure on, which no device holds; by default a fifth of the data.
         settings: other keys of a configuration, such as `{"learner.steps": 50, "data.partition": "dirichlet(0.25)"}`.
 
     Returns:

@@ -32,7 +32,7 @@ def build(declaration: Declaration, real: DTypeLike = np.float32) -> ModelProto:
     bytes.
 
     Args:
-        declaration: what to build.
+        declaration: declaration of the model to build.
         real: float32, which is what devices take; float64 for comparing with finite differences.
     """
     tape = Tape(real)
@@ -80,7 +80,7 @@ def build_forward(declaration: Declaration, parameters: NDArray[np.float64]) -> 
     Its input is `features` float32[B, d]; its outputs are `scores` float32[B, outputs] and `predictions`, as above.
 
     Args:
-        declaration: of the model.
+        declaration: declaration of the model.
         parameters: float64[P].
 
     Raises:

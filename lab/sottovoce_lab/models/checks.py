@@ -54,7 +54,7 @@ class GraphFile:
     """A checked graph for training.
 
     Attributes:
-        facts: what it says of itself.
+        facts: its description of itself.
         digest: SHA-256 of the file, hexadecimal.
         raw: the file.
     """

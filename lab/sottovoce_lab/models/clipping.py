@@ -54,7 +54,7 @@ class Materialised:
 
     Attributes:
         gradient: float32[B, size].
-        size: of the tensor.
+        size: size of the tensor.
     """
 
     gradient: Value

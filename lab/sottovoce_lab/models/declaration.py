@@ -35,11 +35,11 @@ class Declaration:
     """A model that can be built.
 
     Attributes:
-        name: of the model.
+        name: name of the model.
         classes: labels are 0 … classes - 1; 1 for a regression.
         loss: its name.
         network: the layers at their places.
-        text: of the file.
+        text: text of the file.
     """
 
     name: str
@@ -76,7 +76,7 @@ def parse_declaration(text: str, file: str) -> Declaration:
 
     Args:
         text: TOML.
-        file: what it is from, for errors.
+        file: its file, for errors.
 
     Raises:
         ConfigError: it declares none; says which key of which layer is at fault.

@@ -38,7 +38,7 @@ class PublicModel:
         columns: features after the transform, d.
         classes: labels are 0 … classes - 1; 1 for a regression.
         hidden: units of the hidden layer of `mlp`.
-        declaration: of a graph.
+        declaration: declaration of a graph.
     """
 
     name: str
@@ -70,7 +70,7 @@ def exported(model: PublicModel, steps: Steps, bounds: Bounds | None, facts: dic
 
     Args:
         model: to export.
-        steps: of the declared transform.
+        steps: steps of the declared transform.
         bounds: the declared ranges, or None.
         facts: JSON-ready, for the metadata; `transform_included` is added.
 

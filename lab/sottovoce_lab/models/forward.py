@@ -54,7 +54,7 @@ class Forward:
     """Function that a forward graph computes.
 
     Attributes:
-        declaration: of the same model, to be trained here.
+        declaration: declaration of the same model, to be trained here.
         parameters: its weights, float64[P], in the order of the declaration's.
     """
 
@@ -68,9 +68,9 @@ def read_forward(model: ModelProto, file: str, name: str, loss: LossName | None 
     Args:
         model: checked.
         file: whose it is, for errors.
-        name: of the model from now on.
-        loss: that it will be trained with. Without it: softmax; binary of one score that ends in a sigmoid, squared of
-            one that does not.
+        name: name of the model from now on.
+        loss: loss that it will be trained with. Without it: softmax; binary of one score that ends in a sigmoid,
+            squared of one that does not.
 
     Raises:
         ConfigError: an operator is no supported layer; names it, its node and what to do.

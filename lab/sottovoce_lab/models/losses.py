@@ -44,7 +44,7 @@ def predictions(tape: Tape, scores: Value, classes: int, width: int) -> Value:
     Args:
         tape: to write on.
         scores: real[B, width].
-        classes: of the model.
+        classes: classes of the model.
         width: see `outputs`.
     """
     if classes == 1:

@@ -28,7 +28,7 @@ def prelude(tape: Tape, features: Value, steps: Steps, bounds: Bounds | None, co
     Args:
         tape: to write on.
         features: real[B, d], as they are measured.
-        steps: of the transform, each with its number.
+        steps: steps of the transform, each with its number.
         bounds: the declared ranges, float64[d] twice, or None.
         columns: d.
     """

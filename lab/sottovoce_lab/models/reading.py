@@ -24,8 +24,8 @@ class Layer:
     Attributes:
         table: as a declaration has it; of a residual block without what is inside.
         tensors: its parameters, in order.
-        body: of a residual block.
-        shortcut: of a residual block.
+        body: body of a residual block.
+        shortcut: shortcut of a residual block.
     """
 
     table: Table
@@ -44,9 +44,9 @@ class Point:
     """A tensor that depends on the examples.
 
     Attributes:
-        shape: of one example.
-        before: what its layer was given; None for the input.
-        layer: that gave it; None where its shape alone is another, or for the input.
+        shape: shape of one example.
+        before: output of the layer before; None for the input.
+        layer: layer that gave it; None where its shape alone is another, or for the input.
         part: it is the inside of a group norm: groups, and whether they are normalised already.
     """
 
@@ -84,7 +84,7 @@ class Node:
 
     Attributes:
         proto: as it is in the file.
-        inputs: what they are; None for one that is left out.
+        inputs: the inputs; None for one that is left out.
         file: whose it is.
     """
 
@@ -135,7 +135,7 @@ def reshaped(node: Node, point: Point, target: Vector, batch: int | None) -> Sha
 
     Args:
         node: for the error.
-        point: what is reshaped.
+        point: the vector to reshape.
         target: the new shape; 0 keeps a dimension, one -1 is what is left.
         batch: how many examples the file is made for; None for any number.
 

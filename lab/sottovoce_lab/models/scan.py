@@ -26,7 +26,7 @@ def read(path: Path, most: int) -> bytes:
     """The bytes of a model file.
 
     Args:
-        path: of a file from anywhere.
+        path: path of a file from anywhere.
         most: bytes.
 
     Raises:

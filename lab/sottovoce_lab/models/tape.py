@@ -65,9 +65,9 @@ class Tape:
 
         Args:
             kind: an operator of the default domain.
-            count: of its outputs.
+            count: count of its outputs.
             inputs: in order; an empty name leaves an optional one out.
-            attributes: of the operator.
+            attributes: attributes of the operator.
         """
         key = (kind, count, inputs, repr(sorted(attributes.items())))
         if key not in self._known:

@@ -13,16 +13,16 @@ class History:
     """A device's ledger, read from its first charge to its last. It keeps their order, and no times.
 
     Attributes:
-        name: of its state directory.
+        name: name of its state directory.
         owner: node id.
-        unit: of the budget, likewise the next three.
+        unit: unit of the budget, likewise the next three.
         neighbouring: see there.
-        epsilon: of the budget; None where nothing is promised.
-        delta: of the budget.
+        epsilon: epsilon of the budget; None where nothing is promised.
+        delta: delta of the budget.
         charges: how many, likewise releases.
         releases: see there.
         points: number of a charge, and ε after it, which is infinite where something left without noise.
-        status: of its agent; None where none answers.
+        status: status of its agent; None where none answers.
     """
 
     name: str

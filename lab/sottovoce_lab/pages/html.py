@@ -21,7 +21,7 @@ class Page:
     """A page, filled from top to bottom.
 
     Args:
-        title: of the page.
+        title: title of the page.
     """
 
     title: str

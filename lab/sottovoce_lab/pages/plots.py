@@ -35,12 +35,12 @@ class Line:
     """A curve.
 
     Attributes:
-        label: what it is of.
+        label: description of the file.
         x: of its points, in order.
         y: likewise.
         low: lower edge of a band around it; empty for none.
         high: upper edge, likewise.
-        band: what the band is of.
+        band: meaning of the band.
     """
 
     label: str
@@ -89,13 +89,13 @@ class Plotter:
         """Curves over one another.
 
         Args:
-            title: what it shows, for those who do not see it.
+            title: description, for readers who do not see it.
             x_label: of the lower axis.
             y_label: of the left axis.
             lines: at least one.
             limit: is drawn as a dashed line; None for none.
             rules: names and values, drawn as dotted lines.
-            bottom: of the left axis; None for wherever the curves end.
+            bottom: bottom of the left axis; None for wherever the curves end.
             top: likewise.
         """
         with self._plt.rc_context(_SETTINGS):

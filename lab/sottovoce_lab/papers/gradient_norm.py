@@ -28,7 +28,7 @@ class GradientMeter(Meter):
     """Measures models on the test set, and the gradient at their mean on at most 2,000 training records.
 
     Args:
-        plan: of a learner that follows gradients.
+        plan: plan of a learner that follows gradients.
     """
 
     def __init__(self, plan: Plan) -> None:

@@ -37,7 +37,7 @@ def reproduce(
     Args:
         name: `PAPER/FIGURE`.
         quick: whether to compute the coarse one.
-        seeds: of each series; without it as many as the experiment has.
+        seeds: seeds of each series; without it as many as the experiment has.
         folder: where data sets are.
         out: where the files go; made when it is missing.
         say: called with what is left out.

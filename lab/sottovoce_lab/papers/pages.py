@@ -16,8 +16,8 @@ def paper_page(name: str, results: list[Result]) -> str:
     """The page of a paper.
 
     Args:
-        name: of the paper.
-        results: of its experiments, at least one.
+        name: name of the paper.
+        results: results of its experiments, at least one.
     """
     paper = paper_named(name)
     parts = [f"# {paper.title}", _KIND, paper.reference, _flowing(paper.about)]

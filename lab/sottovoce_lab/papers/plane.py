@@ -27,7 +27,7 @@ def separated(fleet: Fleet, solver: str) -> Weights:
     """The w, float64[2], that a solver finds from a fleet's perturbed records.
 
     Args:
-        fleet: of records with two features and two classes.
+        fleet: fleet of records with two features and two classes.
         solver: `gossip`: the mean of all devices' models; `svm`: a linear SVM without intercept, by liblinear.
 
     Raises:

@@ -43,7 +43,7 @@ class Result(Struct, frozen=True, kw_only=True):
         name: `PAPER/FIGURE`.
         quick: whether it is the coarse one.
         wall_s: seconds that it took, with those of runs that an earlier call kept.
-        version: of Sottovoce.
+        version: version of Sottovoce.
         cells: numbers.
         findings: verdicts.
     """

@@ -24,7 +24,7 @@ class Place:
         series: short name.
         x: the value of the x axis; None without one.
         y: likewise.
-        seed: of everything.
+        seed: seed of everything.
     """
 
     panel: str
@@ -62,7 +62,7 @@ def kept(
 
     Args:
         runs: keys by place.
-        file: of one JSON line a run, made when it is missing.
+        file: path of one JSON line a run, made when it is missing.
         told: called with how many runs are done, of how many, and the last one.
 
     Raises:

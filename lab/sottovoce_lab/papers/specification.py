@@ -24,7 +24,7 @@ class Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         label: in words.
         set: dotted keys and values.
         at: more of them, by the name of a panel or the value of an axis.
-        column: of a series in a heat map: another series that does not depend on the x axis, drawn left of it.
+        column: column of a series in a heat map: another series that does not depend on the x axis, drawn left of it.
         hidden: a series that is drawn as the column of another.
     """
 
@@ -54,14 +54,14 @@ class Extent(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     Attributes:
         seeds: 0 … seeds-1, the same for every series, so that differences are paired.
-        minutes: that it took on two cores when it was last measured.
+        minutes: minutes that it took on two cores when it was last measured.
         x: values of the x axis.
         y: values of the y axis of a heat map.
         panels: those that are computed; all when empty.
         series: likewise.
         set: dotted keys and values for every run.
         at: more of them, by the name of a panel.
-        scaled: what is smaller than in the paper, from what to what; empty if nothing is.
+        scaled: sizes that are smaller than in the paper, both given; empty without any.
     """
 
     seeds: Annotated[int, Meta(ge=1)]
@@ -87,7 +87,7 @@ class Claim(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         of: who makes it: the paper, or this project.
         than: series to compare with.
         along: the axis of `rises` and `falls`.
-        bound: of `at-least`.
+        bound: bound of `at-least`.
         margin: in the measure's own unit.
         x: values of the x axis that it is about; all when empty.
         y: likewise.
@@ -112,22 +112,22 @@ class Experiment(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     Attributes:
         title: one line.
-        shows: what is shown.
-        differs: what explains a difference between the paper's numbers and ours.
-        measure: what is compared: a name of the report's `final` part.
+        shows: the quantity shown.
+        differs: explanation of a difference between the paper's numbers and ours.
+        measure: quantity compared: a name of the report's `final` part.
         picture: `line`: the measure over the x axis; `curves`: over cycles; `heat`: over both axes; `plane`: the
             records and the separating lines of two-dimensional data.
         curves: the measures that `curves` draws.
         log_cycles: whether the axis of cycles is logarithmic.
-        cycle: what a cycle is, for the axis.
+        cycle: meaning of a cycle, for the axis.
         x: the x axis.
         y: the y axis of a heat map.
         set: dotted keys and values for every run; `data.source` is relative to the data folder.
         panels: by short name; without any those of the paper.
         series: by short name.
-        printed: what the paper prints: panel, series, then the value of the x axis as a string.
+        printed: the paper's numbers: panel, series, then the value of the x axis as a string.
         band: how far from the printed value ours may lie, in the measure's unit; 0 for no such claim.
-        claims: what is checked.
+        claims: claims to check.
         full: the whole experiment.
         quick: a coarse one.
     """
@@ -167,11 +167,11 @@ class Paper(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A paper.
 
     Attributes:
-        title: of its page.
+        title: title of its page.
         reference: authors, title, year.
-        about: what its experiments have in common.
-        readings: what it leaves open.
-        errors: what is wrong in it, a sentence each.
+        about: description of all its experiments.
+        readings: our readings where it is ambiguous.
+        errors: its errors, a sentence each.
         set: dotted keys and values for every run of every experiment.
         panels: shared by experiments that name none.
     """

@@ -20,17 +20,17 @@ class Device:
     Attributes:
         id: node id.
         learner: the public half.
-        store: what survives a crash; so does the vault's ledger.
+        store: the state that survives a crash; so does the vault's ledger.
         vault: the private half.
         peers: node ids it may send to, in turn.
-        core: what a crash forgets; None while the device is down.
+        core: the state that a crash loses; None while the device is down.
         model: float64[P], the last model published; None before the first.
         cycle: cycles begun, as last published.
         life: raised by every crash, so that events of an earlier life are void.
         timers: when each timer is due, by name.
         honest: whether its learner is the one that ships.
         refused: node ids that its fleet has revoked, as far as it knows.
-        disk: that can be full; None where there is always room.
+        disk: disk that can be full; None where there is always room.
     """
 
     id: str

@@ -32,7 +32,7 @@ class Member:
         fleet: it is enrolled in.
         keys: its own.
         lifetime: days for which its certificates hold.
-        days: of the run that are over.
+        days: days of the run that are over.
 
     Attributes:
         refused: node ids that its fleet has revoked, as far as it knows.
@@ -94,9 +94,9 @@ def enrolled(agents: int, seed: int, renewed: int | None, days: Callable[[], flo
 
     Args:
         agents: how many.
-        seed: of their ids.
+        seed: seed of their ids.
         renewed: days for which certificates hold; None where they hold for the whole run.
-        days: of the run that are over.
+        days: days of the run that are over.
     """
     key = generate_private_key(SECP256R1())
     validity = Validity(_BEGAN - timedelta(days=_FOR_ALL), _BEGAN + timedelta(days=2 * _FOR_ALL))

@@ -42,9 +42,9 @@ class Fate:
     """Fate of the agents of one run, decided by its seed before it begins.
 
     Args:
-        faults: what was asked for.
-        names: of the agents, by place.
-        seed: of who is hit, and of log-normal churn.
+        faults: faults asked for.
+        names: names of the agents, by place.
+        seed: seed of who is hit, and of log-normal churn.
     """
 
     def __init__(self, faults: Faults, names: Sequence[str], seed: int) -> None:

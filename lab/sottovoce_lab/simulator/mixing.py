@@ -60,7 +60,7 @@ def mixing_facts(name: str, peers: Peers, rule: str | None = None) -> dict[str, 
     """How a fleet mixes, for reports.
 
     Args:
-        name: of the topology.
+        name: name of the topology.
         peers: for each device, those it sends to, in turn.
         rule: the learner's own rule of mixing; None for a learner that has one alone.
 

@@ -39,7 +39,7 @@ class NewscastOverlay:
     Args:
         n: devices, 2 to 2^26 - 1.
         c: entries of a view.
-        seed: of all randomness; the same seed and calls give the same bits.
+        seed: seed of all randomness; the same seed and calls give the same bits.
     """
 
     def __init__(self, n: int, c: int, seed: int) -> None:

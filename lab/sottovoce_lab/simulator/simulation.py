@@ -44,16 +44,16 @@ class Simulation:
 
     Args:
         devices: the fleet.
-        faults: what happens to messages.
+        faults: faults of messages.
         period: seconds between cycles; retries wait for half of one, and for a round trip.
-        seed: of everything random that the simulation itself does.
+        seed: seed of everything random that the simulation itself does.
         witness: told of everything that happens, if there is one.
 
     Every method that lets something happen raises InternalError when an invariant is broken.
 
     Attributes:
         now: virtual seconds since the beginning.
-        traffic: what was sent.
+        traffic: messages and bytes sent.
         refused: messages that their recipient refused.
         cut_off: node ids between which and all others nothing gets through, in either direction.
     """

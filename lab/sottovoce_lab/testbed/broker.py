@@ -26,7 +26,7 @@ class TestbedBroker(Protocol):
 
     Attributes:
         words: which it is.
-        settings: what agents need under `[transport.mqtt]`.
+        settings: agents' settings under `[transport.mqtt]`.
     """
 
     words: str
@@ -90,8 +90,8 @@ class Own:
         words: which it is.
         command: starts it.
         port: where it listens.
-        settings: what agents need.
-        log: what it says.
+        settings: agents' settings.
+        log: its log.
     """
 
     def __init__(self, words: str, command: list[str], port: int, settings: dict[str, Any], log: Path) -> None:
@@ -137,9 +137,9 @@ def broker_for(fleet: Fleet, directory: Path, port: int, foreign: MqttSection | 
     """The broker of a run, not started yet.
 
     Args:
-        fleet: of the run.
-        directory: of the run.
-        port: of this host, free.
+        fleet: fleet of the run.
+        directory: directory of the run.
+        port: port of this host, free.
         foreign: how to reach one that the user runs; None for one of the run's own.
 
     Raises:

@@ -21,7 +21,7 @@ class ErrorMeter:
 
     Args:
         vectors: float64[n, d], what each device's own vector is, before clip and noise.
-        profile: what is released of it.
+        profile: the part of it that is released.
         deviation: σ of the noise on each coefficient of a device.
     """
 

@@ -29,7 +29,7 @@ class PredictionMeter:
     Args:
         model: whose parameters are measured.
         test: records that no agent holds.
-        target: what their last column stands for; None where no one says so.
+        target: meaning of their last column; None where no one says so.
         held: all agents' records, to which the exact solution is fitted.
         seed: chooses the agents and records that stand for all of a large fleet while it runs.
     """

@@ -27,7 +27,7 @@ class FaultyTransport:
     Args:
         inner: carries what is not lost.
         faults: how often what goes wrong.
-        seed: of the faults.
+        seed: seed of the faults.
         reach: who is on the other side of a partition, which may change at any time.
     """
 

@@ -93,7 +93,7 @@ class ProcessFleet:
     """Builds, starts, kills, restarts and stops the processes of a plan.
 
     Args:
-        plan: what to build.
+        plan: plan of the model.
         directory: an existing, empty directory, or one that held this very fleet before.
     """
 

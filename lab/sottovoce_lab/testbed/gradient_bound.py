@@ -30,7 +30,7 @@ def longest_gradient(
         agents: records in a step.
         steps: K of a run.
         step_size: γ.
-        seed: of the draws.
+        seed: seed of the draws.
     """
     generator, longest = np.random.default_rng(seed), 0.0
     for _ in range(RUNS):

@@ -77,7 +77,7 @@ class Starter(Protocol):
         Args:
             module: what an agent does is its `main`, which returns the exit code, and which it also does as a program.
             words: for `main`.
-            log: what it says is added to this file.
+            log: file to append its output to.
         """
         ...
 

@@ -36,8 +36,9 @@ class Errors:
         mae_mean: mean absolute error of a number, over agents.
         rmse_theory: σ/√n, what the noise of n devices alone leaves of each number.
         rmse_clip: what is lost without noise: to the clip, and to harmonics that are left out.
-        rmse_prior: of the public prior alone, or of zeros where there is none: what a fleet that says nothing gets.
-        mean_size: of the numbers of the true mean, to hold all of these against.
+        rmse_prior: RMSE of the public prior alone, or of zeros where there is none: what a fleet that says nothing
+            gets.
+        mean_size: mean size of the numbers of the true mean, to hold all of these against.
     """
 
     loss_mean: float
@@ -63,10 +64,10 @@ class PredictionErrors:
         mae_max: the largest of any agent.
         rmse_mean: root mean squared error, over agents.
         rmse_max: the largest of any agent.
-        mae_least_squares: of the exact least-squares fit to all agents' records together.
-        mae_persistence: of "as in the last half hour", where records are of a forecast; else None.
-        mae_same_time_yesterday: of "as a day ago", likewise.
-        unit: of all errors; None for the target's own.
+        mae_least_squares: MAE of the exact least-squares fit to all agents' records together.
+        mae_persistence: MAE of "as in the last half hour", where records are of a forecast; else None.
+        mae_same_time_yesterday: MAE of "as a day ago", likewise.
+        unit: unit of all errors; None for the target's own.
     """
 
     loss_mean: float

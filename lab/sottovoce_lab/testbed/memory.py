@@ -95,8 +95,8 @@ def run(
         watcher: is shown the run.
         witness: sees every event.
         meter: measures the models; without it the one that the plan's learner has.
-        points: of the curve, at most; measuring takes time too.
-        weather: what befalls the agents that no `--fault` can say.
+        points: points of the curve, at most; measuring takes time too.
+        weather: faults of the agents that no `--fault` can express.
     """
     began = time.monotonic()
     options = plan.options

@@ -83,8 +83,8 @@ class Options:
         cycles: cycles of each agent.
         period: seconds between cycles.
         topology: a name that sottovoce_lab.simulator.out_peers knows.
-        seed: of the partition, the hold-out and the simulated network; real noise has no seed.
-        faults: what goes wrong.
+        seed: seed of the partition, the hold-out and the simulated network; real noise has no seed.
+        faults: faults to inject.
         fault_words: the same as it was written.
         settings: the rest of the configuration, by dotted key.
         isolate: how processes are started; None for the platform's own way.

@@ -40,8 +40,8 @@ class Plan:
 
     Attributes:
         options: as asked.
-        config: of every agent but the first, where one begins.
-        name: of the data set.
+        config: configuration of every agent but the first, where one begins.
+        name: name of the data set.
         raw: each agent's own records, before the transform.
         test: records that no agent holds, after it.
         raw_test: the same records before it.
@@ -52,10 +52,10 @@ class Plan:
         held_by_most: the largest number of agents that hold one record.
         peers: for each agent, the agents it sends to.
         transform: the declared transform.
-        family: what the learner brings along.
+        family: the learner's family.
         first: the same for the first agent, which begins the walk where one model walks.
         model: the name of its model.
-        target: what the target of a regression stands for, if anything says so.
+        target: meaning of a regression's target, if anything says so.
         windows: first and last window that agents may be asked about, where a window is the unit.
         apart: public records by which models are scored, if the learner needs any.
         gradient_bound: G, where the testbed had to find it out.
@@ -120,7 +120,7 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
 
     Args:
         options: as asked.
-        data: what `options.data` names, when it is loaded already.
+        data: the data set that `options.data` names, if it is loaded already.
 
     Raises:
         DataError: the data cannot be read or dealt out.

@@ -48,17 +48,17 @@ class Report:
     """Everything a run has to say.
 
     Attributes:
-        run: what was run, and for how long.
+        run: settings and duration of the run.
         statement: the guarantee.
         final: measures at the end.
         curve: measures on the way.
-        traffic: what was sent.
-        resources: what was used.
+        traffic: messages and bytes sent.
+        resources: time and memory used.
         agents: each agent at the end, its spending read from its ledger.
         faults: the `--fault` specifications.
         ledgers_agree: whether every ledger says what its agent said.
         baselines: computes the accuracies of trivial rules, for the document; None where nothing is classified.
-        warnings: what a reader must know.
+        warnings: warnings for the reader.
         interrupted: the cycle at which Ctrl-C ended the run; None for a whole run.
     """
 

@@ -16,8 +16,8 @@ class Showing(Watcher):
 
     Args:
         watcher: called with all the same.
-        options: what runs.
-        directory: that the agents' state directories are in.
+        options: options of the run.
+        directory: directory that the agents' state directories are in.
     """
 
     def __init__(self, watcher: Watcher, options: Options, directory: Path) -> None:

@@ -45,9 +45,9 @@ class BrokerSettings:
         port: its port.
         tls: None for a connection in the clear.
         username: if it wants one.
-        password: of that user.
+        password: password of that user.
         mqtt5: or else 3.1.1.
-        identifier: of this client, the same each time: the broker ends what is left of the session before.
+        identifier: identifier of this client, the same each time: the broker ends what is left of the session before.
     """
 
     host: str
@@ -120,7 +120,7 @@ async def session(
     """A session with the broker, subscribed. Nothing is kept for this client while it is away: it would come too late.
 
     Args:
-        settings: of the broker.
+        settings: settings of the broker.
         filters: to subscribe to.
         will: if there is one.
         dropped: is called for each message that was dropped because too many were waiting; the oldest go first.

@@ -19,8 +19,8 @@ class Listener:
     """Takes messages of the home's broker, and keeps windows.
 
     Args:
-        meters: of this home.
-        store: of their windows.
+        meters: meters of this home.
+        store: store of their windows.
     """
 
     def __init__(self, meters: Sequence[Meter], store: WindowStore) -> None:

@@ -18,7 +18,7 @@ class Outside:
     """Reads a meter source again and again.
 
     Args:
-        name: of the source.
+        name: name of the source.
         settings: its own.
 
     Raises:

@@ -32,7 +32,7 @@ class Panel:
 
     Args:
         config: the whole file.
-        identifier: of the device, public and lasting.
+        identifier: identifier of the device, public and lasting.
     """
 
     def __init__(self, config: AgentConfig, identifier: str) -> None:

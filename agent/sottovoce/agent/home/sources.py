@@ -30,7 +30,7 @@ def broker_settings(config: AgentConfig, identifier: str) -> BrokerSettings:
 
     Args:
         config: the whole file.
-        identifier: of this client, public.
+        identifier: identifier of this client, public.
 
     Raises:
         ConfigError: something that it names is missing, or readable by others.

@@ -22,7 +22,7 @@ class TakingPart:
         config: the whole file.
 
     Attributes:
-        epoch: of the newest task that was shown; 0 before any.
+        epoch: epoch of the newest task that was shown; 0 before any.
 
     Raises:
         ConfigError: this user may not read what the owner is asked.
@@ -44,7 +44,7 @@ class TakingPart:
         """The newest task, whether its owner takes part, and what is in the way; None for what is not known.
 
         Args:
-            status: of the agent.
+            status: status of the agent.
         """
         try:
             task = newest_task(self._config)

@@ -23,8 +23,8 @@ def signal_and_noise(config: AgentConfig, schedule: "Schedule", clip: float) -> 
     A step goes γ_t/B times a sum, which C per unit bounds, and its noise is √P C √K/μ long.
 
     Args:
-        config: of an agent.
-        schedule: of its learner.
+        config: configuration of an agent.
+        schedule: schedule of its learner.
         clip: C.
 
     Returns:

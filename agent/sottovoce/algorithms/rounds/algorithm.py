@@ -25,7 +25,7 @@ def of_rounds(settings: type[RoundsSettings], rule: "Callable[[], Rule]", **own:
     """An algorithm in rounds, its vault asked for noisy mean gradients of random batches.
 
     Args:
-        settings: of the algorithm, tagged with its name.
+        settings: settings of the algorithm, tagged with its name.
         rule: finds what happens in a round, when it is asked for.
         own: attributes of Algorithm that it has otherwise than the others in rounds.
     """

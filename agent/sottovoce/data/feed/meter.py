@@ -21,8 +21,8 @@ class Arrival:
     """A message as it came.
 
     Attributes:
-        topic: that it was published to.
-        payload: of any length and content.
+        topic: topic that it was published to.
+        payload: payload of any length and content.
         retained: whether the broker had it before anyone listened.
         monotonic: when, on the monotonic clock, seconds.
         wall: when, by this device's clock, seconds of Unix time.
@@ -39,7 +39,7 @@ class Meter:
     """Takes a meter's messages, guards them, sums its values and reduces them to windows.
 
     Args:
-        source: what is declared of it.
+        source: its declaration.
         seconds: length of a window.
     """
 

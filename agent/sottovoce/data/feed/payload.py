@@ -70,7 +70,7 @@ def instants(value: Any, form: TimeFormat, zone: str | None = None) -> list[floa
     Args:
         value: as it was published.
         form: how it is written.
-        zone: of times that name none.
+        zone: zone of times that name none.
 
     Raises:
         MessageRefused: it is not of the declared form, names no zone where none is declared, or is in the hour that the

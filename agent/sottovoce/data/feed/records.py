@@ -26,7 +26,7 @@ def load_feed(path: Path, options: Mapping[str, str]) -> DataSet:
         was not read counts as it does on average on the days on which it was; one that was never read is 0.
 
     Args:
-        path: of the store.
+        path: path of the store.
         options: `task`; `meter`, one of the store's, without it all of them but what net meters fed in; `test`, the
             share of the last days that is held back for measuring, without it none.
 

@@ -29,11 +29,11 @@ class Source:
         json: whether payloads are JSON, or else one number.
         factor: Wh, or for powers W, in one unit of a value.
         values: whose sum is the meter's.
-        identity: what is found at `identity_path` in its own messages.
+        identity: value at `identity_path` in its own messages.
         identity_path: empty where messages do not say whose they are.
-        time_path: of the time of measurement; empty where the time of arrival counts.
-        time_format: of that time.
-        time_zone: of times of ISO 8601 that name none, such as Europe/Berlin; without it they are refused.
+        time_path: path of the time of measurement; empty where the time of arrival counts.
+        time_format: format of that time.
+        time_zone: time zone of times of ISO 8601 that name none, such as Europe/Berlin; without it they are refused.
         most_watts: the largest plausible power, W.
         resolution: the smallest step of a counter, Wh.
         longest_gap: readings further apart, in seconds, leave what is between them missing.

@@ -55,7 +55,7 @@ class WindowStore:
     """The writing end: one process has it open.
 
     Args:
-        path: of the file, made with mode 0600 when it is missing.
+        path: path of the file, made with mode 0600 when it is missing.
         seconds: length of a window; a file has windows of one length only.
         keep_days: windows that are this many days older than the newest of all are deleted, within a day.
 
@@ -163,7 +163,7 @@ def read_windows(path: Path, since: int = 0) -> Windows:
     """The windows of a store, also while the feed writes it.
 
     Args:
-        path: of the store.
+        path: path of the store.
         since: number of the first window that is wanted.
 
     Raises:
@@ -193,7 +193,7 @@ def summary(path: Path, *, untouched: bool = False) -> Summary:
     """Counts and times of a store, also while the feed writes it.
 
     Args:
-        path: of the store.
+        path: path of the store.
         untouched: leave no file of SQLite's beside a store that no one has open.
 
     Raises:

@@ -59,7 +59,7 @@ def strongly_convex(a: float, convexity: float, smoothness: float | None) -> Sch
     """η_t = min(1/(2μ), 1/(aγt)).
 
     Args:
-        a: of Theorem 4, at least half the probability of exploring.
+        a: a of Theorem 4, at least half the probability of exploring.
         convexity: γ.
         smoothness: μ; None for the paper's 1/(aγt) as printed, whose first steps break Lemma 4.
 

@@ -30,7 +30,7 @@ class AccuracyGame:
     """v(S) is the accuracy, on these records, of the mean of the members' candidates; v(none) = 0.
 
     Attributes:
-        model: what the candidates are parameters of.
+        model: the model whose parameters the candidates are.
         features: float64[M, d], public.
         labels: int64[M].
     """

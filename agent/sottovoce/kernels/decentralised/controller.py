@@ -27,7 +27,7 @@ class Terms:
         exploration_steps: decisions over which exploration falls linearly from 1 to `least_exploration`.
         least_exploration: probability of a random action from then on.
         hidden: units of the hidden layer.
-        rate: of Adam.
+        rate: rate of Adam.
         memory: transitions that are remembered; the oldest goes first.
         batch: transitions a step learns from.
         discount: g, the worth of a later reward.
@@ -85,7 +85,7 @@ class Controller:
         network: Q, with parameters θ.
         target: Q̂, with parameters θ'.
         optimiser: Adam's memory.
-        decisions: that were taken.
+        decisions: decisions that were taken.
         observed: transitions so far, of which the last are remembered.
         memory: those, (state, action, reward, next state or None), the oldest first.
     """

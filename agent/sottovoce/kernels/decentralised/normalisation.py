@@ -70,7 +70,7 @@ def undone(total: NDArray[np.float64], rule: Rule, threshold: float) -> Undone:
 
     Args:
         total: float64[numbers(rule, P)].
-        rule: that of the rows.
+        rule: rule that of the rows.
         threshold: C, that of the rows; under `automatic`, what a row shall count for.
     """
     if rule == "quantile":

@@ -86,7 +86,7 @@ class Adam:
     """Adam's memory (Kingma & Ba 2015), of a network's shape.
 
     Attributes:
-        steps: that were taken.
+        steps: steps that were taken.
         first: running mean of gradients.
         second: running mean of their squares.
     """

@@ -79,7 +79,7 @@ def coalition_game(candidates: NDArray[np.float64], score: Score) -> Value:
 
     Args:
         candidates: float64[n,P], y_ij = x_i - γ·g_{i←j}, one row a player.
-        score: of parameter vectors float64[m,P], float64[m].
+        score: score of parameter vectors float64[m,P], float64[m].
     """
     worth = stacked(candidates, score)
     return lambda members: float(worth(np.array([sum(1 << member for member in members)]))[0])

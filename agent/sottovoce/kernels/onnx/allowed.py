@@ -28,7 +28,7 @@ class Graph:
     """A graph file that may be loaded.
 
     Attributes:
-        origin: what the configuration calls it.
+        origin: its name in the configuration.
         digest: SHA-256 of the model, hexadecimal.
         model: the file's bytes.
     """
@@ -55,7 +55,7 @@ def allowed_graph(name: str, graphs: Sequence[str]) -> Graph:
     """Read a graph, if it may be loaded.
 
     Args:
-        name: of a graph of the package, or the path of a file, which ends in `.onnx`.
+        name: name of a graph of the package, or the path of a file, which ends in `.onnx`.
         graphs: `sha256:HEX` of each other graph that may be loaded.
 
     Raises:

@@ -23,7 +23,7 @@ class ParameterFacts(Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         name: for example `conv1.weight`.
-        shape: of the tensor.
+        shape: shape of the tensor.
         law: how it starts: `uniform` in ±value, or `constant`.
         value: see `law`.
     """
@@ -43,8 +43,8 @@ class GraphFacts(Struct, frozen=True, forbid_unknown_fields=True):
     """A model, as its graph file describes it.
 
     Attributes:
-        version: of this description, 1.
-        name: of the model.
+        version: version of this description, 1.
+        name: name of the model.
         features: columns of x, d, without a target.
         classes: labels are 0 … classes - 1; 1 for a regression.
         loss: its name.

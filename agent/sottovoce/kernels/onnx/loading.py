@@ -15,11 +15,11 @@ def graph_kernel(
     """The kernel of a graph, once it was tried on this machine. See sottovoce.kernels.kernel_named.
 
     Args:
-        name: of the package's own, or the path of a file.
+        name: name of the package's own, or the path of a file.
         features: columns of the data.
         classes: labels of the data.
         graphs: `sha256:HEX` of each file that may be loaded.
-        threads: that run it.
+        threads: threads that run it.
         others: names of models that have no graph, for an error.
     """
     graph, chunk = tried(name, graphs, threads, others)

@@ -129,9 +129,9 @@ class _Trial:
         """Sum over examples.
 
         Args:
-            placed: of the two, which is at which places of the chunk.
-            size: of the chunk.
-            among: what the rows that do not count hold.
+            placed: which of the two examples is at each place of the chunk.
+            size: size of the chunk.
+            among: values of the rows that do not count.
         """
         rows, labels = self._rows[among][:size].copy(), self._labels[:size].copy()
         for place, which in placed.items():

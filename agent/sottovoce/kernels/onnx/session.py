@@ -39,7 +39,7 @@ class GraphSession:
 
     Args:
         model: the file's bytes. Nothing beside them is read: data that a graph keeps in other files is refused.
-        origin: what the configuration calls it, for errors.
+        origin: its name in the configuration, for errors.
         threads: 1 or 2.
 
     Raises:

@@ -37,7 +37,7 @@ def write_broker(
         fleet: opened with its key, which vouches for the broker's certificate.
         directory: made if it is not there; nothing in it is overwritten.
         hosts: names and addresses by which devices call the broker.
-        port: on which it listens.
+        port: port on which it listens.
         listen: the one address at which it listens; all of them without it.
         user: who it becomes when root starts it; its own user without it.
         home: where the directory will be on the broker's host; where it is made without it.

@@ -62,7 +62,7 @@ class Acquaintances:
     sent under it would be taken in again.
 
     Args:
-        presence: of this device.
+        presence: presence of this device.
         notary: verifies introductions.
         restarted: called with a node id when that device has another key, with None when this one has.
         returned: called with the node id of a device that is at the broker again.

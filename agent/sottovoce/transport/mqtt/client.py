@@ -96,7 +96,7 @@ def new_client(broker: Broker, identifier: str, will: tuple[str, bytes], will_se
 
     Args:
         broker: to whom.
-        identifier: of the client, the same at each start: the broker keeps its messages for it.
+        identifier: identifier of the client, the same at each start: the broker keeps its messages for it.
         will: topic, and what the broker is to keep there when the connection breaks.
         will_seconds: for how long.
     """

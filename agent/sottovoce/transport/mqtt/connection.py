@@ -47,7 +47,7 @@ class Connection:
 
     Args:
         broker: to whom.
-        identifier: of this client, the same at each start: the broker keeps its messages for it.
+        identifier: identifier of this client, the same at each start: the broker keeps its messages for it.
         farewell: topic, and what the broker is to put there when the connection breaks, made again for each connection.
         connected: called whenever it is connected, its topics subscribed.
         arrived: called with the topic and the payload of each message.

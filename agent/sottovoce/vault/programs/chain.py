@@ -28,7 +28,7 @@ class Chain:
     The answer is (w_global + w_local)/2 - η ∇f(w_global) + noise, after period - 1 local steps on batches of their own.
 
     Attributes:
-        steps: of a chain.
+        steps: steps of a chain.
         mechanisms: sensitivity and noise of the release of each slot; the last one's of those after it too.
         period: R, batches in a chain.
         passes: over the records; budgeted for.

@@ -51,7 +51,7 @@ class ChainSteps:
 
     Attributes:
         kernel: the model; features are scaled into the unit ball, each record by itself.
-        sizes: of the steps.
+        sizes: sizes of the steps.
         batch: b.
         radius: R, onto whose ball every model is projected; None for no projection.
     """
@@ -72,7 +72,7 @@ class ChainSteps:
         Args:
             model: w^L, float64[P].
             records: with their numbers.
-            number: of the batch among all of this device's, from 0.
+            number: number of the batch among all of this device's, from 0.
             start: the number of its first record.
         """
         moved = local_step(model, self.gradient(model, records, start), self.sizes.schedule(number + 1))

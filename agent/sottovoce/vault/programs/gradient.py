@@ -54,7 +54,7 @@ class GradientSum:
             in secure sums alone.
         unit: `record`, `window` or `device`.
         units: the units that may be asked about: public, whether or not there are records of them.
-        event: what a release costs its units; None for what the mechanism says.
+        event: cost of a release to its units; None for the mechanism's own.
         batches: which records a release is a sum over; None for all.
         clip: C, where the kernel clips and sums; None where the mechanism does.
     """

@@ -16,7 +16,7 @@ class DeviceMean:
     """Answers the `mean` query of slot 0, whose point is empty, with coefficients of the mean of the device's rows.
 
     Attributes:
-        profile: what is released of the mean.
+        profile: the part of the mean that is released.
         mechanism: bound and noise of the release; it clips the vector of the device. None: it is released in secure
             sums alone.
     """

@@ -21,7 +21,7 @@ class NormalisedSum:
 
     Attributes:
         sums: computes each unit's gradient, and says what a release costs; its mechanism clips at 1.
-        rule: what becomes of a gradient.
+        rule: treatment of a gradient.
     """
 
     sums: GradientSum

@@ -17,7 +17,7 @@ class Plan(Generic[Raw]):
     """How a query will be answered, made before any record is read.
 
     Attributes:
-        event: what is charged, and to which record.
+        event: the charge, and the record that pays it.
         mechanism: bound and noise of the release.
         shared: earlier queries whose charges, if they were made, pay for their units in this release too.
         sampling: which of the records that were paid for are looked at; None for all of them.

@@ -20,7 +20,7 @@ class RecordRelease:
     Attributes:
         mechanism: bound and noise of every release.
         count: number of enrolled records; public, as a query for one more is refused.
-        epsilon: what a release is charged, infinite without noise.
+        epsilon: charge of a release, infinite without noise.
     """
 
     mechanism: RecordMechanism

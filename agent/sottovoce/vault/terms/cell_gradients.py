@@ -29,10 +29,10 @@ class CellGradientTerms:
 
     Attributes:
         learner: its name.
-        sums: that are planned.
+        sums: sums that are planned.
         clip: L2 threshold of what one privacy unit adds to a sum.
         cell: within which noise is shared.
-        rows: that one device is taken to have, at most, so that a sum has room.
+        rows: rows that one device is taken to have, at most, so that a sum has room.
     """
 
     learner: str

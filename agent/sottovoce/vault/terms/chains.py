@@ -37,7 +37,7 @@ class ChainTerms:
         passes: over the records.
         regularisation: λ = γ; above 0 models are projected onto the ball of `radius`.
         slope: a.
-        radius: of that ball; no weight in it is too large to start from.
+        radius: radius of that ball; no weight in it is too large to start from.
     """
 
     learner: str
@@ -101,7 +101,7 @@ class PublishedChainTerms:
     Attributes:
         learner: its name.
         claim: its paper's.
-        sizes: of the steps, as printed; no model is projected.
+        sizes: sizes of the steps, as printed; no model is projected.
         batch: b.
         period: R; 1 for DP-Fully collaborative.
         passes: over the records.

@@ -134,7 +134,7 @@ def summed(kernel: Kernel, budget: Budget, records: Records | None) -> bool:
     Args:
         kernel: the model.
         budget: the ledger's.
-        records: that it would sum; None where they are not at hand.
+        records: records that it would sum; None where they are not at hand.
 
     Raises:
         DataError: it would, but these are more records than it sums with the error that it states.

@@ -31,7 +31,7 @@ class MeanTerms:
 
     Attributes:
         learner: its name.
-        profile: what is released of the device's vector, and its bound.
+        profile: the part of the device's vector that is released, and its bound.
         cell: within which noise is shared; None where each device adds all of its own.
     """
 

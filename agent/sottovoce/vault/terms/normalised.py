@@ -27,7 +27,7 @@ class NormalisedTerms:
 
     Attributes:
         sums: releases, batches and windows; its clip is 1, in units of the threshold.
-        rule: what becomes of a gradient.
+        rule: treatment of a gradient.
     """
 
     sums: GradientTerms

@@ -16,7 +16,7 @@ class OfPlugin:
     """Implements Scheme; its release is drawn, and its answers are computed, by a plug-in, and checked.
 
     Args:
-        plugin: that brings it.
+        plugin: plugin that brings it.
         made: its object.
         features: d.
         classes: c.

@@ -63,7 +63,7 @@ class PublishedTerms:
         sampling: how a batch is drawn; None for all records.
         batch: B, records in a batch.
         clip: L2 threshold; None for none.
-        clipped: what is clipped: each `example`'s gradient, or the mean of the `batch` once.
+        clipped: object of the clip: each `example`'s gradient, or the mean of the `batch` once.
         sigma: standard deviation of the noise on each number of the mean gradient, or of its ratio to the gradient's
             length; 0 for none.
         scaled: whether it is that ratio.

@@ -24,7 +24,7 @@ class QChainTerms:
     Attributes:
         learner: its name.
         claim: its paper's.
-        sizes: of the steps, as printed; no model is projected.
+        sizes: sizes of the steps, as printed; no model is projected.
         batch: b.
         passes: over the records.
         multiplier: s / Δ₂, Δ₂ = max 2ηL/b over a chain; 0 for no noise.

@@ -32,7 +32,7 @@ class WalkTerms:
         features: d, of transformed records.
         classes: c ≥ 2.
         epsilons: ε of each visit to this device, in order; infinite for no noise.
-        law: of the noise: `joint` over the copies, or `copies`, the paper's ε/c for each; see pure_sum.py.
+        law: law of the noise: `joint` over the copies, or `copies`, the paper's ε/c for each; see pure_sum.py.
         scaling: see RecordTerms.
     """
 

@@ -23,7 +23,7 @@ def canaries(
     """Canaries on as many devices as `trials` need.
 
     Args:
-        subject: what is audited.
+        subject: the thing audited.
         stated: ε; None where nothing is claimed.
         trials: canaries, at least.
         rng: throws the coins; a device's noise is the operating system's.

@@ -11,8 +11,8 @@ def noise(subject: Subject, name: str, alpha: float) -> Finding:
     its release is not where the stated sum is.
 
     Args:
-        subject: what is audited.
-        name: of the game.
+        subject: the thing audited.
+        name: name of the game.
         alpha: its share of the significance.
     """
     doubts: dict[str, float] = {}

@@ -50,7 +50,7 @@ class Others:
 
     Attributes:
         learner: whose sums these are.
-        mechanism: of each member.
+        mechanism: mechanism of each member.
         honest: how many members' shares of noise are in a sum which the attacker does not know, this device's included.
         owner: the id of this device.
     """

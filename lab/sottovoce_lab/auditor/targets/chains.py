@@ -32,7 +32,7 @@ class Chains:
     The weights that the auditor asks at are sure of the wrong label of both, so that their gradients are the longest.
 
     Attributes:
-        budget: of a device.
+        budget: budget of a device.
     """
 
     budget: Budget

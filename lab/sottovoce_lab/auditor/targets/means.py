@@ -27,9 +27,9 @@ class Means:
     """A canary is a whole device, of a huge mean, which is there or not.
 
     Attributes:
-        terms: what the vault is asked for.
-        budget: of a device.
-        over: what watches a vault; None for asking it.
+        terms: terms of the vault.
+        budget: budget of a device.
+        over: the observer of a vault; None to ask it.
     """
 
     terms: MeanTerms

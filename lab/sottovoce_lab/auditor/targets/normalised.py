@@ -24,7 +24,7 @@ class NormalisedSums(GaussianSums):
     """The canaries of GaussianSums under thresholds that somebody has chosen to harm them.
 
     Attributes:
-        rule: what becomes of a gradient.
+        rule: treatment of a gradient.
     """
 
     rule: Rule = "quantile"

@@ -33,8 +33,8 @@ class PublishedRecords:
 
     Attributes:
         scheme: how records are perturbed.
-        budget: of a device.
-        over: what watches a vault; None for asking it.
+        budget: budget of a device.
+        over: the observer of a vault; None to ask it.
     """
 
     scheme: Scheme

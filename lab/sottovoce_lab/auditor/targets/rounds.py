@@ -30,9 +30,9 @@ def watch(terms: GradientTerms, size: int, algorithm: Algorithm) -> Watch:
     """Undoes a learner in rounds. Messages are float32, so a release is known to a millionth of its noise.
 
     Args:
-        terms: what its vault is asked for.
+        terms: terms of its vault.
         size: parameters of the model.
-        algorithm: what happens in a round, without momentum.
+        algorithm: steps of a round, without momentum.
     """
     rounds = terms.releases // algorithm.questions
     schedule = RoundsSchedule(terms.learner, size, 1.0, rounds, _RATE, 0.0, 1.0, 1.0)

@@ -31,7 +31,7 @@ class Streams:
     """A canary is one window, which is there or not, of a huge total in a number of its own.
 
     Attributes:
-        budget: of a device.
+        budget: budget of a device.
         size: numbers in a total.
     """
 

@@ -41,10 +41,10 @@ class GaussianSums:
     the noise of a right angle is independent.
 
     Attributes:
-        terms: what the vault is asked for.
-        budget: of a device.
+        terms: terms of the vault.
+        budget: budget of a device.
         kernel: the model.
-        over: what watches a vault; None for asking it.
+        over: the observer of a vault; None to ask it.
     """
 
     terms: GradientTerms

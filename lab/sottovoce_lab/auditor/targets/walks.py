@@ -29,8 +29,8 @@ class VisitSums:
 
     Attributes:
         law_name: `joint` over the copies of a feature, or `copies`, the paper's ε/c for each.
-        budget: of a device.
-        over: what watches a vault; None for asking it.
+        budget: budget of a device.
+        over: the observer of a vault; None to ask it.
         features: d.
     """
 

@@ -86,9 +86,9 @@ def _side_by_side(tape: Tape, rows: list[Value], count: int, inner: int, shape: 
     Args:
         tape: to write on.
         rows: one a row of the kernel, each real[B, count × inner].
-        count: of what is outside of the kernel.
-        inner: of what is inside of its rows.
-        shape: of what comes out, of one example.
+        count: count of what is outside of the kernel.
+        inner: inner of what is inside of its rows.
+        shape: shape of what comes out, of one example.
     """
     parts = [tape.reshape(row, -1, count, 1, inner) for row in rows]
     return tape.reshape(tape.op("Concat", *parts, axis=2), -1, *shape)

@@ -37,7 +37,7 @@ class Layer(Protocol):
         """Its tensors, named `weight` and `bias`.
 
         Args:
-            shape: of the input.
+            shape: shape of the input.
             rectified: a ReLU follows.
         """
         ...
@@ -48,7 +48,7 @@ class Layer(Protocol):
         Args:
             tape: to write on.
             x: real[B, *shape].
-            shape: of the input.
+            shape: shape of the input.
             weights: as `parameters` has them.
         """
         ...

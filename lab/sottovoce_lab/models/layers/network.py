@@ -18,7 +18,7 @@ class Placed:
     """A layer of a model.
 
     Attributes:
-        layer: what it does.
+        layer: the layer's declaration.
         input: shape of its input.
         output: shape of what it gives.
         parameters: its tensors, by their full names.

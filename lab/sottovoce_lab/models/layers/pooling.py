@@ -52,7 +52,7 @@ class MaxPool(_Pool, frozen=True, tag="max-pool"):
     Attributes:
         kernel: size of a window, one number or height and width.
         stride: from one window to the next; the kernel unless it is said.
-        padding: what is added on each side, and is never the largest.
+        padding: padding on each side, which is never the largest.
     """
 
     kernel: Pair

@@ -22,7 +22,7 @@ class Block(Declared, frozen=True, tag="residual"):
     """y = body(x) + shortcut(x).
 
     Attributes:
-        layers: of the body.
+        layers: layers of the body.
         shortcut: layers of the other way, none where x goes as it is.
     """
 
@@ -40,10 +40,10 @@ def read_chain(
 
     Args:
         tables: one a layer.
-        shape: of the first one's input.
+        shape: shape of the first one's input.
         rectified: a ReLU follows on the last.
-        scope: what names of parameters begin with.
-        where: in which layer they are, for errors.
+        scope: prefix of the names of parameters.
+        where: where in which layer they are, for errors.
 
     Raises:
         ValueError: one of them is wrong; says which one and what of it.

@@ -21,10 +21,10 @@ class Axis:
     """Windows along the height or the width.
 
     Attributes:
-        size: of the image.
-        kernel: of a window.
+        size: size of the image.
+        kernel: kernel of a window.
         stride: from one window to the next.
-        padding: what is added on each side.
+        padding: padding on each side.
     """
 
     size: int
@@ -48,7 +48,7 @@ class Windows:
     """Windows over an image.
 
     Attributes:
-        channels: of the image.
+        channels: channels of the image.
         axes: its height and width.
     """
 
@@ -115,8 +115,8 @@ def windows(kind: str, shape: Shape, kernel: Pair, stride: Pair, padding: Border
     """The windows over an input.
 
     Args:
-        kind: of the layer, for errors.
-        shape: of its input.
+        kind: kind of the layer, for errors.
+        shape: shape of its input.
         kernel: size of a window.
         stride: from one to the next.
         padding: on each side.

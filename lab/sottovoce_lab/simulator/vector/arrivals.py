@@ -17,7 +17,7 @@ def rounds(receivers: Places, nodes: int, generator: np.random.Generator) -> Ite
     Args:
         receivers: int64[m], each 0 … nodes-1.
         nodes: how many devices there are.
-        generator: of the order.
+        generator: generator of the order.
 
     Yields:
         positions in `receivers`, until every message has had its turn.

@@ -37,8 +37,8 @@ class Churn:
 
     Args:
         nodes: how many devices.
-        law: of their sessions.
-        generator: of all randomness.
+        law: law of their sessions.
+        generator: generator of all randomness.
     """
 
     def __init__(self, nodes: int, law: LogNormal, generator: np.random.Generator) -> None:

@@ -83,11 +83,11 @@ class Engine:
     """A fleet in synchronous cycles.
 
     Args:
-        state: what the devices hold.
+        state: the devices' state.
         topology: whom they send to, see `peers_named`.
-        network: what happens to messages.
+        network: faults of messages.
         churn: when devices are online.
-        seed: of everything random that the engine does.
+        seed: seed of everything random that the engine does.
         tracer: told of every message, if there is one.
     """
 

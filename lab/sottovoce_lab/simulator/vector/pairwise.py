@@ -24,11 +24,11 @@ class PairwiseFleet:
     """The state of a fleet, and its cycles.
 
     Args:
-        learner: of every device; its threshold stays.
+        learner: learner of every device; its threshold stays.
         peers: for each device, those that it meets, in turn.
         released: the fleet's vaults.
         loss: probability that a message is lost, below 1.
-        seed: of what is lost.
+        seed: seed of what is lost.
 
     Attributes:
         cycle: cycles that are over.

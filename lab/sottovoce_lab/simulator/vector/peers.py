@@ -28,7 +28,7 @@ class Overlay:
     Args:
         nodes: how many devices, at least 2.
         drop: probability that a message of the overlay is lost.
-        generator: of all randomness.
+        generator: generator of all randomness.
     """
 
     def __init__(self, nodes: int, drop: float, generator: np.random.Generator) -> None:
@@ -88,7 +88,7 @@ def peers_named(name: str, nodes: int, drop: float, generator: np.random.Generat
         name: `uniform` or `full`: anyone else; `ring`; `exponential`; `newscast`: views of 30.
         nodes: how many devices.
         drop: probability that a message of NewsCast itself is lost.
-        generator: of all randomness.
+        generator: generator of all randomness.
 
     Raises:
         UsageError: no such topology.

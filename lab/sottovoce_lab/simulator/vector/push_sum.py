@@ -32,12 +32,12 @@ class PushSumFleet:
     """The state of a fleet, and its cycles.
 
     Args:
-        schedule: of every device; its threshold stays.
+        schedule: schedule of every device; its threshold stays.
         start: float64[P], the public start.
         peers: for each device, those that it sends to, in turn.
         released: the fleet's vaults.
         loss: probability that a message is lost, below 1.
-        seed: of what is lost.
+        seed: seed of what is lost.
 
     Attributes:
         cycle: cycles that are over.

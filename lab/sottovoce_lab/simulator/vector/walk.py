@@ -27,10 +27,10 @@ class GradientWalk:
 
     Args:
         records: float64[devices, b, copies, d], y^(k)x.
-        slope: of the loss, see kernels.gossip_rules.
+        slope: slope of the loss, see kernels.gossip_rules.
         epsilons: float64[visits, walks], ε of each visit to a device; infinity for no noise.
         joint: whether copies get their noise jointly.
-        seed: of all randomness.
+        seed: seed of all randomness.
     """
 
     def __init__(
@@ -102,8 +102,8 @@ class SequentialDescent:
 
     Args:
         records: float[walks, n, copies, d], the perturbed records that each walk meets.
-        slope: of the loss, see kernels.gossip_rules.
-        seed: of the order.
+        slope: slope of the loss, see kernels.gossip_rules.
+        seed: seed of the order.
         batch: records of an update; the last n mod batch of a pass are not met.
     """
 

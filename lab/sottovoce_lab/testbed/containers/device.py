@@ -26,10 +26,10 @@ def run(root: Path, faults: Sequence[str], owner: str, address: str) -> ExitCode
     """Run the agent of this container.
 
     Args:
-        root: of the places.
-        faults: what goes wrong with its messages.
+        root: root directory of the places.
+        faults: faults of its messages.
         owner: names the container, in all its lives and no other.
-        address: at which it is reached in this one.
+        address: address at which it is reached in this one.
 
     Raises:
         SottovoceError: there is no place for it, or what is there does not hold.
@@ -46,8 +46,8 @@ def settle(place: Place, address: str) -> AgentConfig:
     """Join, unless it has, and write the configuration of this life.
 
     Args:
-        place: of the device.
-        address: at which its container is reached.
+        place: place of the device.
+        address: address at which its container is reached.
     """
     tables = tomllib.loads(place.template.read_text())
     if (listen := tables["transport"].get("listen")) is not None:  # with MQTT alone there is none

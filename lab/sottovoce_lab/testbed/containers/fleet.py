@@ -22,8 +22,8 @@ class ContainerFleet:
     """Implements sottovoce_lab.testbed.running.RunningFleet, for agents that others start and stop.
 
     Args:
-        root: of the places.
-        count: of the agents.
+        root: root directory of the places.
+        count: count of the agents.
         patience: seconds until each must have joined, and again until each must have answered.
 
     Raises:

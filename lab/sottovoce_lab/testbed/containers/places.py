@@ -15,7 +15,7 @@ class Place:
     """Home of one device.
 
     Attributes:
-        index: of the device in the plan.
+        index: index of the device in the plan.
         directory: its own, in a directory that all containers share.
     """
 

@@ -36,10 +36,10 @@ def prepare(
     Args:
         asked: the fleet.
         authority: where its key is kept, which no agent sees.
-        broker: what the broker's container is given.
-        root: of the places.
-        host: by which devices call the broker.
-        port: on which it listens.
+        broker: settings of the broker's container.
+        root: root directory of the places.
+        host: host by which devices call the broker.
+        port: port on which it listens.
         home: where its directory will be; where it is made without it.
 
     Returns:

@@ -36,7 +36,7 @@ def results(asked: Asked, root: Path) -> dict[str, Any]:
 
     Args:
         asked: the fleet, as it was when it was prepared.
-        root: of the places.
+        root: root directory of the places.
 
     Returns:
         a `sottovoce.report/1` document.

@@ -47,11 +47,11 @@ class Led:
     """Consequence of a statement that a leader has received.
 
     Attributes:
-        leading: what it has now; None when the round is finished.
+        leading: the leader's state; None when the round is finished.
         said: to whom, what.
         opened: the sum, when it is open.
         lies: which member did what, as this device has seen it.
-        proofs: of lies.
+        proofs: proofs of lies.
     """
 
     leading: Leading | None

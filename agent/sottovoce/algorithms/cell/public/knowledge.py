@@ -71,7 +71,7 @@ class Knowledge:
 
     Args:
         cell: the rule of the cell.
-        course: what becomes of a sum.
+        course: course of a sum.
         provenance: signs, and checks who signed.
     """
 

@@ -51,7 +51,7 @@ class Leader:
         What members have said cannot be made to fail here: it was checked when it came. If it does, the round is over.
 
         Args:
-            leading: what there is.
+            leading: the leader's state.
             expected: devices whose offers are waited for.
             struck: devices that are in no roster.
             beat: now.

@@ -128,7 +128,7 @@ class Cells:
     Args:
         learner: its name.
         owner: this device's id.
-        course: what becomes of a sum.
+        course: course of a sum.
         period: seconds between beats.
         cell: the rule of the cell.
         provenance: signs, and checks who signed.

@@ -28,7 +28,7 @@ class Leading:
         members: places of those who gave shares.
         deals: their commitments to these shares, signed, by place.
         round: h.
-        lead: what the leader signed of this round.
+        lead: the leader's signed opening of this round.
         readies: signed, by place.
         unready: places of those to whom others dealt worthless shares.
         go: the same, enough of them, as a deputy has heard.
@@ -76,7 +76,7 @@ class Finding:
     """A device that has lied.
 
     Attributes:
-        why: what it did.
+        why: its offence.
         how: how this device knows that.
         until: the beat on which it may be in a roster again.
         proof: which every device can verify; None where there is none.
@@ -103,17 +103,17 @@ class CellState:
         stage: `idle`; `offered`, `joined`, `ready`, `given`, `stood` or `told`, whichever it did last; `held` while a
             masked vector waits for the next beat.
         since: the beat on which the stage began.
-        leader: of the round.
+        leader: leader of the round.
         deputies: who continue, one after the other, where the leader falls silent.
         asked: id of the step that the vault is answering.
         offer: this device's, signed.
         roster: who takes part; None before there is one.
-        lead: what the leader signed of the round; None before there is one.
+        lead: the leader's signed opening of the round; None before there is one.
         round: h; empty before there is one.
         go: enough members that are ready for it.
         named: the survivors that a leader named, signed.
         given: the masked vector, which is sent on the beat after it was made.
-        stood: what this device stands for, as it has said it.
+        stood: the statement that this device has published about itself.
         dishonest: by device, what this one knows of its lies.
         doubts: by device, and by who says so, what others say of its lies.
         silent: devices that led nowhere, and are passed over.

@@ -46,8 +46,8 @@ class MeanCourse:
     """The mean over the devices.
 
     Args:
-        profile: what is summed of each device's vector.
-        step: of the sum's grid.
+        profile: the part of each device's vector that is summed.
+        step: step of the sum's grid.
         width: see SumConsumer.
     """
 
@@ -81,7 +81,7 @@ class DescentCourse:
     Args:
         schedule: gives K, γ_t and B, the records that a device is expected to hold.
         initial: float64[P], the public start.
-        step: of the sum's grid.
+        step: step of the sum's grid.
         width: see SumConsumer.
     """
 

@@ -85,18 +85,18 @@ class Mixer:
     """The state machine.
 
     Args:
-        schedule: what it does.
+        schedule: its actions over time.
         initial: float64[P], the public start, the same for the whole fleet.
         owner: node id of this device.
         provenance: signs and verifies contributions.
         capacity: contributions of others held, at most: those of the lowest ranks.
-        most_steps: that any device of the fleet takes.
+        most_steps: largest number of steps that any device of the fleet takes.
         dishonest: share of the devices that the robust mean leaves out, at most a quarter; with 0 the mean is bounded.
         stride: steps from one signed contribution to the next: each replaces the one before, and need not travel at
             every step.
 
     Attributes:
-        rank: of this device.
+        rank: rank of this device.
     """
 
     restates: ClassVar[bool] = True
@@ -339,7 +339,7 @@ class Mixer:
         """Contributions that a device lacks, furthest behind first, as many as fit.
 
         Args:
-            state: of this device.
+            state: state of this device.
             known: steps of what the other one holds, by rank.
             other: its rank.
             most: bytes before they are packed, unless one alone has more.
@@ -478,8 +478,8 @@ def jump(before: int, after: int, length: float) -> float:
 
     Args:
         before: steps of that one.
-        after: of this one.
-        length: of that one, or the lower median length where that is more.
+        after: after of this one.
+        length: length of that one, or the lower median length where that is more.
     """
     return _JUMP * math.sqrt((after - before) / after) * length
 

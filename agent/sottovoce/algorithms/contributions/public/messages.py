@@ -47,7 +47,7 @@ class Contributions:
     """Some contributions, and which ones the sender holds.
 
     Attributes:
-        steps: of each contribution that the sender holds, by the rank of its owner.
+        steps: steps of each contribution that the sender holds, by the rank of its owner.
         contributions: some of them.
     """
 

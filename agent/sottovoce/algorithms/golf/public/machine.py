@@ -105,7 +105,7 @@ class GolfState:
         own: its own releases, int64[k, width].
         asked: the number of the record that the vault was last asked for.
         peers: node ids it may send to.
-        known: what it remembers of them.
+        known: its memory of them.
         pending: peers that have not confirmed the last message.
         exhausted: the vault has refused for want of budget.
         answered: the vault has no more records to release, or this device has published as many as one may.

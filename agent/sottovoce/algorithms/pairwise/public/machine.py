@@ -64,10 +64,10 @@ class Pairwise:
     """The state machine. It keeps nothing but its schedule, where it starts, and how far it goes.
 
     Args:
-        schedule: what it does.
+        schedule: its actions over time.
         initial: float64[P], the public start, the same for the whole fleet.
         reach: length of what lies between two models that counts, at most; infinity where nothing bounds a step.
-        most_steps: that any device of the fleet takes.
+        most_steps: largest number of steps that any device of the fleet takes.
 
     Attributes:
         farthest: length of what may lie between two models that go towards one another: where noise leads, alone.
@@ -274,7 +274,7 @@ def part(between: NDArray[np.int64], parts: int, reach: float, share_bits: int) 
     Args:
         between: int64[P], in units of 2^-40.
         parts: see Proposal.
-        reach: of both, the shorter.
+        reach: reach of both, the shorter.
         share_bits: see Schedule.
     """
     counts = min(1.0, reach / max(length(between), 1 / UNIT))

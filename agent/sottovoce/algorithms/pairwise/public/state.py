@@ -16,7 +16,7 @@ class Proposed:
     """A proposal that a peer has not answered yet.
 
     Attributes:
-        beat: on which it was sent.
+        beat: beat on which it was sent.
         parts: see Proposal.
         reach: see Proposal.
     """
@@ -34,7 +34,7 @@ class PairwiseState:
         numerator: int64[P], the model in units of 2^-40.
         blank: it has lost its state, and takes over the first model that it receives.
         cycle: cycles begun: beats on which it did not wait for the vault.
-        beat: of its clock, since it started.
+        beat: beat of its clock, since it started.
         step: private steps finished; the slot of the next query.
         turn: where in the peers the next cycle begins.
         exhausted: the vault has refused for good.
@@ -49,7 +49,7 @@ class PairwiseState:
         moved: how far all moves with each peer went together. Not kept.
         met: who came to it lately, and after which beat, the last one last.
         asked: id of the query the vault is answering, if any.
-        answer: what the vault has answered, which counts from the next beat on.
+        answer: the vault's answer, which counts from the next beat on.
         threshold: C_t that it was asked with, where it moves; after a restart, that of the question asked again.
     """
 

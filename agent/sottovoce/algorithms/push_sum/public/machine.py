@@ -113,9 +113,9 @@ class PushSum:
     """The state machine. It keeps nothing but its schedule and where it starts.
 
     Args:
-        schedule: what it does.
+        schedule: its actions over time.
         initial: float64[P], the public start, the same for the whole fleet; None for 0.
-        profile: of whose coefficients the mass is; None for the model's own numbers.
+        profile: profile of whose coefficients the mass is; None for the model's own numbers.
     """
 
     def __init__(

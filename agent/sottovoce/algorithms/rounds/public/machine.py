@@ -50,7 +50,7 @@ class Rounds:
 
     Args:
         schedule: when and how long.
-        algorithm: of private rounds.
+        algorithm: algorithm of private rounds.
         start: float64[P], the model that all devices begin with.
     """
 

@@ -20,7 +20,7 @@ class Pdsl:
 
     Attributes:
         rationing: who is answered.
-        weighing: what gradients are worth.
+        weighing: weights of gradients.
         momentum: α.
     """
 

@@ -21,8 +21,8 @@ class RoundsState:
     """Never changed in place. Of `work` round and vectors outlive a restart, and so does `exhausted`.
 
     Attributes:
-        work: what the device has in hand.
-        phase: of the round under way; RESTING between two.
+        work: the device's present work.
+        phase: phase of the round under way; RESTING between two.
         exhausted: the vault has refused for good.
         simulated: a seeded release is part of what is in hand.
         joining: it starts again, and does not yet know the round of its neighbours.
@@ -36,9 +36,9 @@ class RoundsState:
         heard: the most advanced round that each neighbour has spoken of.
         came: messages of the phase under way and of what is ahead, by round, phase and sender.
         pending: neighbours that have not confirmed the last message.
-        queue: what each of them is to be sent next, oldest first; all of one round.
+        queue: messages to send to each of them, oldest first; all of one round.
         asked: id of the query the vault is answering, if any.
-        position: of that query in the round.
+        position: position of that query in the round.
     """
 
     work: Work

@@ -60,7 +60,7 @@ class Weighing:
         how: its name.
         game: for `exact` and `monte-carlo`.
         permutations: R of `monte-carlo`, at least 2.
-        seed: of its permutations, which are public: anyone who has the gradients can compute the weights again.
+        seed: seed of its permutations, which are public: anyone who has the gradients can compute the weights again.
     """
 
     how: How

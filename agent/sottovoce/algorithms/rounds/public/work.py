@@ -46,12 +46,12 @@ class Work:
         rate: γ_t, public.
         model: x, float64[P].
         direction: u or v, float64[P]: momentum, or the tracked gradient.
-        kept: what an algorithm keeps beside them, float64[P]: see there.
+        kept: an algorithm's further state, float64[P]; see there.
         neighbours: all of them, in ascending order.
         answers: gradients of one's own records, by their position in the round.
         received: for each phase that has ended, what came, float64[v, P] by sender; so also for the one under way.
         mixing: among those who were there in the phase that has just ended.
-        noted: what a step-by-step comparison needs of the last round that left something, `noted_in`.
+        noted: values of the last round that left any, `noted_in`, for step-by-step comparisons.
     """
 
     round: int

@@ -21,12 +21,12 @@ class SharedModelSchedule:
     Attributes:
         learner: the name under which it asks the vault.
         period: seconds from beat to beat.
-        turns: of this device; for `decisions` the most that there can be, one a batch.
+        turns: turns of this device; for `decisions` the most that there can be, one a batch.
         asks: what a turn asks for: the noisy `gradient` sum of a batch at the global model, the noisy end of a `chain`
             of steps, or `decisions`, batch by batch, until one is to continue with the chain's end.
         batch: B, public, by which a gradient sum is divided.
         step_size: η of the first step, and the largest.
-        law: of η_t: `constant`; `strongly-convex`: min(η, 1/(aγt)), t counting this device's turns; `inverse-root`:
+        law: law of η_t: `constant`; `strongly-convex`: min(η, 1/(aγt)), t counting this device's turns; `inverse-root`:
             η/√t, t counting everybody's.
         slope: a of `strongly-convex`.
         regularisation: λ = γ; a gradient sum is of the loss alone, and what λ adds is added here.
@@ -99,7 +99,7 @@ class SharedModelState(Struct, frozen=True):
         resolved: it need not fetch before its turn: it has the newest model, or no one has answered.
         asked: id of the query the vault is answering, if any.
         writes: the step that the answer makes.
-        fresh: what the answer made, to be announced on the next beat.
+        fresh: records that the answer made, to be announced on the next beat.
         owed: peers that have yet to be told of the head that was announced.
         requests: peers that wait for the model, in order.
         peers: node ids it may send to.

@@ -93,7 +93,7 @@ def question(plan: Schedule, step: int, estimate: NDArray[np.float64]) -> tuple[
     """The next question: for the gradient at the model; where the threshold moves, it is the point's last number.
 
     Args:
-        plan: what is asked for.
+        plan: plan of the run.
         step: private steps finished.
         estimate: float64[width], what the device believes in.
 

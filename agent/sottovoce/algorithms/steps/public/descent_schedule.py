@@ -69,8 +69,8 @@ def progress(schedule: Schedule, state: ScheduleProgress, own: dict[str, float |
     """See Learner.progress; records that are followed have no last step, but a last window.
 
     Args:
-        schedule: of the learner.
-        state: of its device.
+        schedule: schedule of the learner.
+        state: state of its device.
         own: details of the learner's own.
     """
     learnt = {} if state.learnt is None else {"last_window": state.learnt}
