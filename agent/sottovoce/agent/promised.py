@@ -57,7 +57,7 @@ def agreed(promised: Promised | None, **chosen: Any) -> Budget:
     """
     common = _ALONE if promised is None else Budget(**msgspec.structs.asdict(promised))
     budget = replace(common, **{name: value for name, value in chosen.items() if value is not None})
-    if promised is not None and (budget.unit != common.unit or not budget.promises_no_less_than(common)):
+    if promised is not None and (budget.unit != common.unit or not budget.is_at_least_as_strict_as(common)):
         raise IdentityError(
             f"the devices of this fleet promise {common.words}, and this one would promise {budget.words}: leave out "
             "the options that differ; only --epsilon and --delta may be lower"

@@ -18,7 +18,7 @@ from sottovoce.vault import (
     Ledger,
     OperatingSystemNoise,
     SeededNoise,
-    SteadyDays,
+    TrustedDays,
     Vault,
     build,
     read_policy,
@@ -66,7 +66,7 @@ def vault_here(
     followed = None
     if config.follows:
         until = None if config.data.windows is None or config.learner.algorithm.regression else config.data.windows[1]
-        days = SteadyDays(clock, ledger.last_window(), lived)
+        days = TrustedDays(clock, ledger.last_window(), lived)
         followed = GrowingRecords(lambda: records_here(config.data), days, until)
     return build(
         records=records_here(config.data),

@@ -20,8 +20,8 @@ from sottovoce.vault.noise import OperatingSystemNoise, SeededNoise
 from sottovoce.vault.observer import Observer
 from sottovoce.vault.periods import LEAST_DAYS, Renews
 from sottovoce.vault.policy import Policy, read_policy
-from sottovoce.vault.steady import SteadyDays
 from sottovoce.vault.terms.base import Terms
+from sottovoce.vault.trusted_clock import TrustedDays
 from sottovoce.vault.vault import Vault
 
 __all__ = [
@@ -41,9 +41,9 @@ __all__ = [
     "Scaling",
     "SeededNoise",
     "Spending",
-    "SteadyDays",
     "Terms",
     "Tip",
+    "TrustedDays",
     "Vault",
     "VaultFront",
     "build",

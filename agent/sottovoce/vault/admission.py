@@ -104,7 +104,7 @@ class Admission:
         try:
             connection, _ = self._listener.accept()
             with _closed_on_failure(connection):
-                self._look_at(connection)
+                self._check_peer(connection)
         except ConnectionError:  # it has gone again
             return 0.0
         except (OSError, MemoryError) as error:
@@ -112,7 +112,7 @@ class Admission:
             return min(_LONGEST_PAUSE, 2 * refused or _FIRST_PAUSE)
         return 0.0
 
-    def _look_at(self, connection: socket.socket) -> None:
+    def _check_peer(self, connection: socket.socket) -> None:
         user = peer(connection)
         if user == self._user and len(self._waiting) < _MOST:
             self._waiting.append(connection)

@@ -41,7 +41,7 @@ class Budget:
         epsilon = "" if self.epsilon is None else f"--epsilon {self.epsilon:g} "
         return f"{epsilon}--delta {self.delta:g} --unit {self.unit} --neighbouring {self.neighbouring}"
 
-    def promises_no_less_than(self, other: "Budget") -> bool:
+    def is_at_least_as_strict_as(self, other: "Budget") -> bool:
         """Whether it is for a unit as large, of the same relation, at no higher ε and δ."""
         if self.epsilon is None or self.neighbouring != other.neighbouring:
             return False

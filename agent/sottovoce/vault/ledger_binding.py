@@ -45,7 +45,7 @@ def check_budget(path: Path, found: Budget, wanted: Budget) -> None:
 
 def _remedy(found: Budget, wanted: Budget) -> str:
     """Remedy that never promises less than the configuration does."""
-    if found.promises_no_less_than(wanted):
+    if found.is_at_least_as_strict_as(wanted):
         return "put the ledger's values under [privacy]"
     return (
         "the ledger's would promise less, and no ledger's budget ever changes: let a new device join with "

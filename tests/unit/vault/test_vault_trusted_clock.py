@@ -10,9 +10,9 @@ from sottovoce.data import Records
 from sottovoce.days import DAY, NOT_BEFORE
 from sottovoce.door import Query, Refused
 from sottovoce.kernels.softmax import Softmax
-from sottovoce.vault import Budget, GrowingRecords, Ledger, OperatingSystemNoise, SteadyDays, Vault, build
-from sottovoce.vault.steady import STEADY_SECONDS
+from sottovoce.vault import Budget, GrowingRecords, Ledger, OperatingSystemNoise, TrustedDays, Vault, build
 from sottovoce.vault.terms.gradients import GradientTerms
+from sottovoce.vault.trusted_clock import STEADY_SECONDS
 
 HOUR = 3600.0
 FIRST = int(NOT_BEFORE // DAY)
@@ -43,7 +43,7 @@ class Machine:
 
     def start(self) -> "Machine":
         """Its vault begins, on what the ledger says."""
-        self.days = SteadyDays(lambda: self.wall, self.ledger.last_window(), lambda: self.lived)
+        self.days = TrustedDays(lambda: self.wall, self.ledger.last_window(), lambda: self.lived)
         count = 60
         records = Records(np.ones((count, 2)), np.zeros(count, dtype=np.int64), np.arange(FIRST, FIRST + count))
         self.vault: Vault = build(

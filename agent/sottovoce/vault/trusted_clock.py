@@ -20,7 +20,7 @@ _AWAY_DAYS = 31
 """A device that was off for longer has to wait, as after a jump."""
 
 
-class SteadyDays:
+class TrustedDays:
     """Says which day is over. Call it now and then: a jump there and back between two calls goes unseen, harmlessly.
 
     Args:
