@@ -189,7 +189,7 @@ class Options:
         """Whether no ε is proved for what the learner does: to the letter, or with a mechanism of another package."""
         if self.fidelity == "paper" and self.algorithm.to_the_letter is None:
             return False  # which is refused elsewhere
-        return self._own_settings.unproved
+        return self.own_settings.unproved
 
     @property
     def ranges_from_training(self) -> bool:
@@ -211,10 +211,10 @@ class Options:
         algorithm = self.algorithm
         if algorithm.relation is None:
             return algorithm.neighbouring
-        return algorithm.relation_of(self._own_settings)
+        return algorithm.relation_of(self.own_settings)
 
     @property
-    def _own_settings(self) -> LearnerSettings:
+    def own_settings(self) -> LearnerSettings:
         """The learner's settings, as far as they are set."""
         own = {
             key.removeprefix(_OF_LEARNER): value for key, value in self.settings.items() if key.startswith(_OF_LEARNER)

@@ -32,6 +32,7 @@ from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.public_records import Apart, set_apart
 
 _HELD_OUT = 0.2  # of the records, where no official test split is
+_ANSWERS = "learner.answers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,8 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
     apart = set_apart(options, train, test)
     train, groups = train.at(apart.train), None if groups is None else groups[apart.train]
     peers = _peers(options)
+    if options.settings.get(_ANSWERS) == "all":
+        options = replace(options, settings={**options.settings, _ANSWERS: _every(peers)})
     parts = partition(options.partition, train.labels, options.agents, options.seed, groups)
     windows = _windows(options, train)
     tables: dict[str, dict[str, Any]] = {
@@ -278,13 +281,19 @@ def _family(config: AgentConfig, public: Records | None) -> Family:
 
 def _own(options: Options, index: int, peers: list[list[int]]) -> dict[str, Any]:
     """Own keys of an agent: with one shared model the first agent begins; in rounds, all have keys from the graph."""
-    algorithm = ALGORITHMS[options.learner]
-    if algorithm.one_begins:
+    if ALGORITHMS[options.learner].one_begins:
         return {"begins_walk": True} if index == 0 else {}
-    gap = spectral_gap(metropolis(peers)) if options.settings.get("learner.chebyshev") is True else None
-    graph = {"answers": 1 + max(map(len, peers)), "spectral_gap": gap}
-    own = set(algorithm.keys) - {key.removeprefix("learner.") for key in options.settings}
-    return {key: value for key, value in graph.items() if key in own}
+    found: dict[str, Any] = {}
+    if options.settings.get("learner.chebyshev") is True and "learner.spectral_gap" not in options.settings:
+        found["spectral_gap"] = spectral_gap(metropolis(peers))
+    if getattr(options.own_settings, "answered", None) == "all":
+        found["answers"] = _every(peers)
+    return found
+
+
+def _every(peers: list[list[int]]) -> int:
+    """Gradients that a device releases in one round where all neighbours are answered."""
+    return 1 + max(map(len, peers))
 
 
 def _peers(options: Options) -> list[list[int]]:

@@ -36,7 +36,8 @@ def releases(found: Family) -> int:
     [
         ({}, 60),
         ({"answers": 2}, 40),
-        ({"name": "dp-cga"}, 60),
+        ({"name": "dp-cga"}, 20),
+        ({"name": "dp-cga", "answers": "all"}, 60),
         ({"name": "dp-dpsgd"}, 20),
         ({"name": "muffliato", "gossip_steps": 9}, 20),
         ({"name": "dp-net-fleet", "local_steps": 4}, 80),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sottovoce.algorithms.family import records_of, settings_of
 from sottovoce.algorithms.rounds.settings import (
+    CrossSettings,
     DpCgaSettings,
     DpDpsgdSettings,
     DpNetFleetSettings,
@@ -47,9 +48,8 @@ class Rule:
 
 
 def _answers(config: AgentConfig) -> int:
-    learner = config.learner
-    released = learner.answers if isinstance(learner, PdslSettings | DpCgaSettings) else None
-    return released or 1 + len(config.transport.peers)
+    answered = settings_of(config, CrossSettings).answered
+    return 1 + len(config.transport.peers) if answered == "all" else answered
 
 
 def _pdsl(config: AgentConfig, kernel: Kernel, public: Records | None) -> "Algorithm":

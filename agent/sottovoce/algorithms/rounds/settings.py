@@ -10,8 +10,8 @@ from sottovoce.learner_settings import Batch, Deadline, Sampling, ScheduledSetti
 
 Momentum = Annotated[float, Meta(ge=0, lt=1, description="share of the last direction that is kept")]
 Answers = Annotated[
-    Annotated[int, Meta(ge=1, le=1000)] | None,
-    Meta(description="gradients released in one round, one's own included; without it all"),
+    Annotated[int, Meta(ge=1, le=1000)] | Literal["all"] | None,
+    Meta(description="gradients released in one round, one's own included; by default all, of a sound dp-cga one"),
 ]
 
 
@@ -27,30 +27,39 @@ class DpDpsgdSettings(RoundsSettings, frozen=True, tag="dp-dpsgd"):
     """DP-DPSGD's."""
 
 
-class DpCgaSettings(RoundsSettings, frozen=True, tag="dp-cga"):
-    """DP-CGA's."""
+class CrossSettings(RoundsSettings, frozen=True):
+    """Settings of algorithms with gradients at neighbours' models."""
 
-    own_step_size: ClassVar[float] = 10.0
+    sound_answers: ClassVar[Literal["all"] | int] = "all"
 
     momentum: Momentum = 0.0
     answers: Answers = None
 
+    @property
+    def answered(self) -> Literal["all"] | int:
+        """Gradients released in one round, one's own included."""
+        return self.answers or (self.sound_answers if self.fidelity == "sound" else "all")
 
-class PdslSettings(RoundsSettings, frozen=True, tag="pdsl"):
+
+class DpCgaSettings(CrossSettings, frozen=True, tag="dp-cga"):
+    """DP-CGA's."""
+
+    sound_answers: ClassVar[Literal["all"] | int] = 1  # the projection leaves the noise of one's own gradient as it is
+
+
+class PdslSettings(CrossSettings, frozen=True, tag="pdsl"):
     """PDSL's."""
 
     only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {
-        **RoundsSettings.only_with,
+        **CrossSettings.only_with,
         "permutations": ("shapley", ("monte-carlo",)),
     }
 
-    momentum: Momentum = 0.0
     shapley: Annotated[
         Literal["exact", "monte-carlo", "cosine", "uniform"],
         Meta(description="how neighbours' gradients are weighed; cosine and uniform need no validation records"),
     ] = "exact"
     permutations: Annotated[int, Meta(ge=2, le=100_000, description="of monte-carlo")] = 100
-    answers: Answers = None
 
     @property
     def scores(self) -> str | None:
