@@ -1,0 +1,41 @@
+"""`sottovoce advise` prints its recommendation as text and as JSON; what it finds out is tested elsewhere."""
+
+import json
+
+import pytest
+from sottovoce_lab.library import advice
+from sottovoce_lab.library.advice import Advised
+
+from tests.support.command import here
+
+_FOUND = [
+    Advised("group-sgd", {3.5: (0.9, 0.92)}, 4096.0, "peers", "nothing", False, {"steps": 40}),
+    Advised("push-sum", {3.5: (0.85, 0.87)}, 2048.0, "anyone", "little", True, {"steps": 30, "step_size": 20.0}),
+]
+
+
+@pytest.fixture(autouse=True)
+def _found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(advice, "advise", lambda shape, told: _FOUND)
+
+
+def test_a_recommendation_names_settings_promise_and_the_best_local_noise() -> None:
+    ended = here("advise", "--agents", "20", "--features", "8", "--classes", "4")
+    assert ended.code == 0, ended.err
+    lines = {line[:11].strip(): line[12:] for line in ended.out.splitlines()}
+    assert lines["learner"] == "group-sgd"
+    assert lines["settings"] == "steps = 40"
+    assert lines["accuracy"].startswith("0.90 to 0.92")
+    assert lines["accuracy"].endswith("a guess has 0.25")
+    assert lines["traffic"] == "4 KiB from each device"
+    assert lines["local noise"].startswith("push-sum, 0.85 to 0.87")
+    assert lines["others"] == "push-sum -0.050"
+    assert lines["simulated"].startswith("12 devices of 120 records")
+
+
+def test_the_document_has_every_learner() -> None:
+    document = json.loads(here("advise", "--json").out)
+    assert document["learner"] == "group-sgd"
+    assert document["majority_class"] == 0.1
+    assert [one["learner"] for one in document["all"]] == ["group-sgd", "push-sum"]
+    assert document["interval"] == [0.9, 0.92]

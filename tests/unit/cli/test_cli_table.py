@@ -1,0 +1,87 @@
+"""The console's view of a run: a live table in a terminal, a line now and then elsewhere, and the comparison."""
+
+import io
+import re
+from typing import Any
+
+import pytest
+from rich.console import Console
+from sottovoce_lab.cli import table
+from sottovoce_lab.cli.table import ConsoleWatcher
+from sottovoce_lab.testbed.measure import Errors, Measures, PredictionErrors, Quality
+from sottovoce_lab.testbed.progress import Moment
+
+_ACCURACIES = Measures(0.81, 0.7, 0.9, 0.5)
+_ERRORS = Errors(0.5, 0.123, 0.2, 0.1, 0.1, 0.01, 0.4, 2.0)
+_PREDICTED = PredictionErrors(0.5, 0.123, 0.3, 0.2, 0.4, 0.11, 0.19, None, "kWh")
+
+
+@pytest.fixture(params=[True, False], ids=["terminal", "pipe"])
+def printed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """Everything that is printed, to a terminal or to a pipe."""
+    out = io.StringIO()
+
+    def console(**_: Any) -> Console:
+        return Console(file=out, force_terminal=request.param, width=200, color_system=None, highlight=False)
+
+    monkeypatch.setattr(table, "Console", console)
+    return out
+
+
+def _moment(cycle: int, measures: Quality = _ACCURACIES) -> Moment:
+    return Moment(cycle, 30, 2.0 * cycle, 9, measures, 0.25, 1000, 2_000_000)
+
+
+@pytest.mark.parametrize(
+    "measures, words",
+    [(_ACCURACIES, ("0.810", "0.700", "0.900")), (_ERRORS, ("0.123", "0.2")), (_PREDICTED, ("0.123", "0.3", "0.19"))],
+)
+def test_each_moment_of_a_run_is_shown_with_its_measures(
+    printed: io.StringIO, measures: Quality, words: tuple[str, ...]
+) -> None:
+    with ConsoleWatcher(quiet=False) as watcher:
+        watcher.advance("agents ready", 3, 9)
+        watcher.advance("agents ready", 9, 9)
+        watcher.moment(_moment(10, measures))
+        watcher.note("agent 3 was restarted")
+        watcher.moment(_moment(30, measures))
+    text = printed.getvalue()
+    assert "30 of 30" in text
+    assert "agent 3 was restarted" in text
+    for word in words:
+        assert word in text
+
+
+@pytest.mark.parametrize("printed", [False], indirect=True)
+def test_without_a_terminal_not_every_cycle_has_a_line(printed: io.StringIO) -> None:
+    with ConsoleWatcher(quiet=False) as watcher:
+        for cycle in range(1, 31):
+            watcher.moment(_moment(cycle))
+    lines = re.findall(r"cycle (\d+) of 30", printed.getvalue())
+    assert lines[-1] == "30"
+    assert 5 <= len(lines) < 30
+
+
+def test_a_comparison_is_in_the_order_of_accuracy_with_its_intervals(printed: io.StringIO) -> None:
+    report = {
+        "run": {"agents": 12},
+        "baselines": {"majority_class": 0.1, "own_data": 0.84},
+        "privacy": {"epsilon": 2.0, "threat_model": "local: anyone on the network; more"},
+        "final": {"accuracy_mean": 0.88},
+        "comparisons": [
+            {
+                "accuracy_mean": 0.95,
+                "half_interval": 0.004,
+                "label": "no noise",
+                "promise": "nobody: no ε",
+                "seeds": 3,
+            }
+        ],
+    }
+    ConsoleWatcher(quiet=False).compare(report)
+    lines = [line for line in printed.getvalue().splitlines() if re.match(r"0\.\d", line)]
+    assert [line[:5] for line in lines] == ["0.100", "0.840", "0.880", "0.950"]
+    assert "this run: 12 devices, ε = 2" in lines[2]
+    assert "anyone on the network" in lines[2]
+    assert "± 0.004" in lines[3]
+    assert "means of 3 seeds" in printed.getvalue()

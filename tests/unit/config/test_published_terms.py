@@ -1,0 +1,85 @@
+"""Terms of variants to the letter: the papers' noise, and what each claim is worth."""
+
+import math
+from typing import Any
+
+import pytest
+from sottovoce.algorithms.assembly import family_of
+from sottovoce.config import checked
+from sottovoce.vault.terms.chains import PublishedChainTerms
+from sottovoce.vault.terms.published import PublishedTerms
+from sottovoce.vault.terms.q_chains import QChainTerms
+
+_EPSILON, _DELTA = 0.5, 1e-5
+
+
+def _terms(learner: dict[str, Any], classes: int = 10, **privacy: Any) -> Any:
+    tables: dict[str, dict[str, Any]] = {
+        "agent": {"state": "."},
+        "data": {"source": "digits", "features": 64, "classes": classes, "expected_records": 200.0, "public": "digits"},
+        "learner": {"fidelity": "paper", **learner},
+        "membership": {"sampling": "static"},
+        "privacy": {"epsilon": _EPSILON, "delta": _DELTA, "allow_unproved": True, **privacy},
+        "transport": {"peers": [{"id": "a" * 31 + end, "address": f"10.0.0.{end}:1"} for end in "23"]},
+    }
+    return family_of(checked(tables, "test")).terms
+
+
+@pytest.mark.parametrize(
+    "learner, distance, answers, words",
+    [
+        ("pdsl", 2 * 0.5, 3, "the batch gradient is clipped once"),
+        ("dp-cga", 2 * 0.5, 3, "the batch gradient is clipped once"),
+        ("dp-dpsgd", 2 * 0.5 / 20, 1, "nothing is clipped"),
+        ("muffliato", 2 * 0.5 / 20, 1, "amplification by the network is not claimed"),
+        ("dp-net-fleet", 2 * 0.5 / 20, 2, "a step looks at two"),
+    ],
+)
+@pytest.mark.parametrize("per, share", [("round", 1), ("total", 7)])
+def test_noise_of_algorithms_in_rounds_is_the_classical_one_and_the_total_is_said(
+    learner: str, distance: float, answers: int, words: str, per: str, share: int
+) -> None:
+    own = {"local_steps": 2} if learner == "dp-net-fleet" else {}
+    keys = {"name": learner, "steps": 7, "batch": 20, "clip": 0.5, "sampling": "poisson", **own}
+    terms = _terms(keys, epsilon_per=per)
+    assert isinstance(terms, PublishedTerms)
+    classical = math.sqrt(2 * math.log(1.25 * share / _DELTA)) * share / _EPSILON
+    assert terms.sigma == pytest.approx(distance * classical)
+    assert words in terms.claim.reason
+    assert f"all {7 * answers} releases of 7 rounds" in terms.claim.reason
+    assert not terms.claim.refuted
+
+
+def test_one_convex_model_with_a_public_schedule_and_a_small_ε_is_as_published() -> None:
+    terms = _terms({"name": "without-replacement", "model": "softmax", "batch": 20})
+    assert isinstance(terms, PublishedChainTerms)
+    assert not terms.claim.refuted
+    assert terms.claim.reason.startswith("as published")
+    assert terms.multiplier == pytest.approx(math.sqrt(2 * math.log(1.25 / _DELTA)) / _EPSILON)
+    assert terms.lipschitz == pytest.approx(math.sqrt(2))
+
+
+@pytest.mark.parametrize(
+    "learner, classes, privacy, words",
+    [
+        ({"controller": "deep-q"}, 2, {}, "the actions are decided from losses without noise"),
+        ({"regularisation": 0.01}, 2, {}, "the theorem is for one model"),
+        ({"model": "logistic"}, 10, {}, "the theorem is for one model"),
+        ({"model": "softmax"}, 10, {"epsilon": 20.0}, "above 9.75 is under-protected"),
+    ],
+)
+def test_what_goes_beyond_the_theorem_is_refuted(
+    learner: dict[str, Any], classes: int, privacy: dict[str, Any], words: str
+) -> None:
+    terms = _terms({"name": "without-replacement", "batch": 20, **learner}, classes, **privacy)
+    assert isinstance(terms, QChainTerms if "controller" in learner else PublishedChainTerms)
+    assert terms.claim.refuted
+    assert words in terms.claim.reason
+
+
+def test_with_replacement_a_record_is_charged_for_five_visits_and_refuted() -> None:
+    terms = _terms({"name": "with-replacement", "batch": 20, "model": "logistic"}, classes=2)
+    assert isinstance(terms, PublishedTerms)
+    assert terms.sigma == pytest.approx(2 / 20 * math.sqrt(2 * math.log(6.25 / _DELTA)) / (_EPSILON / 5))
+    assert terms.claim.refuted
+    assert "i.i.d. draws take some record 15 times" in terms.claim.reason
