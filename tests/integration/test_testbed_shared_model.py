@@ -93,7 +93,8 @@ def test_with_replacement_learns_without_noise(data: str, arguments: tuple[str, 
     [
         ("without-replacement", (), "add-remove", 12),
         ("without-replacement", ("--set", "learner.release_every=4", "--set", "learner.batch=5"), "replace-one", 16),
-        ("with-replacement", (), "add-remove", 12),
+        ("with-replacement", ("--set", "learner.batch=26"), "add-remove", 12),
+        ("with-replacement", (), "add-remove", 4),
     ],
 )
 def test_what_is_proved_is_charged(

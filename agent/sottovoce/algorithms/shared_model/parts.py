@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 INITIAL_SEED = 0
 """Of every fleet's public start."""
 
-_TURNS = 3
+_SUM_PASSES = 3
+_RECORDS_A_TURN = 1000  # of fewer, the noise of a sum is what decides, and one of all records is best
+_MOST_TURNS = 3
 _CHAIN_STEP = 0.5  # without noise, of a loss for which no lemma gives a better one
 _RADIUS = 2.0**11  # see ChainTerms
 _FORGOTTEN = 1 / 16
@@ -82,13 +84,25 @@ def _order(config: AgentConfig) -> Literal["random", "round"]:
 
 
 def batch_of(config: AgentConfig) -> int:
-    """b: as configured; else the paper's 50, but a third of the records for sound releases of single batches."""
+    """b: as configured; else the paper's 50, but for sound sums all records, or with replacement a third of many."""
     learner = settings_of(config, SharedModelSettings)
     if learner.batch is not None:
         return learner.batch
     if learner.fidelity == "paper" or _asks(config) != "gradient":
         return learner.batch_size
-    return max(1, _records(config) // _TURNS)
+    records = max(1, _records(config))
+    if learner.name == "with-replacement":
+        return records // min(_MOST_TURNS, max(1, records // _RECORDS_A_TURN))
+    return records
+
+
+def _passes(config: AgentConfig) -> int:
+    """Passes over the records: as configured; else 3 of sound sums, and the paper's 1 of all else."""
+    learner = settings_of(config, SharedModelSettings)
+    if learner.passes is not None:
+        return learner.passes
+    sums = learner.name == "without-replacement" and learner.fidelity == "sound" and _asks(config) == "gradient"
+    return _SUM_PASSES if sums else 1
 
 
 def _records(config: AgentConfig) -> int:
@@ -125,7 +139,7 @@ def _turns(config: AgentConfig) -> int:
     if learner.name == "with-replacement" and learner.fidelity == "paper":
         return visits(records, batch_of(config))
     a_turn = batch_of(config) * _period(config)
-    return learner.passes * max(1, records // a_turn)
+    return _passes(config) * max(1, records // a_turn)
 
 
 def _step_size(config: AgentConfig, kernel: Kernel, asks: Asks) -> float:
@@ -156,7 +170,7 @@ def _terms(config: AgentConfig, kernel: Kernel) -> Terms:
             step_size=_step_size(config, kernel, asks),
             batch=batch,
             period=_period(config),
-            passes=learner.passes,
+            passes=_passes(config),
             regularisation=learner.regularisation,
             slope=slope_of(config),
             radius=_RADIUS,
@@ -165,7 +179,7 @@ def _terms(config: AgentConfig, kernel: Kernel) -> Terms:
     records = max(batch, _records(config))
     return GradientTerms(
         learner=learner.name,
-        releases=_turns(config) if random else learner.passes,
+        releases=_turns(config) if random else _passes(config),
         clip=learner.clip,
         sampling="poisson" if random else "blocks",
         batch=batch,

@@ -83,13 +83,13 @@ def published_terms(config: AgentConfig) -> Terms:
             claim,
             sizes,
             batch,
-            learner.passes,
+            learner.passes or 1,
             multiplier,
             _lipschitz(config),
             max(1, records // (2 * batch)),
         )
     return PublishedChainTerms(
-        learner.name, claim, sizes, batch, period, learner.passes, multiplier, _lipschitz(config)
+        learner.name, claim, sizes, batch, period, learner.passes or 1, multiplier, _lipschitz(config)
     )
 
 

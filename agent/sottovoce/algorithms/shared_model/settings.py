@@ -20,10 +20,13 @@ class SharedModelSettings(GradientSettings, frozen=True):
     """Records in the batches for which the learner's own step size was chosen."""
 
     clip: Clip = 0.7
-    batch: Annotated[Batch | None, Meta(description="records in a batch; without it 50, or a third of the records")] = (
-        None
-    )
-    passes: Annotated[int, Meta(ge=1, le=1000, description="without-replacement: over the records")] = 1
+    batch: Annotated[
+        Batch | None, Meta(description="records in a batch; by default 50, or as many as a sum is best of")
+    ] = None
+    passes: Annotated[
+        Annotated[int, Meta(ge=1, le=1000)] | None,
+        Meta(description="without-replacement: over the records; by default 3 of sums, else 1"),
+    ] = None
     regularisation: Annotated[
         float, Meta(ge=0, le=1, description="without-replacement: λ; above 0 the loss is strongly convex")
     ] = 0.0
