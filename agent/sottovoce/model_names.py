@@ -4,14 +4,14 @@ GRAPH_MODELS = ("mnist-cnn", "mnist-mlp", "cifar-cnn", "resnet-18", "meter-tcn",
 """Whose graphs this package holds."""
 
 GRADIENT_MODELS = ("softmax", "logistic", "pegasos", "ridge", "mlp", *GRAPH_MODELS)
-"""Of algorithms of gradients, which also learn the model of any file that ends in `.onnx`."""
+"""Models of gradient algorithms, which also train the model of any file that ends in `.onnx`."""
 
 GRAPH_SUFFIX = ".onnx"
 GRAPH_SHARE = 0.3
-"""Of an algorithm's own step size: at all of it networks of several layers diverge (docs/explanation/rounds.md)."""
+"""Share of an algorithm's own step size for networks of several layers; at all of it they diverge (explanation/rounds)."""
 
 GRAPH_TRANSFORM = "standard"
-"""What records go through for such a model, unless the configuration says otherwise."""
+"""Default transform of records for such a model."""
 
 REGRESSION_MODEL = "ridge"
 """The one without a graph that also predicts a number, where `data.classes` is 1."""

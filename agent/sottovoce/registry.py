@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from msgspec import Struct
 
 COMMON_KEYS = ("name", "fidelity", "model", "threads", "hidden", "period")
-"""Of `[learner]`, for every algorithm."""
+"""Keys of `[learner]` that every algorithm has."""
 
 DEFAULT = "clipd2p"
-"""What a device learns by whose owner says nothing about it."""
+"""Default learner."""
 
 _HOME = "algorithms"
 
@@ -217,7 +217,7 @@ def _own() -> dict[str, Algorithm]:
 
 
 _AT_WORK: dict[str, tuple[Algorithm, Plugin]] = {}
-"""Of other packages, those that were asked for in this process: no message makes it load another."""
+"""Algorithms of other packages asked for in this process; no message makes it load another."""
 
 
 def plugin_of(name: str) -> Plugin | None:

@@ -8,7 +8,7 @@ from sottovoce.durable import rename
 from sottovoce.errors import DataError
 
 PAGE_BYTES = 1024
-"""Of a database: a commit writes whole pages, and changes a few hundred bytes here and there."""
+"""Page size of a database: a commit writes whole pages, though it changes a few hundred bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,11 +81,11 @@ def read(raw: bytes) -> Task:
 
 
 def _alike(one: str, other: str) -> int:
-    """How many characters both begin with."""
+    """Length of their common prefix."""
     return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def _shown(text: str, first: int = 0) -> str:
-    """For people: one line of printable characters, not long, from the first on."""
+    """The text for people: one short line of printable characters."""
     part = "".join(sign if sign.isprintable() else "?" for sign in text[first : first + _SHOWN])
     return ("…" if first else "") + part + ("…" if len(text) > first + _SHOWN else "")

@@ -83,7 +83,7 @@ class Outline:
 
 @lru_cache(maxsize=256)
 def outline(pair: Pair) -> Outline:
-    """From 4,201 points, dense near 0."""
+    """Outline of a pair from 4,201 points, dense near 0."""
     survival = _survival(pair, _ROUGH)
     nodes = _ROUGH[1:]
     low = max(0, int(np.searchsorted(-survival, -(1 - 1e-12))) - 1)

@@ -100,7 +100,7 @@ class SampledGaussian:
 
     @property
     def distance(self) -> int:
-        """How far neighbours' sums lie apart, in sensitivities."""
+        """Distance between neighbours' sums, in sensitivities."""
         return 2 if self.neighbouring == "replace-one" else 1
 
     @property

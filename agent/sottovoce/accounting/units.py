@@ -31,7 +31,7 @@ class Units:
 
     @property
     def count(self) -> int:
-        """How many units there are."""
+        """Number of units."""
         return sum(last - first + 1 for first, last in self.spans)
 
     @classmethod

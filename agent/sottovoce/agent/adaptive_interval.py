@@ -9,7 +9,7 @@ import numpy as np
 from sottovoce.learners import Belief, Effect, Event, Received, SetTimer, Timer
 
 CALM_CYCLES = 10
-"""Without news, after which the pause doubles from cycle to cycle."""
+"""Cycles without news after which the pause doubles from cycle to cycle."""
 
 CHANGE_THRESHOLD = 1e-3
 """Part of its largest number by which a model has moved since the last news, for that to be news."""

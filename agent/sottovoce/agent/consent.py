@@ -16,7 +16,7 @@ Said: TypeAlias = Literal["approved", "refused", "withdrawn"]
 
 
 class _Consent(Struct, frozen=True, forbid_unknown_fields=True):
-    """To the document of this digest."""
+    """The owner's answer to the document with this digest."""
 
     document: str
     said: Said

@@ -103,7 +103,7 @@ class Core:
 
     @property
     def progress(self) -> Progress:
-        """How far the learner is."""
+        """Progress of the learner."""
         return self._learner.progress(self._state)
 
     @property

@@ -28,7 +28,7 @@ _CLOSE_SECONDS = 2.0
 
 @dataclass(slots=True)
 class Looks:
-    """How looking at one source goes.
+    """State of the search of one source.
 
     Attributes:
         found: contacts of the last look that succeeded; this device may be among them.

@@ -97,7 +97,7 @@ def _kinds(ledger: Ledger) -> list[dict[str, Any]]:
 
 
 def _lasting(task: dict[str, Any] | None) -> str:
-    """For how long a promise is."""
+    """Words for the duration of a promise."""
     life = "for the whole life of the ledger"
     if task is None:
         return life

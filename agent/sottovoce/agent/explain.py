@@ -184,7 +184,7 @@ def _all_tasks(spent: Spent | None) -> dict[str, Any] | None:
 
 
 def _heard(family: Family) -> dict[str, Any] | None:
-    """How far what the device says can be heard beside its noise; null where no one has worked that out."""
+    """Signal-to-noise ratio of the device's releases; null where it is not known."""
     found = family.signal()
     if found is None:
         return None

@@ -80,7 +80,7 @@ class Fault:
 
     @property
     def public_reason(self) -> str:
-        """For people who may not read its log: nothing of its records, not even which row is wrong."""
+        """The error for people who may not read its log: nothing about its records, not even which row is wrong."""
         return "its log and `sottovoce agent status` say why" if self.kind == _RECORDS else self.reason
 
     @classmethod

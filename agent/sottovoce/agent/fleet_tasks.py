@@ -164,7 +164,7 @@ class FleetTasks:
         return self.held is not None and self.newest > self.epoch and self.held.begins <= time.time()
 
     def document(self) -> dict[str, Any]:
-        """For `agent status`: the epoch that is worked on, and a newer task that is not, with the reason."""
+        """Part of `agent status`: the present epoch, and any newer task that is not taken up, with the reason."""
         waiting = None
         if self.held is not None and self.newest > self.epoch:
             name = str(self.held.tables.get("task", {}).get("name", ""))

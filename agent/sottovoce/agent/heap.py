@@ -6,7 +6,7 @@ _ARENA_MAX = -8  # M_ARENA_MAX of mallopt(3)
 
 
 def one_arena() -> None:
-    """From now on threads share one heap: this program's rarely allocate at the same time."""
+    """Make threads share one heap from now on; this program's threads rarely allocate at the same time."""
     library = ctypes.CDLL(None)
     if hasattr(library, "mallopt"):  # of glibc
         library.mallopt(_ARENA_MAX, 1)

@@ -17,7 +17,7 @@ from sottovoce.transport import DeliveryFailed, Peer
 from sottovoce.vault import Keeper, VaultFront
 
 KEEPERS = 8
-"""As many peers as keep a head. With half of them away, one in 256 devices finds none."""
+"""Number of peers that keep a head. With half of them away, one device in 256 finds none."""
 
 TOLD_AT_ONCE = KEEPERS // 2
 """Keepers that hear of a charge at once, by turns, so that after the next one all know of it; all are asked at a
@@ -78,7 +78,7 @@ class Keeping:
 
     @property
     def knowing(self) -> int:
-        """How many of them were told a head since this start, and have answered."""
+        """Number of them that have acknowledged a head since this start."""
         return sum(self._detector.told(keeper.node) is not None for keeper in self.keepers)
 
     async def appoint(self, due: Callable[[str], bool]) -> None:
@@ -122,7 +122,7 @@ class Keeping:
             self._detector.missed(keeper.node)
 
     def _peer(self, keeper: Keeper) -> Peer:
-        """How to reach it: as it is known now, or as it was when it was named."""
+        """Its address, as known now or when it was named."""
         met = {peer.id: peer for peer in self._peers()}
         first, *others = keeper.endpoints
         return met.get(keeper.node) or Peer(keeper.node, first, self._dns_name(keeper.node), tuple(others))

@@ -39,7 +39,7 @@ _MOST_UNFITTING, _MOST_EARLIER = 64, 512
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """How ledger-head gossip reaches others.
+    """Connections of ledger-head gossip to other devices.
 
     Attributes:
         seal: makes the envelope of a payload for (recipient, payload type, payload).

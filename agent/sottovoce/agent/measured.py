@@ -19,7 +19,7 @@ WAITS = (
     "broker", "day", "disk-wear", "fleet-task", "leave", "ledger", "membership", "peer", "renewal", "revocations",
     "roll-call", "source", "task", "timer", "vault-process", "wear",
 )  # fmt: skip
-"""What an agent may be waiting for, but for its vault: how long that takes depends on the records."""
+"""Things an agent can wait for, except its vault, whose time depends on the records."""
 
 REASONS = (
     "cell", "certificate", "entries", "fleet", "head", "incarnation", "incomplete", "learner", "leaving", "ledger",
@@ -40,7 +40,7 @@ _OVERDUE_SECONDS = 5.0  # past a deadline: what a busy machine may need to notic
 
 
 def troubles(agent: Reported) -> dict[str, str]:
-    """By the name of each transport, why no one can reach this device by it; empty where somebody can."""
+    """For each transport by name, the reason why no one can reach this device; empty where someone can."""
     return dict(zip(agent.config.transport.use, agent.transport.listener().troubles, strict=True))
 
 

@@ -18,7 +18,7 @@ from sottovoce.errors import ConfigError, DataError, SottovoceError
 from sottovoce.kernels import Model
 
 MOST_ROWS = 1024
-"""In one question."""
+"""Largest number of rows in one question."""
 
 Floats = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ PURPOSES = {
     "meters": Promised(epsilon=2.0, delta=1e-5, unit="window", neighbouring="add-remove"),
     "records": Promised(epsilon=2.0, delta=1e-5, unit="record", neighbouring="add-remove"),
 }
-"""What a fleet is for, and what its devices promise unless its maker says otherwise."""
+"""Purpose of a fleet, and its devices' promises unless its founder says otherwise."""
 
 _ALONE = Budget(2.0, 1e-5, "record", "add-remove")  # of a device whose fleet says nothing
 

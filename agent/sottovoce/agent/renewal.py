@@ -143,7 +143,7 @@ class Renewal:
 
     @staticmethod
     def _between(identity: Identity) -> timedelta:
-        """How often an enroller is asked: it may only be there now and then, and a short lifetime leaves no time."""
+        """Pause between requests to an enroller, which may not always be there; short lifetimes leave little time."""
         return min(_ASK_AGAIN, (identity.not_after - identity.not_before) / 50)
 
 

@@ -73,7 +73,7 @@ class RevocationGossip:
 
     @property
     def rank(self) -> int:
-        """By which it counts among lists; 0 for none."""
+        """Version by which it ranks among lists; 0 for none."""
         return 0 if self.list is None else self.list.rank
 
     @property

@@ -1,4 +1,4 @@
-"""How the devices of a fleet are: each says it of itself, to any other that asks, and asks when its operator does."""
+"""Condition of the devices of a fleet: each reports its own to others that ask, and asks on its operator's behalf."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
@@ -59,7 +59,7 @@ class RollCall:
         self._links, self._find = links, find
 
     def own(self) -> Condition:
-        """How this device is."""
+        """Condition of this device."""
         own, epoch = self._tasks.own, self._tasks.fleets.epoch
         return Condition(sottovoce.__version__, epoch, self._health(), own.digest.hex())
 
@@ -70,7 +70,7 @@ class RollCall:
         return raw
 
     async def of(self, nodes: Iterable[str]) -> dict[str, Condition]:
-        """How others are: those that answer within a few seconds."""
+        """Condition of the others that answer within a few seconds."""
         found: dict[str, Condition] = {}
         turn = asyncio.Semaphore(_AT_ONCE)
 

@@ -49,7 +49,7 @@ class RollbackDetector:
 
     @property
     def agreeing(self) -> int:
-        """How many peers have said, since this start, that they know nothing newer."""
+        """Number of peers that have said, since this start, that they know nothing newer."""
         return len(self._agreeing)
 
     @property

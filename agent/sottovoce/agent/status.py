@@ -189,5 +189,5 @@ def _limit(spent: LimitSpending) -> dict[str, Any]:
 
 
 def _days(lasts: float | None) -> float | None:
-    """How long the budget lasts at the pace of its past; null where it cannot be said, or nothing was spent."""
+    """Time that the budget lasts at its past pace; null where that is unknown, or nothing was spent."""
     return None if lasts is None or not math.isfinite(lasts) else lasts / 86_400

@@ -93,7 +93,7 @@ class TaskActivator:
 
 
 def _check_shape(own: AgentConfig, config: AgentConfig) -> None:
-    """By what is public of the records, and without a look at them: who takes up a task is seen by all.
+    """Check public facts about the records, without reading them: everyone sees who takes up a task.
 
     Raises:
         ConfigError: the task is for other records than the owner has declared.

@@ -1,4 +1,4 @@
-"""Which task the other devices have, as they say: no model goes to those of another, and all else does."""
+"""The task each other device reports: those with another task get no model, and everything else."""
 
 import asyncio
 import logging
@@ -117,11 +117,11 @@ class Tasks:
 
     @property
     def apart(self) -> int:
-        """How many devices have another task."""
+        """Number of devices with another task."""
         return sum(not self.mixes(node) for node in self._others)
 
     def document(self) -> dict[str, Any]:
-        """For `agent status --json`; the most frequent of the others' tasks first.
+        """Part of `agent status --json`; the most frequent of the others' tasks comes first.
 
         Of each its digest, the devices that have it as far as is known, and what differs from this device's in words:
         none while its document is not known.

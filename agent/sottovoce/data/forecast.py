@@ -26,7 +26,7 @@ Places = tuple[Integers, Integers, Integers]
 """Meters, days and half hours."""
 
 HALF_HOURS = 48
-"""In a day."""
+"""Half hours in a day."""
 LAGS = 4
 """Half hours that a prediction looks at."""
 LIMIT_WH = 12_000

@@ -89,7 +89,7 @@ KINDS: dict[str, DataKind] = {
 
 _MOST_SECONDS = 3600
 _SUFFIXES = {".csv": "csv:{}#label=COLUMN", ".npz": "npz:{}"}
-"""How to read a file that was given without a kind, by its suffix."""
+"""Template of a SPEC for a file given without a kind, by suffix."""
 _IN_IDX = ("mnist", "fashion-mnist", "kmnist", "emnist")
 """Data sets that are distributed as IDX files."""
 

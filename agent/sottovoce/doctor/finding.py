@@ -8,7 +8,7 @@ from sottovoce.errors import ExitCode, SottovoceError
 
 
 class Level(StrEnum):
-    """How bad it is: a warning is for anyone who has time, with a problem the agent does not work."""
+    """Severity: a warning can wait; with a problem the agent does not work."""
 
     OK = "ok"
     WARNING = "warning"

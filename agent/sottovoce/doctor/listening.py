@@ -24,7 +24,7 @@ def listening(subject: Subject) -> Iterator[Finding]:
 
 
 def _at(key: str, address: str, subject: Subject, ours: Callable[[Subject, str, int], bool]) -> Finding:
-    """How it is with one address, which a key of the configuration names."""
+    """Finding about one address, which a key of the configuration names."""
     host, port = split(address)
     taken = refusal(address)
     if taken is None and subject.status is not None:

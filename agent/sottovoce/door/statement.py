@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """How far a guarantee can be trusted."""
+    """Degree to which a guarantee can be trusted."""
 
     PROVED = "proved"
     AS_PUBLISHED = "as-published"

@@ -45,7 +45,7 @@ class Release(Protocol):
 
     @property
     def value(self) -> NDArray[np.int64]:
-        """On the grid, int64[P]."""
+        """Grid coordinates, int64[P]."""
         ...
 
     @property
@@ -65,7 +65,7 @@ class Release(Protocol):
 
     @property
     def units(self) -> int:
-        """How many privacy units it was charged for, whether they hold records or not."""
+        """Number of privacy units charged, whether they hold records or not."""
         ...
 
 

@@ -160,7 +160,7 @@ def retired_by(changes: Sequence[KeyChange]) -> tuple[Retired, ...]:
 
 
 def rank(changes: Sequence[KeyChange]) -> int:
-    """By how much these count for more than others: changes by the spare key, then those by the present one since."""
+    """Rank of these changes: those by the spare key count first, then later ones by the present key."""
     by_spare = [place for place, change in enumerate(changes, start=1) if change.by == "spare"]
     return (len(by_spare) << 8) + len(changes) - (by_spare[-1] if by_spare else 0)
 

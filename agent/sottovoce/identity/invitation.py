@@ -112,7 +112,7 @@ class Bundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
     seeds: Seeds
 
     def __repr__(self) -> str:
-        """Without the keys."""
+        """Representation without the keys."""
         return f"Bundle(fleet={self.fleet!r}, id={self.id!r})"
 
     @property

@@ -11,7 +11,7 @@ Labels = NDArray[np.int64]
 
 
 SAFETY = 1 - 2.0**-16
-"""What thresholds are shortened by: far more than the rounding of a norm in float64."""
+"""Factor that shortens thresholds, by far more than the rounding of a norm in float64."""
 
 MOST_SUMMED = 2**19
 """Examples in one sum for which `Kernel.sum_error` holds."""
@@ -44,7 +44,7 @@ class Kernel(Model, Protocol):
 
     @property
     def sum_error(self) -> float | None:
-        """In clips: how far `clipped_gradient_sum` may be from the sum in real numbers.
+        """Largest error of `clipped_gradient_sum`, in clips.
 
         None where that does not matter, since the vault clips `gradients` one by one on its grid, which is exact.
         """
@@ -52,7 +52,7 @@ class Kernel(Model, Protocol):
 
     @property
     def precision(self) -> type[np.floating[Any]]:
-        """In which it reads features: keeping them in more is a waste of a device's memory."""
+        """Dtype in which it reads features; a wider one would waste a device's memory."""
         ...
 
     def initial(self, seed: int) -> Parameters:

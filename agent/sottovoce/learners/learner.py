@@ -78,7 +78,7 @@ class Learner(Protocol[S]):
         ...
 
     def progress(self, state: S) -> Progress:
-        """How far it is."""
+        """Progress of the learner."""
         ...
 
 

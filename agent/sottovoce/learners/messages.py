@@ -18,7 +18,7 @@ class Message(Protocol):
 
     @property
     def numbers(self) -> int:
-        """How many numbers it carries."""
+        """Number of its parameters."""
         ...
 
     def traced(self) -> dict[str, Any]:

@@ -76,7 +76,7 @@ class Answerer:
 
     @property
     def connections(self) -> int:
-        """How many there are now."""
+        """The present number."""
         return 0 if self._server is None else self._server.connections
 
     async def start(self, host: str, port: int) -> None:

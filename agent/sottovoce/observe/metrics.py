@@ -16,7 +16,7 @@ from sottovoce.errors import InternalError
 from sottovoce.observe.answerer import Page
 
 Values = Mapping[str, float | Mapping[str, float] | None]
-"""By the name of a metric its value; where it has a label, the values by that label's. None where there is none now."""
+"""Values of metrics by name; with a label, values by label. None where there is none now."""
 
 OTHER = "other"
 _MOST_LABELS = 40

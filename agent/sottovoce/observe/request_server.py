@@ -82,7 +82,7 @@ class RequestServer:
 
     @property
     def connections(self) -> int:
-        """How many there are now."""
+        """The present number."""
         return len(self._connections)
 
     def start(self, listening: socket.socket) -> None:

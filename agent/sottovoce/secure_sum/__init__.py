@@ -5,4 +5,4 @@ parts: rules, statements, masks, shares and the opening. What touches a record i
 """
 
 STATEMENT_BYTES = 2**13
-"""Of the longest statement, with its owner's certificate."""
+"""Size of the longest statement, with its owner's certificate."""

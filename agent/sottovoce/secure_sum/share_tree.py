@@ -11,7 +11,7 @@ from sottovoce.secure_sum.shares import Shares
 
 HASH_BYTES = 32
 MOST_LEVELS = 10
-"""Of the path of a recipient, in the largest roster."""
+"""Length of the path of a recipient in the largest roster."""
 
 _SEED, _MASK_KEY = b"\x00", b"\x01"
 _LEAF, _NODE = b"\x00sottovoce/secure-sum/share/v1", b"\x01"

@@ -145,7 +145,7 @@ _ANSWERS: msgpack.Decoder[Answer] = msgpack.Decoder(Answer)
 
 
 def encoded(step: Question | Answer) -> bytes:
-    """For its way."""
+    """Bytes of a step."""
     return msgpack.encode(step)
 
 

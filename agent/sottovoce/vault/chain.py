@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """How far a ledger has come.
+    """Position of a ledger's chain.
 
     Attributes:
         charges: how many charges it holds.

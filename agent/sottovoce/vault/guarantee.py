@@ -7,7 +7,7 @@ from sottovoce.vault.budget import Budget
 from sottovoce.vault.clipped_sum import ClippedSum, DiscreteGaussian
 
 Scaling = Literal["declared", "training-min-max"]
-"""How features were scaled before they reached the vault: by declared ranges, or by those of all training records."""
+"""Scaling of features before they reach the vault: by declared ranges, or by those of all training records."""
 
 THREAT_MODEL = (
     "local: anyone who reads every message of a device, any coalition of the others included; the device itself, its "

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from sottovoce.vault.keepers import Keeper, read, written
 
 Access = Callable[[], AbstractContextManager[sqlite3.Connection]]
-"""To a ledger's file; raises LedgerError where the disk or the file fails."""
+"""Connection to a ledger's file; raises LedgerError where the disk or the file fails."""
 
 
 class KeeperList:

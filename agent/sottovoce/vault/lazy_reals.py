@@ -39,7 +39,7 @@ class Tape:
 
     @property
     def margin(self) -> Decimal:
-        """How near to its edge a decision is undecided."""
+        """Distance from the edge within which a decision is open."""
         return Decimal(10) ** (-_MARGIN * self.level)
 
     def uniform(self) -> Decimal:

@@ -300,7 +300,7 @@ class Ledger:
         return self._spent.epsilon(units)
 
     def head(self) -> Head:
-        """How far the chain has come."""
+        """Position of the chain."""
         self._catch_up()
         return self._head
 

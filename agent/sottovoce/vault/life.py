@@ -1,4 +1,4 @@
-"""How long a vault has been at work: the only clock that budgets over months and years go by.
+"""The time a vault has been at work, the only clock for budgets over months and years.
 
 It is the machine's uptime while the vault runs, added up over its runs: it only increases and cannot be set. So a
 calendar that jumps renews nothing and locks nothing, and a device that is off does not come nearer to its next budget.
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from sottovoce.vault.keeper_list import Access
 
 NOTED_SECONDS = 3_600.0
-"""How much of its life a vault that is killed may forget."""
+"""Time that a killed vault may lose from its recorded life."""
 
 DAY = 86_400.0
 

@@ -31,7 +31,7 @@ class Mandate:
         return Stamp(self.epoch, promise_of(self.budget), period).text
 
     def query(self, query: bytes) -> bytes:
-        """By what the ledger knows a query of this task: another task asks the same ones again."""
+        """Key of a query of this task in the ledger; another task asks the same queries again."""
         return sha256(b"sottovoce/query-of-epoch/v1|" + self.epoch.to_bytes(8, "big") + query).digest()
 
 

@@ -1,4 +1,4 @@
-"""Which tasks of the fleet's a ledger has taken up, in their order, as the ledger itself holds them."""
+"""The fleet's tasks that a ledger has taken up, in order, as the ledger holds them."""
 
 from sottovoce.vault.budget import Budget
 from sottovoce.vault.keeper_list import Access

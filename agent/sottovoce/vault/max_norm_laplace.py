@@ -62,7 +62,7 @@ def max_scale(length: int) -> int:
 
 
 def _below(limits: NDArray[np.int64], noise: NoiseSource) -> NDArray[np.int64]:
-    """For each positive limit, uniform on 0 … limit - 1: words below 2^64 mod limit are drawn again."""
+    """Uniform numbers on 0 … limit - 1, for each positive limit; words below 2^64 mod limit are drawn again."""
     bounds = limits.ravel().astype(np.uint64)
     drawn = np.empty_like(bounds)
     missing = np.arange(bounds.size)

@@ -13,10 +13,10 @@ from sottovoce.vault.life import DAY, Life
 from sottovoce.vault.mandate import Mandate
 
 Renews = Literal["never", "year"]
-"""How often the ledger's budget is renewed, as the owner's policy says."""
+"""Interval at which the ledger's budget is renewed, by the owner's policy."""
 
 LEAST_DAYS: dict[Renews, int] = {"year": 365}
-"""For which a vault has to be at work before the next one opens."""
+"""Days that a vault has to be at work before the next period begins."""
 
 
 class Periods:

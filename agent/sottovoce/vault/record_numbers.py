@@ -1,4 +1,4 @@
-"""How a ledger stores what the numbers of its charges mean; sottovoce.vault.numbering gives the numbers."""
+"""Stored meaning of the numbers of a ledger's charges; sottovoce.vault.numbering assigns the numbers."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -12,7 +12,7 @@ from sottovoce.days import last_day_over
 from sottovoce.vault.life import uptime
 
 STEADY_SECONDS = 6 * 3600.0
-"""For which a clock has to agree with the uptime after a jump."""
+"""Seconds for which a clock has to agree with the uptime after a jump."""
 
 _log = logging.getLogger(__name__)
 _JUMP_SECONDS = 3600.0

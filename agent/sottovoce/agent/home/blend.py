@@ -15,7 +15,7 @@ from sottovoce.data.forecast import FEATURES, told
 Floats = NDArray[np.float64]
 
 RECENT_DAYS = 28
-"""By which the two are compared."""
+"""Days over which the two models are compared."""
 
 _PENALTY = 1.0  # of the ridge regression: what about half a day of readings weighs
 _SHARES = np.linspace(0.0, 1.0, 21)

@@ -59,7 +59,7 @@ class Predictor:
         return round(float(energy[0, 0]) * 1000, 1)
 
     def _blended(self, today: int) -> Blend:
-        """By the days before today; made once a day."""
+        """The prediction from the days before today, made once a day."""
         if self._blend is None or self._blend[0] != today:
             self._blend = today, Blend()
             for rows in self._days(today).values():

@@ -18,7 +18,7 @@ BIT_SHARE = 0.1
 """b: how long the bit of `quantile` is; the gradient beside it is √(1-b²) long at most."""
 
 STABILISER = 0.01
-"""What is added to the length that `automatic` divides by (Bu, Wang, Zha & Karypis 2023)."""
+"""Constant added to the length that `automatic` divides by (Bu, Wang, Zha & Karypis 2023)."""
 
 _REST = math.sqrt(1 - BIT_SHARE**2)
 

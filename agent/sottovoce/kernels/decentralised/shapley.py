@@ -23,7 +23,7 @@ _CHUNK = 2**21  # numbers in a stack of averages: 16 MiB
 Value = Callable[[frozenset[int]], float]
 Score = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 Worth = Callable[[NDArray[np.int64]], NDArray[np.float64]]
-"""Of coalitions, each a bit mask."""
+"""Function of coalitions, each a bit mask."""
 
 
 def exact(value: Value, players: int) -> NDArray[np.float64]:

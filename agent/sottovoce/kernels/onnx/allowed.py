@@ -16,7 +16,7 @@ STOCK = Path(__file__).parent / "stock"
 """Each model's declaration NAME.toml and the graph NAME.onnx that was built from it."""
 
 HASHES = STOCK / "SHA256SUMS"
-"""Of the graphs: one to a line, as `sha256sum` writes them."""
+"""Hashes of the graphs, one to a line, as `sha256sum` writes them."""
 
 SUFFIX = ".onnx"
 MOST_BYTES = 64 * 2**20

@@ -13,7 +13,7 @@ KEY = "sottovoce.model"
 
 MOST_PARAMETERS = 2**25
 SUM_ERROR = 2.0**-12
-"""In clips: how far a computed sum over at most MOST_SUMMED examples may be from the sum of the clipped gradients."""
+"""Largest error, in clips, of a computed sum over at most MOST_SUMMED examples."""
 
 _Count = Annotated[int, Meta(ge=1, le=2**25)]
 

@@ -50,7 +50,7 @@ class WindowTotals:
         return Plan(event, self.mechanism, earlier)
 
     def compute(self, query: Query, records: Records) -> Iterator[Lagged]:
-        """For each window that was paid for: how many windows ago it was, and its total, float64[1, P]."""
+        """Age in windows and total, float64[1, P], of each window that was paid for."""
         if records.windows is None:
             return
         for window in np.unique(records.windows):
