@@ -8,7 +8,7 @@ GRADIENT_MODELS = ("softmax", "logistic", "pegasos", "ridge", "mlp", *GRAPH_MODE
 
 GRAPH_SUFFIX = ".onnx"
 GRAPH_SHARE = 0.3
-"""Share of an algorithm's own step size for networks of several layers; at all of it they diverge (explanation/rounds)."""
+"""Share of a learner's step size for networks of several layers; at all of it they diverge (explanation/rounds)."""
 
 GRAPH_TRANSFORM = "standard"
 """Default transform of records for such a model."""
