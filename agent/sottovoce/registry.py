@@ -129,7 +129,7 @@ class Algorithm:
 
 
 class _Algorithms(Mapping[str, Algorithm]):
-    """By name: this package's own first, then those that other packages bring, whose names must be their own."""
+    """Algorithms by name: this package's own first, then those of other packages, whose names must be their own."""
 
     def __getitem__(self, name: str) -> Algorithm:
         """The algorithm of this name.

@@ -100,7 +100,7 @@ class ControlServer:
                 path.unlink(missing_ok=True)
 
     async def _told(self, question: bytes | None) -> dict[str, Any]:
-        """To a reader: what is public in the fleet, and no more of a fault than its kind allows."""
+        """The answer to a reader: public facts of the fleet, and as much of a fault as its kind allows."""
         if question == b"status":
             return public(self._agent.status())
         return await self._answer(question) if question == b"model" else {"error": "ask status or model"}

@@ -24,7 +24,7 @@ TOLD_AT_ONCE = KEEPERS // 2
 start."""
 
 AWAY_SECONDS = 3 * 86_400.0
-"""After which a keeper makes room whom every attempt to reach has failed."""
+"""Failed attempts after which an unreachable keeper is replaced."""
 
 
 class Keeping:
@@ -56,7 +56,7 @@ class Keeping:
         detector.keepers = self.nodes
 
     def attend(self, peers: Callable[[], list[Peer]], left: Callable[[str], bool]) -> None:
-        """From now on: whom this device knows, and who has left the fleet or is shut out of it."""
+        """Set the peers that this device knows, and those that have left the fleet or are shut out of it."""
         self._peers, self._left = peers, left
 
     @property

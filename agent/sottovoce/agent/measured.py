@@ -101,7 +101,7 @@ def _privacy(agent: Reported) -> Values:
 
 
 def _ledger_bytes(agent: Reported) -> int:
-    """With SQLite's log, which holds what was charged last."""
+    """Size with SQLite's log, which holds the latest charges."""
     ledger = agent.config.agent.state / LEDGER
     return sum(file.stat().st_size for file in (ledger, ledger.with_name(f"{LEDGER}-wal")) if file.exists())
 

@@ -55,7 +55,7 @@ class RollCall:
         self._find: Callable[[str], Peer | None] = lambda _: None
 
     def attend(self, links: Mapping[str, Link], find: Callable[[str], Peer | None]) -> None:
-        """From now on: whom this device has links to, and where any other is."""
+        """Set the devices to which this one has links, and the addresses of all others."""
         self._links, self._find = links, find
 
     def own(self) -> Condition:

@@ -23,7 +23,7 @@ ANOTHER_TASK = "task"
 """The reason in a word for which a share of another task is refused."""
 
 RECONSIDER_SECONDS = 600.0
-"""After which a peer that has said nothing more of another task is believed to have this device's."""
+"""Seconds after which a peer that has not repeated its report of another task is taken to have this device's."""
 
 _ASK_EVERY_SECONDS = 60.0  # one peer
 _MOST_DEVICES, _MOST_DOCUMENTS, _MOST_QUESTIONS = 4096, 16, 4

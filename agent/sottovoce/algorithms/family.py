@@ -44,7 +44,7 @@ class SignalAndNoise:
 
     @property
     def devices(self) -> int:
-        """How many of them it takes until signal and noise are alike: their mean is as much less noisy."""
+        """Number of releases until signal and noise are alike: their mean is less noisy by that factor."""
         return max(1, math.ceil((self.noise / self.signal) ** 2)) if self.signal > 0 else 0
 
     @property
@@ -143,7 +143,7 @@ def records_of(raw: Records, transform: TransformName, bounds: Bounds | None) ->
 
 
 def scaling_of(config: AgentConfig) -> Scaling:
-    """How features were scaled before they reached the vault."""
+    """Scaling of features before they reach the vault."""
     return "declared" if config.data.ranges == "declared" else "training-min-max"
 
 

@@ -19,9 +19,9 @@ from sottovoce.plugins import Plugin, guarded, watched
 _LEARNER = ("fresh", "without_state", "resumed", "start", "on", "progress")
 _CODEC = ("encode", "decode")
 _MOST_QUESTIONS = 256
-"""To the vault, between two timers."""
+"""Largest number of queries to the vault between two timers."""
 _MOST_TIMERS = 1000
-"""That are due within a second."""
+"""Largest number of timers that are due within a second."""
 
 
 def guarded_family(plugin: Plugin, made: Callable[[], object]) -> Family:

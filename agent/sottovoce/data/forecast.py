@@ -176,7 +176,7 @@ def _whole(wh: NDArray[np.integer], first: int, size: int) -> Integers:
 
 
 def _targets(days: Integers) -> NDArray[np.bool_]:
-    """Which half hours of int64[meters, days, 48] have a reading, as the LAGS before them on the same day do."""
+    """Half hours of int64[meters, days, 48] that have a reading, with the LAGS before them on the same day."""
     read = days >= 0
     found = read.copy()
     found[:, :, :LAGS] = False

@@ -55,7 +55,7 @@ Rows = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """How a step is done to rows, given bounds and its number; and how many columns it makes of d."""
+    """The function of a step on rows, given bounds and its number, and the number of columns it makes of d."""
 
     do: Callable[[Rows, Bounds | None, float], Rows]
     number: str | None = None

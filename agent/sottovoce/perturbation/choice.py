@@ -20,7 +20,7 @@ _SCHEMES: dict[str, Callable[[int, int, float], Scheme]] = {
 OWN = (*_SCHEMES, "best", "exact")
 """Names that no other package may use."""
 _BROUGHT: dict[str, Callable[[int, int, float], Scheme]] = {}
-"""Of other packages, those that this device uses: records of its peers are perturbed by them, too."""
+"""Schemes of other packages that this device uses; its peers' records are perturbed by them, too."""
 _SOUND = ("laplace", "privunit", "krr-privunit")
 
 

@@ -17,5 +17,5 @@ def length(values: NDArray[np.int64], exponent: int) -> float:
 
 
 def slack(dimension: int, exponent: int) -> float:
-    """By how much rounding to the grid can change a length; twice that."""
+    """Twice the largest change of a length by rounding to the grid."""
     return math.sqrt(dimension) * 2.0**exponent

@@ -168,7 +168,7 @@ def grid(features: int, epsilon: float) -> int:
 
 
 def _within(scheme: "LaplaceCopies | Laplace", values: Values) -> bool:
-    """By the tail of a sum of D exponentials: beyond D + √(2Dt) + t scales is a probability of e^-t at most."""
+    """Check the tail of a sum of D exponentials: it exceeds D + √(2Dt) + t scales with probability e^-t at most."""
     noise = scheme.width + math.sqrt(2 * scheme.width * _TAIL) + _TAIL
     return float(np.abs(values.astype(np.float64)).sum()) <= scheme.unit * scheme.copies + noise * scheme.scale
 

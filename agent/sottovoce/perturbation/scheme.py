@@ -74,7 +74,7 @@ class Scheme(Protocol):
 
     @property
     def norm(self) -> Literal["l1", "l2"]:
-        """In which norm x has length 1."""
+        """Norm in which x has length 1."""
         ...
 
     @property

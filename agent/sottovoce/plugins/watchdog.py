@@ -15,7 +15,7 @@ from sottovoce.errors import PluginError
 from sottovoce.plugins.discovery import Plugin
 
 SECONDS = 5.0
-"""That a call may take."""
+"""Seconds that a call may take."""
 _LOOKS_EVERY = 0.5
 
 

@@ -170,7 +170,7 @@ class Front:
         )
 
     def _make_room(self) -> bool:
-        """For one more stranger; whether another had to go."""
+        """Make room for one more stranger; return whether another had to go."""
         strangers = {name: one.address for name, one in self._connections.items() if one.device is None}
         if len(strangers) < _bound():
             return False

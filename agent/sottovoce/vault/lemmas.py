@@ -39,7 +39,7 @@ class Smooth:
     smoothness: float
 
     def regularised(self, strength: float) -> "Smooth":
-        """With (λ/2)‖w‖² added: λ more smooth. L stays: the addition is the same whatever a record is."""
+        """The loss with (λ/2)‖w‖² added: smoother by λ. L stays, since the addition does not depend on the record."""
         return Smooth(self.lipschitz, self.smoothness + strength)
 
 

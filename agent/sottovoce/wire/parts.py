@@ -113,7 +113,7 @@ class Assembly:
         return message
 
     def receipt(self) -> bytes:
-        """Which part is missing first."""
+        """The first part that is missing."""
         missing = next(index for index in range(self._count) if index not in self._pieces)
         return PartReceipt(next=missing).SerializeToString(deterministic=True)
 

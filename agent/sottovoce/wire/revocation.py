@@ -95,7 +95,7 @@ class RevocationList:
 
 
 Revocations: TypeAlias = VersionOffer[RevocationList]
-"""What a device says of the revocation list that it holds."""
+"""A device's report of the revocation list that it holds."""
 
 
 def encode_list(revoked: RevocationList) -> bytes:

@@ -6,10 +6,10 @@ from typing import Any
 from sottovoce.door import PrivacyStatement
 
 SIGNIFICANCE = 1e-6
-"""Of a whole audit: a sound target is called refuted in at most one of a million audits."""
+"""Error rate of a whole audit: a sound target is called refuted in at most one of a million audits."""
 
 CONFIDENCE = 0.95
-"""Of ε's lower bound, over all games together."""
+"""Confidence of ε's lower bound, over all games together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Audit:
 
     @property
     def verdict(self) -> str:
-        """In words; never "private"."""
+        """The verdict in words; never "private"."""
         if self.refuted:
             return "refuted"
         return "no claim" if self.statement.epsilon is None else f"not refuted at {self.trials} trials"

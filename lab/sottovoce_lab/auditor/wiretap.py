@@ -34,7 +34,7 @@ class Frame:
 
 
 Reply = Callable[[Message], Message | None]
-"""What a peer sends back when it has received a message; None for nothing."""
+"""A peer's answer to a message; None without one."""
 
 
 def overheard(learner: Learner[Any], vault: Vault, seconds: float, reply: Reply = lambda message: None) -> list[Frame]:

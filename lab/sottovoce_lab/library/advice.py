@@ -23,7 +23,7 @@ from sottovoce_lab.testbed.run_spec import run_spec
 SEPARATIONS = (2.5, 3.5, 5.0)
 """Distances of the class means from their centre, in standard deviations: hard, usual, easy."""
 MOST_AGENTS, MOST_RECORDS = 12, 3000
-"""Of a simulation; larger fleets and larger devices are simulated at this size."""
+"""Size of a simulation; larger fleets and larger devices are simulated at this size."""
 _TEST = 1500
 _SEEDS = (0, 1)
 _UNLIKE = "dirichlet(0.25)"
@@ -101,7 +101,7 @@ class Advised:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """From the worst run on the hardest data to the best run on the easiest."""
+        """The range from the worst run on the hardest data to the best run on the easiest."""
         every = [accuracy for one in self.accuracies.values() for accuracy in one]
         return min(every), max(every)
 

@@ -16,11 +16,11 @@ from sottovoce_lab.models.losses import LOSSES, predictions
 from sottovoce_lab.models.tape import Tape, Value
 
 CHUNK_BYTES = 2**24
-"""What the tensors of a call of the graph may take, about."""
+"""Approximate bytes of the tensors of a call of the graph."""
 MOST_EXAMPLES = 64
-"""Of a call."""
+"""Examples of a call."""
 MOST_PLACES = 1024
-"""Of a call's factored gradients: examples times places."""
+"""Largest number of examples times places of a call's factored gradients."""
 
 
 def build(declaration: Declaration, real: DTypeLike = np.float32) -> ModelProto:
@@ -123,7 +123,7 @@ def _cut(tape: Tape, flat: Value, declaration: Declaration) -> Weights:
 
 
 def _chunk(declaration: Declaration, contributions: Sequence[Contribution]) -> int:
-    """How many examples a call takes: a power of two."""
+    """Number of examples of a call: a power of two."""
     passed = sum(prod(shape) for shape in declaration.network.shapes)
     floats = declaration.features + 2 * passed + sum(part.floats for part in contributions)
     places = max(part.places for part in contributions)

@@ -21,7 +21,7 @@ from sottovoce_lab.models.tape import OPSET
 from sottovoce_lab.models.tensors import check_finite, check_tensors
 
 MOST_GRAPH_BYTES = 2**26
-"""Of a file made by `sottovoce model build`: parameters are no part of it."""
+"""Largest size of a file made by `sottovoce model build`, which holds no parameters."""
 
 MOST_FORWARD_BYTES = 2**28
 """Of a file with weights: as many of them as a model may have, in float64."""

@@ -15,7 +15,7 @@ from sottovoce.kernels.kernel import SAFETY
 from sottovoce_lab.models.tape import Tape, Value
 
 CANCELLATION = 2.0**-20
-"""How much of the sum of the norms of a gradient's parts counts for its norm, beside the norm itself."""
+"""Share of the sum of the norms of a gradient's parts that is added to its norm."""
 MOST_PLACES = 64
 """Places L of a factored gradient."""
 

@@ -19,7 +19,7 @@ from sottovoce_lab.models.losses import outputs
 _MOST_NUMBERS = 2**25
 _MOST_TENSORS = 4096
 _MOST_CHARACTERS = 65_536
-"""What a graph file can say of itself."""
+"""Facts that a graph file states about itself."""
 
 
 class _File(Struct, frozen=True, forbid_unknown_fields=True):

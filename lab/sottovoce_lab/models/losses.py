@@ -22,7 +22,7 @@ class Measured:
 
 
 Loss = Callable[[Tape, Value, Value, int], Measured]
-"""Of scores real[B, outputs], labels int64[B] (of a regression: targets real[B]) and classes."""
+"""Function of scores real[B, outputs], labels int64[B] (of a regression: targets real[B]) and classes."""
 
 
 def outputs(loss: str, classes: int) -> int:

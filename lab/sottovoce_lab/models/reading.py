@@ -11,7 +11,7 @@ from onnx import NodeProto, helper
 from sottovoce.errors import ConfigError
 
 BATCH = None
-"""In a shape: the number of examples."""
+"""Name of the number of examples in a shape."""
 
 Table = dict[str, Any]
 Shape = tuple[int, ...]
@@ -35,7 +35,7 @@ class Layer:
 
     @property
     def depth(self) -> int:
-        """How many blocks are inside of one another here."""
+        """Depth of nested blocks."""
         return 1 + max(layer.depth for layer in self.body + self.shortcut) if self.body else 0
 
 

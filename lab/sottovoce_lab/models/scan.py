@@ -15,7 +15,7 @@ MOST_PARTS = 2**18
 """Fields of all messages of a file. The graph of an 18-layer residual network has about a sixth of it."""
 
 MOST_LIGHT_BYTES = 2**24
-"""Of everything but weights."""
+"""Largest size of everything but weights."""
 
 _WEIGHTS = {("onnx.TensorProto", name) for name in ("raw_data", "float_data", "double_data")}
 _VARINT, _EIGHT, _MESSAGE, _FOUR = 0, 1, 2, 5

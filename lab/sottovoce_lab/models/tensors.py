@@ -9,7 +9,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 from sottovoce.errors import ConfigError
 
 MOST_NUMBERS = 2**25
-"""Of all tensors together: as many parameters as a model may have."""
+"""Largest size of all tensors together: the parameters that a model may have."""
 
 _MOST_TENSORS = 2**14
 _MOST_DIMENSIONS = 8
@@ -58,7 +58,7 @@ def check_finite(model: ModelProto, file: str) -> None:
 
 
 def _numbers(tensor: TensorProto, file: str) -> int:
-    """How many it holds, which is what its dimensions say."""
+    """Number of its elements, by its dimensions."""
     if tensor.data_type not in _KINDS:
         kind = TensorProto.DataType.Name(tensor.data_type) if tensor.data_type in range(64) else "unknown"
         raise ConfigError(

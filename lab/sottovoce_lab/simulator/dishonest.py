@@ -38,7 +38,7 @@ from sottovoce_lab.simulator.wrapped_vault import WrappedVault
 _LOUD = 10.0  # times what the vault's answer is long
 _NEAR = 0.9  # of what an honest device goes along with
 Lie = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-"""What it makes of what others have contributed, or of their models, float64[k, P]."""
+"""Its vector from others' contributions or models, float64[k, P]."""
 
 _GIANT = 2**31  # on the grid of releases: millions in a model, and within what messages may hold
 

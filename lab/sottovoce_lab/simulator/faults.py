@@ -50,7 +50,7 @@ _KINDS = {
     "disk-full": "disk-full=0.25@cycle:10-20",
 }
 LIES = ("silent", "flip", "tenfold", "noise", "zero", "labels", "giant", "opposite", "close", "little", "late")
-"""What dishonest agents do."""
+"""Lies of dishonest agents."""
 
 LEAST_RENEWED = 3
 """Cycles for which a certificate holds, at least: a device that is down for one still has its own renewed in time."""
@@ -103,7 +103,7 @@ class Dishonesty:
     lie: str
 
     def among(self, agents: int) -> int:
-        """How many of them are dishonest."""
+        """Number of dishonest agents."""
         return round(self.share * agents)
 
 

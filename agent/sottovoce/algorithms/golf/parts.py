@@ -38,7 +38,7 @@ def family(config: AgentConfig) -> Family:
 
 
 def scheme_of(config: AgentConfig) -> Scheme:
-    """How records are perturbed: by the public rule, by choice, or to the letter."""
+    """Perturbation of records: by the public rule, by choice, or to the letter."""
     learner, data = settings_of(config, GolfSettings), config.data
     features, epsilon = width(data.transform, data.features), config.privacy.epsilon
     if epsilon == float("inf"):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sottovoce.learners import Provenance
 
 INITIAL_SEED = 0
-"""Of every fleet's public start."""
+"""Seed of the public model with which every fleet begins."""
 
 _ROOM = 4  # times the records that a device is expected to hold
 _NOISY, _LARGEST = 120.0, 2.0  # see sottovoce.algorithms.push_sum.parts.step_size

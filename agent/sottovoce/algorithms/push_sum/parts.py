@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from sottovoce.learners import Provenance
 
 INITIAL_SEED = 0
-"""Of every fleet's public start."""
+"""Seed of the public model with which every fleet begins."""
 
 _USUAL_CONTRIBUTORS = 64
 _HELD_NUMBERS = 2**22
-"""Of all contributions: 32 MiB, and five times that while their mean is taken."""
+"""Largest size of all contributions: 32 MiB, and five times that while their mean is taken."""
 
 _NOISY = 120.0
 _LARGEST = 2.0
@@ -186,7 +186,7 @@ def _terms(config: AgentConfig) -> Terms:
 
 
 def _rule(config: AgentConfig) -> Rule | None:
-    """How the clipping threshold moves; None where it stays, or where nothing is clipped."""
+    """Rule by which the clipping threshold moves; None if it stays, or if nothing is clipped."""
     learner = settings_of(config, PushSumSettings)
     return None if learner.clipping == "constant" or learner.algorithm.noiseless else learner.clipping
 

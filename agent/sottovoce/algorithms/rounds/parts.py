@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sottovoce.learners import Provenance
 
 INITIAL_SEED = 0
-"""Of the model that all devices of a fleet begin with, which is public."""
+"""Seed of the public model with which all devices of a fleet begin."""
 
 
 def family(config: AgentConfig, rule: Rule, public: Records | None) -> Family:

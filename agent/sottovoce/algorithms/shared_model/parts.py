@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sottovoce.learners import Provenance
 
 INITIAL_SEED = 0
-"""Of every fleet's public start."""
+"""Seed of the public model with which every fleet begins."""
 
 _SUM_PASSES = 3
 _RECORDS_A_TURN = 1000  # of fewer, the noise of a sum is what decides, and one of all records is best

@@ -77,7 +77,7 @@ class OneConnection(Client):
             self._client._sock_close()
 
     def _client_connect(self) -> None:
-        """In a thread, which nothing interrupts."""
+        """Connect, in a thread that nothing interrupts."""
         self._opening = True
         try:
             super()._client_connect()
@@ -85,7 +85,7 @@ class OneConnection(Client):
             self._loop.call_soon_threadsafe(self._opened)
 
     def _opened(self) -> None:
-        """In the event loop, which has begun to watch the socket."""
+        """Continue in the event loop, which has begun to watch the socket."""
         self._opening = False
         if self._hung_up:
             self._client._sock_close()

@@ -71,4 +71,4 @@ LEARNERS: dict[tuple[str, str], Made] = {
     for name, known in ready().items()
     for fidelity in (("sound", "paper") if known.to_the_letter == "proved" else ("sound",))
 }
-"""By name and fidelity: every learner of this package, and those to the letter that promise an ε which holds."""
+"""Targets by name and fidelity: every learner of this package, and those to the letter whose ε holds."""

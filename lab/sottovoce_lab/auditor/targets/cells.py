@@ -35,7 +35,7 @@ from sottovoce_lab.auditor.targets.sums import GaussianSums
 
 Floats = NDArray[np.float64]
 SMALL = Cell(4, 8, 1, 0.7)
-"""Of which a round is quick to play."""
+"""Size of a model with which a round is quick to play."""
 
 _ROWS = 1024
 

@@ -53,7 +53,7 @@ class ScaledNoiseSums:
 
     @property
     def budget(self) -> Budget:
-        """Without an ε: it is charged as infinite."""
+        """The target without an ε, charged as infinite."""
         return Budget(None, self.delta, "record", "replace-one")
 
     @property

@@ -105,12 +105,12 @@ class GaussianSums:
 
     @property
     def slots(self) -> int:
-        """How many sums a device releases."""
+        """Number of sums that a device releases."""
         return self.terms.releases * self._blocks
 
     @property
     def rate(self) -> float:
-        """With what chance a record is in a sum that may be over it."""
+        """Probability that a record is in a sum that may include it."""
         return self.terms.batch / self.terms.of if self.terms.sampling == "poisson" else 1.0
 
     @property
@@ -198,11 +198,11 @@ class GaussianSums:
 
     @property
     def _blocks(self) -> int:
-        """How many parts a pass over the records has."""
+        """Number of parts of a pass over the records."""
         return max(1, self.terms.of // self.terms.batch) if self.terms.sampling == "blocks" else 1
 
     def _block_of_each(self, key: bytes) -> NDArray[np.int64]:
-        """Which block each canary is in, int64[m]."""
+        """Block of each canary, int64[m]."""
         identities = identified(self._all()).identities
         if self._blocks == 1 or identities is None:
             return np.zeros(self.canaries, dtype=np.int64)

@@ -11,17 +11,17 @@ from sottovoce_lab.models.clipping import Contribution
 from sottovoce_lab.models.tape import Tape, Value
 
 Shape = tuple[int, ...]
-"""Of one example's tensor: features, or channels × height × width."""
+"""Shape of one example's tensor: features, or channels × height × width."""
 Count = Annotated[int, Meta(ge=1, le=65_536)]
 Pullback = Callable[[Value], tuple[Value, Sequence[Contribution]]]
-"""From the gradient of each example's loss by a layer's output to that by its input, and those by its parameters."""
+"""Function from the gradient of each example's loss by a layer's output to those by its input and its parameters."""
 
 
 class Layer(Protocol):
     """A layer as it is declared. The input's shape is that of one example, without the batch."""
 
     name: ClassVar[str]
-    """What its parameters are called after, with a number: `conv`. Empty: it has none."""
+    """Prefix of its parameters' names, before a number: `conv`. Empty if it has none."""
     passes: ClassVar[bool]
     """Whether weights before it start for the activation after it, since it is neither an activation nor a product."""
 

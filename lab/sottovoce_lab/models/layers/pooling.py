@@ -18,7 +18,7 @@ _MOST_COMPARED = 32
 
 
 class _Pool(Declared, frozen=True, kw_only=True):
-    """Without parameters."""
+    """A layer without parameters."""
 
     stride: Pair | None = None
     padding: Border = 0

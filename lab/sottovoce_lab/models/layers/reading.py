@@ -15,7 +15,7 @@ from sottovoce_lab.models.layers.norms import GroupNorm, LayerNorm
 from sottovoce_lab.models.layers.pooling import AveragePool, MaxPool
 
 Table = dict[str, Any]
-"""As TOML gives it."""
+"""A value as TOML gives it."""
 
 
 class Block(Declared, frozen=True, tag="residual"):

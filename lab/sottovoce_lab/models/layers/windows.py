@@ -11,7 +11,7 @@ from sottovoce_lab.models.tape import Tape, Value
 
 _TWO = Meta(min_length=2, max_length=2)  # a tuple[Count, Count] in a union makes msgspec 0.22 crash
 Pair = Count | Annotated[tuple[Count, ...], _TWO]
-"""Of height and width; one number is both."""
+"""Height and width; one number is both."""
 _Border = Annotated[int, Meta(ge=0, le=65_536)]
 Border = _Border | Annotated[tuple[_Border, ...], _TWO]
 
@@ -34,7 +34,7 @@ class Axis:
 
     @property
     def places(self) -> int:
-        """How many windows there are."""
+        """Number of windows."""
         return (self.size + 2 * self.padding - self.kernel) // self.stride + 1
 
     @property

@@ -28,7 +28,7 @@ class LogNormal:
 
     @property
     def stretch(self) -> float:
-        """How much longer an offline session is than an online one, on average."""
+        """Ratio of an average offline session to an average online one."""
         return 1 / self.online - 1
 
 

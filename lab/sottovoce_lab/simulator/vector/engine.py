@@ -18,7 +18,7 @@ from sottovoce_lab.simulator.vector.peers import Peers, peers_named
 from sottovoce_lab.simulator.vector.tracing import Tracer
 
 Parcel = tuple[NDArray[Any], ...]
-"""What devices sent, as arrays with one row a device or message."""
+"""Messages of devices, as arrays with one row a device or message."""
 
 Places = NDArray[np.int64]
 
@@ -28,7 +28,7 @@ class State(Protocol):
 
     @property
     def nodes(self) -> int:
-        """How many devices."""
+        """Number of devices."""
         ...
 
     def sent(self) -> Parcel:

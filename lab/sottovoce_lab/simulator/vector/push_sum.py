@@ -15,12 +15,12 @@ from sottovoce.algorithms.push_sum.public.machine import WEIGHT_MIN, WEIGHT_ONE,
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, move
 
 Released = Callable[[NDArray[np.float64]], tuple[NDArray[np.int64], float]]
-"""From what devices believe, float64[N, P], to their releases, int64[N, P], and the grid's step."""
+"""Function from the devices' vectors, float64[N, P], to their releases, int64[N, P], and the grid's step."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """On its way."""
+    """Messages on their way."""
 
     sender: int
     recipient: int

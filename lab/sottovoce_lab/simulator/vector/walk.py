@@ -52,7 +52,7 @@ class GradientWalk:
 
     @property
     def devices(self) -> int:
-        """How many devices are visited in a pass."""
+        """Number of devices visited in a pass."""
         return len(self._records)
 
     @property

@@ -92,7 +92,7 @@ class Dishonesty:
         return replace(state, dishonest={**state.dishonest, liar: finding})
 
     def _told(self, state: CellState, said: Said) -> Step:
-        """To all peers."""
+        """Send to all peers."""
         return state, [Send(peer, CellMessage(said, state.simulated)) for peer in state.peers]
 
 

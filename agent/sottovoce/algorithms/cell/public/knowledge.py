@@ -40,7 +40,7 @@ class OpenedRound:
 
     @property
     def slot(self) -> int:
-        """Which sum."""
+        """Number of the sum."""
         return self.verified.roster.offers[0].slot
 
     @property

@@ -263,7 +263,7 @@ class Cells:
         return self._say(self._at(state, "joined"), state.leader, Shared(sealed, leaves, self._bare(deal)))
 
     def _ready(self, state: CellState, ready: Ready) -> Step:
-        """To the leader, and to the deputies, who compare what the leader signed for each."""
+        """Send to the leader, and to the deputies, who compare what the leader signed for each."""
         if state.lead is None:
             return state, []
         said = Readied(self._bare(ready), state.lead)
@@ -320,7 +320,7 @@ class Cells:
         return replace(state, turn=turn + 1), [Send(state.peers[turn], message)]
 
     def _handed_over(self, state: CellState, given: Given) -> Step:
-        """To the next deputy, who hears again what the leader was, as far as it continues from there."""
+        """Send to the next deputy all that the leader got, as far as the deputy continues from there."""
         leader, stood = state.deputies[0], state.stood
         state = replace(state, leader=leader, deputies=state.deputies[1:], silent=state.silent | {state.leader})
         state = self._at(state, "given" if stood is None else "stood")
@@ -391,7 +391,7 @@ class Cells:
                 return self._vouched(state, sender, said)
 
     def _word(self, state: CellState, slot: int, numerator: NDArray[np.int64]) -> Result | Known:
-        """For a device that knows this many sums: the next of them, which it can verify, or what this device knows."""
+        """Answer for a device that knows this many sums: the next one, which it can verify, or this device's own."""
         if state.opened is not None and state.opened.slot == slot:
             return Result(state.opened.verified.opening)
         return self._knowledge.known(self._owner, state.slot, state.members, numerator)
@@ -646,5 +646,5 @@ class Cells:
 
 
 def _ranked(nodes: Iterable[str], slot: int) -> list[str]:
-    """In the order in which they lead the rounds of a sum."""
+    """Members in the order in which they lead the rounds of a sum."""
     return sorted(nodes, key=lambda node: sha256(f"sottovoce/leader/v1|{slot}|{node}".encode()).digest())

@@ -19,19 +19,19 @@ class Content(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, 
 
 
 class Offered(Content, frozen=True):
-    """To a leader: this device takes part."""
+    """Message to a leader: this device takes part."""
 
     offer: Statement
 
 
 class RosterProposal(Content, frozen=True, tag="Called"):
-    """From a leader: these take part, ordered by owner."""
+    """Message from a leader: these take part, ordered by owner."""
 
     roster: Statements
 
 
 class Shared(Content, frozen=True):
-    """To the leader: sealed shares for each member of a roster, and what commits to them, signed."""
+    """Message to the leader: sealed shares for each member of a roster, with a signed commitment to them."""
 
     sealed: SealedShares
     leaves: Leaves
@@ -39,7 +39,7 @@ class Shared(Content, frozen=True):
 
 
 class Agreed(Content, frozen=True):
-    """From the leader: these members of its roster dealt shares to all; the leader signs the round."""
+    """Message from the leader: these members of its roster dealt shares to all; the leader signs the round."""
 
     members: Places
     sealed: SealedShares
@@ -49,61 +49,61 @@ class Agreed(Content, frozen=True):
 
 
 class Readied(Content, frozen=True):
-    """To the leader and its deputies: this device is ready for the round that the leader signed."""
+    """Message to the leader and its deputies: this device is ready for the round that the leader signed."""
 
     said: Statement
     lead: Statement
 
 
 class Unready(Content, frozen=True):
-    """To the leader: what these members dealt does not fit what they signed."""
+    """Message to the leader: the shares of these members do not fit what they signed."""
 
     roster: Digest
     dealers: Places
 
 
 class Go(Content, frozen=True):
-    """From the leader: enough members are ready for the same round."""
+    """Message from the leader: enough members are ready for the same round."""
 
     round: Digest
     readies: Statements
 
 
 class Over(Content, frozen=True):
-    """From the leader: nothing comes of this roster, and nothing was charged."""
+    """Message from the leader: this roster is given up, and nothing was charged."""
 
     roster: Digest
 
 
 class Given(Content, frozen=True):
-    """To the leader: a masked vector; its digest, signed."""
+    """Message to the leader: a masked vector, with its signed digest."""
 
     vector: bytes
     said: Statement
 
 
 class Survived(Content, frozen=True):
-    """From the leader: the vectors of these arrived."""
+    """Message from the leader: the vectors of these members arrived."""
 
     said: Statement
 
 
 class SurvivorAck(Content, frozen=True, tag="Stood"):
-    """To the leader: this device stands for the survivors that the leader named."""
+    """Message to the leader: this device stands for the survivors that the leader named."""
 
     said: Statement
     named: Statement
 
 
 class Quorum(Content, frozen=True):
-    """From the leader: this many stand for the same survivors."""
+    """Message from the leader: this many stand for the same survivors."""
 
     round: Digest
     stands: Statements
 
 
 class SharesRevealed(Content, frozen=True, tag="Told"):
-    """To the leader: what opens the sum; its digest, signed."""
+    """Message to the leader: the shares that open the sum, with their signed digest."""
 
     revealed: Revealed
     said: Statement
@@ -116,7 +116,7 @@ class Result(Content, frozen=True):
 
 
 class Want(Content, frozen=True):
-    """To a device that has opened this round: the masked vectors of these members are asked for."""
+    """Message to a device that has opened this round: request for the masked vectors of these members."""
 
     round: Digest
     places: Places
@@ -130,20 +130,20 @@ class Vectors(Content, frozen=True):
 
 
 class Known(Content, frozen=True):
-    """To a device that is behind: what the sender knows, int64[P] in units of 2^-40, little-endian, and signs."""
+    """Message to a device that is behind: the sender's signed sum, int64[P] in units of 2^-40, little-endian."""
 
     said: Statement
     numerator: bytes
 
 
 class Exposed(Content, frozen=True):
-    """To all: a member has lied, and this proves it."""
+    """Message to all: proof that a member has lied."""
 
     proof: Proof
 
 
 class Doubted(Content, frozen=True):
-    """To all: the sender has seen another device lie, and signs that."""
+    """Message to all: the sender's signed accusation of another device."""
 
     said: Statement
 

@@ -74,9 +74,9 @@ _JUMP = 2.0
 _RECENT = 1
 """Own steps, at most, that stand in for steps of others which have yet to arrive; two are off where devices differ."""
 _MOST_BYTES = 2**21
-"""Of the contributions of one message before they are packed, unless one alone has more."""
+"""Largest size of the contributions of one message before they are packed, unless one alone is larger."""
 _MOST_REPLIED = 3 * 2**15
-"""Of those of a reply, which fits a broker's packet."""
+"""Largest size of the contributions of a reply, which fits a broker's packet."""
 
 Step = tuple[ContributionsState, list[Effect]]
 
@@ -295,7 +295,7 @@ class Mixer:
         return further >= self._stride or (further > 0 and self._done(state))
 
     def _send(self, state: ContributionsState) -> Step:
-        """To the next peers in turn that have confirmed the last message, and hold something else."""
+        """Send to the next peers in turn that have confirmed the last message and hold something else."""
         peers = state.peers
         found = ((i, self._offer(state, peers[i])) for i in in_turn(peers, state.turn, state.pending))
         chosen = list(islice(((i, some) for i, some in found if some is not None), self.schedule.fanout))

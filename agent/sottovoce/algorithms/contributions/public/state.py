@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sottovoce.algorithms.contributions.public.messages import Contribution
 
 Held = Mapping[int, Contribution]
-"""By the rank of the owner."""
+"""Contributions by the rank of the owner."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,7 +182,7 @@ class Pairwise:
         return state, [Send(peer, Proposal(told, parts, reach, state.simulated)) for peer, reach in reaches.items()]
 
     def _left(self, state: PairwiseState, peer: str) -> float:
-        """How far moves with this peer may still go, in all."""
+        """Total length of the moves that are left with this peer."""
         steps = max(state.step, min(state.cycle, self._most_steps))  # a device that learns nothing follows all the same
         return self.reach * (1 + steps / max(1, len(state.peers))) - state.moved.get(peer, 0.0)
 
@@ -295,7 +295,7 @@ def _moved(state: PairwiseState, peer: str, move: NDArray[np.int64]) -> dict[str
 
 
 def _turn(state: PairwiseState) -> int:
-    """How many others come before the same device comes again: half of the peers, one at least and eight at most."""
+    """Number of others before the same device has its turn again: half of the peers, at least one and at most eight."""
     return max(1, min(len(state.peers) // 2, _MOST_MET))
 
 

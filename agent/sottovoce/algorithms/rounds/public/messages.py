@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOST_VECTORS = 2
-"""In one message: a model, and what goes with it."""
+"""Vectors in one message: a model, and what goes with it."""
 
 LARGEST = 1e15
 """Magnitude of a number in a message: what is larger has not been learnt."""

@@ -104,5 +104,5 @@ class Algorithm(Protocol):
         ...
 
     def combined(self, work: Work, phase: int) -> Work:
-        """After everything of the phase has come that will."""
+        """The work after all messages of the phase that will come have come."""
         ...

@@ -50,7 +50,7 @@ from sottovoce.learners.learner import Progress
 from sottovoce.learners.messages import Message, of_another_model
 
 LARGEST = 2.0**12
-"""Of a weight: no chain may start from more."""
+"""Largest size of a weight from which a chain may start."""
 
 _CYCLE = "cycle"
 _REMEMBERED = 4  # writers before the last

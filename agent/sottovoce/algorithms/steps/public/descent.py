@@ -19,10 +19,10 @@ MAX_NUMERATOR = 2**60
 """The largest magnitude of one coordinate, in units of 2^-40: two of them never overflow an int64."""
 
 REMEMBERS = 0.25
-"""Of a step's length, of those that follow records: with whole ones a model forgets by summer what winter was."""
+"""Share of a step's length where steps follow records: with whole ones a model forgets winter by summer."""
 
 SHARE_BITS = 16
-"""Of what is sent, unless it is configured."""
+"""Share of a vector that is sent, unless configured."""
 
 
 @dataclass(frozen=True, slots=True)
