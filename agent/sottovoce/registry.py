@@ -135,8 +135,8 @@ class _Algorithms(Mapping[str, Algorithm]):
         """The algorithm of this name.
 
         Raises:
-            KeyError: there is none.
-            PluginError: the package that brings it is broken, or two bring one of this name.
+            KeyError: if there is none.
+            PluginError: if the package that brings it is broken, or two bring one of this name.
         """
         if name not in _own():
             return _brought(name)

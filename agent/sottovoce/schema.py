@@ -32,7 +32,7 @@ class Schema:
         """Put an empty file of the present version in the place of whatever is there, for its user alone.
 
         Raises:
-            OSError: the disk is full or failing.
+            OSError: if the disk is full or failing.
             sqlite3.Error: the same.
         """
         for suffix in ("", "-wal", "-shm"):
@@ -54,8 +54,8 @@ class Schema:
         """Schema number of a file, which is not changed.
 
         Raises:
-            ValueError: it is another program's, or none that this one ever wrote.
-            DataError: a newer version of this program wrote it.
+            ValueError: if it is another program's, or none that this one ever wrote.
+            DataError: if a newer version of this program wrote it.
         """
         if connection.execute("PRAGMA application_id").fetchone()[0] != self.application:
             raise ValueError(f"it is not {self.name}")

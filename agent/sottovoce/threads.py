@@ -26,8 +26,8 @@ class Background:
         work: is done there, once.
 
     Raises:
-        MemoryError: the thread did not begin.
-        RuntimeError: the system refuses another thread.
+        MemoryError: if the thread did not begin.
+        RuntimeError: if the system refuses another thread.
     """
 
     def __init__(self, work: Callable[[], None]) -> None:
@@ -71,8 +71,8 @@ class Threads(ThreadPoolExecutor):
         """Call a function on one of the threads.
 
         Raises:
-            MemoryError: a thread did not begin; nothing is called.
-            RuntimeError: the pool was shut down, or the system refuses another thread.
+            MemoryError: if a thread did not begin; nothing is called.
+            RuntimeError: if the pool was shut down, or the system refuses another thread.
         """
         future: Future[T] = Future()
         with self._changes:

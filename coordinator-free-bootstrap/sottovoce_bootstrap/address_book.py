@@ -47,7 +47,7 @@ class AddressBook:
         replaced: why an earlier book was given up, one sentence for the log; None usually.
 
     Raises:
-        DataError: the disk is full or failing, or the file is not this user's.
+        DataError: if the disk is full or failing, or the file is not this user's.
     """
 
     def __init__(self, path: Path, now: float) -> None:
@@ -74,7 +74,7 @@ class AddressBook:
         """Everybody in it, who answered last at the end.
 
         Raises:
-            DataError: it cannot be read.
+            DataError: if it cannot be read.
         """
         try:
             rows = self._connection.execute("SELECT node_id, endpoints FROM contact ORDER BY answered").fetchall()
@@ -88,7 +88,7 @@ class AddressBook:
         What is new, or has not been written for a day, is written at once, with all the rest.
 
         Raises:
-            DataError: it cannot be written; the book is as before.
+            DataError: if it cannot be written; the book is as before.
         """
         seconds, endpoints = self._seconds + max(0.0, now - self._opened), json.dumps(contact.endpoints)
         before, answered = self._written.get(contact.node_id, ("", 0.0))

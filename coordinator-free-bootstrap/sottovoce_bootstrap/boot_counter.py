@@ -30,7 +30,7 @@ class BootCounter:
         number of starts.
 
         Raises:
-            DataError: it cannot be written or read.
+            DataError: if it cannot be written or read.
         """
         try:
             last = int(self._path.read_text(encoding="ascii"))
@@ -46,7 +46,7 @@ class BootCounter:
         """Make an incarnation durable before it is used.
 
         Raises:
-            DataError: it cannot be written.
+            DataError: if it cannot be written.
         """
         draft = self._path.with_name(self._path.name + ".new")
         try:

@@ -111,7 +111,7 @@ class Author:
         transports: 1 to 4 names.
 
     Raises:
-        ConfigError: they cannot be announced.
+        ConfigError: if they cannot be announced.
     """
 
     def __init__(self, identity: Identity, endpoints: Sequence[str], transports: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ class Settings:
         warm_size: peers whose channels are to be kept open; 1 to 12.
 
     Raises:
-        ConfigError: a value is out of range.
+        ConfigError: if a value is out of range.
     """
 
     period: float = 60.0

@@ -60,7 +60,7 @@ def calibrated(
         dimensions: numbers in a release of a discrete Gaussian; a single one is charged exactly.
 
     Raises:
-        PrivacyError: no such noise, or none is proved.
+        PrivacyError: if there is no such noise, or none is proved.
     """
     if not 0 < sensitivity < math.inf or min(releases, dimensions) < 1 or not 0 < rate <= 1:
         raise PrivacyError("choose a positive sensitivity, at least one release of one number and a rate in (0, 1]")

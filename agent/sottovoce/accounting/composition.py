@@ -47,7 +47,7 @@ def released(event: Event) -> Release:
     """The release of a ledger's charge.
 
     Raises:
-        PrivacyError: an event of which nothing is known here.
+        PrivacyError: if an event of which nothing is known here.
     """
     if isinstance(event, Unproved) or math.isinf(event.mu_squared) or math.isinf(event.epsilon):
         return NOTHING

@@ -68,7 +68,7 @@ def allowed_mu(epsilon: float, delta: float) -> float:
     """The μ of all releases together that a budget pays for.
 
     Raises:
-        PrivacyError: there is no such budget.
+        PrivacyError: if there is no such budget.
     """
     try:
         return gaussian_mu(epsilon, delta)

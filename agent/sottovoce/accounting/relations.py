@@ -50,7 +50,7 @@ def charged_as(event: Event, made: Promise, kept: Promise) -> tuple[Event, int]:
         other: 1 or 2.
 
     Raises:
-        TaskRefused: no number of changes does, as far as is proved here.
+        TaskRefused: if no number of changes does, as far as is proved here.
     """
     if made == kept or isinstance(event, Moved | Unproved):
         return event, 1

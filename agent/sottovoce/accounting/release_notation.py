@@ -53,7 +53,7 @@ def read(text: str) -> Written:
     """Parse one release.
 
     Raises:
-        UsageError: it is none; the message names what is wrong.
+        UsageError: if it is none; the message names what is wrong.
     """
     found = _json(text) if text.lstrip().startswith("{") else _plain(text)
     if "event" in found:
@@ -83,7 +83,7 @@ def relation_of(events: Sequence[Written]) -> str:
     """The one neighbouring relation of all; `add-remove` when none says which.
 
     Raises:
-        UsageError: they differ.
+        UsageError: if they differ.
     """
     named = {event.neighbouring for event in events if event.neighbouring}
     if len(named) > 1:
@@ -103,7 +103,7 @@ def compose(*releases: str, delta: float = 1e-5, epsilon: float | None = None) -
         ε and δ, and how they were found.
 
     Raises:
-        UsageError: a release makes no sense, or they differ in the neighbouring relation.
+        UsageError: if a release makes no sense, or they differ in the neighbouring relation.
         PrivacyError: δ is not in (0, 1).
     """
     from sottovoce.accounting import composition as accounting
@@ -121,7 +121,7 @@ def release(event: Written, neighbouring: str) -> "Release":
     """Cost of a release.
 
     Raises:
-        UsageError: a value is missing or makes no sense.
+        UsageError: if a value is missing or makes no sense.
     """
     from sottovoce.accounting import composition, discrete, events, pairs, stored
 

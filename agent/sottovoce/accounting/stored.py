@@ -17,7 +17,7 @@ def event_of(terms: str) -> Event:
     """The event of these terms.
 
     Raises:
-        PrivacyError: they are not the canonical terms of any event known here. An unknown event has no price.
+        PrivacyError: if they are not the canonical terms of any event known here. An unknown event has no price.
     """
     try:
         found = json.loads(terms)

@@ -29,7 +29,7 @@ def coefficients(kind: Kind, band: int, bits: int = UNIT_BITS) -> tuple[int, ...
     """⌊c_k · 2^bits⌋ for k < band.
 
     Raises:
-        PrivacyError: no such factorisation.
+        PrivacyError: if there is no such factorisation.
     """
     if band < 1:
         raise PrivacyError("a factorisation has a band of 1 or more: choose how many readings a release remembers")

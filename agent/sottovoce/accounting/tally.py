@@ -48,7 +48,7 @@ class Tally:
         """Charge an event to the units it touches, as often changed as `charged_as` says.
 
         Raises:
-            TaskRefused: it was not calibrated for this many changes, and what they cost is unknown.
+            TaskRefused: if it was not calibrated for this many changes, and what they cost is unknown.
         """
         part = part_of(event, changes)
         for first, last in event.units.spans:
@@ -155,7 +155,7 @@ def part_of(event: Event, changes: int = 1) -> Part:
     """The part of an event that composition needs, for data sets that are a number of changes apart.
 
     Raises:
-        TaskRefused: it is of a random sample, whose closed form no group has here.
+        TaskRefused: if it is of a random sample, whose closed form no group has here.
     """
     closed = event.mu_squared > 0 or event.epsilon > 0 or isinstance(event, Moved)
     if not closed and changes > 1:

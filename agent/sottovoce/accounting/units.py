@@ -39,7 +39,7 @@ class Units:
         """The units of these numbers.
 
         Raises:
-            PrivacyError: there is none.
+            PrivacyError: if there is none.
         """
         spans: list[tuple[int, int]] = []
         for number in sorted(set(numbers)):

@@ -61,7 +61,7 @@ def views(mixing: Matrix, *, rounds: int, noise: Noise, of: int, seen_by: Sequen
         seen_by: observers, who pool what they know; not `of`.
 
     Raises:
-        PrivacyError: there is no such agent, round or observer.
+        PrivacyError: if there is no such agent, round or observer.
     """
     agents = len(mixing)
     observers = sorted(set(seen_by))
@@ -85,7 +85,7 @@ def metropolis(edges: Sequence[tuple[int, int]], agents: int) -> Matrix:
     """Mixing weights 1 / (1 + the larger degree) for each edge, the rest for oneself; symmetric, rows add up to 1.
 
     Raises:
-        PrivacyError: an edge leaves the network or leads back to its start.
+        PrivacyError: if an edge leaves the network or leads back to its start.
     """
     W = np.zeros((agents, agents))
     for a, b in edges:
@@ -104,7 +104,7 @@ def topology(name: str, agents: int) -> list[tuple[int, int]]:
     """Edges of `ring`, `complete`, `path` or `star` (agent 0 in the middle).
 
     Raises:
-        PrivacyError: no such topology, or too few agents.
+        PrivacyError: for an unknown topology, or too few agents.
     """
     if agents < 2:
         raise PrivacyError("a network has two agents or more: choose a larger number")

@@ -74,7 +74,7 @@ def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
     """Put an agent together.
 
     Raises:
-        SottovoceError: anything is missing, damaged, expired, unproved or impossible; nothing was started.
+        SottovoceError: if anything is missing, damaged, expired, unproved or impossible; nothing was started.
     """
     state = config.agent.state
     check_socket(state)

@@ -45,7 +45,7 @@ def certify(ledger: Ledger, identity: Identity) -> str:
     """The certificate of what a ledger says now, as a JSON document.
 
     Raises:
-        LedgerError: the ledger is another device's.
+        LedgerError: if the ledger is another device's.
     """
     if ledger.owner != identity.node_id:
         raise LedgerError(f"this ledger belongs to device {ledger.owner}, not to {identity.node_id}")
@@ -72,8 +72,8 @@ def verify(text: bytes, fleet_certificate: bytes, source: Path) -> dict[str, Any
         source: names the document in an error.
 
     Raises:
-        IdentityError: it was not signed by a device of this fleet.
-        LedgerError: it is no certificate, or does not hold.
+        IdentityError: if it was not signed by a device of this fleet.
+        LedgerError: if it is no certificate, or does not hold.
     """
     try:
         certificate = msgspec.json.decode(text, type=Certificate)

@@ -26,7 +26,7 @@ def consent_in(directory: Path, task: SignedTask) -> Said | None:
     """The owner's answer to this task; None while there is none.
 
     Raises:
-        IdentityError: it cannot be read.
+        IdentityError: if it cannot be read.
     """
     digest = _digest(task)
     return next((one.said for one in reversed(_all(directory)) if one.document == digest), None)
@@ -36,8 +36,8 @@ def consent(directory: Path, task: SignedTask, said: Said) -> None:
     """Say it, durably. To a task that one has withdrawn from nothing else can be said.
 
     Raises:
-        IdentityError: it cannot be written, or what is there cannot be read.
-        TaskRefused: its owner has withdrawn.
+        IdentityError: if it cannot be written, or what is there cannot be read.
+        TaskRefused: if its owner has withdrawn.
     """
     before, digest = _all(directory), _digest(task)
     if consent_in(directory, task) == "withdrawn":

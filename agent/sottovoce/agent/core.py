@@ -175,7 +175,7 @@ class Core:
             whether it is a duplicate, and what is to be done: a reply is the same both times.
 
         Raises:
-            MessageRefused: it is from an older life of its sender, or does not fit; nothing changed.
+            MessageRefused: if it is from an older life of its sender, or does not fit; nothing changed.
         """
         self._check_life(sender, incarnation)
         if self.applied(sender, incarnation, sequence):
@@ -212,7 +212,7 @@ class Core:
         """Never apply a message, which was not applied before: durable on return, so that its sender takes it back.
 
         Raises:
-            MessageRefused: it is from an older life of its sender; nothing changed.
+            MessageRefused: if it is from an older life of its sender; nothing changed.
         """
         self._check_life(sender, incarnation)
         self._commit(self._state, [], (sender, Seen(incarnation, sequence, reason)))
@@ -230,7 +230,7 @@ class Core:
         """The recipient has made the share durable, and may have replied.
 
         Raises:
-            MessageRefused: the reply does not fit; nothing changed.
+            MessageRefused: if the reply does not fit; nothing changed.
         """
         if not self.awaits(recipient, sequence):
             return []

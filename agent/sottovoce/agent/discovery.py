@@ -150,7 +150,7 @@ def sources_of(
     """The sources that the configuration asks for, and anyone who is present on a broker that is used anyway.
 
     Raises:
-        ConfigError: one of them needs a package that is not installed, or has nothing to announce.
+        ConfigError: if one of them needs a package that is not installed, or has nothing to announce.
     """
     chosen, realm = config.membership, config.transport.mqtt.realm
     sources: list[Source] = [PresenceSource(one, realm) for one in transports if isinstance(one, Presence)]

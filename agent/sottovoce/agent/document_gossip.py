@@ -66,7 +66,7 @@ class DocumentGossip(Generic[Document]):
         """Take in what a peer holds, and answer with what this device holds.
 
         Raises:
-            MessageRefused: what it told does not hold.
+            MessageRefused: if what it told does not hold.
         """
         await self._taken(sender, told)
         held = self._held()

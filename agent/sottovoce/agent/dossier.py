@@ -38,8 +38,8 @@ def dossier(config: AgentConfig, ledger: Ledger, where: str, version: str) -> di
         version: version of this program.
 
     Raises:
-        LedgerError: the ledger does not hold together.
-        PrivacyError: the configuration has no guarantee.
+        LedgerError: if the ledger does not hold together.
+        PrivacyError: if the configuration has no guarantee.
     """
     account = account_of(ledger)
     spending, head = audited(account)

@@ -67,7 +67,7 @@ class Agent:
             config: a configuration, or the path of its file.
 
         Raises:
-            ConfigError: the file cannot be read, or a key is wrong; the message names file, line and key.
+            ConfigError: if the file cannot be read, or a key is wrong; the message names file, line and key.
         """
         return cls(load(Path(config)) if isinstance(config, str | Path) else config)
 
@@ -75,7 +75,7 @@ class Agent:
         """Assemble the agent and start it.
 
         Raises:
-            SottovoceError: something is missing, damaged, expired, unproved or impossible; nothing was started.
+            SottovoceError: if something is missing, damaged, expired, unproved or impossible; nothing was started.
         """
         if self._work is not None:
             raise UsageError("this agent has been started: open another one")
@@ -89,7 +89,7 @@ class Agent:
         """Stop the agent and wait for its end.
 
         Raises:
-            SottovoceError: the fault that ended the agent, unless the block ends with an error of its own.
+            SottovoceError: if the fault that ended the agent, unless the block ends with an error of its own.
         """
         self.stop()
         work = self._started()
@@ -148,7 +148,7 @@ class Agent:
             labels int64[M], or values float64[M] of a regression.
 
         Raises:
-            DataError: there is no model yet, the model has diverged, or the features do not fit it.
+            DataError: if there is no model yet, the model has diverged, or the features do not fit it.
         """
         rows = np.asarray(features, dtype=np.float64)
         if rows.ndim != 2 or not np.isfinite(rows).all():

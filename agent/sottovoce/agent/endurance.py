@@ -31,7 +31,7 @@ def run(config: AgentConfig) -> ExitCode:
         See Agent.run.
 
     Raises:
-        SottovoceError: something that needs a person, who sees it; or a new process.
+        SottovoceError: if something that needs a person, who sees it; or a new process.
     """
     one_arena()
     before = signal.getsignal(signal.SIGTERM)
@@ -89,7 +89,7 @@ def _enough_descriptors() -> None:
     """To begin with; what fails for the want of one in the midst of a start may say something else.
 
     Raises:
-        OSError: there are not.
+        OSError: if there are not.
     """
     with contextlib.ExitStack() as stack:
         for _ in range(_DESCRIPTORS):

@@ -92,7 +92,7 @@ class Enroller:
             listening: is called once devices are answered.
 
         Raises:
-            NetworkError: the address cannot be used.
+            NetworkError: if the address cannot be used.
         """
         host, port = split(self._address)
         try:

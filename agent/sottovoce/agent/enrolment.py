@@ -72,8 +72,8 @@ def redeem(token: Token, request: bytes) -> Issued:
     """Asks the enroller that a token names to let a device in. The device's clock does not matter.
 
     Raises:
-        NetworkError: it does not answer.
-        IdentityError: something else answers there, or it declines.
+        NetworkError: if it does not answer.
+        IdentityError: if something else answers there, or it declines.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -94,8 +94,8 @@ def ask_renewal(address: str, request: bytes, identity: Identity) -> bytes:
     """Asks the fleet's enroller for this device's next certificate, PEM.
 
     Raises:
-        NetworkError: it does not answer.
-        IdentityError: something else answers there, or it declines.
+        NetworkError: if it does not answer.
+        IdentityError: if something else answers there, or it declines.
     """
     context = ssl.create_default_context(cadata=identity.ca_pem.decode("ascii"))
     context.minimum_version = ssl.TLSVersion.TLSv1_3

@@ -61,7 +61,7 @@ def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
         spent: its spending so far; None without a ledger.
 
     Raises:
-        PrivacyError: the configuration has no guarantee; the reason says why.
+        PrivacyError: if the configuration has no guarantee; the reason says why.
     """
     budget, family = budget_of(config), family_of(config)
     statement, lifetime = previewed(config, budget, family)
@@ -95,7 +95,7 @@ def person(config: AgentConfig) -> list[dict[str, Any]]:
     """The promise for several units of one person under a configuration, JSON-ready; empty without a promise.
 
     Raises:
-        PrivacyError: the configuration has no guarantee.
+        PrivacyError: if the configuration has no guarantee.
     """
     budget = budget_of(config)
     return _person(budget, previewed(config, budget, family_of(config))[1])

@@ -47,7 +47,7 @@ def fit(records: Sequence[PublishedRecord], model: str, epochs: int = 1) -> Fitt
         epochs: passes of a walking model over all records.
 
     Raises:
-        DataError: there are none, or they are of different models.
+        DataError: if there are none, or they are of different models.
     """
     if not records:
         raise DataError("there is no published record yet to learn from: let the agent gather some first")

@@ -50,7 +50,7 @@ def kept_task(directory: Path, authority: Authority) -> SignedTask | None:
     """The newest task in a directory, a device's or the fleet's; None before any, or where a retired key has signed it.
 
     Raises:
-        IdentityError: it cannot be read, or is not of this fleet.
+        IdentityError: if it cannot be read, or is not of this fleet.
     """
     path = directory / NAME
     try:
@@ -71,7 +71,7 @@ def keep_task(directory: Path, task: SignedTask, authority: Authority) -> bool:
     """Puts a verified task into a directory unless a newer one is there, or the same; whether it did.
 
     Raises:
-        IdentityError: it cannot be written, or what is there is damaged.
+        IdentityError: if it cannot be written, or what is there is damaged.
     """
     kept = kept_task(directory, authority)
     if kept is not None and kept.epoch >= task.epoch:
@@ -90,7 +90,7 @@ def propose(directory: Path, fleet: Fleet, tables: dict[str, dict[str, Any]], wh
         when: begins, ends, purpose and period, each where it is given; by default the period of the task before.
 
     Raises:
-        IdentityError: what is beside the key is damaged or cannot be written, or the task is too large.
+        IdentityError: if what is beside the key is damaged or cannot be written, or the task is too large.
     """
     kept = kept_task(directory, fleet.authority)
     epoch, period = (1, 0) if kept is None else (kept.epoch + 1, kept.period)
@@ -212,7 +212,7 @@ class FleetTasks:
         """Take in what a peer holds, and answer with what this device holds.
 
         Raises:
-            MessageRefused: it is malformed, or not signed by the fleet.
+            MessageRefused: if it is malformed, or not signed by the fleet.
         """
         return await self._spread.answer(sender, _decoded(payload))
 
@@ -293,7 +293,7 @@ def _decoded(payload: bytes) -> VersionOffer[SignedTask]:
     """A peer's message, decoded and not verified yet.
 
     Raises:
-        MessageRefused: it is malformed, or too large.
+        MessageRefused: if it is malformed, or too large.
     """
     if len(payload) > LARGEST_SIGNED + 1024:
         raise MessageRefused("size", f"a task of {len(payload)} bytes is over the limit of {LARGEST_SIGNED}")

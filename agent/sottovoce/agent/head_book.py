@@ -54,7 +54,7 @@ class HeadBook:
         begun: why the book is new, in words; None when it was there and whole.
 
     Raises:
-        DataError: the disk is full or failing, or the file is not this user's.
+        DataError: if the disk is full or failing, or the file is not this user's.
     """
 
     def __init__(self, path: Path) -> None:
@@ -79,7 +79,7 @@ class HeadBook:
         """The highest head of a device; None when none is known.
 
         Raises:
-            DataError: it cannot be read.
+            DataError: if it cannot be read.
         """
         try:
             row = self._connection.execute(
@@ -109,7 +109,7 @@ class HeadBook:
             kept: devices that never make room for others.
 
         Raises:
-            DataError: it cannot be written; the book is as before.
+            DataError: if it cannot be written; the book is as before.
         """
         owner, known = head.owner, self.known(head.owner)
         if known == head:

@@ -43,7 +43,7 @@ class Inbox:
         """Apply a message of an authenticated sender, durably; what has become of it.
 
         Raises:
-            MessageRefused: it is not for now, or does not fit; nothing changed.
+            MessageRefused: if it is not for now, or does not fit; nothing changed.
         """
         receipt, place, now = Receipt(), (sender, opened.incarnation, opened.sequence), asyncio.get_running_loop().time
 
@@ -74,7 +74,7 @@ class Inbox:
         """The recipient has taken it in, and replied.
 
         Raises:
-            MessageRefused: the reply is none; nothing changed.
+            MessageRefused: if the reply is none; nothing changed.
         """
         place, now = (outgoing.recipient, outgoing.sequence), asyncio.get_running_loop().time
 

@@ -35,7 +35,7 @@ def join(
         vault: the directory of a separate vault, to make too: the ledger belongs there, and not to `state`.
 
     Raises:
-        IdentityError: there is something already; a device joins once.
+        IdentityError: if there is something already; a device joins once.
     """
     return _made(state, lambda: budget, vault, lambda draft: enrol(fleet, draft / IDENTITY, validity=validity))
 
@@ -50,7 +50,7 @@ def join_from_bundle(bundle: Path, state: Path, budget: Choice, *, vault: Path |
         vault: the directory of a separate vault, to make too.
 
     Raises:
-        IdentityError: the bundle is damaged or used, or cannot be marked as used; or the budget is not the fleet's.
+        IdentityError: if the bundle is damaged or used, or cannot be marked as used; or the budget is not the fleet's.
     """
     invited = read_bundle(bundle)
     chosen = budget(invited.seeds.promised)
@@ -69,8 +69,8 @@ def join_with_token(token: Token, state: Path, budget: Choice, *, vault: Path | 
     """Joins with a certificate from the enroller of a token; the device makes its keys itself and keeps them.
 
     Raises:
-        NetworkError: the enroller does not answer.
-        IdentityError: something else answers, or it declines, or the certificate that it issued is invalid.
+        NetworkError: if the enroller does not answer.
+        IdentityError: if something else answers, or it declines, or the certificate that it issued is invalid.
     """
     told: list[Promised | None] = []
 
@@ -98,7 +98,7 @@ def join_pinned(
         vault: directory of the separate vault, if there is one; the ledger goes there instead.
 
     Raises:
-        IdentityError: the fleet cannot have this name.
+        IdentityError: if the fleet cannot have this name.
     """
 
     def make(draft: Path) -> Identity:
@@ -112,7 +112,7 @@ def request_external(fleet: str, state: Path) -> bytes:
     """Make the keys of a device whose certificate another CA will issue, beside `state`; returns the request, PEM.
 
     Raises:
-        IdentityError: there is something already.
+        IdentityError: if there is something already.
     """
     _check_new(state)
     keys, beside = DeviceKeys.generate(), _requested(state)
@@ -131,7 +131,7 @@ def join_external(chain: bytes, issuer: bytes, state: Path, budget: Budget, *, v
         vault: directory of the separate vault, if there is one; the ledger goes there instead.
 
     Raises:
-        IdentityError: nothing was requested here, or the certificate is invalid or lacks the binding.
+        IdentityError: if nothing was requested here, or the certificate is invalid or lacks the binding.
     """
     beside = _requested(state)
     if not beside.is_dir():

@@ -68,7 +68,7 @@ class Keeping:
         """Tell those keepers that have yet to be told, `most` at a time and by turns; who is away is noted.
 
         Raises:
-            LedgerError: one of them knows a newer head, or one of another past.
+            LedgerError: if one of them knows a newer head, or one of another past.
         """
         order = [*self.keepers[self._turn :], *self.keepers[: self._turn]]
         chosen = [keeper for keeper in order if due(keeper.node)][:most]
@@ -85,7 +85,7 @@ class Keeping:
         """While there are too few, or some are gone, tell others, and name those that have answered.
 
         Raises:
-            PrivacyError: the ledger could not be written.
+            PrivacyError: if the ledger could not be written.
             LedgerError: see `tell`.
         """
         held = [keeper for keeper in self.keepers if not self._gone(keeper.node)]

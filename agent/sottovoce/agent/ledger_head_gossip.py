@@ -68,8 +68,8 @@ class LedgerHeadGossip:
         contacts: whether the configuration names any peer, or a way to find some.
 
     Raises:
-        LedgerError: the book remembers a newer head of this device, or one of another past.
-        DataError: the book cannot be used.
+        LedgerError: if the book remembers a newer head of this device, or one of another past.
+        DataError: if the book cannot be used.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class LedgerHeadGossip:
         After that no one is waited for. Returns False when the agent stops before.
 
         Raises:
-            LedgerError: a keeper knows a newer head, or one of another past.
+            LedgerError: if a keeper knows a newer head, or one of another past.
         """
         if not self._permitted and not await self._first_permission():
             return False
@@ -189,9 +189,9 @@ class LedgerHeadGossip:
         """Tell a peer the present head, and hear what it knew.
 
         Raises:
-            DeliveryFailed: it is not known to have arrived.
-            MessageRefused: the answer is malformed, or its head is not of this device.
-            LedgerError: what the peer knew is newer than this ledger, or of another past.
+            DeliveryFailed: if it is not known to have arrived.
+            MessageRefused: if the answer is malformed, or its head is not of this device.
+            LedgerError: if what the peer knew is newer than this ledger, or of another past.
         """
         head, question = await self.question(peer.id)
         voice = self._voice
@@ -226,8 +226,8 @@ class LedgerHeadGossip:
             the next answer to the device whose head is kept tells it of this one.
 
         Raises:
-            MessageRefused: the message is malformed, or a head of it is not signed by its device.
-            LedgerError: what the peer knows is newer than this ledger, or of another past.
+            MessageRefused: if the message is malformed, or a head of it is not signed by its device.
+            LedgerError: if what the peer knows is newer than this ledger, or of another past.
         """
         heads = decode_heads(payload)
         if heads.head is None or heads.head.owner != sender:

@@ -19,7 +19,7 @@ def snapshot(path: Path) -> Iterator[tuple[Ledger, Path]]:
     """A ledger, opened for reading, and the file that is read in its place.
 
     Raises:
-        LedgerError: it is missing or damaged, or cannot be read.
+        LedgerError: if it is missing or damaged, or cannot be read.
     """
     with _still(path) as place:
         try:

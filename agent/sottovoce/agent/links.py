@@ -75,6 +75,7 @@ class Store(Protocol):
             seen: sender and newest message applied.
 
         Raises:
-            SottovoceError: it failed, and whether it is durable is unknown: continue only from what a new store loads.
+            SottovoceError: if it failed, and whether it is durable is unknown: continue only from what a new store
+                loads.
         """
         ...

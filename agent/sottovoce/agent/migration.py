@@ -34,8 +34,8 @@ def move(state: Path, target: Path) -> Path:
         the ledger in its new place.
 
     Raises:
-        LedgerError: the ledger is in use, missing or damaged, has ended, or the disk failed; where the old one has not
-            ended, it continues as before.
+        LedgerError: if the ledger is in use, missing or damaged, has ended, or the disk failed; where the old one has
+            not ended, it continues as before.
     """
     state, target = state.resolve(), target.resolve()
     ledger, draft = state / _LEDGER, target.with_name((target.name or "root") + ".new")
@@ -65,7 +65,7 @@ def _check_place(state: Path, target: Path, draft: Path, owner: str) -> None:
     """Refuse a place that is taken, or lies in the old one.
 
     Raises:
-        LedgerError: it is.
+        LedgerError: if it is.
     """
     if target.is_relative_to(state) or state.is_relative_to(target):
         raise LedgerError(f"{target}: one of the two places lies in the other; name one that is apart from {state}")

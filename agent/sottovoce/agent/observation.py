@@ -41,8 +41,8 @@ async def watched(agent: Watched) -> AsyncIterator[None]:
     """Answer anyone who asks for this agent's metrics and health, as its configuration says.
 
     Raises:
-        ConfigError: what is needed for it is not installed.
-        NetworkError: the address cannot be used.
+        ConfigError: if what is needed for it is not installed.
+        NetworkError: if the address cannot be used.
     """
     kept_until = float("-inf")
     kept: Values = {}

@@ -28,8 +28,8 @@ def task_of(config: AgentConfig, ranges: str | None = None) -> Task:
             sees.
 
     Raises:
-        ConfigError: a graph that is configured cannot be read.
-        DataError: the transform is none.
+        ConfigError: if a graph that is configured cannot be read.
+        DataError: if the transform is invalid.
     """
     settings = _settings(config, declared_ranges(config) if ranges is None else ranges)
     return Task({name: _brief(value) for name, value in settings})

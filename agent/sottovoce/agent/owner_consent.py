@@ -22,7 +22,7 @@ def newest_task(config: AgentConfig) -> SignedTask | None:
     """The fleet's newest task that the device knows; None for none.
 
     Raises:
-        IdentityError: the device's keys, or the task, cannot be read.
+        IdentityError: if the device's keys, or the task, cannot be read.
     """
     state = config.agent.state
     return kept_task(state, load(state / IDENTITY, dated=False).authority)
@@ -32,8 +32,8 @@ def record_consent(config: AgentConfig, task: SignedTask, said: Said) -> None:
     """Say it, durably; a running agent looks at once.
 
     Raises:
-        IdentityError: it cannot be written.
-        TaskRefused: its owner has withdrawn, which is for good.
+        IdentityError: if it cannot be written.
+        TaskRefused: if its owner has withdrawn, which is for good.
     """
     consent(consent_directory(config), task, said)
     with contextlib.suppress(NetworkError):  # it looks by itself when it is at work again

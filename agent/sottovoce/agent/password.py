@@ -14,7 +14,7 @@ def password(key: str, file: Path) -> str:
         file: UTF-8.
 
     Raises:
-        ConfigError: it cannot be read, or others may read it.
+        ConfigError: if it cannot be read, or others may read it.
     """
     try:
         if file.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):

@@ -142,7 +142,7 @@ class PeerSampling:
         """Answer a peer's exchange.
 
         Raises:
-            MessageRefused: it is malformed, or comes too often, or its own record does not hold; nothing changed.
+            MessageRefused: if it is malformed, or comes too often, or its own record does not hold; nothing changed.
         """
         reply, effects = self.membership.on_request(sender, decode_exchange(payload), self._loop.time())
         self._perform(effects)

@@ -73,8 +73,8 @@ class Predictor:
             transformed: they are as the model sees them, and not as they were measured.
 
         Raises:
-            DataError: there is no model yet, the model has diverged, or the rows do not fit it.
-            ConfigError: the model predicts nothing.
+            DataError: if there is no model yet, the model has diverged, or the rows do not fit it.
+            ConfigError: if the model predicts nothing.
         """
         usable, description = _usable(parameters), described(self._config, {})
         seen = prepared(rows, description, transformed=transformed)
@@ -90,7 +90,7 @@ def _usable(parameters: Floats | None) -> Floats:
     """The public model.
 
     Raises:
-        DataError: there is none yet, or it has diverged.
+        DataError: if there is none yet, or it has diverged.
     """
     if parameters is None:
         raise DataError("there is no model yet: ask again after the first cycle")
@@ -103,7 +103,7 @@ def predicting(config: AgentConfig) -> Model:
     """The model of a configuration.
 
     Raises:
-        ConfigError: it predicts nothing.
+        ConfigError: if it predicts nothing.
     """
     if config.learner.chosen_model == "mean":
         raise ConfigError("learner.model: mean is the average of a fleet and predicts nothing; use `model`")
@@ -137,7 +137,7 @@ def prepared(rows: Floats, description: Description, *, transformed: bool) -> Fl
         transformed: they are already.
 
     Raises:
-        DataError: they have another number of columns, or their ranges are not known.
+        DataError: if they have another number of columns, or their ranges are not known.
     """
     expected = description.columns if transformed else description.features
     if rows.shape[1] != expected:
@@ -157,7 +157,7 @@ def _rows(question: Question) -> Floats:
     """The rows as an array, float64[M, d], finite.
 
     Raises:
-        DataError: they are none.
+        DataError: if they are none.
     """
     rows = question.predict
     if not 1 <= len(rows) <= MOST_ROWS:

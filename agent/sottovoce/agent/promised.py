@@ -25,7 +25,7 @@ def keep(fleet: Path, promised: Promised) -> None:
     """Write into a fleet's directory what its devices promise.
 
     Raises:
-        IdentityError: it cannot be written.
+        IdentityError: if it cannot be written.
     """
     write_new({fleet / _FILE: msgspec.json.format(msgspec.json.encode(promised), indent=2) + b"\n"})
 
@@ -34,7 +34,7 @@ def promised_in(fleet: Path) -> Promised | None:
     """The promise in a fleet's directory; None if its devices decide for themselves.
 
     Raises:
-        IdentityError: the file is damaged.
+        IdentityError: if the file is damaged.
     """
     path = fleet / _FILE
     if not path.exists():
@@ -53,7 +53,7 @@ def agreed(promised: Promised | None, **chosen: Any) -> Budget:
         chosen: fields of Budget that the owner has chosen; None for the fleet's.
 
     Raises:
-        IdentityError: the owner has chosen what does not keep the fleet's promise.
+        IdentityError: if the owner has chosen what does not keep the fleet's promise.
     """
     common = _ALONE if promised is None else Budget(**msgspec.structs.asdict(promised))
     budget = replace(common, **{name: value for name, value in chosen.items() if value is not None})

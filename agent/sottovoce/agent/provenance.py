@@ -57,7 +57,7 @@ class Witness:
         """Verifies a record, and that the certificate holds now.
 
         Raises:
-            MessageRefused: it does not.
+            MessageRefused: if it does not.
         """
         self.verify(published)
         subject, at = self._subject(published.credential), datetime.fromtimestamp(now, UTC)
@@ -97,7 +97,7 @@ class RosterWitness:
         """Check who signed.
 
         Raises:
-            MessageRefused: no member signed it.
+            MessageRefused: if no member signed it.
         """
         self._witness.admit(published, self._clock())
         if published.owner in self._revoked():

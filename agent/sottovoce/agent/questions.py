@@ -52,9 +52,9 @@ class Questions:
         While the task is over, or its owner takes no part in it, there is none, and it is asked again now and then.
 
         Raises:
-            PrivacyError: the terms are not those of the vault.
+            PrivacyError: if the terms are not those of the vault.
             LedgerError: see LedgerHeadGossip.permission.
-            TimeoutError: the vault does not answer.
+            TimeoutError: if the vault does not answer.
         """
         while isinstance(answer := await self._asked(query), Refused) and answer.reason == "task":
             self._waits.begin(

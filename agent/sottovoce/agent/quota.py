@@ -83,7 +83,7 @@ class Quota:
         """A message of `size` bytes, or a part of one.
 
         Raises:
-            MessageRefused: it is one too many.
+            MessageRefused: if it is one too many.
         """
         self._take(sender, "messages", 1)
         self._take(sender, "bytes", size)
@@ -92,7 +92,7 @@ class Quota:
         """A share that was not applied before.
 
         Raises:
-            MessageRefused: it is one too many.
+            MessageRefused: if it is one too many.
         """
         self._take(sender, "shares", 1)
 

@@ -38,7 +38,7 @@ class RecordBook:
         epoch: epoch of the fleet's task that the records are published for, 0 for none; those of an earlier one go.
 
     Raises:
-        DataError: it cannot be made.
+        DataError: if it cannot be made.
     """
 
     def __init__(self, path: Path, epoch: int = 0) -> None:
@@ -63,7 +63,7 @@ class RecordBook:
         """Write what came and strike what went, all or nothing.
 
         Raises:
-            DataError: the disk is full or failing.
+            DataError: if the disk is full or failing.
         """
         execute = self._connection.execute
         try:
@@ -95,7 +95,7 @@ def read(path: Path) -> tuple[PublishedRecord, ...]:
     """The records of a book, also while its agent runs.
 
     Raises:
-        DataError: there is none, or it is damaged.
+        DataError: if there is none, or it is damaged.
     """
     if not path.is_file():
         raise DataError(f"{path}: no published records are kept here; name the state directory of a golf agent")

@@ -66,7 +66,7 @@ class Renewal:
         """Look, again and again, until stopped.
 
         Raises:
-            IdentityError: this device is revoked.
+            IdentityError: if this device is revoked.
         """
         while not self._stopping.is_set():
             await self._look()

@@ -45,7 +45,7 @@ class RevocationGossip:
         period: seconds between two questions, before jitter.
 
     Raises:
-        IdentityError: the list that is kept is damaged, or has this device in it.
+        IdentityError: if the list that is kept is damaged, or has this device in it.
     """
 
     def __init__(self, *, trust: Trust, state: Path, voice: Voice, period: float) -> None:
@@ -109,7 +109,7 @@ class RevocationGossip:
         """The file may have changed: an operator has installed a list.
 
         Raises:
-            IdentityError: this device is in it.
+            IdentityError: if this device is in it.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -126,8 +126,8 @@ class RevocationGossip:
         """Take in what a peer holds, and answer with what this device holds; a revoked device, too, once a minute.
 
         Raises:
-            MessageRefused: it is malformed, not signed by the fleet, or a revoked device asks again.
-            IdentityError: this device is revoked.
+            MessageRefused: if it is malformed, not signed by the fleet, or a revoked device asks again.
+            IdentityError: if this device is revoked.
         """
         told = decode_revocations(payload)
         if self._trust.refuses(sender):
@@ -199,7 +199,7 @@ class RevocationGossip:
             identity: see `_under`.
 
         Raises:
-            IdentityError: this device is one of them.
+            IdentityError: if this device is one of them.
         """
         if identity is not None:
             self._trust.renew(identity)

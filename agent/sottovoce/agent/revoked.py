@@ -22,7 +22,7 @@ def read_list(raw: bytes, authority: Authority, source: object) -> RevocationLis
     """A list from a file, verified; `source` names it in the error.
 
     Raises:
-        IdentityError: it is damaged, of another fleet, or not signed by this one.
+        IdentityError: if it is damaged, of another fleet, or not signed by this one.
     """
     try:
         revoked = decode_list(raw)
@@ -39,7 +39,7 @@ def kept_list(state: Path, authority: Authority) -> RevocationList | None:
     """The list in a state directory; None if none has come yet.
 
     Raises:
-        IdentityError: it cannot be read, is damaged, or is not of this fleet.
+        IdentityError: if it cannot be read, is damaged, or is not of this fleet.
     """
     path = state / NAME
     try:
@@ -55,7 +55,7 @@ def keep_list(state: Path, revoked: RevocationList, authority: Authority) -> boo
     """Puts a verified list into a state directory unless there is a newer one, or the same; whether it did.
 
     Raises:
-        IdentityError: it cannot be written, or what is there is damaged.
+        IdentityError: if it cannot be written, or what is there is damaged.
     """
     kept = kept_list(state, authority)
     if kept is not None and kept.rank >= revoked.rank:
@@ -68,7 +68,7 @@ def keep_keys(directory: Path, changes: Sequence[KeyChange]) -> bool:
     """Puts verified changes of a fleet's keys beside its certificate; whether there was anything new.
 
     Raises:
-        IdentityError: they cannot be written.
+        IdentityError: if they cannot be written.
     """
     path, keys = directory / FLEET_KEYS, encode_changes(changes)
     if not keys or (path.exists() and read(path) == keys):
@@ -86,8 +86,8 @@ def revoke(directory: Path, fleet: Fleet, node_ids: Collection[str]) -> Revocati
         node_ids: who is to be refused, too.
 
     Raises:
-        IdentityError: the list beside the key is damaged, or cannot be written.
-        MessageRefused: an id is not of its form, or there are too many.
+        IdentityError: if the list beside the key is damaged, or cannot be written.
+        MessageRefused: if an id is not of its form, or there are too many.
     """
     kept = kept_list(directory, fleet.authority)
     before = () if kept is None else kept.node_ids
@@ -119,7 +119,7 @@ class RevokedHere:
         """Their node ids.
 
         Raises:
-            MessageRefused: the list cannot be read, so that no one may be believed.
+            MessageRefused: if the list cannot be read, so that no one may be believed.
         """
         try:
             found = (self._directory / NAME).stat()

@@ -76,7 +76,7 @@ class RollbackDetector:
             mark: what this device's ledger says of `known`'s charges and releases; None when it never held those.
 
         Raises:
-            LedgerError: it is newer than this ledger, or of another past.
+            LedgerError: if it is newer than this ledger, or of another past.
         """
         if known is not None:
             check(f"peer {peer}", own, known, mark)
@@ -89,7 +89,7 @@ class RollbackDetector:
         """Notes that a peer answered when it was sent `told`; its own knowledge was recorded before.
 
         Raises:
-            LedgerError: another process tells it heads of this device, by turns with this one.
+            LedgerError: if another process tells it heads of this device, by turns with this one.
         """
         state = self._peers.setdefault(peer, _Peer(known))
         before, news = state.told, known != state.first
@@ -117,7 +117,7 @@ def check(where: str, own: SignedHead, known: SignedHead, mark: bytes | None) ->
         mark: what this device's ledger says of `known`'s charges and releases; None when it never held those.
 
     Raises:
-        LedgerError: it is newer than this ledger, or of another past.
+        LedgerError: if it is newer than this ledger, or of another past.
     """
     if known.charges > own.charges or known.released > own.released:
         raise LedgerError(

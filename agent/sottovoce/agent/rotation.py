@@ -32,7 +32,7 @@ def rotate(directory: Path, accept: int) -> Fleet:
         accept: seconds for which certificates of the present key still hold.
 
     Raises:
-        IdentityError: the directory is damaged or cannot be written, or there were too many changes.
+        IdentityError: if the directory is damaged or cannot be written, or there were too many changes.
     """
     fleet = open_fleet(directory)
     key, certificate = new_key(fleet.name)
@@ -56,7 +56,7 @@ def rotate_by_spare(directory: Path, spare: Path, state: Path | None, accept: in
         accept: seconds for which certificates of the present key still hold.
 
     Raises:
-        IdentityError: a file is missing or damaged, the key is not the spare one, or there were too many changes.
+        IdentityError: if a file is missing or damaged, the key is not the spare one, or there were too many changes.
     """
     source = directory
     if not (directory / FLEET_CERTIFICATE).exists():

@@ -17,7 +17,7 @@ def check_state(state: Path) -> None:
     """Refuse a state directory that is not there.
 
     Raises:
-        IdentityError: it is not.
+        IdentityError: if it is not.
     """
     if not state.is_dir():
         raise IdentityError(f"{state}: no such state directory; make one with `sottovoce fleet join`")
@@ -27,7 +27,7 @@ def check_mode(config: AgentConfig, identity: Identity) -> None:
     """Refuse a device that joined in another way than the configuration says.
 
     Raises:
-        ConfigError: it did.
+        ConfigError: if it did.
     """
     mode = config.identity.mode
     if identity.mode != mode:
@@ -38,7 +38,7 @@ def check_socket(state: Path) -> None:
     """Refuse a state directory in which the agent could not be asked.
 
     Raises:
-        ConfigError: its path is too long.
+        ConfigError: if its path is too long.
     """
     if len(str(state / "agent.sock")) > _LONGEST_SOCKET_PATH:
         raise ConfigError(
@@ -51,7 +51,7 @@ def check_readers(config: AgentConfig) -> None:
     """Refuse a socket for readers that could not be made.
 
     Raises:
-        ConfigError: its directory is not there, or its path is too long.
+        ConfigError: if its directory is not there, or its path is too long.
     """
     path = config.agent.readers_socket
     if path is None:
@@ -70,7 +70,7 @@ def check_peers(config: AgentConfig, identity: Identity) -> None:
     """Refuse a device that lists itself.
 
     Raises:
-        ConfigError: it does.
+        ConfigError: if it does.
     """
     if identity.node_id in (peer.id for peer in config.transport.peers):
         raise ConfigError(f"transport.peers: {identity.node_id} is this device itself; list only others")
@@ -80,7 +80,7 @@ def check_cell(config: AgentConfig) -> None:
     """Refuse a device that knows fewer others than a secure sum needs, and looks for none.
 
     Raises:
-        ConfigError: it does.
+        ConfigError: if it does.
     """
     devices = len(config.transport.peers) + 1
     if config.cell is not None and config.membership.sampling == "static" and devices < config.cell.least:
@@ -95,7 +95,7 @@ def family_here(config: AgentConfig) -> Family:
     """The parts for a configuration, of a model that runs on this machine and fits into a message.
 
     Raises:
-        SottovoceError: there are none, or the budget allows no such release.
+        SottovoceError: if there are none, or the budget allows no such release.
     """
     try:
         width(config.data.transform, config.data.features)

@@ -157,7 +157,7 @@ class Agent:
             DONE after SIGTERM or `agent stop`, INTERRUPTED after Ctrl-C.
 
         Raises:
-            SottovoceError: something failed for good.
+            SottovoceError: if something failed for good.
         """
         self._loop = asyncio.get_running_loop()
         if not embedded:

@@ -70,7 +70,7 @@ class SqliteStore:
             nothing is left of the task before.
 
     Raises:
-        DataError: the file is damaged, of another version, or cannot be written.
+        DataError: if the file is damaged, of another version, or cannot be written.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class SqliteStore:
         """See Store.commit.
 
         Raises:
-            DataError: the disk is full or failing; nothing was written.
+            DataError: if the disk is full or failing; nothing was written.
         """
         execute = self._connection.execute
         try:

@@ -16,7 +16,7 @@ def previewed(config: AgentConfig, budget: Budget, family: Family) -> tuple[Priv
     """The vault's own statement, and the charge of one unit in all; no records are involved.
 
     Raises:
-        PrivacyError: nothing can be promised under this budget.
+        PrivacyError: if nothing can be promised under this budget.
     """
     features = width(config.data.transform, config.data.features)
     empty = np.empty(0, dtype=np.int64)

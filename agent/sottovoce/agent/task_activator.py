@@ -51,8 +51,8 @@ class TaskActivator:
             document: as it came from anyone.
 
         Raises:
-            TaskRefused: this device does not do it, or not yet; nothing changed.
-            SottovoceError: it cannot do it; nothing changed.
+            TaskRefused: if this device does not do it, or not yet; nothing changed.
+            SottovoceError: if it cannot do it; nothing changed.
         """
         task = read_task(document, "this document")
         try:
@@ -96,7 +96,7 @@ def _check_shape(own: AgentConfig, config: AgentConfig) -> None:
     """Check public facts about the records, without reading them: everyone sees who takes up a task.
 
     Raises:
-        ConfigError: the task is for other records than the owner has declared.
+        ConfigError: if the task is for other records than the owner has declared.
     """
     for key in ("features", "classes"):
         declared, wanted = getattr(own.data, key), getattr(config.data, key)
@@ -116,7 +116,7 @@ def closed_by(
         clock: seconds of Unix time.
 
     Raises:
-        ConfigError: the policy cannot be read. It is read once: after a change the device is started again.
+        ConfigError: if the policy cannot be read. It is read once: after a change the device is started again.
     """
     mandate = ledger.mandate
     if mandate is None:

@@ -44,7 +44,7 @@ def transport_of(
         counters: counts what it refuses.
 
     Raises:
-        SottovoceError: one of them cannot be used.
+        SottovoceError: if one of them cannot be used.
     """
 
     def named(name: str) -> Transport:
@@ -82,7 +82,7 @@ def check_transports(config: AgentConfig) -> None:
     """Import the transports of other packages.
 
     Raises:
-        PluginError: a package is broken.
+        PluginError: if a package is broken.
     """
     for name in config.transport.use:
         if name not in OWN:

@@ -60,7 +60,7 @@ def vault_here(
         belongs: checks who signed what others say in secure sums.
 
     Raises:
-        SottovoceError: the records cannot be read, or the terms have no guarantee.
+        SottovoceError: if the records cannot be read, or the terms have no guarantee.
     """
     _count(config, ledger)
     followed = None
@@ -105,7 +105,7 @@ def records_here(data: DataSection) -> Records:
     A feed gives a regression its forecasting records, and anything else the loads of the days that are declared.
 
     Raises:
-        DataError: they cannot be read, or are not what is declared.
+        DataError: if they cannot be read, or are not what is declared.
     """
     loads = data.source.startswith("feed:") and data.classes > 1
     found = load(f"{data.source}{'&' if '#' in data.source else '#'}task=profile" if loads else data.source)

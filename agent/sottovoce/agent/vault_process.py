@@ -45,7 +45,7 @@ def keep(config: AgentConfig, file: Path) -> ExitCode:
         DONE after SIGTERM, INTERRUPTED after Ctrl-C; what was being answered is finished first.
 
     Raises:
-        SottovoceError: anything is missing, damaged or impossible; nothing was served.
+        SottovoceError: if anything is missing, damaged or impossible; nothing was served.
     """
     user = _number(config.vault.agent_user)
     if user == os.getuid():

@@ -135,7 +135,7 @@ def _check_runnable(own: AgentConfig, document: bytes) -> None:
     """Refuse a task under which this agent could not begin, before its vault takes it up for good.
 
     Raises:
-        TaskRefused: it is one.
+        TaskRefused: if it is one.
     """
     task = read_task(document, "this document")
     try:

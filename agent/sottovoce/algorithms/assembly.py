@@ -16,8 +16,8 @@ def family_of(config: AgentConfig, public: Records | None = None) -> Family:
         public: records by which models are scored, transformed, in place of those that data.public names.
 
     Raises:
-        PrivacyError: the budget allows no such release.
-        PluginError: the learner is a plug-in's, which is broken.
+        PrivacyError: if the budget allows no such release.
+        PluginError: if the learner is a plug-in's, which is broken.
     """
     parts, plugin = config.learner.algorithm.parts, plugin_of(config.learner.name)
     if plugin is None:

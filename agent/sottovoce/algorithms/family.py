@@ -108,7 +108,7 @@ def kernel_of(config: AgentConfig) -> Kernel:
     """The kernel of a model that is trained by its gradient.
 
     Raises:
-        ConfigError: there is none of that name for such data, or its graph may not be loaded or does not run here.
+        ConfigError: if there is none of that name for such data, or its graph may not be loaded or does not run here.
     """
     learner, data = config.learner, config.data
     return kernel_named(
@@ -125,7 +125,7 @@ def try_graph(config: AgentConfig) -> None:
     """Try the model's graph, if it has one, in a process of its own: before this process shuts itself in.
 
     Raises:
-        ConfigError: it may not be loaded, or does not run here.
+        ConfigError: if it may not be loaded, or does not run here.
     """
     learner = config.learner
     if has_graph(learner.chosen_model):

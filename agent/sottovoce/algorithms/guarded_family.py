@@ -32,7 +32,7 @@ def guarded_family(plugin: Plugin, made: Callable[[], object]) -> Family:
         made: makes them.
 
     Raises:
-        PluginError: it failed, or the parts are not what they have to be.
+        PluginError: if it failed, or the parts are not what they have to be.
     """
     with guarded(plugin, "parts()"):
         family = made()

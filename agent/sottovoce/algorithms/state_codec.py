@@ -33,7 +33,7 @@ def saved_model(raw: bytes, like: NDArray[np.float64]) -> NDArray[np.float64]:
     """A saved model in the shape of `like`, from the bytes of float64.
 
     Raises:
-        ValueError: it has another size, or holds what is not a number.
+        ValueError: if it has another size, or holds what is not a number.
     """
     parameters = np.frombuffer(raw, dtype="<f8").astype(np.float64)
     if parameters.size != like.size:

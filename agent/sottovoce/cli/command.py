@@ -91,7 +91,7 @@ def run() -> object:
         What the command returns: its exit code, if that is not 0.
 
     Raises:
-        UsageError: there is no such command, or an option is wrong.
+        UsageError: if there is no such command, or an option is wrong.
         SottovoceError: raised by the command.
     """
     try:

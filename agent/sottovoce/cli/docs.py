@@ -38,7 +38,7 @@ def all_pages() -> dict[str, Path]:
     """Files of all pages, by their names.
 
     Raises:
-        UsageError: they are not installed.
+        UsageError: if they are not installed.
     """
     folder = _INSTALLED if _INSTALLED.is_dir() else _OF_THE_REPOSITORY
     found = {path.relative_to(folder).with_suffix("").as_posix(): path for path in sorted(folder.rglob("*.md"))}

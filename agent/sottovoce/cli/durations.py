@@ -13,7 +13,7 @@ def seconds_of(text: str, option: str) -> float:
     """Seconds; `option` names it in the error.
 
     Raises:
-        UsageError: it is not a time span, or none that anyone means.
+        UsageError: if it is not a time span, or none that anyone means.
     """
     match = _SPAN.fullmatch(text.strip())
     seconds = float(match["number"]) * _SECONDS[match["unit"]] if match else 0.0

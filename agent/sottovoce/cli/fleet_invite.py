@@ -141,7 +141,7 @@ def enroller_of(directory: Path, fleet: "Fleet", address: str, seeds: "Seeds | N
     """An enroller for a fleet's directory.
 
     Raises:
-        UsageError: the address is none that devices could reach.
+        UsageError: if devices could not reach the address.
     """
     from sottovoce.agent.enroller import Enroller
     from sottovoce.agent.revoked import kept_list

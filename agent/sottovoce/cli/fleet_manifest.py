@@ -37,8 +37,8 @@ def bundles(
         the names.
 
     Raises:
-        UsageError: the list is none, or a bundle is there already; nothing was written.
-        IdentityError: something cannot be written.
+        UsageError: if the list is invalid, or a bundle exists already; nothing was written.
+        IdentityError: if something cannot be written.
     """
     from sottovoce.identity.files import replace
     from sottovoce.identity.invitation import write_bundle

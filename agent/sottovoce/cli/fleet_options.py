@@ -39,7 +39,7 @@ def reachable(address: str, option: str, what: str) -> str:
     """An address that another device can connect to; `option` and `what` are for the error.
 
     Raises:
-        UsageError: it is not HOST:PORT, or no place in particular.
+        UsageError: if it is not HOST:PORT, or no place in particular.
     """
     from sottovoce.config.transport import HOST_AND_PORT
 

@@ -41,7 +41,7 @@ def part(module: str, command: str) -> Any:
         command: which needs it, for the error.
 
     Raises:
-        UsageError: the lab is not installed.
+        UsageError: if the lab is not installed.
     """
     if find_spec(PACKAGE) is None:
         raise _absent(command)

@@ -41,7 +41,7 @@ def public_model(state: Path, config: Path | None) -> Found:
     """The current public model of the agent of a state directory.
 
     Raises:
-        SottovoceError: it is not running and its configuration is not named, or it has no model yet.
+        SottovoceError: if it is not running and its configuration is not named, or it has no model yet.
     """
     import msgspec
 

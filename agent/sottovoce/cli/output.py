@@ -29,7 +29,7 @@ def write(option: str, path: Path, text: str) -> None:
     """Write a text and a line's end.
 
     Raises:
-        UsageError: it cannot be written after all.
+        UsageError: if it cannot be written after all.
     """
     try:
         path.write_text(text + "\n", encoding="utf-8")
@@ -47,7 +47,7 @@ def put(option: str, path: Path, raw: bytes, mode: int = 0o666) -> None:
         mode: mode of the file, less what the umask takes.
 
     Raises:
-        UsageError: it cannot be written; a file that was there is as it was.
+        UsageError: if it cannot be written; a file that was there is as it was.
     """
     target = path.resolve()  # a link stays one
     draft = target.with_name(f"{target.name}.new")

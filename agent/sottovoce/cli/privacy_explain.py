@@ -92,7 +92,7 @@ def ledger_of(settings: "AgentConfig") -> Iterator["tuple[Ledger, Path]"]:
     """A device's own ledger, to read, and its path.
 
     Raises:
-        LedgerError: there is none, it is damaged, or it was made for another budget.
+        LedgerError: if there is none, it is damaged, or it was made for another budget.
     """
     from sottovoce.algorithms.family import budget_of
     from sottovoce.vault import Ledger, check_budget

@@ -36,7 +36,7 @@ def newest(processes: Path = Path("/proc")) -> Path:
         processes: where the kernel lists them.
 
     Raises:
-        NetworkError: there is none.
+        NetworkError: if there is none.
     """
     found = [directory for directory in _directories(processes) if directory.is_dir()]
     if not found:

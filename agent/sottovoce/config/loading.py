@@ -29,7 +29,7 @@ def load(path: Path) -> AgentConfig:
     Relative paths in it are relative to the file.
 
     Raises:
-        ConfigError: the file cannot be read, or every table that is wrong, with line, key and remedy.
+        ConfigError: if the file cannot be read, or a table is wrong; the message names line, key and remedy.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -122,7 +122,7 @@ def checked(tables: Mapping[str, Any], origin: str, line_of: LineOf = lambda key
         line_of: the line on which a key stands, if there are lines.
 
     Raises:
-        ConfigError: one line for each table that is wrong, naming the key and the remedy.
+        ConfigError: with a line for each wrong table, naming the key and the remedy.
     """
     tables = with_day_numbers(tables)
     learner = tables.get("learner", {})
@@ -152,7 +152,7 @@ def learner_settings(table: Mapping[str, Any], origin: str) -> LearnerSettings:
         origin: its name in errors.
 
     Raises:
-        ConfigError: a line for each thing that is wrong, naming the key and the remedy.
+        ConfigError: with a line for each problem, naming the key and the remedy.
     """
     kind, own, problems = _of_learner(table, origin, lambda key: None)
     if not problems:

@@ -37,7 +37,7 @@ def under(config: AgentConfig, tables: Tables, epoch: int, epsilon: float | None
         epsilon: the most that it may spend here; None for no other limit than the device's and the task's.
 
     Raises:
-        ConfigError: this device cannot carry it out.
+        ConfigError: if this device cannot carry it out.
     """
     if foreign := _foreign(tables):
         key, why = next(iter(foreign.items()))
@@ -81,7 +81,7 @@ def proposed(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
         The tables, and of purpose, begins, ends and period those that are given; times in seconds of Unix time.
 
     Raises:
-        ConfigError: it cannot be read, or each thing that is wrong, with line, key and remedy.
+        ConfigError: if it cannot be read, or each thing that is wrong, with line, key and remedy.
     """
     try:
         text = path.read_text(encoding="utf-8")

@@ -25,7 +25,7 @@ def checked_bounds(low: NDArray[Any], high: NDArray[Any], features: int, origin:
         `(low, high)` as float64[d].
 
     Raises:
-        DataError: a wrong shape or type, a bound or a width that is not finite, or a low bound above its high one.
+        DataError: for a wrong shape or type, a bound or a width that is not finite, or a low bound above its high one.
     """
     for side in (low, high):
         if side.shape != (features,) or side.dtype.kind not in "biuf":
@@ -68,7 +68,7 @@ def bounds_option(text: str, features: int, origin: str) -> Bounds:
         `(low, high)` as float64[d].
 
     Raises:
-        DataError: not finite numbers, the lower first, or not as many ranges as there are features.
+        DataError: if not finite numbers, the lower first, or not as many ranges as there are features.
     """
     ranges = [one for part in text.split(",") for one in _repeated(part, text, features, origin)]
     if "," not in text and "*" not in text:

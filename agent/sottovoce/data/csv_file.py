@@ -50,8 +50,8 @@ def load_csv(path: Path, options: Mapping[str, str]) -> DataSet:
         the data set. Labels are numbered over both files.
 
     Raises:
-        DataError: the file cannot be read, an option is wrong, or a line is not a record. The message gives the
-            line and column, counted from 1, and never what the cell holds.
+        DataError: if the file cannot be read, an option is wrong, or a line is not a record. The message gives the line
+            and column, counted from 1, and never what the cell holds.
     """
     delimiter = options.get("delimiter", ",")
     if len(delimiter) != 1 or delimiter in '"\r\n':

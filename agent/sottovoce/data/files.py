@@ -22,7 +22,7 @@ def reading(path: Path, remedy: str) -> Iterator[BinaryIO]:
         the stream; failures to read from it inside the `with` block are translated too.
 
     Raises:
-        DataError: the file is missing, unreadable, truncated, or not valid gzip.
+        DataError: if the file is missing, unreadable, truncated, or not valid gzip.
     """
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as stream:

@@ -27,7 +27,7 @@ def load_idx(directory: Path) -> DataSet:
         the data set: one row of float64 pixels per image, declared bounds 0 to 255.
 
     Raises:
-        DataError: a file is missing, truncated, damaged, or does not hold unsigned bytes in the declared shape.
+        DataError: if a file is missing, truncated, damaged, or does not hold unsigned bytes in the declared shape.
     """
     train = _split(directory, "train")
     if train is None:

@@ -29,7 +29,7 @@ def load_meters(path: Path, options: Mapping[str, str]) -> DataSet:
         options: `task`, without it `profile`; `test`, of a forecast: share of the days to hold back.
 
     Raises:
-        DataError: the file cannot be read, or holds no such array; an option is none.
+        DataError: if the file cannot be read, or holds no such array; an option is none.
     """
     task = options.get("task", _TASKS[0])
     if task not in _TASKS:

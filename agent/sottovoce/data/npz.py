@@ -38,7 +38,7 @@ def load_npz(path: Path, options: Mapping[str, str]) -> DataSet:
         the data set.
 
     Raises:
-        DataError: the file cannot be read, holds pickled objects, or an array is missing or has the wrong shape.
+        DataError: if the file cannot be read, holds pickled objects, or an array is missing or has the wrong shape.
     """
     arrays, origin = arrays_of(path, _USED), str(path)
     whole = (_rows(_required(arrays, _FEATURES, origin), origin), _required(arrays, _LABELS, origin))
@@ -59,7 +59,7 @@ def arrays_of(path: Path, names: frozenset[str]) -> dict[str, NDArray[Any]]:
     """The named arrays that an npz file holds.
 
     Raises:
-        DataError: the file cannot be read, is damaged, or holds pickled objects.
+        DataError: if the file cannot be read, is damaged, or holds pickled objects.
     """
     with reading(path, _REMEDY) as stream:
         try:

@@ -41,8 +41,8 @@ def partition(
         for each agent, the sorted positions of its records, int64.
 
     Raises:
-        DataError: an unknown name, a number out of range, no agents, fewer records or groups than are to be dealt, or
-            no groups.
+        DataError: if an unknown name, a number out of range, no agents, fewer records or groups than are to be dealt,
+            or no groups.
     """
     if agents < 1:
         raise DataError("A partition needs at least one agent. Raise the number of agents.")
@@ -86,7 +86,7 @@ def one_record(n: int, agents: int, seed: int) -> Indices:
         the positions of the agents' records, int64[agents], all different.
 
     Raises:
-        DataError: fewer records than agents, or the seed is out of range.
+        DataError: if fewer records than agents, or the seed is out of range.
     """
     if n < agents:
         raise DataError(f"{n} records do not give each of {agents} agents one. Take fewer agents.")
@@ -105,7 +105,7 @@ def holdout(n: int, seed: int, fraction: float = 0.2) -> tuple[Indices, Indices]
         the sorted positions of the training and of the test records, int64, disjoint and covering 0 … n-1.
 
     Raises:
-        DataError: the fraction or the seed is out of range.
+        DataError: if the fraction or the seed is out of range.
     """
     if not 0 <= fraction < 1:
         raise DataError("The share set aside for testing must be at least 0 and below 1.")

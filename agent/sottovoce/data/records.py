@@ -42,7 +42,7 @@ class Records:
         """The places of the records of these units, int64[m], ascending.
 
         Raises:
-            InternalError: some of the units are meant, and no one said which unit a record is of.
+            InternalError: if some of the units are meant, and no one said which unit a record is of.
         """
         if units == EVERY:
             return np.arange(len(self), dtype=np.int64)
@@ -107,7 +107,7 @@ def checked(
         the records, as float64[n,d] and int64[n]; arrays that already have this form are not copied.
 
     Raises:
-        DataError: a wrong shape, length or type, a NaN or infinity, or a label out of range. Rows and columns
+        DataError: for a wrong shape, length or type, a NaN or infinity, or a label out of range. Rows and columns
             in the message count from 0.
     """
     _check_shapes(features, labels, features_expected, origin)

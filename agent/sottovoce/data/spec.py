@@ -104,7 +104,7 @@ def parse(spec: str) -> DataSpec:
         its parts.
 
     Raises:
-        DataError: an unknown kind or option, or a part that is missing, doubled or out of place.
+        DataError: if an unknown kind or option, or a part that is missing, doubled or out of place.
     """
     head, hash_sign, tail = spec.partition("#")
     name, colon, location = head.partition(":")
@@ -133,7 +133,7 @@ def load(spec: DataSpec | str) -> DataSet:
         the data set.
 
     Raises:
-        DataError: the SPEC is malformed, or its source is missing, damaged or does not hold valid records.
+        DataError: if the SPEC is malformed, or its source is missing, damaged or does not hold valid records.
     """
     parsed = parse(spec) if isinstance(spec, str) else spec
     kind = _kind(parsed.kind)

@@ -47,7 +47,7 @@ def pool(rows: Rows, side: int) -> Rows:
     """Means over the side × side squares of a square image, whose width must be a multiple of `side`.
 
     Raises:
-        DataError: the features are no such image.
+        DataError: if the features are no such image.
     """
     width = pooled_width(rows.shape[1], side)
     image = rows.reshape(len(rows), width, side, width, side)
@@ -73,7 +73,7 @@ def dct(rows: Rows, side: int) -> Rows:
     Most of an image's energy is there, as in its first principal components, which would have to be fitted to records.
 
     Raises:
-        DataError: the features are no such image, or it has fewer frequencies.
+        DataError: if the features are no such image, or it has fewer frequencies.
     """
     dct_width(rows.shape[1], side)
     pixels = math.isqrt(rows.shape[1])
@@ -107,7 +107,7 @@ def hog(rows: Rows, side: int) -> Rows:
     columns are in order of cells, row by row, with the eight directions of a cell together.
 
     Raises:
-        DataError: the features are no such image.
+        DataError: if the features are no such image.
     """
     columns = hog_width(rows.shape[1], side)
     pixels = math.isqrt(rows.shape[1])
@@ -155,7 +155,7 @@ def _cells(step: str, features: int, side: int) -> int:
     """Cells of side × side pixels along one side of a square image.
 
     Raises:
-        DataError: the features are no such image.
+        DataError: if the features are no such image.
     """
     pixels = math.isqrt(features)
     if pixels * pixels != features or pixels % side:

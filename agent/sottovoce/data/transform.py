@@ -89,7 +89,7 @@ def parsed(name: TransformName) -> tuple[tuple[str, float], ...]:
     """The steps of a transform, each with its number, 0 where it has none.
 
     Raises:
-        DataError: it is not a transform; the message names the nearest step, or what its number must be.
+        DataError: if it is not a transform; the message names the nearest step, or what its number must be.
     """
     if name == _NONE:
         return ()
@@ -103,7 +103,7 @@ def step_width(step: str, number: float, d: int) -> int:
     """Columns that one step makes of d.
 
     Raises:
-        DataError: it does not fit this many features.
+        DataError: if it does not fit this many features.
     """
     return _STEPS[step].width(d, number)
 
@@ -120,7 +120,7 @@ def apply(name: TransformName, features: Rows, bounds: Bounds | None) -> Rows:
         float64[n,width(name, d)], a new array. Each row is bit-identical whatever other rows are present.
 
     Raises:
-        DataError: the bounds are not declared for d features, or a step does not fit them.
+        DataError: if the bounds are not declared for d features, or a step does not fit them.
     """
     if bounds is not None and any(side.shape != features.shape[1:] for side in bounds):
         raise DataError(
@@ -140,7 +140,7 @@ def width(name: TransformName, d: int) -> int:
     """Return the number of columns `apply` makes of d features.
 
     Raises:
-        DataError: a step does not fit this many features.
+        DataError: if a step does not fit this many features.
     """
     for step, number in parsed(name):
         d = step_width(step, number, d)
@@ -162,7 +162,7 @@ def centred_unit(features: Rows, bounds: Bounds | None) -> Rows:
         float64[n,d+1]; the first d columns of a row have norm 1 (up to rounding) or 0.
 
     Raises:
-        DataError: the bounds are not declared for d features.
+        DataError: if the bounds are not declared for d features.
     """
     return apply("centred-unit", features, bounds)
 

@@ -15,7 +15,7 @@ def agent(subject: Subject) -> Iterator[Finding]:
     """Whether one answers, and what it complains of.
 
     Raises:
-        ConfigError: none could, since no socket has so long a path.
+        ConfigError: if none could, since no socket has so long a path.
     """
     if subject.state is None or not subject.open:
         return

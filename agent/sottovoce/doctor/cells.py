@@ -11,7 +11,7 @@ def cells(subject: Subject) -> Iterator[Finding]:
     """Whether this device can take part in secure sums, and what its agent says of them.
 
     Raises:
-        ConfigError: it knows too few others, and looks for none.
+        ConfigError: if it knows too few others, and looks for none.
     """
     config, status = subject.config, subject.status
     if config is None or config.cell is None:

@@ -14,7 +14,7 @@ def device(state: Path, peers: list[str]) -> tuple[Identity, ssl.SSLContext]:
     """The device's identity, and TLS as its agent uses it with other devices of its fleet.
 
     Raises:
-        IdentityError: its keys and certificates cannot be used.
+        IdentityError: if its keys and certificates cannot be used.
     """
     directory, _ = state_files(state)
     identity = load(directory, peers=peers, dated=False)
@@ -33,7 +33,7 @@ def towards_broker(section: MqttSection, state: Path) -> ssl.SSLContext | None:
     """TLS as the agent speaks it to the fleet's broker; None for one that is spoken to in the clear.
 
     Raises:
-        ConfigError: the authority's file or the device's certificate cannot be used.
+        ConfigError: if the authority's file or the device's certificate cannot be used.
     """
     if not section.encrypted:
         return None

@@ -13,7 +13,7 @@ def model(subject: Subject) -> Iterator[Finding]:
     """Whether model, transform, data and budget are such that an agent starts with them; no record is read.
 
     Raises:
-        SottovoceError: what the agent would end with.
+        SottovoceError: the error with which the agent would end.
     """
     if subject.config is None:
         return

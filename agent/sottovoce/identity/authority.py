@@ -47,7 +47,7 @@ class Authority(Protocol):
             source: names the certificate in the error.
 
         Raises:
-            IdentityError: something does not hold.
+            IdentityError: if something does not hold.
         """
         ...
 
@@ -55,7 +55,7 @@ class Authority(Protocol):
         """Checks what the fleet itself says, not one of its devices: its revocation lists.
 
         Raises:
-            IdentityError: it did not say this, or there is no one who could.
+            IdentityError: if it did not say this, or there is no one who could.
         """
         ...
 
@@ -63,7 +63,7 @@ class Authority(Protocol):
         """The authority after changes of the fleet's keys.
 
         Raises:
-            IdentityError: they do not lead on from here.
+            IdentityError: if they do not lead on from here.
         """
         ...
 
@@ -93,7 +93,7 @@ def check_signed(
         changes: changes of the fleet's keys, that came with it.
 
     Raises:
-        IdentityError: it is of another fleet, or was not signed by this one.
+        IdentityError: if it is of another fleet, or was not signed by this one.
     """
     if fleet != authority.fleet:
         raise IdentityError(f"{what} is of fleet {fleet!r}, not of {authority.fleet!r}")
@@ -260,7 +260,7 @@ def verify_self_signed(certificate: x509.Certificate, fleet: str, now: datetime 
     """Checks the certificate that a device of a pinned fleet made itself; whether it is trusted is another question.
 
     Raises:
-        IdentityError: something does not hold.
+        IdentityError: if something does not hold.
     """
     try:
         certificate.verify_directly_issued_by(certificate)
@@ -275,7 +275,7 @@ def decode_issuer(pem: bytes, source: object) -> x509.Certificate:
     """Reads the certificate of an external CA; `source` names it in the error.
 
     Raises:
-        IdentityError: it cannot be read, or it is no CA's.
+        IdentityError: if it cannot be read, or it is no CA's.
     """
     certificate = decode_certificate(pem, source)
     try:
@@ -294,7 +294,7 @@ def pinned(
     """The certificates whose devices are listed.
 
     Raises:
-        IdentityError: one of them is not self-signed, or is of another fleet.
+        IdentityError: if one of them is not self-signed, or is of another fleet.
     """
     trusted = set(peers)
     subjects = [(verify_self_signed(one, fleet, None, source).node_id, one) for one in certificates]

@@ -34,7 +34,7 @@ def verify_binding(binding: bytes, tls_key: EllipticCurvePublicKey) -> bytes:
         The device's raw Ed25519 key.
 
     Raises:
-        ValueError: the value is malformed, or its signature is not over this TLS key.
+        ValueError: if the value is malformed, or its signature is not over this TLS key.
     """
     if not binding.startswith(_HEADER):
         raise ValueError("malformed binding")

@@ -63,7 +63,7 @@ def device_certificate(
         validity: when the certificate holds.
 
     Raises:
-        ValueError: the binding is not of this TLS key.
+        ValueError: if the binding is not of this TLS key.
     """
     device = node_id(verify_binding(binding, tls_key))
     builder = _builder(common_name(device), authority.subject, tls_key, validity)
@@ -81,7 +81,7 @@ def self_signed_certificate(
     """The certificate of a device that no one vouches for but its own identity key, in the binding.
 
     Raises:
-        ValueError: the binding is not of this TLS key.
+        ValueError: if the binding is not of this TLS key.
     """
     device = node_id(verify_binding(binding, tls_key.public_key()))
     builder = _builder(common_name(device), common_name(device), tls_key.public_key(), validity)
@@ -113,7 +113,7 @@ def fleet_of(authority: x509.Certificate) -> str:
     """The name of the fleet that a fleet certificate belongs to.
 
     Raises:
-        ValueError: its subject is not one common name.
+        ValueError: if its subject is not one common name.
         IdentityError: that cannot name a fleet.
     """
     (attribute,) = authority.subject

@@ -83,8 +83,8 @@ class ClockFloor:
             now: an aware datetime; the clock's by default.
 
         Raises:
-            ClockError: it does.
-            IdentityError: the file cannot be read.
+            ClockError: if it does.
+            IdentityError: if the file cannot be read.
         """
         seen, now = self._seen(), now or datetime.now(UTC)
         if now < seen.certain - _TOLERANCE and not self._synchronised():
@@ -104,7 +104,7 @@ class ClockFloor:
         """This is a time that the device is at, durable on return.
 
         Raises:
-            IdentityError: it cannot be written.
+            IdentityError: if it cannot be written.
         """
         seen, now, boot = self._seen(), now or datetime.now(UTC), self._boot()
         if self._synchronised():

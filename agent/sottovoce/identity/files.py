@@ -17,7 +17,7 @@ def make_private_directory(directory: Path) -> None:
     """Makes a directory of mode 0700, or accepts one that others cannot enter.
 
     Raises:
-        IdentityError: it cannot be made, or it exists and others can enter it.
+        IdentityError: if it cannot be made, or it exists and others can enter it.
     """
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -33,7 +33,7 @@ def check_new(paths: Iterable[Path]) -> None:
     """Before what cannot be taken back: these files can be new ones.
 
     Raises:
-        IdentityError: one of them exists, or its directory does not.
+        IdentityError: if one of them exists, or its directory does not.
     """
     for path in paths:
         if os.path.lexists(path):
@@ -46,7 +46,7 @@ def write_new(files: dict[Path, bytes]) -> None:
     """Writes files of one directory, each whole or not at all, mode 0600, on the disk when this returns.
 
     Raises:
-        IdentityError: one of them exists (then none is written), or they cannot be written.
+        IdentityError: if one of them exists (then none is written), or they cannot be written.
     """
     check_new(files)
     for path, content in files.items():
@@ -57,7 +57,7 @@ def replace(path: Path, content: bytes) -> None:
     """Writes a file, in place of one that may be there, whole or not at all, mode 0600, on the disk on return.
 
     Raises:
-        IdentityError: it cannot be written; what was there is still there.
+        IdentityError: if it cannot be written; what was there is still there.
     """
     draft = path.with_name(f".{path.name}.new")
     try:
@@ -74,7 +74,7 @@ def move_in(directory: Path, files: dict[str, bytes]) -> None:
     """Writes files into a directory, in place of those that may be there: all of them or none, also at a power cut.
 
     Raises:
-        IdentityError: they cannot be written.
+        IdentityError: if they cannot be written.
     """
     coming = directory / _COMING
     draft = coming.with_name(f".{_COMING}.new")
@@ -94,7 +94,7 @@ def finish_move(directory: Path) -> None:
     """Does what a power cut has kept from being done.
 
     Raises:
-        IdentityError: it cannot be done.
+        IdentityError: if it cannot be done.
     """
     coming = directory / _COMING
     if not coming.is_dir():
@@ -111,7 +111,7 @@ def read(path: Path) -> bytes:
     """Reads a public file.
 
     Raises:
-        IdentityError: it cannot be read.
+        IdentityError: if it cannot be read.
     """
     return _read(path, private=False)
 
@@ -120,7 +120,7 @@ def read_private(path: Path) -> bytes:
     """Reads a private file.
 
     Raises:
-        IdentityError: it cannot be read, or others than its owner can read or change it.
+        IdentityError: if it cannot be read, or others than its owner can read or change it.
     """
     return _read(path, private=True)
 

@@ -73,7 +73,7 @@ class Fleet:
             validity: ninety days from now by default.
 
         Raises:
-            IdentityError: the device is not of this fleet, or is revoked.
+            IdentityError: if the device is not of this fleet, or is revoked.
         """
         if request.present is None:
             raise IdentityError(
@@ -96,7 +96,7 @@ def create_fleet(directory: Path, name: str, *, validity: Validity | None = None
         validity: when the fleet's certificate holds; ten years from now by default.
 
     Raises:
-        IdentityError: the name cannot name a fleet, or the directory holds one or cannot be written.
+        IdentityError: if the name cannot name a fleet, or the directory holds one or cannot be written.
     """
     key, certificate = new_key(name, validity)
     spare_key, spare = new_key(name, validity)
@@ -118,7 +118,7 @@ def open_fleet(directory: Path) -> Fleet:
     """Opens the authority that `create_fleet` wrote.
 
     Raises:
-        IdentityError: a file is missing, malformed or open to other users, or the two do not belong together.
+        IdentityError: if a file is missing, malformed or open to other users, or the two do not belong together.
     """
     finish_move(directory)
     key_file, certificate_file = directory / FLEET_KEY, directory / FLEET_CERTIFICATE
@@ -147,7 +147,7 @@ def enrol(fleet: Fleet, directory: Path, *, validity: Validity | None = None) ->
         The identity as loaded at the beginning of its validity.
 
     Raises:
-        IdentityError: the directory holds an identity, is open to other users or cannot be written, or the fleet's
+        IdentityError: if the directory holds an identity, is open to other users or cannot be written, or the fleet's
             own certificate does not hold when the device's begins.
     """
     validity = validity or Validity.from_now(_DEVICE_DAYS)

@@ -99,7 +99,7 @@ def read_anchors(pem: bytes, source: object) -> Anchors:
     """Reads the file of a fleet's keys; `source` names it in the error.
 
     Raises:
-        IdentityError: it is not one certificate of a fleet, or two of the same.
+        IdentityError: if it is not one certificate of a fleet, or two of the same.
     """
     try:
         found = [one.public_bytes(Encoding.PEM) for one in x509.load_pem_x509_certificates(pem)]
@@ -134,7 +134,7 @@ def follow(anchors: Anchors, changes: Sequence[KeyChange]) -> Anchors:
     """The keys after these changes, for who trusts the keys at some time before the last of them.
 
     Raises:
-        IdentityError: they do not lead on from there.
+        IdentityError: if they do not lead on from there.
     """
     if any(one.current != after.before for one, after in pairwise(changes)):
         raise IdentityError(_NOT_FROM_HERE)
@@ -154,7 +154,7 @@ def retired_by(changes: Sequence[KeyChange]) -> tuple[Retired, ...]:
     """The keys that these changes have retired.
 
     Raises:
-        IdentityError: one of them is no certificate of a fleet.
+        IdentityError: if one of them is no certificate of a fleet.
     """
     return tuple(Retired(_read(change.before), _time(change.since), _time(change.until)) for change in changes)
 
@@ -174,7 +174,7 @@ def decode_changes(raw: bytes, source: object) -> tuple[KeyChange, ...]:
     """Reads that; no signature is verified yet. `source` names it in the error.
 
     Raises:
-        IdentityError: it is none, or too many, or not in its one form.
+        IdentityError: if it is none, or too many, or not in its one form.
     """
     if not raw:
         return ()

@@ -104,7 +104,7 @@ def load(directory: Path, now: datetime | None = None, peers: Iterable[str] = ()
         dated: whether the certificates must hold at `now`; what is about to be renewed need not.
 
     Raises:
-        IdentityError: a file is missing, unreadable, malformed or open to other users, a certificate does not hold
+        IdentityError: if a file is missing, unreadable, malformed or open to other users, a certificate does not hold
             now or is not of this fleet, or the files do not belong together.
     """
     device_key_file, tls_key_file = directory / DEVICE_KEY, directory / TLS_KEY
@@ -158,7 +158,7 @@ def fleet_authority(directory: Path) -> FleetAuthority:
     """A fleet's word, by the certificates in a directory and the changes of its keys since.
 
     Raises:
-        IdentityError: a file cannot be read, or is damaged.
+        IdentityError: if a file cannot be read, or is damaged.
     """
     path, changed = directory / FLEET_CERTIFICATE, directory / FLEET_KEYS
     anchors = read_anchors(read(path), path)
@@ -187,7 +187,7 @@ def verify_peer_certificate(pem: bytes, identity: Identity, now: datetime | None
         Whose it is.
 
     Raises:
-        IdentityError: it is not the certificate of a device of this fleet that holds now.
+        IdentityError: if it is not the certificate of a device of this fleet that holds now.
     """
     certificate = decode_certificate(pem, _PEER)
     return identity.authority.verify(certificate, now or datetime.now(UTC), _PEER)
@@ -205,7 +205,7 @@ def verify_credential(der: bytes, authority: Authority, now: datetime | None = N
         Whose it is, with the key that signs.
 
     Raises:
-        IdentityError: it is not the certificate of a device of this fleet, or does not hold now.
+        IdentityError: if it is not the certificate of a device of this fleet, or does not hold now.
     """
     return _subject(der, authority, now)
 

@@ -120,7 +120,7 @@ class Bundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
         """The device's keys.
 
         Raises:
-            IdentityError: they are malformed.
+            IdentityError: if they are malformed.
         """
         return DeviceKeys.decode(self.device_key.encode(), self.tls_key.encode(), "the bundle")
 
@@ -161,7 +161,7 @@ class Token:
         """Reads what `str` wrote; blanks and capitals, as people type them, do not matter.
 
         Raises:
-            IdentityError: it is no token.
+            IdentityError: if it is no token.
         """
         match = _TOKEN.fullmatch("".join(text.split()).lower())
         if match is None:
@@ -190,7 +190,7 @@ def write_bundle(path: Path, bundle: Bundle) -> None:
     """Writes a bundle, for its owner alone.
 
     Raises:
-        IdentityError: there is a file already, or it cannot be written.
+        IdentityError: if there is a file already, or it cannot be written.
     """
     if path.exists():
         raise IdentityError(f"{path} exists and is never overwritten: choose another name")
@@ -201,7 +201,7 @@ def read_bundle(path: Path) -> Bundle:
     """Reads a bundle.
 
     Raises:
-        IdentityError: it cannot be read, is damaged, or a device has joined from it.
+        IdentityError: if it cannot be read, is damaged, or a device has joined from it.
     """
     raw = read(path)
     try:
@@ -220,7 +220,7 @@ def use_bundle(path: Path, bundle: Bundle) -> None:
     """Leaves a note in the place of a bundle: no one joins from this file again.
 
     Raises:
-        IdentityError: it cannot be written.
+        IdentityError: if it cannot be written.
     """
     try:
         replace(path, msgspec.json.encode(Used(bundle.fleet, bundle.id)) + b"\n")
@@ -237,7 +237,7 @@ def read_seeds(state: Path) -> Seeds:
     """Seeds of the invitation; none, of a device that joined without one.
 
     Raises:
-        IdentityError: the file cannot be read or is damaged.
+        IdentityError: if the file cannot be read or is damaged.
     """
     path = state / SEEDS
     if not path.exists():

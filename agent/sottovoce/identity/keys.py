@@ -30,7 +30,7 @@ def node_id(public: Ed25519PublicKey | bytes) -> str:
         The first 32 characters (160 bits) of the lowercase base32 of SHA-256 of the raw key.
 
     Raises:
-        IdentityError: the bytes are not 32.
+        IdentityError: if the bytes are not 32.
     """
     raw = public if isinstance(public, bytes) else public.public_bytes_raw()
     if len(raw) != PUBLIC_KEY_BYTES:
@@ -49,7 +49,7 @@ def decode_device_key(pem: bytes, source: object) -> Ed25519PrivateKey:
     """Reads a device's Ed25519 key; `source` names it in the error.
 
     Raises:
-        IdentityError: it is anything else.
+        IdentityError: if it is anything else.
     """
     key = _decode(pem, source)
     if not isinstance(key, Ed25519PrivateKey):
@@ -61,7 +61,7 @@ def decode_tls_key(pem: bytes, source: object) -> EllipticCurvePrivateKey:
     """Reads an ECDSA P-256 key, a device's or a fleet's; `source` names it in the error.
 
     Raises:
-        IdentityError: it is anything else.
+        IdentityError: if it is anything else.
     """
     key = _decode(pem, source)
     if not isinstance(key, EllipticCurvePrivateKey) or not isinstance(key.curve, SECP256R1):

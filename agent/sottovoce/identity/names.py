@@ -12,7 +12,7 @@ def check_fleet_name(name: str) -> str:
     """Returns the name of a fleet unchanged if it can be one.
 
     Raises:
-        IdentityError: it is not 1 to 40 lowercase letters, digits and inner hyphens.
+        IdentityError: if it is not 1 to 40 lowercase letters, digits and inner hyphens.
     """
     if not _FLEET_NAME.fullmatch(name):
         raise IdentityError(

@@ -42,7 +42,7 @@ class DeviceKeys:
         """Keys of an identity directory.
 
         Raises:
-            IdentityError: one is missing, malformed or open to other users.
+            IdentityError: if one is missing, malformed or open to other users.
         """
         device, tls = directory / DEVICE_KEY, directory / TLS_KEY
         return cls(decode_device_key(read_private(device), device), decode_tls_key(read_private(tls), tls))
@@ -70,7 +70,7 @@ def write_keys(directory: Path, keys: DeviceKeys) -> None:
     """Writes the keys of a device that has no certificate yet.
 
     Raises:
-        IdentityError: the directory holds an identity, is open to other users or cannot be written.
+        IdentityError: if the directory holds an identity, is open to other users or cannot be written.
     """
     device, tls = keys.encoded()
     make_private_directory(directory)
@@ -87,7 +87,7 @@ def write_identity(directory: Path, keys: DeviceKeys, certificate: bytes, *, fle
         fleet_certificate: the fleet's, PEM.
 
     Raises:
-        IdentityError: the directory holds an identity, is open to other users or cannot be written.
+        IdentityError: if the directory holds an identity, is open to other users or cannot be written.
     """
     device, tls = keys.encoded()
     make_private_directory(directory)
@@ -110,7 +110,7 @@ def write_external_certificate(directory: Path, chain: bytes, issuer: bytes) -> 
         issuer: PEM, the CA that signed it.
 
     Raises:
-        IdentityError: there is one already, or it cannot be written.
+        IdentityError: if there is one already, or it cannot be written.
     """
     write_new({directory / ISSUER_CERTIFICATE: issuer, directory / TLS_CERTIFICATE: first_certificate(chain)})
 
@@ -119,7 +119,7 @@ def first_certificate(chain: bytes) -> bytes:
     """The device's own of what an external CA has issued, both PEM.
 
     Raises:
-        IdentityError: there is none.
+        IdentityError: if there is none.
     """
     _, begin, rest = chain.partition(b"-----BEGIN CERTIFICATE-----")
     body, end, _ = rest.partition(b"-----END CERTIFICATE-----")

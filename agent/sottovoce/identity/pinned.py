@@ -27,7 +27,7 @@ def enrol_pinned(directory: Path, fleet: str, validity: Validity | None = None) 
         validity: validity of its certificate; ten years from now by default, because no one renews it.
 
     Raises:
-        IdentityError: the fleet cannot have this name, or the directory holds an identity or cannot be written.
+        IdentityError: if the fleet cannot have this name, or the directory holds an identity or cannot be written.
     """
     check_fleet_name(fleet)
     keys = DeviceKeys.generate()
@@ -58,7 +58,7 @@ def pin(directory: Path, certificate: bytes, source: object) -> str:
         source: names it in the error.
 
     Raises:
-        IdentityError: this device is not pinned, the certificate is not of such a device of the same fleet, or there
+        IdentityError: if this device is not pinned, the certificate is not of such a device of the same fleet, or there
             are too many.
     """
     identity = load(directory, dated=False)

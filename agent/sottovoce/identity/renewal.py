@@ -35,7 +35,7 @@ def renewal_request(directory: Path) -> bytes:
     """A request to renew the certificate of an identity directory, PEM. It need not hold any more.
 
     Raises:
-        IdentityError: the directory holds no identity, or a pinned one.
+        IdentityError: if the directory holds no identity, or a pinned one.
     """
     present = read(directory / TLS_CERTIFICATE)
     identity = load(directory, dated=False)
@@ -54,7 +54,7 @@ def install_certificate(directory: Path, pem: bytes, source: object, now: dateti
         now: an aware datetime; the clock's by default.
 
     Raises:
-        IdentityError: it is not of this device and fleet, does not hold now, or ends no later than the present one.
+        IdentityError: if it is not of this device and fleet, does not hold now, or ends no later than the present one.
     """
     path = directory / TLS_CERTIFICATE
     present = decode_certificate(read(path), path)

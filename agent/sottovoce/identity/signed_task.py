@@ -63,7 +63,7 @@ class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Check whose it is.
 
         Raises:
-            IdentityError: it is of another fleet, or was not signed by this one.
+            IdentityError: if it is of another fleet, or was not signed by this one.
         """
         check_signed(
             authority,
@@ -92,7 +92,7 @@ def read_task(raw: bytes, source: object) -> SignedTask:
     """A document that came from somewhere, not verified yet; `source` names it in the error.
 
     Raises:
-        IdentityError: it is none, too large, or not in its one form.
+        IdentityError: if it is none, too large, or not in its one form.
     """
     if len(raw) > LARGEST_SIGNED:
         raise IdentityError(

@@ -24,7 +24,7 @@ class Trust:
         identity: as loaded at the start.
 
     Raises:
-        IdentityError: it trusts no one, which only a pinned device can.
+        IdentityError: if it trusts no one, which only a pinned device can.
     """
 
     def __init__(self, identity: Identity) -> None:
@@ -55,7 +55,7 @@ class Trust:
         certificate is verified once, and then held against the clock at every call: an old connection outlives its end.
 
         Raises:
-            IdentityError: it is not the certificate of a device of this fleet that holds now.
+            IdentityError: if it is not the certificate of a device of this fleet that holds now.
         """
         now, key = datetime.now(UTC), sha256(pem).digest()
         subject = self._verified.get(key)
@@ -73,7 +73,7 @@ class Trust:
             now: an aware datetime; the clock's by default.
 
         Raises:
-            IdentityError: it is not the certificate of a device of this fleet that holds now, or that is revoked.
+            IdentityError: if it is not the certificate of a device of this fleet that holds now, or that is revoked.
         """
         subject = verify_credential(der, self._identity.authority, now or datetime.now(UTC))
         if self.refuses(subject.node_id):
@@ -88,7 +88,7 @@ class Trust:
         """Replaces the device's certificate, or its trusted peers.
 
         Raises:
-            IdentityError: it is another device, or trusts no one.
+            IdentityError: if it is another device, or trusts no one.
         """
         _check_roots(identity)
         if (identity.node_id, identity.fleet) != (self._identity.node_id, self._identity.fleet):

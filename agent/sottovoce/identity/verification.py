@@ -45,7 +45,7 @@ def decode_certificate(pem: bytes, source: object) -> x509.Certificate:
     """Reads the one certificate of a PEM file; `source` names it in the error.
 
     Raises:
-        IdentityError: it cannot be read, or there is more than one.
+        IdentityError: if it cannot be read, or there is more than one.
     """
     try:
         (certificate,) = x509.load_pem_x509_certificates(pem)
@@ -58,7 +58,7 @@ def decode_fleet_certificate(pem: bytes, source: object) -> x509.Certificate:
     """Reads a fleet's certificate; `source` names it in the error.
 
     Raises:
-        IdentityError: it cannot be read, is not self-signed, or is not a fleet's.
+        IdentityError: if it cannot be read, is not self-signed, or is not a fleet's.
     """
     certificate = decode_certificate(pem, source)
     try:
@@ -78,7 +78,7 @@ def check_issuer(
     """Checks who issued a certificate, and that both hold.
 
     Raises:
-        IdentityError: another did, or one of them does not hold at `now`.
+        IdentityError: if another did, or one of them does not hold at `now`.
     """
     try:
         certificate.verify_directly_issued_by(authority)
@@ -102,7 +102,7 @@ def subject_in(
         exact: it carries no other names than a fleet gives; otherwise the fleet's may be among other DNS names.
 
     Raises:
-        IdentityError: something does not hold.
+        IdentityError: if something does not hold.
     """
     try:
         public_key = _bound_key(certificate)
@@ -138,7 +138,7 @@ def check_validity(certificate: x509.Certificate, now: datetime, source: object)
     """Checks that a certificate holds at `now`.
 
     Raises:
-        IdentityError: it does not yet, or not any more.
+        IdentityError: if it does not yet, or not any more.
     """
     if now < certificate.not_valid_before_utc:
         begin = certificate.not_valid_before_utc

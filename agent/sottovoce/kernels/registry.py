@@ -33,8 +33,8 @@ def kernel_named(
         threads: threads that a graph is run by, 1 or 2.
 
     Raises:
-        ConfigError: there is no such kernel, or it is none of a regression, or none of such data; or its graph may not
-            be loaded, or ONNX Runtime does not run it here.
+        ConfigError: if there is no such kernel, or it is none of a regression, or none of such data; or its graph may
+            not be loaded, or ONNX Runtime does not run it here.
     """
     if name not in _KERNELS:
         made: Kernel = import_module(_GRAPHS).graph_kernel(name, features, classes, graphs, threads, others=_KERNELS)

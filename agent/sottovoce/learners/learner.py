@@ -73,7 +73,7 @@ class Learner(Protocol[S]):
         """The next state, and what is to be done.
 
         Raises:
-            MessageRefused: a received message does not fit; the state stays as it was.
+            MessageRefused: if a received message does not fit; the state stays as it was.
         """
         ...
 

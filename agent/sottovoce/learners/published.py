@@ -123,7 +123,7 @@ class Provenance(Protocol):
         """Check that its owner published it.
 
         Raises:
-            MessageRefused: it did not, or is not of this fleet.
+            MessageRefused: if it did not, or is not of this fleet.
         """
         ...
 
@@ -131,7 +131,7 @@ class Provenance(Protocol):
         """Check that its owner published it, and is a device of the fleet now: neither expired nor revoked.
 
         Raises:
-            MessageRefused: it did not, or is not.
+            MessageRefused: if it did not, or is not.
         """
         ...
 

@@ -83,7 +83,7 @@ class Answerer:
         """Listen there.
 
         Raises:
-            NetworkError: the address cannot be used.
+            NetworkError: if the address cannot be used.
         """
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:

@@ -107,7 +107,7 @@ def page(values: Values) -> Page:
         values: values of metrics of the catalogue.
 
     Raises:
-        InternalError: there is no such metric, or it has a label where it should not, or none where it should.
+        InternalError: if there is no such metric, or it has a label where it should not, or none where it should.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Values(values))

@@ -34,7 +34,7 @@ def scheme(name: str, features: int, classes: int, epsilon: float | None) -> Sch
         epsilon: ε of one release, from 2^-16 to 500; None for `exact` alone.
 
     Raises:
-        PrivacyError: no such scheme, or none for such d, c and ε.
+        PrivacyError: if there is no such scheme, or none for such d, c and ε.
     """
     if features < 1 or classes < 2:
         raise PrivacyError(

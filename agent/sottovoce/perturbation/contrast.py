@@ -21,7 +21,7 @@ def best_for_ridge(features: int, classes: int, epsilon: float) -> Scheme:
     """The scheme with the least predicted error of the contrasts.
 
     Raises:
-        PrivacyError: there is none for such data and ε.
+        PrivacyError: if there is none for such data and ε.
     """
     candidates = []
     for name in _SCHEMES:

@@ -68,7 +68,7 @@ def find(kind: str, name: str, own: Container[str]) -> Plugin | None:
         own: the names of this kind that Sottovoce has itself.
 
     Raises:
-        PluginError: several packages bring one of this name, or one brings a name of Sottovoce's own.
+        PluginError: if several packages bring one of this name, or one brings a name of Sottovoce's own.
     """
     found = installed(kind).get(name, ())
     packages = ", ".join(sorted({plugin.package for plugin in found}))

@@ -32,7 +32,7 @@ def guarded(
         passing: exceptions that are no defect.
 
     Raises:
-        PluginError: the plug-in raised anything else that is no error of ours.
+        PluginError: if the plug-in raised anything else that is no error of ours.
     """
     _ENTERED.pop(plugin.root, None)
     _ENTERED[plugin.root] = plugin
@@ -63,7 +63,7 @@ def stepped(
         passing: exceptions that are no defect.
 
     Raises:
-        PluginError: the plug-in raised anything else that is no error of ours.
+        PluginError: if the plug-in raised anything else that is no error of ours.
     """
     with guarded(plugin, call):
         steps = awaited.__await__()

@@ -14,7 +14,7 @@ def load(plugin: Plugin, wanted: type) -> Any:
         wanted: type of its object.
 
     Raises:
-        PluginError: its package cannot be imported, was made for another version, or holds something else.
+        PluginError: if its package cannot be imported, was made for another version, or holds something else.
     """
     from importlib.metadata import EntryPoint
 

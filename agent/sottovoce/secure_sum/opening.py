@@ -185,8 +185,8 @@ def verified(
         refused: whether the fleet has revoked a device; its statement for survivors counts for nothing then.
 
     Raises:
-        Lie: something in it does not hold.
-        MessageRefused: it is of devices that this one does not know, or that the fleet has revoked.
+        Lie: if something in it does not hold.
+        MessageRefused: if it is of devices that this one does not know, or that the fleet has revoked.
     """
     roster = roster_of(opening.roster)
     if not cell.least <= len(roster) <= cell.most:

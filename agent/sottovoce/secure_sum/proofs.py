@@ -118,7 +118,7 @@ def accused(proof: Proof, cell: Cell, belongs: SignatureVerifier) -> tuple[str, 
         belongs: raises MessageRefused where a statement was not signed by the device of this fleet that it names.
 
     Raises:
-        MessageRefused: it proves nothing.
+        MessageRefused: if it proves nothing.
     """
     match proof:
         case Equivocation():

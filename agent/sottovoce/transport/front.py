@@ -75,7 +75,7 @@ class Front:
         """Path of the socket that gRPC is to listen on, where no one but this device's user can reach it.
 
         Raises:
-            OSError: there is no room for temporary files.
+            OSError: if there is no room for temporary files.
         """
         if self._directory is None:
             self._directory = tempfile.TemporaryDirectory(prefix="sottovoce-", ignore_cleanup_errors=True)
@@ -91,7 +91,7 @@ class Front:
         """Listen, once gRPC does.
 
         Raises:
-            OSError: the address cannot be used.
+            OSError: if the address cannot be used.
         """
         self._hold()
         loop = asyncio.get_running_loop()

@@ -22,7 +22,7 @@ class GuardedTransport:
         make: makes it.
 
     Raises:
-        PluginError: it cannot be made, or is no transport.
+        PluginError: if it cannot be made, or is no transport.
     """
 
     def __init__(self, plugin: Plugin, make: Callable[[], Transport]) -> None:

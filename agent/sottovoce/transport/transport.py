@@ -84,7 +84,7 @@ class Transport(Protocol):
         """Listen.
 
         Raises:
-            NetworkError: the address cannot be used.
+            NetworkError: if the address cannot be used.
         """
         ...
 
@@ -97,7 +97,7 @@ class Transport(Protocol):
             timeout: seconds, kept by the transport itself.
 
         Raises:
-            DeliveryFailed: it is not known to have arrived.
+            DeliveryFailed: if it is not known to have arrived.
         """
         ...
 

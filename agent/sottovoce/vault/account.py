@@ -72,7 +72,7 @@ def audited(account: Account) -> tuple[Spending, Head]:
     """Totals of an account, computed from its charges alone, and the head of its chain.
 
     Raises:
-        LedgerError: the chain is broken, a charge has no price here, or more was released or spent than the account
+        LedgerError: if the chain is broken, a charge has no price here, or more was released or spent than the account
             allows.
     """
     try:

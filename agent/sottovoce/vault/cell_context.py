@@ -71,7 +71,7 @@ class CellContext:
         whose secrets are in memory alone: so it pays for one masked vector, or, if the device stops before that, none.
 
         Raises:
-            LedgerError: the ledger failed; nothing was released.
+            LedgerError: if the ledger failed; nothing was released.
         """
         try:
             said = question(query.said)

@@ -136,7 +136,7 @@ class Member:
         """Shares of the secrets, for a roster with this device's offer in it: for one roster only.
 
         Raises:
-            MessageRefused: the roster is not in order; nothing changed.
+            MessageRefused: if the roster is not in order; nothing changed.
         """
         secrets = self._now()
         if secrets.roster is not None:
@@ -173,7 +173,7 @@ class Member:
             the dealers whose shares do not fit what they signed, if there are any; nothing changed then.
 
         Raises:
-            MessageRefused: some gave no shares, or too few are left; nothing changed.
+            MessageRefused: if some gave no shares, or too few are left; nothing changed.
         """
         secrets, roster = self._with_roster()
         if secrets.h:
@@ -217,7 +217,7 @@ class Member:
             how many the roster has, and h.
 
         Raises:
-            MessageRefused: they are not, or this device has masked its part already; nothing changed.
+            MessageRefused: if they are not, or this device has masked its part already; nothing changed.
         """
         secrets, roster = self._with_roster()
         if not secrets.h or secrets.masked:
@@ -251,7 +251,7 @@ class Member:
         """Stand for one set of survivors.
 
         Raises:
-            MessageRefused: it is not this device's to stand for, or it stands for another.
+            MessageRefused: if it is not this device's to stand for, or it stands for another.
         """
         secrets, roster = self._with_roster()
         survivors = said.survivors
@@ -269,7 +269,7 @@ class Member:
         """Shares by which the sum over the survivors is opened, and no other.
 
         Raises:
-            MessageRefused: too few stand for those for whom this device does.
+            MessageRefused: if too few stand for those for whom this device does.
         """
         secrets, roster = self._with_roster()
         stand = secrets.stand
@@ -286,7 +286,7 @@ class Member:
         """Check that as many of these members as the threshold requires have signed this body.
 
         Raises:
-            MessageRefused: they have not.
+            MessageRefused: if they have not.
         """
         _, roster = self._with_roster()
         owners: list[str] = [statement.owner for statement in statements]

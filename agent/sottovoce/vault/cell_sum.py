@@ -130,7 +130,7 @@ def calibrate_cell(
         rows: rows that one device is taken to have, at most.
 
     Raises:
-        PrivacyError: the budget or the clip is none, or outside what the grid can carry.
+        PrivacyError: if the budget or the clip is none, or outside what the grid can carry.
     """
     if size < 1 or not CLIPS[0] < clip < CLIPS[1]:
         raise PrivacyError(f"no grid for {size} numbers clipped at {clip:g}: set learner.clip to a positive number")

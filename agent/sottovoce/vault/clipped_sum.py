@@ -123,7 +123,7 @@ def calibrate(
             Kernel.sum_error.
 
     Raises:
-        PrivacyError: the budget, the relation or the clip is none, or outside what the grid can carry.
+        PrivacyError: if the budget, the relation or the clip is none, or outside what the grid can carry.
     """
     if releases < 1:
         raise PrivacyError("a privacy budget must be spread over at least one release: set learner.steps to 1 or more")
@@ -186,7 +186,7 @@ def exact(*, clip: float | None, size: int, sum_error: float | None = None) -> E
     """The noiseless baseline: sums of `size` numbers, clipped at `clip` (by the kernel: see `calibrate`) or not at all.
 
     Raises:
-        PrivacyError: no grid carries the clip.
+        PrivacyError: if no grid carries the clip.
     """
     if clip is None:
         return Exact(size, -30, None)

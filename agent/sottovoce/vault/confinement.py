@@ -29,7 +29,7 @@ def hide_memory() -> None:
     """No one but root looks into this process from now on.
 
     Raises:
-        ConfigError: the kernel refuses.
+        ConfigError: if the kernel refuses.
     """
     _prctl(_SET_DUMPABLE, 0)
 
@@ -41,7 +41,7 @@ def forbid_network() -> bool:
         False on a machine whose system calls are not known here; nothing was forbidden.
 
     Raises:
-        ConfigError: the kernel refuses.
+        ConfigError: if the kernel refuses.
     """
     known = _MACHINES.get(os.uname().machine)
     if known is None:

@@ -45,8 +45,8 @@ def build(
         belongs: the same.
 
     Raises:
-        PrivacyError: the terms have no guarantee under this budget, or it cannot be calibrated.
-        DataError: the records are not of the shape that the terms declare.
+        PrivacyError: if the terms have no guarantee under this budget, or it cannot be calibrated.
+        DataError: if the records are not of the shape that the terms declare.
     """
     made = terms.context(_as_read(records, kernel), kernel, ledger, noise)
     context = replace(made, observer=observer, closed=closed, belongs=belongs)

@@ -25,7 +25,7 @@ class KeeperList:
         """Their ids.
 
         Raises:
-            LedgerError: the file failed.
+            LedgerError: if the file failed.
         """
         with self._reading() as connection:
             row = connection.execute("SELECT named FROM keepers ORDER BY number DESC LIMIT 1").fetchone()
@@ -38,7 +38,7 @@ class KeeperList:
         """Name those who keep it from now on, durably.
 
         Raises:
-            LedgerError: the disk or the file failed.
+            LedgerError: if the disk or the file failed.
         """
         with self._writing() as connection:
             connection.execute("INSERT INTO keepers (named) VALUES (?)", (written(keepers),))

@@ -26,7 +26,7 @@ def read(text: str) -> tuple[Keeper, ...]:
     """See `written`.
 
     Raises:
-        ValueError: it is nothing of the kind.
+        ValueError: if it is nothing of the kind.
     """
     found = json.loads(text)
     if not isinstance(found, list) or not all(_is_one(one) for one in found):

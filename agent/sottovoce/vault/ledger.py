@@ -58,7 +58,7 @@ class Ledger:
         life: how long its vault has been at work.
 
     Raises:
-        LedgerError: the chain of charges is broken.
+        LedgerError: if the chain of charges is broken.
     """
 
     def __init__(self, connection: sqlite3.Connection, lock: int | None, path: Path | None) -> None:
@@ -82,7 +82,7 @@ class Ledger:
         """Make the ledger of `owner` with `budget`, durably.
 
         Raises:
-            LedgerError: there is one already, or a part of one, or it cannot be written.
+            LedgerError: if there is one already, or a part of one, or it cannot be written.
         """
         draft = path.with_name(path.name + ".new")
         with named(path):
@@ -118,7 +118,7 @@ class Ledger:
         """Open `owner`'s ledger for charging, and lock it.
 
         Raises:
-            LedgerError: it is missing, damaged, in use, another device's, or made for another budget.
+            LedgerError: if it is missing, damaged, in use, another device's, or made for another budget.
         """
         with named(path), ExitStack() as stack:
             check_there(path)
@@ -153,7 +153,7 @@ class Ledger:
         """Open any ledger for reading only, also while its agent runs.
 
         Raises:
-            LedgerError: it is missing or damaged.
+            LedgerError: if it is missing or damaged.
         """
         with named(path), ExitStack() as stack:
             if not path.is_file():
@@ -184,7 +184,7 @@ class Ledger:
         """The ledger as it is now, into a file that is not there yet.
 
         Raises:
-            LedgerError: the disk or the file failed.
+            LedgerError: if the disk or the file failed.
         """
         with named(path), closing(sqlite3.connect(path, isolation_level=None)) as other:
             self._connection.backup(other)
@@ -195,7 +195,7 @@ class Ledger:
         """Charge nothing more, ever.
 
         Raises:
-            LedgerError: the disk or the file failed.
+            LedgerError: if the disk or the file failed.
         """
         with self._transaction() as connection:
             connection.execute("INSERT INTO ended VALUES (?, ?)", (nonce, target))
@@ -211,7 +211,7 @@ class Ledger:
             True when it is charged, now or before; False when the budget cannot pay for it, and nothing changed.
 
         Raises:
-            LedgerError: this query was charged under other terms, or the disk or the file failed: release nothing.
+            LedgerError: if this query was charged under other terms, or the disk or the file failed: release nothing.
         """
         with self._transaction() as connection:
             charged = self._terms(query)
@@ -236,7 +236,7 @@ class Ledger:
         """Units of `event` that can pay for it; None when there are none.
 
         Raises:
-            TaskRefused: nothing says what it costs in this ledger's terms.
+            TaskRefused: if nothing says what it costs in this ledger's terms.
         """
         self._catch_up()
         return self._spent.payable(event)
@@ -245,7 +245,7 @@ class Ledger:
         """Make a release durable, before anyone sees it.
 
         Raises:
-            LedgerError: it was never charged, or exists already, or the disk failed.
+            LedgerError: if it was never charged, or exists already, or the disk failed.
         """
         with self._transaction() as connection:
             row = connection.execute(
@@ -377,7 +377,7 @@ class Ledger:
         """Refuse a task whose releases no one can charge to this ledger.
 
         Raises:
-            TaskRefused: it is one.
+            TaskRefused: if it is one.
         """
         for event in events:
             self._spent.check(event, mandate.budget)
@@ -386,7 +386,7 @@ class Ledger:
         """Charge for this task from now on, and for no earlier one ever again; durably.
 
         Raises:
-            LedgerError: its epoch is not above all before, or the disk or the file failed.
+            LedgerError: if its epoch is not above all before, or the disk or the file failed.
         """
         self._catch_up()
         if mandate.epoch <= self._spent.epoch:
@@ -400,7 +400,7 @@ class Ledger:
         """Keep to these ε in each span too, over all tasks together. See sottovoce.vault.limits.
 
         Raises:
-            LedgerError: the disk or the file failed.
+            LedgerError: if the disk or the file failed.
         """
         self._tally(limits_in(self._reading, most, self.own_budget.delta))
 
@@ -412,7 +412,7 @@ class Ledger:
         """Note each hour, and at the end, how long the vault has lived; begin the periods and spans whose time it is.
 
         Raises:
-            LedgerError: the disk or the file failed.
+            LedgerError: if the disk or the file failed.
         """
         if not self.life.counting:
             return

@@ -10,7 +10,7 @@ def check_there(path: Path) -> None:
     """Refuse to begin without a ledger.
 
     Raises:
-        LedgerError: there is none.
+        LedgerError: if there is none.
     """
     if not path.is_file():
         raise LedgerError(
@@ -24,7 +24,7 @@ def check_owner(path: Path, found: str, device: str) -> None:
     """Refuse the ledger of another device.
 
     Raises:
-        LedgerError: it is not this device's.
+        LedgerError: if it is not this device's.
     """
     if found != device:
         raise LedgerError(f"{path}: this ledger belongs to device {found}, not to {device}")
@@ -34,7 +34,7 @@ def check_budget(path: Path, found: Budget, wanted: Budget) -> None:
     """Refuse a ledger that was made for another budget.
 
     Raises:
-        LedgerError: it was.
+        LedgerError: if it was.
     """
     if found != wanted:
         raise LedgerError(

@@ -136,7 +136,7 @@ def upgrade(path: Path) -> None:
     """Bring the file of an earlier version up to this schema, in one transaction; leave any other as it is.
 
     Raises:
-        LedgerError: it holds charges for single records, which are named by their place in the file: which records
+        LedgerError: if it holds charges for single records, which are named by their place in the file: which records
             those were is not known any more.
     """
     with closing(connect(path, "ro")) as looked:  # so that any other file stays as it is, to the byte
@@ -178,7 +178,7 @@ def locked(path: Path) -> int:
     """A descriptor that holds the lock of the ledger; it is a file of its own, since SQLite locks the ledger's.
 
     Raises:
-        LedgerError: another process holds it.
+        LedgerError: if another process holds it.
     """
     real = path.resolve()
     lock = os.open(real.with_name(real.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
@@ -307,7 +307,7 @@ def refuse_without_log(path: Path | None) -> None:
     """Refuse a file whose log was removed while it held charges.
 
     Raises:
-        LedgerError: it was.
+        LedgerError: if it was.
     """
     if path is not None and log_is_gone(path):
         raise LedgerError(

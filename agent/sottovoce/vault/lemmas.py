@@ -50,7 +50,7 @@ def smooth(kernel: Kernel) -> Smooth:
     """The constants of a kernel's loss.
 
     Raises:
-        PrivacyError: none are proved for it here.
+        PrivacyError: if none are proved for it here.
     """
     if type(kernel) is Softmax:
         # ‖x ⊗ (p - e_y)‖ = ‖x‖ ‖p - e_y‖ ≤ √2; the Hessian is xx' ⊗ (diag p - pp'), with eigenvalues of 1/2 at most.
@@ -76,7 +76,7 @@ def chain_sensitivity(loss: Smooth, *, step_size: float, batch: int, steps: int,
         neighbouring: must be `replace-one`: without a record the batches of all later steps would be others.
 
     Raises:
-        PrivacyError: a condition of the lemma does not hold; the message says which.
+        PrivacyError: if a condition of the lemma does not hold; the message says which.
     """
     if neighbouring != "replace-one":
         raise PrivacyError(

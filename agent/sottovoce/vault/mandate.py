@@ -66,7 +66,7 @@ def read_stamp(stamp: str, own: Promise) -> Stamp:
     """Stamp of a charge; `own` and epoch 0 where there is none.
 
     Raises:
-        PrivacyError: it is no stamp.
+        PrivacyError: if it is no stamp.
     """
     if not stamp:
         return Stamp(0, own)

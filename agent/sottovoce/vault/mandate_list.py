@@ -20,7 +20,7 @@ class MandateList:
         """The task that was taken up last; None before any.
 
         Raises:
-            LedgerError: the file failed.
+            LedgerError: if the file failed.
         """
         query = (
             "SELECT epoch, epsilon, delta, unit, neighbouring, document, period FROM task ORDER BY epoch DESC LIMIT 1"
@@ -33,7 +33,7 @@ class MandateList:
         """This one is taken up, durably.
 
         Raises:
-            LedgerError: the disk or the file failed.
+            LedgerError: if the disk or the file failed.
         """
         budget = mandate.budget
         terms = (budget.epsilon, budget.delta, budget.unit, budget.neighbouring)

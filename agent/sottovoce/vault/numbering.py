@@ -36,7 +36,7 @@ def numbered(records: Records, ledger: Ledger) -> Records:
     """The records with their hashes under the ledger's key for numbers.
 
     Raises:
-        PrivacyError: the ledger's charges number them otherwise.
+        PrivacyError: if the ledger's charges number them otherwise.
     """
     ledger.numbers.use("hashed", ledger.mandate)
     key = ledger.numbers.key
@@ -59,8 +59,8 @@ def enrolled(records: Records, ledger: Ledger, check: Callable[[int], None] = an
 
     Raises:
         DataError: from the check.
-        LedgerError: they could not be kept.
-        PrivacyError: the ledger's charges number records otherwise, or the enrolled ones were prepared otherwise.
+        LedgerError: if they could not be kept.
+        PrivacyError: if the ledger's charges number records otherwise, or the enrolled ones were prepared otherwise.
     """
     ledger.numbers.use("enrolled", ledger.mandate)
     epoch = 0 if ledger.mandate is None else ledger.mandate.epoch

@@ -53,7 +53,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Refuse what the owner does not allow.
 
         Raises:
-            TaskRefused: it is that.
+            TaskRefused: if it is that.
         """
         for what, allowed, found in (
             ("algorithms", self.algorithms, algorithm),
@@ -85,7 +85,7 @@ def read_policy(path: Path | None) -> Policy:
     """The policy in a file; without a file, the one that allows all.
 
     Raises:
-        ConfigError: it cannot be read, or says what no policy says.
+        ConfigError: if it cannot be read, or says what no policy says.
     """
     if path is None:
         return Policy(approve="auto")

@@ -194,7 +194,7 @@ def question(raw: bytes) -> Question:
     """The question that these bytes are.
 
     Raises:
-        MalformedError: they are none.
+        MalformedError: if they are none.
     """
     try:
         return _QUESTIONS.decode(raw)
@@ -206,7 +206,7 @@ def reply(raw: bytes) -> Reply:
     """The reply that these bytes are.
 
     Raises:
-        MalformedError: they are none.
+        MalformedError: if they are none.
     """
     try:
         return _REPLIES.decode(raw)
@@ -223,7 +223,7 @@ def send(connection: socket.socket, raw: bytes, seconds: float) -> None:
     """Send one frame.
 
     Raises:
-        OSError: the other side has gone, or does not read it within this many seconds.
+        OSError: if the other side has gone, or does not read it within this many seconds.
     """
     connection.settimeout(seconds)
     connection.sendall(framed(raw))
@@ -233,8 +233,8 @@ def receive(connection: socket.socket, most: int, seconds: float) -> bytes:
     """Receive one frame of at most `most` bytes, all of it within this many seconds.
 
     Raises:
-        MalformedError: it is no frame of this protocol and version, or longer.
-        OSError: the other side has gone, or takes too long.
+        MalformedError: if it is no frame of this protocol and version, or longer.
+        OSError: if the other side has gone, or takes too long.
     """
     until = time.monotonic() + seconds
     mark, version, length = _HEADER.unpack(_exactly(connection, _HEADER.size, until))

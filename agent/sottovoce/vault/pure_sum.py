@@ -105,7 +105,7 @@ def pure_sum(*, copies: int, features: int, law: Literal["copies", "joint"], eps
         charged: lower bound of its charge.
 
     Raises:
-        PrivacyError: the grid does not hold so much noise, or so little is charged.
+        PrivacyError: if the grid does not hold so much noise, or so little is charged.
     """
     if math.isinf(epsilon):
         return PureSum(copies, features, _EXACT_EXPONENT, "none", 0, charged)

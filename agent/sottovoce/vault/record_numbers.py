@@ -35,7 +35,7 @@ class RecordNumbers:
         """Charges name records in this way from now on. A task has one learner, and the ledger numbers again with it.
 
         Raises:
-            PrivacyError: there are charges that name them in the other way.
+            PrivacyError: if there are charges that name them in the other way.
         """
         if mandate is not None:
             return

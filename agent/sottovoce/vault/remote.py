@@ -70,7 +70,7 @@ class RemoteVault:
         task: the document of the task that was taken up last; empty before any.
 
     Raises:
-        PrivacyError: there is no vault, or none for this device and budget, or it does not talk to this user.
+        PrivacyError: if there is no vault, or none for this device and budget, or it does not talk to this user.
     """
 
     def __init__(self, path: Path, *, owner: str, budget: Budget, patience: float, waits: Waiting) -> None:
@@ -126,7 +126,7 @@ class RemoteVault:
         """Have it take up a task that the fleet has signed. This vault is no more then: make another front.
 
         Raises:
-            TaskRefused: it does not; nothing changed.
+            TaskRefused: if it does not; nothing changed.
         """
         self._changing = True
         reply = self._exchange(protocol.TakeUp(self._fingerprint, document), self._patience)[1]
@@ -146,9 +146,9 @@ class RemoteVault:
         """The release for a query, or why there is none.
 
         Raises:
-            VaultAway: the vault has gone and did not come back.
-            LedgerError: its ledger failed; nothing was released.
-            DataError: its records cannot be read; nothing was charged.
+            VaultAway: if the vault has gone and did not come back.
+            LedgerError: if its ledger failed; nothing was released.
+            DataError: if its records cannot be read; nothing was charged.
         """
         if query.point.ndim != 1:
             return Refused(query.id, "query", "a point is a vector")
@@ -170,8 +170,8 @@ class RemoteVault:
         """A step of a secure sum. One whose answer was lost is asked again, and refused: the round is lost then.
 
         Raises:
-            VaultAway: the vault has gone and did not come back.
-            LedgerError: its ledger failed; nothing was released.
+            VaultAway: if the vault has gone and did not come back.
+            LedgerError: if its ledger failed; nothing was released.
         """
         reply = self._ask(protocol.AskStep(self._fingerprint, query.learner, query.said))
         if isinstance(reply, protocol.Denied) and reply.refused.query_id == query.id:

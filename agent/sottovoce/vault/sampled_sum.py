@@ -49,7 +49,7 @@ def calibrate_sampled(
         the mechanism, and what one release of it costs.
 
     Raises:
-        PrivacyError: the budget, the relation, the rate or the clip is none, or outside what the grid can carry.
+        PrivacyError: if the budget, the relation, the rate or the clip is none, or outside what the grid can carry.
     """
     if releases < 1 or not 1 <= batch <= of:
         raise PrivacyError("sampled sums need at least one release, and a batch of 1 to all records: set learner.batch")

@@ -105,7 +105,7 @@ class VaultServer:
             Whether a task was taken up, which another vault answers for.
 
         Raises:
-            MemoryError: there is none: the question was not answered, and its caller asks again.
+            MemoryError: if there is none: the question was not answered, and its caller asks again.
         """
         admission = Admission(listener, self._served.user, self._turn_away, self._refused)
         with admission.open(), selectors.DefaultSelector() as selector:
@@ -231,7 +231,7 @@ def listening(path: Path, *, shared: bool) -> Iterator[socket.socket]:
             vault turns away all but one by what the kernel says of them.
 
     Raises:
-        ConfigError: there cannot be a socket.
+        ConfigError: if there cannot be a socket.
     """
     if sys.platform != "linux":
         raise ConfigError(

@@ -67,7 +67,7 @@ class Spent:
         """Charge an event that was made durable with this stamp.
 
         Raises:
-            PrivacyError: nothing says what it costs, or its epoch or its period is over.
+            PrivacyError: if nothing says what it costs, or its epoch or its period is over.
         """
         read = read_stamp(stamp, self._promise)
         epoch, made = read.epoch, read.promise
@@ -97,7 +97,7 @@ class Spent:
         """Whether anything says what an event under this budget costs in the ledger's own terms.
 
         Raises:
-            TaskRefused: nothing does.
+            TaskRefused: if nothing does.
         """
         if self._own.epsilon is not None:
             charged, changes = charged_as(event, promise_of(budget), self._promise)
@@ -107,7 +107,7 @@ class Spent:
         """Units of `event` that can pay for it; None when there are none.
 
         Raises:
-            TaskRefused: nothing says what it costs.
+            TaskRefused: if nothing says what it costs.
         """
         units: Units | None = event.units
         budget = self._own if self._task is None or self._mandate is None else self._mandate.budget

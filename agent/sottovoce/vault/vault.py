@@ -145,8 +145,8 @@ class Vault:
         Records that are followed are read before they are charged: what cannot be read costs nothing.
 
         Raises:
-            LedgerError: the ledger failed, or holds a charge for this query under other terms; nothing was released.
-            DataError: records that are followed cannot be read; nothing was charged.
+            LedgerError: if the ledger failed, or holds a charge for this query under other terms; nothing was released.
+            DataError: if records that are followed cannot be read; nothing was charged.
         """
         query_id, context = query.id, self._context
         with self._turn:
@@ -197,7 +197,7 @@ class Vault:
         """A step of a secure sum; see CellContext.
 
         Raises:
-            LedgerError: the ledger failed; nothing was released.
+            LedgerError: if the ledger failed; nothing was released.
         """
         cell = self._cell
         with self._turn:
@@ -281,7 +281,7 @@ class Vault:
         """The event over those of its units that can still pay: which they are depends on the ledger alone.
 
         Raises:
-            TaskRefused: nothing says what it costs.
+            TaskRefused: if nothing says what it costs.
         """
         units = self._context.ledger.payable(event)
         return None if units is None else over(event, units)

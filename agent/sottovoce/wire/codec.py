@@ -25,7 +25,7 @@ class PayloadCodec(Protocol):
 
         Raises:
             MessageRefused: for `shape`: something in it has an impossible length.
-            DecodeError: it is not a protobuf message of its type.
+            DecodeError: if it is not a protobuf message of its type.
         """
         ...
 
@@ -42,8 +42,8 @@ def encode(message: Message) -> tuple[str, bytes]:
     """Encodes a message as (payload type, payload).
 
     Raises:
-        PrivacyError: it stems from a simulation's seeded noise, which protects no one.
-        InternalError: it is beyond the limits by which every peer refuses it.
+        PrivacyError: if it stems from a simulation's seeded noise, which protects no one.
+        InternalError: if it is beyond the limits by which every peer refuses it.
     """
     if message.simulated:
         raise PrivacyError(

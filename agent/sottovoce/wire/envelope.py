@@ -61,7 +61,7 @@ def seal(
         The envelope's bytes. A retry sends these again: sealing again with the same sequence number is a new message.
 
     Raises:
-        InternalError: the sequence number is below 1, or the envelope is larger than any peer accepts.
+        InternalError: if the sequence number is below 1, or the envelope is larger than any peer accepts.
     """
     envelope = Envelope(
         fleet=identity.fleet,

@@ -76,7 +76,7 @@ class RevocationList:
         """Check whose list it is.
 
         Raises:
-            IdentityError: it is of another fleet, or was not signed by this one.
+            IdentityError: if it is of another fleet, or was not signed by this one.
         """
         check_signed(
             authority,

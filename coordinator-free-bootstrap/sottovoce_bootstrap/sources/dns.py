@@ -35,7 +35,7 @@ class DnsSource:
         resolver: whom to ask; None for the system's resolver, which is looked up again each time.
 
     Raises:
-        ConfigError: the domain cannot be one, or the package for DNS is not installed.
+        ConfigError: if the domain cannot be one, or the package for DNS is not installed.
     """
 
     name = "dns"

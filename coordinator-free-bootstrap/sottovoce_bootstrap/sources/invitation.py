@@ -12,7 +12,7 @@ def invitation_contacts(state: Path) -> list[Contact]:
     """The contacts in a state directory; none, of a device that joined without an invitation.
 
     Raises:
-        IdentityError: they cannot be read, or are damaged.
+        IdentityError: if they cannot be read, or are damaged.
     """
     try:
         return [Contact(seed.id, seed.endpoints) for seed in read_seeds(state).contacts]

@@ -49,7 +49,7 @@ class MdnsSource:
         interfaces: addresses of the interfaces to use; None for all.
 
     Raises:
-        ConfigError: the package for mDNS is not installed.
+        ConfigError: if the package for mDNS is not installed.
     """
 
     name = "mdns"

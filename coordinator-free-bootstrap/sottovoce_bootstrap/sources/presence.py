@@ -17,7 +17,7 @@ class Presence(Protocol):
         """Node ids of some devices that say they are there; it takes `seconds`.
 
         Raises:
-            NetworkError: no one can be seen.
+            NetworkError: if no one can be seen.
         """
         ...
 

@@ -24,7 +24,7 @@ class Source(Protocol):
         It takes seconds, bounded by the caller, who may cancel it, and asks again later.
 
         Raises:
-            NetworkError: no one can be seen, and why, in one sentence.
+            NetworkError: if no one can be seen, and why, in one sentence.
         """
         ...
 

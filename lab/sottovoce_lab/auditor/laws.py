@@ -26,7 +26,7 @@ def claimed_mu(budget: Budget) -> float:
     """μ of the Gaussian mechanism that costs a budget, analytic (Balle & Wang 2018).
 
     Raises:
-        InternalError: the budget has no finite ε.
+        InternalError: if the budget has no finite ε.
     """
     if budget.epsilon is None:
         raise InternalError("what promises no ε has no σ: report this")

@@ -44,8 +44,8 @@ def audit(
         progress: told what is played.
 
     Raises:
-        UsageError: there is no such target, or no such claim.
-        PrivacyError: it cannot be built for such a budget.
+        UsageError: if there is no such target, or no such claim.
+        PrivacyError: if it cannot be built for such a budget.
     """
     if not (0 < epsilon <= MAX_EPSILON and 0 < delta < 1):
         raise UsageError(f"ε = {epsilon:g}, δ = {delta:g} is no claim: choose ε from 0 to {MAX_EPSILON:g}, δ below 1")

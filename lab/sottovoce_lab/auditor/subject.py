@@ -104,7 +104,7 @@ class Subject(Protocol):
         """A peer's view of a device with this vault over `count` records, from its start to its end.
 
         Raises:
-            PrivacyError: it was silent where it should have spoken.
+            PrivacyError: if it was silent where it should have spoken.
         """
         ...
 

@@ -30,7 +30,7 @@ def graph_of(name: str) -> "GraphFile":
     """The checked graph of a model's name or of a file.
 
     Raises:
-        ConfigError: there is none, or it is not to be trusted.
+        ConfigError: if there is none, or it is not to be trusted.
     """
     from sottovoce.kernels.onnx.allowed import STOCK, SUFFIX, stock_hashes
 
@@ -47,7 +47,7 @@ def inference_of(file: Path) -> "Inference":
     """The model of a file that predicts.
 
     Raises:
-        ConfigError: the extra is missing, or the file is not such a model.
+        ConfigError: if the extra is missing, or the file is not such a model.
     """
     require_models()
     from sottovoce_lab.models.checks import forward_file

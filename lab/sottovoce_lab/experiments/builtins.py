@@ -27,8 +27,8 @@ def named(name: str, known: Collection[str] | None = KEYS) -> dict[str, Any]:
         known: the keys that there are; None to look at that later.
 
     Raises:
-        UsageError: there is no such experiment.
-        ConfigError: the file cannot be read, or has a key that there is not.
+        UsageError: if there is no such experiment.
+        ConfigError: if the file cannot be read, or has an unknown key.
     """
     if name in names():
         with resources.as_file(_FOLDER / f"{name}.toml") as path:

@@ -34,7 +34,7 @@ def run(spec: RunSpec, watcher: Watcher, data: DataSet | None = None) -> dict[st
         the report, `sottovoce.report/1`.
 
     Raises:
-        SottovoceError: it cannot be run; the message says what to change.
+        SottovoceError: if it cannot be run; the message says what to change.
     """
     options = spec.options()
     planned = plan(options, data)

@@ -29,9 +29,9 @@ def options(values: Mapping[str, Any], origin: str, typed: Collection[str] = ())
         typed: keys that were given on the command line rather than by the experiment.
 
     Raises:
-        ConfigError: a value is impossible, or the experiment has a key that there is not; the message names it.
-        PrivacyError: no ε holds, and the values do not allow that.
-        UsageError: there is no key of that name to be typed.
+        ConfigError: if a value is impossible, or the experiment has a key that there is not; the message names it.
+        PrivacyError: if no ε holds, and the values do not allow that.
+        UsageError: if there is no key of that name to be typed.
     """
     try:
         return run_spec(values, origin, typed).options()
@@ -56,7 +56,7 @@ def run(
         the report, and the trace if there is one.
 
     Raises:
-        SottovoceError: it cannot be run; the message says what to change.
+        SottovoceError: if it cannot be run; the message says what to change.
     """
     if traced and asked.agents * asked.cycles > LARGEST_TRACE:
         raise UsageError(f"--trace is for at most {LARGEST_TRACE} agents times cycles; take fewer")

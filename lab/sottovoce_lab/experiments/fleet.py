@@ -101,9 +101,9 @@ def assembled(settings: Settings, data: DataSet | None = None) -> Fleet:
     number of agents is left open.
 
     Raises:
-        DataError: the data cannot be read, or a transform does not fit it.
-        PrivacyError: no scheme exists for such data and ε.
-        UsageError: there are more agents than records.
+        DataError: if the data cannot be read, or a transform does not fit it.
+        PrivacyError: if no scheme exists for such data and ε.
+        UsageError: if there are more agents than records.
     """
     data = _loaded(settings) if data is None else data
     train, test, bounds = data.records, data.test, data.bounds

@@ -33,8 +33,8 @@ def run(fleet: Fleet, watcher: Watcher, traced: bool = False) -> tuple[Document,
         the report, and the trace if there is one.
 
     Raises:
-        PrivacyError: no ε holds, and the settings do not allow that.
-        UsageError: too many devices for a model that needs all records.
+        PrivacyError: if no ε holds, and the settings do not allow that.
+        UsageError: if too many devices for a model that needs all records.
     """
     began = time.monotonic()
     settings, statement = fleet.settings, statement_of(fleet)

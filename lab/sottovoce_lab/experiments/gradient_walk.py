@@ -28,8 +28,8 @@ def run(fleet: Fleet, watcher: Watcher) -> dict[str, Any]:
     """Walk over a fleet until every device's budget is spent, or the cycles are over.
 
     Raises:
-        PrivacyError: no ε holds, and the settings do not allow that.
-        UsageError: a batch is larger than the fleet.
+        PrivacyError: if no ε holds, and the settings do not allow that.
+        UsageError: if a batch is larger than the fleet.
     """
     began = time.monotonic()
     settings, statement = fleet.settings, statement_of(fleet)
@@ -69,7 +69,7 @@ def walks(fleet: Fleet, epsilons: list[float]) -> GradientWalk:
     """Walks over the same fleet, one at each total ε, side by side.
 
     Raises:
-        UsageError: a batch is larger than the fleet.
+        UsageError: if a batch is larger than the fleet.
     """
     settings = fleet.settings
     return GradientWalk(
@@ -90,7 +90,7 @@ def _batched(fleet: Fleet, size: int) -> NDArray[np.float64]:
     """The records of each device of a walk, y^(k)x at L1 length 1: float64[devices, size, k, d].
 
     Raises:
-        UsageError: there are fewer records than `size`.
+        UsageError: if there are fewer records than `size`.
     """
     if size > len(fleet.records):
         raise UsageError(

@@ -39,7 +39,7 @@ def run(plan: Plan, watcher: Watcher) -> dict[str, Any]:
         the report.
 
     Raises:
-        UsageError: the engine has no arithmetic for it; the message names the engine that has.
+        UsageError: if the engine has no arithmetic for it; the message names the engine that has.
     """
     began, options = time.monotonic(), plan.options
     vaults = _Vaults(plan)

@@ -22,7 +22,7 @@ def run(fleet: Fleet, watcher: Watcher) -> dict[str, Any]:
     """Let one model pass over all published records, `cycles` times.
 
     Raises:
-        PrivacyError: no ε holds, and the settings do not allow that.
+        PrivacyError: if no ε holds, and the settings do not allow that.
     """
     began = time.monotonic()
     settings, statement = fleet.settings, statement_of(fleet)

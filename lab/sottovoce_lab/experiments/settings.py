@@ -162,7 +162,7 @@ def from_file(path: Path, known: Collection[str] | None = KEYS) -> dict[str, Any
         known: the keys that there are; None to look at that later.
 
     Raises:
-        ConfigError: the file cannot be read, or has a key that there is not.
+        ConfigError: if the file cannot be read, or has an unknown key.
     """
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -182,7 +182,7 @@ def flat(tables: Mapping[str, Any], origin: str, known: Collection[str] | None =
     """Dotted keys and values of nested tables.
 
     Raises:
-        ConfigError: a key that there is not; the message names the nearest.
+        ConfigError: for an unknown key; the message names the nearest.
     """
     values: dict[str, Any] = {}
     for name, value in tables.items():
@@ -203,7 +203,7 @@ def from_assignments(assignments: Sequence[str], known: Collection[str] | None =
         known: the keys that there are; None to look at that later.
 
     Raises:
-        UsageError: not an assignment, or a key that there is not; the message names the nearest.
+        UsageError: if not an assignment, or a key that there is not; the message names the nearest.
     """
     values = assigned(assignments, "epsilon=2", _ALIASES)
     for key in values:
@@ -216,7 +216,7 @@ def settings(values: Mapping[str, Any], origin: str) -> Settings:
     """Settings from dotted keys.
 
     Raises:
-        ConfigError: a value is impossible; the message names its key.
+        ConfigError: if a value is impossible; the message names its key.
     """
     tables: dict[str, Any] = {}
     for key, value in values.items():

@@ -27,7 +27,7 @@ def statement_of(fleet: Fleet) -> PrivacyStatement:
     """The statement of a run.
 
     Raises:
-        PrivacyError: no ε holds for it, and the settings do not allow that.
+        PrivacyError: if no ε holds for it, and the settings do not allow that.
     """
     settings = fleet.settings
     if settings.noiseless:

@@ -31,7 +31,7 @@ def sweep(
         `sottovoce.sweep/1`: the same, whatever the runs were made on.
 
     Raises:
-        SottovoceError: a run cannot be made; those that were done are kept.
+        SottovoceError: if a run cannot be made; those that were done are kept.
     """
     runs = combinations(values)
     wanted = {digest(keys): keys for keys in runs}

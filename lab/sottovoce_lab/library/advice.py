@@ -43,7 +43,7 @@ class Shape:
         unlike: devices hold different shares of the classes.
 
     Raises:
-        UsageError: a number is out of range.
+        UsageError: if a number is out of range.
     """
 
     records: int

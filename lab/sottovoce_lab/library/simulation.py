@@ -80,7 +80,7 @@ def simulate(
         one run for each learner, ε and seed.
 
     Raises:
-        SottovoceError: a setting is impossible; the message names its key.
+        SottovoceError: if a setting is impossible; the message names its key.
     """
     found = data_set(data, bounds, test)
     learners = [learner] if isinstance(learner, str) else list(learner)
@@ -133,7 +133,7 @@ def data_set(
     """The data set that `simulate` was given.
 
     Raises:
-        DataError: labels are not 0 … classes-1, or the arrays do not fit one another.
+        DataError: if labels are not 0 … classes-1, or the arrays do not fit one another.
         UsageError: arrays without bounds, or bounds beside a data set that has its own.
     """
     if isinstance(data, str | DataSet):

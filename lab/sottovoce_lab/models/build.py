@@ -84,7 +84,7 @@ def build_forward(declaration: Declaration, parameters: NDArray[np.float64]) -> 
         parameters: float64[P].
 
     Raises:
-        ConfigError: they are not as many as the model has.
+        ConfigError: if they are not as many as the model has.
     """
     tensors = declaration.network.parameters
     sizes = [tensor.size for tensor in tensors]

@@ -68,7 +68,7 @@ def graph_file(path: Path) -> GraphFile:
     """Read and check a graph made by `sottovoce model build`.
 
     Raises:
-        ConfigError: it is none, or not one to be trusted with records.
+        ConfigError: if it is none, or not one to be trusted with records.
     """
     return graph_bytes(read(path, MOST_GRAPH_BYTES), str(path))
 
@@ -94,7 +94,7 @@ def forward_file(path: Path) -> ModelProto:
     """Read and check an ordinary model with its weights, from any program.
 
     Raises:
-        ConfigError: it is damaged, hostile, or none that is read here.
+        ConfigError: if it is damaged, hostile, or none that is read here.
     """
     return forward_bytes(read(path, MOST_FORWARD_BYTES), str(path))
 

@@ -63,7 +63,7 @@ def read_declaration(path: Path) -> Declaration:
     """The model that a file declares.
 
     Raises:
-        ConfigError: there is no such file, or it declares none.
+        ConfigError: if there is no such file, or it declares none.
     """
     try:
         return parse_declaration(path.read_text(encoding="utf-8"), str(path))
@@ -79,7 +79,7 @@ def parse_declaration(text: str, file: str) -> Declaration:
         file: its file, for errors.
 
     Raises:
-        ConfigError: it declares none; says which key of which layer is at fault.
+        ConfigError: if it declares none; says which key of which layer is at fault.
     """
     try:
         return _declaration(text)

@@ -75,7 +75,7 @@ def exported(model: PublicModel, steps: Steps, bounds: Bounds | None, facts: dic
         facts: JSON-ready, for the metadata; `transform_included` is added.
 
     Raises:
-        ConfigError: it is no model that predicts, or its parameters are not its own.
+        ConfigError: if it is no model that predicts, or its parameters are not its own.
     """
     core = _core(model)
     included = facts["ranges"] != "unknown" and has_prelude(steps)
@@ -91,7 +91,7 @@ def coefficients(model: PublicModel) -> dict[str, Any]:
     """The attributes of scikit-learn's estimator that predicts alike, JSON-ready.
 
     Raises:
-        ConfigError: the model is not linear.
+        ConfigError: if the model is not linear.
     """
     if model.name not in LINEAR:
         raise ConfigError(f"{model.name}: is not a linear model and has no coefficients: export it with --format onnx")

@@ -26,7 +26,7 @@ class Inference:
         file: whose it is, for errors.
 
     Raises:
-        ConfigError: it is none, or ONNX Runtime cannot load it.
+        ConfigError: if it is none, or ONNX Runtime cannot load it.
     """
 
     def __init__(self, model: ModelProto, file: str) -> None:
@@ -51,7 +51,7 @@ class Inference:
             rows: float64[M, d], as the model takes them.
 
         Raises:
-            ConfigError: they do not fit, or the model fails.
+            ConfigError: if they do not fit, or the model fails.
         """
         size = self._batch or _ROWS
         parts = [self._call(rows[start : start + size], size) for start in range(0, len(rows), size)]

@@ -29,7 +29,7 @@ def outputs(loss: str, classes: int) -> int:
     """How many scores a loss takes.
 
     Raises:
-        ValueError: it cannot have this many classes; begins with the key to change.
+        ValueError: if it cannot have this many classes; begins with the key to change.
     """
     if loss == "binary" and classes != 2:
         raise ValueError(f"loss: binary tells 2 classes apart, not {classes}")

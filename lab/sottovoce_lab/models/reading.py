@@ -115,7 +115,7 @@ class Node:
         """An input that is constant; None where it is left out.
 
         Raises:
-            ConfigError: it is not constant.
+            ConfigError: if it is not constant.
         """
         value = self.inputs[place] if place < len(self.inputs) else None
         if value is None or isinstance(value, np.ndarray):

@@ -30,7 +30,7 @@ def read(path: Path, most: int) -> bytes:
         most: bytes.
 
     Raises:
-        ConfigError: it cannot be read, is larger, or is none that a parser should be given.
+        ConfigError: if it cannot be read, is larger, or is none that a parser should be given.
     """
     try:
         if not path.is_file():

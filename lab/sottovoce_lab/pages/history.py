@@ -18,7 +18,7 @@ def history_of(state: Path) -> History:
     """The history of a device, from its state directory.
 
     Raises:
-        LedgerError: there is no ledger, or it is damaged.
+        LedgerError: if there is no ledger, or it is damaged.
     """
     with snapshot(state_files(state)[1]) as (ledger, _):
         spending, budget = ledger.spending(), ledger.own_budget

@@ -126,7 +126,7 @@ class Plotter:
         """The first plot over cycles, as an SVG file whose colours follow the reader's light or dark theme.
 
         Raises:
-            DataError: nothing was plotted over cycles.
+            DataError: if nothing was plotted over cycles.
         """
         if not self._over_cycles:
             raise DataError("the report has no curve over cycles, so there is nothing to draw")

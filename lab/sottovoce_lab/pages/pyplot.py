@@ -10,7 +10,7 @@ def pyplot() -> Any:
     """matplotlib.pyplot, drawing into files.
 
     Raises:
-        UsageError: it is not installed.
+        UsageError: if it is not installed.
     """
     try:
         matplotlib = importlib.import_module("matplotlib")

@@ -114,7 +114,7 @@ def read_report(path: Path) -> RunReport | SweepReport:
     """The report in a file.
 
     Raises:
-        DataError: it cannot be read, or is not a report.
+        DataError: if it cannot be read, or is not a report.
     """
     remedy = "name a file that `sottovoce testbed`, `simulate` or `run` wrote with --report"
     try:

@@ -47,8 +47,8 @@ def reproduce(
         the findings.
 
     Raises:
-        UsageError: there is no such experiment, or what draws it is not installed.
-        DataError: none of its data sets is in the folder.
+        UsageError: if there is no such experiment, or what draws it is not installed.
+        DataError: if none of its data sets is in the folder.
     """
     began = time.monotonic()
     spec = experiment_named(name)

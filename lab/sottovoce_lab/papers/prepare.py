@@ -19,7 +19,7 @@ def prepared(data: DataSet, how: str) -> DataSet:
         how: `standardise`: mean 0 and deviation 1 of each feature; `pca(K)`: the K first principal components.
 
     Raises:
-        UsageError: there is no such transform.
+        UsageError: if there is no such transform.
     """
     records, held_back = data.records, data.test
     if held_back is None:

@@ -61,7 +61,7 @@ def result_at(path: Path) -> Result | None:
     """The result in a file; None where there is no file.
 
     Raises:
-        DataError: the file is no result.
+        DataError: if the file is no result.
     """
     if not path.exists():
         return None

@@ -66,7 +66,7 @@ def kept(
         told: called with how many runs are done, of how many, and the last one.
 
     Raises:
-        SottovoceError: a run cannot be made; those that were done are kept.
+        SottovoceError: if a run cannot be made; those that were done are kept.
     """
     wanted = {digest(keys): keys for keys in runs.values()}  # a series that does not depend on an axis is run once
     done = {key: outcome for key, outcome in kept_runs.kept(file).items() if key in wanted}

@@ -204,7 +204,7 @@ def chosen(names: list[str]) -> list[str]:
     """The experiments that names of papers and of experiments stand for, each once; all if there is no name.
 
     Raises:
-        UsageError: there is no such paper or experiment.
+        UsageError: if there is no such paper or experiment.
     """
     known = {**{name: [name] for name in experiments()}, **{name: experiments(name) for name in papers()}}
     if unknown := [name for name in names if name not in known]:

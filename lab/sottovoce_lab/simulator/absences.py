@@ -29,7 +29,7 @@ def read_absences(path: Path) -> tuple[Absence, ...]:
     """The absences of a CSV file of lines `agent,down_cycle,up_cycle`, whose first line may say just that.
 
     Raises:
-        UsageError: there is no such file, or a line of it is something else; the message names it.
+        UsageError: if there is no such file, or a line of it is something else; the message names it.
     """
     try:
         with path.open(newline="", encoding="utf-8") as file:

@@ -169,7 +169,7 @@ def dishonest_learner(learner: Learner[Any], lie: str) -> Learner[Any]:
     """The state machine with which it lies.
 
     Raises:
-        UsageError: this one cannot tell such a lie.
+        UsageError: if this one cannot tell such a lie.
     """
     if lie == "silent":
         quiet = copy(learner)

@@ -79,7 +79,7 @@ class StoreOnDisk:
         """See Store.commit.
 
         Raises:
-            OutOfRoom: the disk is full; nothing was written.
+            OutOfRoom: if the disk is full; nothing was written.
         """
         if self._disk.full:
             raise OutOfRoom(self._node)

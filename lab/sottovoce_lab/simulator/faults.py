@@ -152,7 +152,7 @@ class Faults:
         """Faults from `--fault` specifications; a churn trace is read.
 
         Raises:
-            UsageError: one of them is not understood; the message shows an example.
+            UsageError: if one of them is not understood; the message shows an example.
         """
         faults = cls()
         for specification in specifications:
@@ -171,7 +171,7 @@ class Faults:
         """Refuse what cannot happen in a run of this many agents and cycles.
 
         Raises:
-            UsageError: the message says what the run has.
+            UsageError: if the message says what the run has.
         """
         moments = (self.kill, self.restart, self.broker_kill, self.revoke)
         last = [moment.cycle for moment in moments if moment is not None]

@@ -122,7 +122,7 @@ class Invariants:
         """See Witness.saw.
 
         Raises:
-            InternalError: a law is broken; the message names the event.
+            InternalError: if a law is broken; the message names the event.
         """
         self._events += 1
         if event == "send":

@@ -56,7 +56,7 @@ def known(name: str) -> None:
     """Check the name of a topology.
 
     Raises:
-        UsageError: no such topology.
+        UsageError: for an unknown topology.
     """
     if name not in TOPOLOGIES and not _REGULAR.fullmatch(name):
         raise UsageError(
@@ -73,7 +73,7 @@ def out_peers(name: str, agents: int, seed: int = 0) -> list[list[int]]:
         seed: seed of what is random in it; the same seed gives the same graph.
 
     Raises:
-        UsageError: no such topology, or none among this many.
+        UsageError: for an unknown topology, or one that is impossible for this number.
     """
     known(name)
     if agents == 1:

@@ -36,7 +36,7 @@ class TestbedBroker(Protocol):
         """Start it, and wait until it accepts connections.
 
         Raises:
-            NetworkError: it does not.
+            NetworkError: if it does not.
         """
         ...
 
@@ -66,7 +66,7 @@ class Foreign:
         """See that it is there.
 
         Raises:
-            NetworkError: it is not.
+            NetworkError: if it is not.
         """
         if not _accepts(*self._address):
             raise NetworkError(f"{self.words} does not answer: start it, or correct transport.mqtt.url")
@@ -143,7 +143,7 @@ def broker_for(fleet: Fleet, directory: Path, port: int, foreign: MqttSection | 
         foreign: how to reach one that the user runs; None for one of the run's own.
 
     Raises:
-        NetworkError: there is none.
+        NetworkError: if there is none.
     """
     if foreign is not None:
         return Foreign(*foreign.address)

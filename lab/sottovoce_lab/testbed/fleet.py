@@ -118,7 +118,7 @@ class ProcessFleet:
         """Start every agent, and wait until each has answered once. See RunningFleet.start.
 
         Raises:
-            SottovoceError: an agent ended, or did not answer in time.
+            SottovoceError: if an agent ended, or did not answer in time.
         """
         if self.broker is not None:
             self.broker.start()
@@ -176,7 +176,7 @@ class ProcessFleet:
         """Ask every running agent for its status.
 
         Raises:
-            SottovoceError: an agent ended that no one had killed, or none could be started again.
+            SottovoceError: if an agent ended that no one had killed, or none could be started again.
         """
         self._starter.check()
         for member in self.running():

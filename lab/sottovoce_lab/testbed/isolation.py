@@ -85,7 +85,7 @@ class Starter(Protocol):
         """See that others can be started.
 
         Raises:
-            NetworkError: they cannot.
+            NetworkError: if they cannot.
         """
         ...
 

@@ -288,7 +288,7 @@ class Options:
         """One agent's configuration: what is given here, then the command line, then the schema's defaults.
 
         Raises:
-            ConfigError: a value is impossible; the message names its key.
+            ConfigError: if a value is impossible; the message names its key.
         """
         tables: dict[str, dict[str, Any]] = {name: dict(values) for name, values in sections.items()}
         decided = {
@@ -322,7 +322,7 @@ def settings(assignments: Sequence[str]) -> dict[str, Any]:
     """Dotted keys and TOML values from `--set KEY=VALUE`.
 
     Raises:
-        UsageError: not an assignment, an unknown key, or one with an option of its own.
+        UsageError: for text that is no assignment, an unknown key, or one with an option of its own.
     """
     found = assigned(assignments, "learner.clip=0.5")
     for key in found:
@@ -334,7 +334,7 @@ def check_key(key: str, origin: str) -> None:
     """Refuse a key of the configuration that there is not, or that has an option of its own.
 
     Raises:
-        UsageError: the message names the nearest.
+        UsageError: if the message names the nearest.
     """
     known = {f"{table}.{name}" for table, section in _SECTIONS.items() for name in section.__struct_fields__}
     known |= {f"{_OF_LEARNER}{name}" for algorithm in ready().values() for name in algorithm.own_keys}

@@ -124,7 +124,7 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
         data: the data set that `options.data` names, if it is loaded already.
 
     Raises:
-        DataError: the data cannot be read or dealt out.
+        DataError: if the data cannot be read or dealt out.
     """
     data = load(options.data) if data is None else data
     if options.data.startswith("feed:"):
@@ -197,7 +197,7 @@ def _check_cell(options: Options, config: AgentConfig) -> None:
     """Refuse a fleet that is too small for a secure sum.
 
     Raises:
-        UsageError: the message says how many devices a sum needs.
+        UsageError: if the message says how many devices a sum needs.
     """
     if config.cell is not None and options.agents < config.cell.least:
         smaller = f", or --set privacy.cell.min={options.agents}" if options.agents > 1 else ""
@@ -211,7 +211,7 @@ def _check_contributors(options: Options, config: AgentConfig) -> None:
     """Refuse the default mixing of a fleet in which some contributions would count nowhere.
 
     Raises:
-        UsageError: the message names what to choose.
+        UsageError: if the message names what to choose.
     """
     if "learner.mixing" in options.settings or getattr(config.learner, "mixing", None) != "contributions":
         return

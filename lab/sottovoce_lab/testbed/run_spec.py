@@ -101,8 +101,8 @@ def run_spec(values: Mapping[str, Any], origin: str, typed: Collection[str] = ()
         typed: keys that were given on the command line rather than by the file.
 
     Raises:
-        ConfigError: a value is impossible; the message names its key.
-        UsageError: there is no such key.
+        ConfigError: if a value is impossible; the message names its key.
+        UsageError: if there is no such key.
     """
     named = {ALIASES.get(key, key): value for key, value in values.items()}
     own = {ALIASES[key]: key for key in RunSpec.__struct_fields__ if key in ALIASES}
@@ -154,7 +154,7 @@ def swept(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any
         values: by dotted key.
 
     Raises:
-        UsageError: a list of nothing, or of one value twice.
+        UsageError: for an empty list, or a value given twice.
     """
     lists = {
         key: value for key, value in values.items() if isinstance(value, list) and ALIASES.get(key, key) not in _LISTS

@@ -32,7 +32,7 @@ class RunningFleet(Protocol):
             ready: is called with the number of agents that have answered, and of all.
 
         Raises:
-            SottovoceError: one ended, or did not answer in time.
+            SottovoceError: if one ended, or did not answer in time.
         """
         ...
 
@@ -56,7 +56,7 @@ class RunningFleet(Protocol):
         """Ask every running agent for its status.
 
         Raises:
-            SottovoceError: an agent ended that no one had killed.
+            SottovoceError: if an agent ended that no one had killed.
         """
         ...
 

@@ -87,7 +87,7 @@ class Session:
         """Topic, payload and whether it was retained, of one message after the other.
 
         Raises:
-            NetworkError: the connection has ended.
+            NetworkError: if the connection has ended.
         """
         try:
             async for message in self._client.messages:
@@ -105,7 +105,7 @@ class Session:
             confirmed: whether to wait until the broker has it.
 
         Raises:
-            NetworkError: the connection has ended, or the broker does not answer.
+            NetworkError: if the connection has ended, or the broker does not answer.
         """
         try:
             await self._client.publish(topic, payload, qos=int(confirmed), retain=retain, timeout=TIMEOUT)
@@ -126,8 +126,8 @@ async def session(
         dropped: is called for each message that was dropped because too many were waiting; the oldest go first.
 
     Raises:
-        BrokerRefuses: the broker does not want this client, or a subscription of it.
-        NetworkError: it cannot be reached, or does not answer.
+        BrokerRefuses: if the broker does not want this client, or a subscription of it.
+        NetworkError: if it cannot be reached, or does not answer.
     """
     client = aiomqtt.Client(
         settings.host,
@@ -171,7 +171,7 @@ def tls_context(ca: Path | None) -> ssl.SSLContext:
         ca: certificates that vouch for it; without them the system's.
 
     Raises:
-        ConfigError: there are none in that file.
+        ConfigError: if there are none in that file.
     """
     try:
         return ssl.create_default_context(cafile=ca)

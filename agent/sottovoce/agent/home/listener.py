@@ -83,7 +83,7 @@ class Listener:
             whether windows were written.
 
         Raises:
-            DataError: the disk is full or failing.
+            DataError: if the disk is full or failing.
         """
         due = self._urgent or time.monotonic() - self._saved_at > _COUNTS_EVERY
         if (self._pending and idle) or len(self._pending) >= _MOST_PENDING or (due and (self._refused or self._urgent)):
@@ -94,7 +94,7 @@ class Listener:
         """Write what is finished; returns whether there were windows among it.
 
         Raises:
-            DataError: the disk is full or failing.
+            DataError: if the disk is full or failing.
         """
         found = bool(self._pending)
         if found or self._refused or self._urgent:

@@ -22,8 +22,8 @@ class Outside:
         settings: its own.
 
     Raises:
-        ConfigError: there is none of this name.
-        PluginError: its package is broken.
+        ConfigError: if there is none of this name.
+        PluginError: if its package is broken.
     """
 
     def __init__(self, name: str, settings: Mapping[str, Any]) -> None:
@@ -38,7 +38,7 @@ class Outside:
         """Hand every message over; ends only by an error, or when it is cancelled.
 
         Raises:
-            PluginError: the package is broken. A source that is away is waited for.
+            PluginError: if the package is broken. A source that is away is waited for.
         """
         pauses = Pauses()
         while True:

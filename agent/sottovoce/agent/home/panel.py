@@ -76,7 +76,7 @@ class Panel:
             kept: is set when a window is.
 
         Raises:
-            NetworkError: the connection has ended.
+            NetworkError: if the connection has ended.
         """
         self._announce.set()
         announced: int | None = None

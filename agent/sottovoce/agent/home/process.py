@@ -36,9 +36,9 @@ async def run(config: AgentConfig) -> ExitCode:
         DONE after SIGTERM, INTERRUPTED after Ctrl-C.
 
     Raises:
-        ConfigError: there is nothing to do, or something that is named is missing.
-        DataError: the store cannot be used, or the disk is full.
-        NetworkError: the broker refuses this client at the first attempt. One that is away is waited for.
+        ConfigError: if there is nothing to do, or something that is named is missing.
+        DataError: if the store cannot be used, or the disk is full.
+        NetworkError: if the broker refuses this client at the first attempt. One that is away is waited for.
     """
     feed = config.feed
     if not feed.meters and not feed.home_assistant.enabled:
@@ -118,8 +118,8 @@ class _Home:
         """Serve one session after the other; ends only by an error, or when it is cancelled.
 
         Raises:
-            BrokerRefuses: the broker does not want this client, before it ever did.
-            DataError: the disk is full or failing.
+            BrokerRefuses: if the broker does not want this client, before it ever did.
+            DataError: if the disk is full or failing.
         """
         pauses, wanted = Pauses(), False
         while True:

@@ -15,7 +15,7 @@ def broker_url(config: AgentConfig) -> str:
     """The home's broker: `feed.broker`, or the one that `data.source` names.
 
     Raises:
-        ConfigError: neither names one.
+        ConfigError: if neither names one.
     """
     if config.feed.broker is not None:
         return config.feed.broker
@@ -33,7 +33,7 @@ def broker_settings(config: AgentConfig, identifier: str) -> BrokerSettings:
         identifier: identifier of this client, public.
 
     Raises:
-        ConfigError: something that it names is missing, or readable by others.
+        ConfigError: if something that it names is missing, or readable by others.
     """
     feed = config.feed
     host, port, encrypted = address_of(broker_url(config))

@@ -25,7 +25,7 @@ class TakingPart:
         epoch: epoch of the newest task that was shown; 0 before any.
 
     Raises:
-        ConfigError: this user may not read what the owner is asked.
+        ConfigError: if this user may not read what the owner is asked.
     """
 
     def __init__(self, config: AgentConfig) -> None:

@@ -56,7 +56,7 @@ def _profile(learner: AverageSettings, size: int) -> Profile:
     """Profile that is released of a vector.
 
     Raises:
-        ConfigError: its prior or its harmonics do not fit a vector of that size.
+        ConfigError: if its prior or its harmonics do not fit a vector of that size.
     """
     if learner.prior and len(learner.prior) != size:
         raise ConfigError(f"learner.prior: {len(learner.prior)} numbers for vectors of {size}: write one for each")

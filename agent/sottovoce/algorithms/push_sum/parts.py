@@ -85,7 +85,7 @@ def _check_size(learner: PushSumSettings, size: int) -> None:
     """Refuse an answer that no broker passes on, or more contributions than a small device has memory for.
 
     Raises:
-        ConfigError: it names the most.
+        ConfigError: if it names the most.
     """
     if learner.mixing == "pairwise" and size > MOST_NUMBERS:
         raise ConfigError(
@@ -100,7 +100,7 @@ def contributors(learner: PushSumSettings, size: int) -> int:
     """Devices whose contributions a device holds, beside its own: as configured, else as many as are of use and fit.
 
     Raises:
-        ConfigError: a small device has no memory for them.
+        ConfigError: if a small device has no memory for them.
     """
     most = _HELD_NUMBERS // size - 1
     held = min(_USUAL_CONTRIBUTORS, max(2, most)) if learner.contributors is None else learner.contributors

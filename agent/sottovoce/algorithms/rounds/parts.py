@@ -61,7 +61,7 @@ def _check(config: AgentConfig, rule: Rule, public: Records | None) -> None:
     """Refuse what a learner in rounds cannot continue.
 
     Raises:
-        ConfigError: its neighbours are not fixed, or its own rule refuses.
+        ConfigError: if its neighbours are not fixed, or its own rule refuses.
         DataError: public records by which models are scored are not there.
     """
     scores = config.learner.scores

@@ -36,9 +36,9 @@ def decoded(raw: bytes, size: int) -> tuple[int, dict[str, Any]]:
         size: how many numbers this device mixes.
 
     Raises:
-        OtherModel: it holds another number of them.
-        ValueError: it is damaged.
-        DecodeError: it is no such state.
+        OtherModel: if it holds another number of them.
+        ValueError: if it is damaged.
+        DecodeError: if it is no such state.
     """
     saved = state_pb2.PushSumState.FromString(raw)
     try:

@@ -22,7 +22,7 @@ class Clock:
             wall: seconds of Unix time, as the system has it.
 
         Raises:
-            MessageRefused: the clock has not been set since the start of this device.
+            MessageRefused: if the clock has not been set since the start of this device.
         """
         if wall < NOT_BEFORE:
             raise MessageRefused("clock-unset", "this device's clock has not been set yet; it waits for that")

@@ -22,7 +22,7 @@ class OneTopic:
         """Refuse every topic but the first.
 
         Raises:
-            MessageRefused: another meter's.
+            MessageRefused: if it is another meter's.
         """
         if self._topic is None:
             self._topic = topic
@@ -77,7 +77,7 @@ class Newer:
         """Refuse what is not after the last.
 
         Raises:
-            MessageRefused: a duplicate, or late.
+            MessageRefused: if it is a duplicate, or late.
         """
         if measured <= self.last:
             raise MessageRefused("not-newer", "measured no later than the reading before; a duplicate, or late")
@@ -123,7 +123,7 @@ class Counting:
             whether it continues the one before; else it is a new beginning.
 
         Raises:
-            MessageRefused: it is negative or a first 0, it fell, or it jumped.
+            MessageRefused: if it is negative or a first 0, it fell, or it jumped.
         """
         if wh < 0 and not self._net:
             raise MessageRefused("range", "a counter below 0; of one that falls while energy is fed in say net = true")
@@ -172,7 +172,7 @@ class InRange:
         """Refuse what does not.
 
         Raises:
-            MessageRefused: it does not.
+            MessageRefused: if it does not.
         """
         if not self._least_watts <= watts <= self._most_watts:
             raise MessageRefused("range", "a power beyond the largest plausible one, or below 0 of a meter without net")

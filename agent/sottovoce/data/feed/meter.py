@@ -71,7 +71,7 @@ class Meter:
             the windows that are known now.
 
         Raises:
-            MessageRefused: it does not count; it is counted under its reason.
+            MessageRefused: if it does not count; it is counted under its reason.
         """
         try:
             return self._taken(arrival)

@@ -23,7 +23,7 @@ def document(payload: bytes, json: bool) -> Any:
     """Content of a payload: parsed JSON, or its text.
 
     Raises:
-        MessageRefused: too large, or malformed.
+        MessageRefused: if it is too large, or malformed.
     """
     if len(payload) > LARGEST:
         raise MessageRefused("too-large", f"longer than {LARGEST} bytes")
@@ -37,7 +37,7 @@ def at(found: Any, path: tuple[str, ...]) -> Any:
     """The value at a path: keys of objects, indices of lists.
 
     Raises:
-        MessageRefused: there is none.
+        MessageRefused: if there is none.
     """
     for part in path:
         if isinstance(found, dict) and part in found:
@@ -53,7 +53,7 @@ def number(value: Any) -> float:
     """A finite number, or a decimal in a string.
 
     Raises:
-        MessageRefused: it is neither.
+        MessageRefused: if it is neither.
     """
     if isinstance(value, str) and len(value) <= _LONGEST and _DECIMAL.fullmatch(value):
         value = float(value)
@@ -73,8 +73,8 @@ def instants(value: Any, form: TimeFormat, zone: str | None = None) -> list[floa
         zone: zone of times that name none.
 
     Raises:
-        MessageRefused: it is not of the declared form, names no zone where none is declared, or is in the hour that the
-            zone leaves out.
+        MessageRefused: if it is not of the declared form, names no zone where none is declared, or is in the hour that
+            the zone leaves out.
     """
     if form != "iso8601":
         return [number(value) / _IN_A_SECOND[form]]

@@ -31,7 +31,7 @@ def load_feed(path: Path, options: Mapping[str, str]) -> DataSet:
             share of the last days that is held back for measuring, without it none.
 
     Raises:
-        DataError: there is no such store or meter, or half hours cannot be made of its windows.
+        DataError: if there is no such store or meter, or half hours cannot be made of its windows.
     """
     windows = read_windows(path)
     wh = windows.wh

@@ -60,7 +60,7 @@ class WindowStore:
         keep_days: windows that are this many days older than the newest of all are deleted, within a day.
 
     Raises:
-        DataError: it is damaged, of another version or window length, open in another process, or cannot be written.
+        DataError: if it is damaged, of another version or window length, open in another process, or cannot be written.
     """
 
     def __init__(self, path: Path, seconds: int, keep_days: int) -> None:
@@ -101,7 +101,7 @@ class WindowStore:
             heard: by meter; `counts` are those since the last time.
 
         Raises:
-            DataError: the disk is full or failing; nothing was written.
+            DataError: if the disk is full or failing; nothing was written.
         """
         execute, newest = self._execute, 0
         try:
@@ -167,7 +167,7 @@ def read_windows(path: Path, since: int = 0) -> Windows:
         since: number of the first window that is wanted.
 
     Raises:
-        DataError: there is no such store, or it is damaged.
+        DataError: if there is no such store, or it is damaged.
     """
     with _Reading(path) as connection:
         seconds = _seconds(connection)
@@ -197,7 +197,7 @@ def summary(path: Path, *, untouched: bool = False) -> Summary:
         untouched: leave no file of SQLite's beside a store that no one has open.
 
     Raises:
-        DataError: there is no such store, or it is damaged.
+        DataError: if there is no such store, or it is damaged.
     """
     with _Reading(path, still=untouched and not path.with_name(path.name + "-wal").exists()) as connection:
         found = connection.execute(

@@ -64,7 +64,7 @@ def strongly_convex(a: float, convexity: float, smoothness: float | None) -> Sch
         smoothness: μ; None for the paper's 1/(aγt) as printed, whose first steps break Lemma 4.
 
     Raises:
-        ConfigError: one of them is not positive.
+        ConfigError: if one of them is not positive.
     """
     slope = _positive("constant a", a) * _positive("strong convexity", convexity)
     largest = math.inf if smoothness is None else 1 / (2 * _positive("smoothness", smoothness))

@@ -37,7 +37,7 @@ def accelerated(gap: float, steps: int) -> NDArray[np.float64]:
     Lee & Massoulié 2017).
 
     Raises:
-        ConfigError: the gap is not in (0, 1].
+        ConfigError: if the gap is not in (0, 1].
     """
     square = (1 - _checked(gap)) ** 2
     coefficients = np.zeros(steps)
@@ -54,7 +54,7 @@ def published(gap: float, steps: int) -> NDArray[np.float64]:
     That is the limit that `accelerated` tends to for the gap γ/2.
 
     Raises:
-        ConfigError: the gap is not in (0, 1].
+        ConfigError: if the gap is not in (0, 1].
     """
     _checked(gap)
     coefficients = np.full(steps, 2 * (1 - math.sqrt(gap * (1 - gap / 4))) / (1 - gap / 2) ** 2 - 1)

@@ -36,7 +36,7 @@ def followed(threshold: float, bit: float, target: float, rate: float) -> float:
         rate: η_C.
 
     Raises:
-        ConfigError: the target is no share, or C_t or the rate is not positive.
+        ConfigError: if the target is no share, or C_t or the rate is not positive.
     """
     if not (0 < target < 1 and 0 < threshold < math.inf and 0 < rate < math.inf):
         raise ConfigError(
@@ -56,7 +56,7 @@ def gradient_multiplier(multiplier: float, bit_noise: float) -> float:
         bit_noise: s_b, standard deviation of the noise on the sum of bits.
 
     Raises:
-        ConfigError: the bits alone spend it all, s_b ≤ z/2.
+        ConfigError: if the bits alone spend it all, s_b ≤ z/2.
     """
     if not 0 < multiplier < 2 * bit_noise:
         raise ConfigError(

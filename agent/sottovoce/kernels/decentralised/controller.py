@@ -34,7 +34,7 @@ class Terms:
         copy_every: C, steps between copies of the network to the target network.
 
     Raises:
-        ConfigError: a number is out of its range.
+        ConfigError: if a number is out of its range.
     """
 
     state_size: int

@@ -21,7 +21,7 @@ def weight(own_degree: int, other_degree: int) -> float:
         other_degree: neighbours of j.
 
     Raises:
-        ConfigError: the end of an edge has no neighbour.
+        ConfigError: if the end of an edge has no neighbour.
     """
     if own_degree < 1 or other_degree < 1:
         raise ConfigError("a node with a neighbour has a degree of 1 or more: count each agent's neighbours again")
@@ -39,7 +39,7 @@ def weights(own_degree: int, degrees: Mapping[Peer, int]) -> tuple[float, dict[P
         the agent's weight for itself, which is positive, and those for `degrees`. Their exact sum rounds to 1.
 
     Raises:
-        ConfigError: more neighbours than the degree, or one of degree 0.
+        ConfigError: if there are more neighbours than the degree, or one of degree 0.
     """
     if len(degrees) > own_degree:
         raise ConfigError(

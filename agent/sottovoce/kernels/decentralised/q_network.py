@@ -39,7 +39,7 @@ class QNetwork:
         """Weights uniform in ±√(6/(inputs + outputs)) (Glorot & Bengio 2010).
 
         Raises:
-            ConfigError: a layer has no unit.
+            ConfigError: if a layer has no unit.
         """
         if state_size < 1 or hidden < 1:
             raise ConfigError("a Q-network has one state variable and one hidden unit, or more: correct the controller")

@@ -37,7 +37,7 @@ def exact(value: Value, players: int) -> NDArray[np.float64]:
         φ, float64[n]; it adds up to v(all) - v(none).
 
     Raises:
-        ConfigError: there are more than EXACT_AT_MOST players, or none.
+        ConfigError: if there are more than EXACT_AT_MOST players, or none.
     """
     return exact_of(_one_by_one(value), players)
 
@@ -62,7 +62,7 @@ def monte_carlo(
         φ and its standard error, float64[n] each; whatever is drawn, φ adds up to v(all) - v(none).
 
     Raises:
-        ConfigError: fewer than 2 permutations, more than SAMPLED_AT_MOST players, or none.
+        ConfigError: for fewer than 2 permutations, more than SAMPLED_AT_MOST players, or none.
     """
     return monte_carlo_of(_one_by_one(value), players, permutations, generator)
 

@@ -59,7 +59,7 @@ def allowed_graph(name: str, graphs: Sequence[str]) -> Graph:
         graphs: `sha256:HEX` of each other graph that may be loaded.
 
     Raises:
-        ConfigError: there is no such file, it cannot be one, or it is not on the list.
+        ConfigError: if there is no such file, it cannot be one, or it is not on the list.
     """
     stock = stock_hashes()
     path = STOCK / f"{name}{SUFFIX}" if name in stock else Path(name)
@@ -79,7 +79,7 @@ def digest_of(name: str) -> str:
     """`sha256:HEX` of a graph file, for the list.
 
     Raises:
-        ConfigError: there is no such file, or it cannot be a graph.
+        ConfigError: if there is no such file, or it cannot be a graph.
     """
     return f"sha256:{hashlib.sha256(_read(Path(name), name)).hexdigest()}"
 

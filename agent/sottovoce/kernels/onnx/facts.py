@@ -76,7 +76,7 @@ def read_facts(text: str | bytes, file: str) -> GraphFacts:
         file: whose it is, for the error.
 
     Raises:
-        ConfigError: it is not such a description.
+        ConfigError: if it is not such a description.
     """
     try:
         facts = msgspec.json.decode(text, type=GraphFacts)

@@ -24,7 +24,7 @@ def leading_to(model: bytes, outputs: Collection[str]) -> bytes:
         outputs: names, each of an output.
 
     Raises:
-        ConfigError: it is framed in a way that no builder of ours uses.
+        ConfigError: if it is framed in a way that no builder of ours uses.
     """
     parts = []
     for number, whole, value in _fields(model):

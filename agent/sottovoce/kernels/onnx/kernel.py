@@ -89,8 +89,8 @@ class OnnxKernel:
         """See Kernel.clipped_gradient_sum.
 
         Raises:
-            DataError: more than MOST_SUMMED examples.
-            InternalError: a parameter that is not finite, or a clip that is not positive.
+            DataError: for more than MOST_SUMMED examples.
+            InternalError: for a parameter that is not finite, or a clip that is not positive.
         """
         if not np.isfinite(parameters).all():
             raise InternalError("a gradient was asked for at a point that is not finite: report this")

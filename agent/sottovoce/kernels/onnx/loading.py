@@ -39,7 +39,7 @@ def tried(name: str, graphs: Sequence[str], threads: int, others: Iterable[str] 
         the graph, and the examples that one call of it may take.
 
     Raises:
-        ConfigError: there is none of this name, it may not be loaded, or ONNX Runtime does not run it here.
+        ConfigError: if there is none of this name, it may not be loaded, or ONNX Runtime does not run it here.
     """
     if not is_graph(name):
         raise ConfigError(

@@ -85,7 +85,7 @@ def _tried(session: GraphSession) -> dict[str, Any]:
     """The answer about a graph that loads.
 
     Raises:
-        ConfigError: it must not be used.
+        ConfigError: if it must not be used.
     """
     trial, chunk = _Trial(session), session.facts.chunk
     for size in {1, chunk}:

@@ -18,7 +18,7 @@ def onnxruntime() -> Any:
     """The module `onnxruntime`, which nothing else may import.
 
     Raises:
-        ConfigError: it is missing, cannot be loaded, or is too old.
+        ConfigError: if it is missing, cannot be loaded, or is too old.
     """
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     try:

@@ -127,7 +127,7 @@ def _opened(model: bytes, origin: str, threads: int) -> Any:
     """A session of ONNX Runtime.
 
     Raises:
-        ConfigError: it is missing, or cannot load this.
+        ConfigError: if it is missing, or cannot load this.
     """
     runtime = onnxruntime()
     options = runtime.SessionOptions()

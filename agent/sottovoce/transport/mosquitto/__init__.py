@@ -46,8 +46,8 @@ def write_broker(
         its configuration file.
 
     Raises:
-        UsageError: there is no host, or its name cannot be one.
-        IdentityError: a file is there already, or cannot be written.
+        UsageError: if there is no host, or its name cannot be one.
+        IdentityError: if a file is there already, or cannot be written.
     """
     key = generate_private_key(SECP256R1())
     certificate = _certificate(fleet, hosts, key)

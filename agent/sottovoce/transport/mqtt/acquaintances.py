@@ -105,7 +105,7 @@ class Acquaintances:
         """Know a device by its introduction.
 
         Raises:
-            MessageRefused: it does not hold, or is older than what is known.
+            MessageRefused: if it does not hold, or is older than what is known.
         """
         known = self._known.get(device)
         if known is not None and known.raw == raw:

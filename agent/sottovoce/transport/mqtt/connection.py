@@ -129,7 +129,7 @@ class Connection:
             retain: whether it keeps it for anyone who comes later.
 
         Raises:
-            OSError: it did not take it.
+            OSError: if it did not take it.
         """
         client = self._client
         if client is None:
@@ -142,7 +142,7 @@ class Connection:
         """Listen to a topic, now and after each reconnection.
 
         Raises:
-            OSError: the broker did not take it.
+            OSError: if the broker did not take it.
         """
         self._topics[topic] = None
         if self._client is not None:

@@ -66,7 +66,7 @@ class Presence:
             raw: an introduction.
 
         Raises:
-            MessageRefused: it does not hold.
+            MessageRefused: if it does not hold.
         """
         if raw == self.here():
             return Echo.AGREES

@@ -162,7 +162,7 @@ class MqttTransport:
         """Node ids of up to 64 devices that say they are on the broker; it takes `seconds`.
 
         Raises:
-            DeliveryFailed: there is no connection.
+            DeliveryFailed: if there is no connection.
         """
         if not self.connection.is_up:
             raise DeliveryFailed("unreachable", f"no connection to the broker: {self.connection.problem}")

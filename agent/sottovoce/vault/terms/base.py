@@ -26,8 +26,8 @@ class Terms(Protocol):
         """Parts of a vault that keeps to these terms and to the ledger's budget.
 
         Raises:
-            PrivacyError: the terms have no guarantee under this budget, or it cannot be calibrated.
-            DataError: the records are not of the shape that the terms declare.
+            PrivacyError: if the terms have no guarantee under this budget, or it cannot be calibrated.
+            DataError: if the records are not of the shape that the terms declare.
         """
         ...
 
@@ -41,7 +41,7 @@ def unit_records(records: Records, unit: str) -> Records:
     Where single records are charged, see `numbered`.
 
     Raises:
-        DataError: the unit is a window, and the records do not know theirs.
+        DataError: if the unit is a window, and the records do not know theirs.
     """
     if unit != "window":
         return replace(records, windows=None)
@@ -59,7 +59,7 @@ def check_unit(learner: str, budget: Budget) -> None:
     """Refuse a unit that is larger than what the learner bounds.
 
     Raises:
-        PrivacyError: the unit is not a record.
+        PrivacyError: if the unit is not a record.
     """
     if budget.unit != "record":
         raise PrivacyError(

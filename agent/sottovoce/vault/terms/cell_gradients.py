@@ -78,7 +78,7 @@ class CellGradientTerms:
             by_kernel: the kernel clips and sums.
 
         Raises:
-            PrivacyError: it cannot be calibrated.
+            PrivacyError: if it cannot be calibrated.
         """
         return calibrate_cell(
             self.cell,

@@ -141,7 +141,7 @@ def unpromised(learner: str, budget: Budget) -> None:
     """Refuse to promise an ε for what is done to the letter.
 
     Raises:
-        PrivacyError: the budget has one.
+        PrivacyError: if the budget has one.
     """
     if budget.epsilon is not None:
         raise PrivacyError(

@@ -77,7 +77,7 @@ class MeanTerms:
         """Bound and noise of the one release.
 
         Raises:
-            PrivacyError: it cannot be calibrated.
+            PrivacyError: if it cannot be calibrated.
         """
         if budget.epsilon is None:
             return exact(clip=self.profile.bound, size=self.profile.size)
@@ -94,7 +94,7 @@ class MeanTerms:
         """Mechanism of a device's part in the sum of a cell.
 
         Raises:
-            PrivacyError: it cannot be calibrated, or there is no cell.
+            PrivacyError: if it cannot be calibrated, or there is no cell.
         """
         if self.cell is None:
             raise PrivacyError("each device adds noise of its own: set privacy.noise=cell")

@@ -76,8 +76,8 @@ def scheme(name: str, features: int, classes: int, epsilon: float) -> Scheme:
     """The scheme of a name, of Sottovoce or of another package; see sottovoce.perturbation.scheme.
 
     Raises:
-        PrivacyError: there is none of this name, or none for such d, c and ε.
-        PluginError: the package that brings it is broken.
+        PrivacyError: if there is none of this name, or none for such d, c and ε.
+        PluginError: if the package that brings it is broken.
     """
     plugin = find(MECHANISM, name, OWN)
     if plugin is not None:

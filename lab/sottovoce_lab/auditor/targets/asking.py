@@ -12,7 +12,7 @@ def answers(vault: Vault, queries: list[Query]) -> Sighting:
     """The releases for these queries, each in units of 1.
 
     Raises:
-        PrivacyError: one was refused: silence that depends on the records tells of them.
+        PrivacyError: if one was refused: silence that depends on the records tells of them.
     """
     found = []
     for query in queries:

@@ -71,7 +71,7 @@ class Others:
         """The attacker's view of one round, float64[P]: the device's part, and noise that the attacker does not know.
 
         Raises:
-            PrivacyError: the vault was silent where it should have spoken.
+            PrivacyError: if the vault was silent where it should have spoken.
         """
         members, mechanism = self.mechanism.cell.least, self.mechanism
         part = self.part(vault, slot, point)

@@ -40,7 +40,7 @@ def shipped(name: str, fidelity: str, epsilon: float, delta: float) -> Subject:
     """A learner's shipped default for this budget; one that adds no noise, for none.
 
     Raises:
-        PrivacyError: the budget allows no such release.
+        PrivacyError: if the budget allows no such release.
     """
     config = _config(name, fidelity, epsilon, delta)
     family, budget = family_of(config), budget_of(config)

@@ -29,7 +29,7 @@ class Layer(Protocol):
         """The shape of what it gives.
 
         Raises:
-            ValueError: it does not take such an input; begins with the key to change.
+            ValueError: if it does not take such an input; begins with the key to change.
         """
         ...
 
@@ -76,7 +76,7 @@ def pixels(shape: Shape, kind: str) -> tuple[int, int, int]:
     """Channels, height and width of the input of a layer that needs them.
 
     Raises:
-        ValueError: it is of another rank.
+        ValueError: if it is of another rank.
     """
     if len(shape) != 3:
         raise ValueError(f"kind: {kind} needs channels, height and width, but its input is {text(shape)}")

@@ -46,7 +46,7 @@ def read_chain(
         where: where in which layer they are, for errors.
 
     Raises:
-        ValueError: one of them is wrong; says which one and what of it.
+        ValueError: if one of them is wrong; the message says which, and why.
     """
     count: Counter[str] = Counter()
     stages: list[Placed | Residual] = []

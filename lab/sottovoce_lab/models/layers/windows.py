@@ -122,7 +122,7 @@ def windows(kind: str, shape: Shape, kernel: Pair, stride: Pair, padding: Border
         padding: on each side.
 
     Raises:
-        ValueError: there are none; begins with the key to change.
+        ValueError: if there are none; begins with the key to change.
     """
     channels, *sizes = pixels(shape, kind)
     high, wide = (Axis(*numbers) for numbers in zip(sizes, _both(kernel), _both(stride), _both(padding), strict=True))

@@ -91,7 +91,7 @@ def peers_named(name: str, nodes: int, drop: float, generator: np.random.Generat
         generator: generator of all randomness.
 
     Raises:
-        UsageError: no such topology.
+        UsageError: for an unknown topology.
     """
     if name == "newscast" and nodes > 1:
         return Overlay(nodes, drop, generator)

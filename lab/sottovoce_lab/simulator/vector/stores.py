@@ -25,7 +25,7 @@ class RecordStores:
         nodes: how many devices.
 
     Raises:
-        UsageError: there are too many devices.
+        UsageError: if there are too many devices.
     """
 
     def __init__(self, nodes: int) -> None:

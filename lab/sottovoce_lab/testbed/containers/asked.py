@@ -47,7 +47,7 @@ class Asked:
         """Reads SOTTOVOCE_AGENTS, _LEARNER, _DATA, _EPSILON, _CYCLES, _PERIOD, _SEED, _TRANSPORT and _METRICS.
 
         Raises:
-            UsageError: one of them cannot be; the message names it.
+            UsageError: if one of them cannot be; the message names it.
         """
         said = {name: environment.get(_PREFIX + name) or default for name, default in _DEFAULTS.items()}
         if said["TRANSPORT"] not in ("grpc,mqtt", "mqtt"):
@@ -81,7 +81,7 @@ def faults_of(environment: Mapping[str, str]) -> list[str]:
     """The faults of one agent's messages: SOTTOVOCE_FAULTS, `--fault` specifications with blanks between them.
 
     Raises:
-        UsageError: one of them is not understood, or is not of messages.
+        UsageError: if one of them is not understood, or is not of messages.
     """
     words = environment.get(_PREFIX + "FAULTS", "").split()
     faults = Faults.parse(words)

@@ -54,7 +54,7 @@ class Dishonesty:
         """Somebody can prove a lie.
 
         Raises:
-            MessageRefused: it proves nothing.
+            MessageRefused: if it proves nothing.
         """
         liar, why = accused(proof, self._cell, self._provenance.verify)
         if liar in state.struck and state.dishonest[liar].how == "proved":
@@ -71,7 +71,7 @@ class Dishonesty:
         """Another device says that it has seen a lie.
 
         Raises:
-            MessageRefused: it has not signed that.
+            MessageRefused: if it has not signed that.
         """
         if statement.owner != sender:
             raise MessageRefused("cell", "a device hands in another's statement")

@@ -79,7 +79,7 @@ class Gathering:
         """A member has said something.
 
         Raises:
-            MessageRefused: it does not fit; nothing changed.
+            MessageRefused: if it does not fit; nothing changed.
         """
         if isinstance(said, Offered):
             slot = body_of(said.offer, Offer).slot

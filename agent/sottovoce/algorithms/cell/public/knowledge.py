@@ -82,7 +82,7 @@ class Knowledge:
         """An opening that is in order; None where its sum is taken at another model than this device's.
 
         Raises:
-            MessageRefused: it does not hold.
+            MessageRefused: if it does not hold.
         """
         found = verified(opening, self._cell, self._provenance.verify, self._provenance.refuses)
         point = sha256(self._course.point(numerator)).digest()
@@ -92,7 +92,7 @@ class Knowledge:
         """The round with more vectors.
 
         Raises:
-            Lie: one is not what its owner signed for this round.
+            Lie: if one is not what its owner signed for this round.
         """
         return replace(opened, vectors={**opened.vectors, **self._checked(opened.verified, given)})
 
@@ -127,7 +127,7 @@ class Knowledge:
         """Another device's knowledge, as it has signed it.
 
         Raises:
-            MessageRefused: it has not, or is no device of the fleet now.
+            MessageRefused: if it has not, or is no device of the fleet now.
         """
         if known.said.owner != sender:
             raise MessageRefused("cell", "a device hands in another's statement")
@@ -150,7 +150,7 @@ class Knowledge:
         """int64[P] of these bytes.
 
         Raises:
-            MessageRefused: they are of another model.
+            MessageRefused: if they are of another model.
         """
         if len(raw) != 8 * self._course.size:
             raise of_another_model(f"a sum of {len(raw) // 8} numbers reached a model of {self._course.size}")
@@ -166,7 +166,7 @@ def check_vector(given: Given, h: bytes, size: int) -> None:
     """Check that a masked vector is of this round and what its owner signed; the signature is not looked at.
 
     Raises:
-        Lie: it is not.
+        Lie: if it is not.
     """
     said = body_of(given.said, Masked)
     if said.round != h or said.vector != sha256(given.vector).digest() or len(given.vector) != size:

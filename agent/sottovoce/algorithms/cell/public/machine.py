@@ -181,7 +181,7 @@ class Cells:
         """The next state, and what is to be done.
 
         Raises:
-            MessageRefused: a received message does not fit; the state stays as it was.
+            MessageRefused: if a received message does not fit; the state stays as it was.
         """
         match event:
             case Timer():
@@ -380,7 +380,7 @@ class Cells:
         """Another device says what comes of a sum.
 
         Raises:
-            Lie: it does not hold.
+            Lie: if it does not hold.
         """
         match said:
             case Result(opening):

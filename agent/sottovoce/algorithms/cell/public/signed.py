@@ -13,7 +13,7 @@ def signed_by(provenance: Provenance, roster: Roster, owner: str, statement: Sta
     """The member's signed statement, by its certificate in the roster.
 
     Raises:
-        MessageRefused: it has not.
+        MessageRefused: if it has not.
     """
     if statement.owner != owner or owner not in roster.owners:
         raise MessageRefused("cell", "a device hands in another's statement")

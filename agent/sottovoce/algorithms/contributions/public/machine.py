@@ -224,7 +224,7 @@ class Mixer:
         """The next state, and what is to be done.
 
         Raises:
-            MessageRefused: a received message does not fit; the state stays as it was.
+            MessageRefused: if a received message does not fit; the state stays as it was.
         """
         match event:
             case Timer():
@@ -416,7 +416,7 @@ class Mixer:
         """Whether it is news that holds. What somebody only passes on is passed over where it does not.
 
         Raises:
-            MessageRefused: its own maker hands it over, and it does not hold.
+            MessageRefused: if its own maker hands it over, and it does not hold.
         """
         try:
             if not self._wants(state, one):
@@ -432,7 +432,7 @@ class Mixer:
         """Whether it is news, of another device that may speak.
 
         Raises:
-            MessageRefused: no one can have contributed that.
+            MessageRefused: if no one can have contributed that.
         """
         if one.numerator.shape != (self.schedule.width,):
             raise of_another_model(

@@ -226,7 +226,7 @@ class Golf:
         """The next state, and what is to be done.
 
         Raises:
-            MessageRefused: a received message does not fit; the state stays as it was.
+            MessageRefused: if a received message does not fit; the state stays as it was.
         """
         match event:
             case Timer():

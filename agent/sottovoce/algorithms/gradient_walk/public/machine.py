@@ -180,8 +180,8 @@ class GradientWalk:
         """The next state, and what is to be done.
 
         Raises:
-            MessageRefused: a received message does not fit, or this device holds too many walks; the state stays as it
-                was.
+            MessageRefused: if a received message does not fit, or this device holds too many walks; the state stays as
+                it was.
         """
         match event:
             case Timer():

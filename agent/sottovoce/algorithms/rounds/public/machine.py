@@ -101,7 +101,7 @@ class Rounds:
         """The next state, and what is to be done.
 
         Raises:
-            MessageRefused: a received message does not fit; the state stays as it was.
+            MessageRefused: if a received message does not fit; the state stays as it was.
         """
         match event:
             case Timer():
@@ -211,7 +211,7 @@ class Rounds:
         """The message, if it is one that a neighbour may send.
 
         Raises:
-            MessageRefused: it is not.
+            MessageRefused: if it is not.
         """
         if not isinstance(message, RoundMessage):
             raise MessageRefused(
