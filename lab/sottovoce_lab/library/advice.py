@@ -5,11 +5,13 @@ difficulties; the interval of the expected accuracy spans them.
 """
 
 import itertools
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sottovoce.config import CellSection
 from sottovoce.data import DataSet, Records
 from sottovoce.errors import UsageError
@@ -20,13 +22,18 @@ from sottovoce_lab.library.simulation import simulated
 from sottovoce_lab.testbed.plan import plan
 from sottovoce_lab.testbed.run_spec import run_spec
 
-SEPARATIONS = (2.5, 3.5, 5.0)
-"""Distances of the class means from their centre, in standard deviations: hard, usual, easy."""
+_HARD, _EASY = 0.85, 0.99
+"""Accuracies of the best rule without noise, from which separations follow."""
+_EASIER = 1.6  # real classes differ along the directions that vary most, which costs less noise than made-up ones
+_BISECTIONS = 25
+_LEAST_SPAN = 0.1  # real features seldom fill their declared ranges
+_SPANS = 1  # seed of the part of its range that each feature fills
 MOST_AGENTS, MOST_RECORDS = 12, 3000
 """Size of a simulation; larger fleets and larger devices are simulated at this size."""
 _TEST = 1500
 _SEEDS = (0, 1)
 _UNLIKE = "dirichlet(0.25)"
+Floats = NDArray[np.float64]
 _BEST = 4  # learners that run on every difficulty and seed
 
 
@@ -114,8 +121,9 @@ def advise(shape: Shape, told: Callable[[int, int, str], None] = lambda done, of
         told: called with how many runs are done, of how many, and the learner of the last one.
     """
     names = [name for name, known in ready().items() if known.predicts and not known.noiseless and _fits(name, shape)]
-    usual = SEPARATIONS[1]
-    count = len(names) + min(_BEST, len(names)) * (len(SEPARATIONS) * len(_SEEDS) - 1)
+    difficulties = separations(shape)
+    usual = difficulties[1]
+    count = len(names) + min(_BEST, len(names)) * (len(difficulties) * len(_SEEDS) - 1)
     done = itertools.count(1)
     found: dict[tuple[str, float, int], _Ran] = {}
     with processes(count) as pool:
@@ -128,7 +136,7 @@ def advise(shape: Shape, told: Callable[[int, int, str], None] = lambda done, of
 
         run([(name, usual, 0) for name in names])
         ranked = sorted(names, key=lambda name: -found[name, usual, 0].accuracy)
-        run([job for job in itertools.product(ranked[:_BEST], SEPARATIONS, _SEEDS) if job not in found])
+        run([job for job in itertools.product(ranked[:_BEST], difficulties, _SEEDS) if job not in found])
     advised = [_advised(name, {job: ran for job, ran in found.items() if job[0] == name}) for name in ranked]
     return sorted(advised[:_BEST], key=lambda one: -one.mean) + advised[_BEST:]
 
@@ -169,6 +177,36 @@ def _advised(name: str, found: Mapping[tuple[str, float, int], _Ran]) -> Advised
     return Advised(name, accuracies, one.wire_bytes, one.promise, known.one_member, local, one.settings)
 
 
+def separations(shape: Shape) -> tuple[float, float, float]:
+    """Distances of the class means from their centre, in standard deviations: of hard, usual and easy data."""
+    hard, easy = _separation(shape, _HARD), _EASIER * _separation(shape, _EASY)
+    return hard, math.sqrt(hard * easy), easy
+
+
+def _separation(shape: Shape, accuracy: float) -> float:
+    """The distance at which the best rule without noise has this accuracy."""
+    low, high = 0.01, 100.0
+    for _ in range(_BISECTIONS):
+        middle = math.sqrt(low * high)
+        means, scales, values, labels = _drawn(shape, middle, 0, _TEST)
+        weights = means / scales**2
+        best = (values @ weights.T - (weights * means).sum(axis=1) / 2).argmax(axis=1)
+        low, high = (middle, high) if (best == labels).mean() < accuracy else (low, middle)
+    return high
+
+
+def _drawn(shape: Shape, separation: float, seed: int, count: int) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]:
+    """Class means, scales, values and labels of a mixture."""
+    features = shape.features
+    rng = np.random.default_rng((seed, features, shape.classes))
+    means = rng.standard_normal((shape.classes, features))
+    means *= separation / np.linalg.norm(means, axis=1, keepdims=True)
+    scales = 1 / np.sqrt(1 + np.arange(features) / 4)  # few directions hold most of the variance, as in real data
+    scales *= np.sqrt(features / (scales**2).sum())
+    labels = rng.integers(0, shape.classes, count)
+    return means, scales, means[labels] + rng.standard_normal((count, features)) * scales, labels
+
+
 def mixture(shape: Shape, separation: float, seed: int) -> DataSet:
     """Made-up records of a shape: a normal distribution a class, along few directions, within -1 … 1.
 
@@ -179,14 +217,9 @@ def mixture(shape: Shape, separation: float, seed: int) -> DataSet:
     """
     agents, each = shape.simulated
     count, features = agents * each + _TEST, shape.features
-    rng = np.random.default_rng((seed, shape.features, shape.classes))
-    means = rng.standard_normal((shape.classes, features))
-    means *= separation / np.linalg.norm(means, axis=1, keepdims=True)
-    scales = 1 / np.sqrt(1 + np.arange(features) / 4)  # few directions hold most of the variance, as in real data
-    scales *= np.sqrt(features / (scales**2).sum())
-    labels = rng.integers(0, shape.classes, count)
-    values = means[labels] + rng.standard_normal((count, features)) * scales
+    _, _, values, labels = _drawn(shape, separation, seed, count)
     values = np.clip(values / (3 * np.sqrt(1 + (separation**2) / features)), -1, 1)
+    values *= _LEAST_SPAN ** np.random.default_rng((_SPANS, features)).random(features)
     train, test = slice(0, count - _TEST), slice(count - _TEST, count)
     bounds = np.full(features, -1.0), np.full(features, 1.0)
     held_out = Records(values[test], labels[test])
