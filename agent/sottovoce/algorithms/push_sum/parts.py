@@ -30,7 +30,7 @@ _HELD_NUMBERS = 2**22
 """Largest size of all contributions: 32 MiB, and five times that while their mean is taken."""
 
 _NOISY = 120.0
-_LARGEST = 2.0
+_LARGEST, _LARGEST_BOUNDED = 2.0, 8.0  # times the usual step size; of contributions, whose influence is bounded
 _REGRESSION, _NOISY_REGRESSION = 4.0, 1.5  # docs/decisions/0023-forecast-windows.md
 _WHOLE_REGRESSION = 0.08  # of a device, for each record that it is expected to hold
 _YEAR = 365  # days
@@ -233,7 +233,8 @@ def step_size(config: AgentConfig, size: int) -> float:
         return _UNCLIPPED.get(learner.chosen_model, usual)
     if learner.step_size is not None or learner.sampling == "poisson" or config.unit != "record":
         return learner.rate
-    return _bounded(config, size, _NOISY, _LARGEST * learner.rate)
+    noisy = learner.mixing == "contributions" and not math.isinf(config.privacy.epsilon)
+    return _bounded(config, size, _NOISY, (_LARGEST_BOUNDED if noisy else _LARGEST) * learner.rate)
 
 
 def _longest(config: AgentConfig, size: int) -> float:
