@@ -49,7 +49,7 @@ class Exchange:
         if not 1 <= len(self.entries) <= MAX_ENTRIES:
             raise MessageRefused("entries", f"an exchange has 1 to {MAX_ENTRIES} entries")
         if len({entry.record.node_id for entry in self.entries}) < len(self.entries):
-            raise MessageRefused("entries", "an exchange has one entry a device")
+            raise MessageRefused("entries", "an exchange has one entry per device")
 
     @property
     def sender(self) -> PeerRecord:

@@ -221,5 +221,5 @@ def test_joining_makes_both_directories_or_none(tmp_path: Path) -> None:
     assert LEDGER in {path.name for path in vault.iterdir()}
     assert vault.stat().st_mode & 0o077 == 0
     again = sottovoce("fleet", "join", "--fleet", tmp_path / "fleet", "--state", tmp_path / "b", "--vault", vault)
-    assert (again.returncode, "exists already" in again.stderr) == (6, True)
+    assert (again.returncode, "already exists" in again.stderr) == (6, True)
     assert not (tmp_path / "b").exists()

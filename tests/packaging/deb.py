@@ -281,7 +281,7 @@ def purged(walk: Walk, kitchen: Machine, attic: Machine, before: set[str]) -> No
         kitchen.sh("apt-get install -y ./sottovoce_*.deb")
         join = f"sottovoce fleet join --pinned --name other --state /var/lib/sottovoce --vault {VAULT}"
         verdict = kitchen.sh(f"{join} 2>&1 || echo code $?")
-        check("exists already" in verdict, f"a new device does not begin a new ledger: {verdict.strip()}")
+        check("already exists" in verdict, f"a new device does not begin a new ledger: {verdict.strip()}")
     with step("attic is purged with its ledger, records and users"):
         walk.run("attic", "SOTTOVOCE_PURGE_LEDGER=yes")
         left = sorted(files(attic) - before)

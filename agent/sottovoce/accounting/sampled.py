@@ -61,9 +61,9 @@ class SampledGaussian:
                 "a sampled charge needs a positive sensitivity, a σ of 0 or more and a rate in (0, 1]: calibrate again"
             )
         if self.sampling not in ("poisson", "without-replacement"):
-            raise PrivacyError(f"no sampling is called {self.sampling}: choose poisson or without-replacement")
+            raise PrivacyError(f"unknown sampling {self.sampling}: choose poisson or without-replacement")
         if self.neighbouring not in ("add-remove", "replace-one"):
-            raise PrivacyError(f"no relation is called {self.neighbouring}: choose add-remove or replace-one")
+            raise PrivacyError(f"unknown relation {self.neighbouring}: choose add-remove or replace-one")
         if (self.sampling, self.neighbouring) == ("without-replacement", "add-remove"):
             raise PrivacyError(
                 "a batch of fixed size shows how many records there are: set privacy.neighbouring=replace-one"

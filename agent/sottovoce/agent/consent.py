@@ -41,7 +41,7 @@ def consent(directory: Path, task: SignedTask, said: Said) -> None:
     """
     before, digest = _all(directory), _digest(task)
     if consent_in(directory, task) == "withdrawn":
-        raise TaskRefused(f"epoch {task.epoch}: its owner has withdrawn, which is for good")
+        raise TaskRefused(f"epoch {task.epoch}: its owner has withdrawn, which cannot be undone")
     others = [one for one in before if one.document != digest][-_MOST:]
     replace(directory / NAME, json.encode([*others, _Consent(digest, said)]) + b"\n")
 

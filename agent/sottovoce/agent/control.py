@@ -209,7 +209,7 @@ def ask(
         readers: the socket for readers, to ask there.
 
     Raises:
-        NetworkError: if no agent is at work there, or it does not answer.
+        NetworkError: if no agent is running there, or it does not answer.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(timeout)

@@ -152,18 +152,18 @@ class Agent:
         """
         rows = np.asarray(features, dtype=np.float64)
         if rows.ndim != 2 or not np.isfinite(rows).all():
-            raise DataError(f"features of shape {rows.shape}: give finite numbers, one row a record")
+            raise DataError(f"features of shape {rows.shape}: give finite numbers, one row per record")
         return self._predictor.predict(rows, self.model)
 
     @property
     def _agent(self) -> runtime.Agent:
         if self._running is None:
-            raise UsageError("this agent is not at work: use `async with Agent.open(…) as agent`")
+            raise UsageError("this agent is not running: use `async with Agent.open(…) as agent`")
         return self._running
 
     def _started(self) -> "asyncio.Task[None]":
         if self._work is None:
-            raise UsageError("this agent is not at work: use `async with Agent.open(…) as agent`")
+            raise UsageError("this agent is not running: use `async with Agent.open(…) as agent`")
         return self._work
 
     def _event(self, kind: Literal["ready", "cycle", "stopped"]) -> AgentEvent:

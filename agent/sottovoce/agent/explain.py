@@ -151,7 +151,7 @@ def _total(family: Family, statement: PrivacyStatement) -> str:
         case GradientTerms(releases=releases) if statement.epsilon is not None:
             return f"{releases} noisy sums, {statement.mechanism}; {statement.composition}"
         case RecordTerms() if statement.epsilon is not None:
-            return f"one release a record, {statement.mechanism}; {statement.composition}"
+            return f"one release per record, {statement.mechanism}; {statement.composition}"
     return f"{statement.mechanism}; {statement.composition}"
 
 

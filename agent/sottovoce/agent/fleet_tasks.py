@@ -296,7 +296,7 @@ def _decoded(payload: bytes) -> VersionOffer[SignedTask]:
         MessageRefused: if it is malformed, or too large.
     """
     if len(payload) > LARGEST_SIGNED + 1024:
-        raise MessageRefused("size", f"a task of {len(payload)} bytes is over the limit of {LARGEST_SIGNED}")
+        raise MessageRefused("size", f"a task of {len(payload)} bytes exceeds the limit of {LARGEST_SIGNED}")
     try:
         read = json.decode(payload, type=_Payload)
     except (DecodeError, ValidationError, UnicodeError, RecursionError) as error:

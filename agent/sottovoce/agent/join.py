@@ -198,7 +198,7 @@ def _requested(state: Path) -> Path:
 
 def _check_new(directory: Path) -> None:
     if directory.exists():
-        raise IdentityError(f"{directory}: exists already; a device joins once. Choose another directory")
+        raise IdentityError(f"{directory}: already exists, and a device joins once. Choose another directory")
 
 
 def _draft(directory: Path) -> Path:

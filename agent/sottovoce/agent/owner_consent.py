@@ -33,7 +33,7 @@ def record_consent(config: AgentConfig, task: SignedTask, said: Said) -> None:
 
     Raises:
         IdentityError: if it cannot be written.
-        TaskRefused: if its owner has withdrawn, which is for good.
+        TaskRefused: if its owner has withdrawn, which cannot be undone.
     """
     consent(consent_directory(config), task, said)
     with contextlib.suppress(NetworkError):  # it looks by itself when it is at work again

@@ -2,7 +2,7 @@
 
 A list spreads in two ways. Who has a new one tells the peers it has links to, once each; and every period a device
 asks one of its peers which list that one has, so that anyone who was off, or cut off, learns of it too. In a fleet that
-has revoked no one that is a question of some 250 bytes a period.
+has revoked no one that is a question of some 250 bytes per period.
 """
 
 import asyncio

@@ -97,9 +97,7 @@ class RollbackDetector:
             # It took our place.
             state.late += 1
             if state.late > _LATE:
-                raise LedgerError(
-                    f"another copy of this device is at work: {peer} hears from both, by turns. {_REMEDY}"
-                )
+                raise LedgerError(f"another copy of this device is running: {peer} hears from both in turn. {_REMEDY}")
         state.told = told
 
     def forget(self, peer: str) -> None:
@@ -123,7 +121,7 @@ def check(where: str, own: SignedHead, known: SignedHead, mark: bytes | None) ->
         raise LedgerError(
             f"this ledger is older than what this device has already told others: {where} knows of charge "
             f"{known.charges} and release {known.released}, and this ledger ends at {own.charges} and {own.released}: "
-            f"it is a restored copy, or another copy of this device is at work. {_REMEDY}"
+            f"it is a restored copy, or another copy of this device is running. {_REMEDY}"
         )
     if known.mark != mark:
         raise LedgerError(

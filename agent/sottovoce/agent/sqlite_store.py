@@ -187,7 +187,7 @@ class SqliteStore:
             raise ValueError(verdict)
         SCHEMA.upgrade(self._connection, self._path)
         if (row := execute("SELECT incarnation FROM life").fetchone()) is None:
-            raise ValueError("it has lost its incarnation")
+            raise ValueError("no incarnation is recorded")
         return int(row[0])
 
     def _unusable(self, error: Exception) -> DataError:

@@ -1,1 +1,1 @@
-"""Algorithms: a folder a family, with its public state machine, its wire payloads and its durable state."""
+"""Algorithms: one folder per family, with its public state machine, its wire payloads and its durable state."""

@@ -38,7 +38,7 @@ def join(
     external: Annotated[bool, typer.Option("--external", help="Join with a certificate from another CA.")] = False,
     name: Annotated[str | None, typer.Option(help="The fleet's name, for --pinned and --external.")] = None,
     pin: Annotated[
-        list[Path] | None, typer.Option(help="--pinned: another device's tls.pem, for a device that exists already.")
+        list[Path] | None, typer.Option(help="--pinned: another device's tls.pem, for a device that already exists.")
     ] = None,
     request: Annotated[
         Path | None, typer.Option(help="--external: create keys and write the certificate request here.")

@@ -37,7 +37,7 @@ def bundles(
         the names.
 
     Raises:
-        UsageError: if the list is invalid, or a bundle exists already; nothing was written.
+        UsageError: if the list is invalid, or a bundle already exists; nothing was written.
         IdentityError: if something cannot be written.
     """
     from sottovoce.identity.files import replace

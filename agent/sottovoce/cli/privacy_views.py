@@ -25,7 +25,7 @@ def views(
     source: Annotated[int, typer.Option("--from", help="The agent under attack, counted from 0.")],
     seen_by: Annotated[str, typer.Option(help="The colluding observers, for example 2 or 0,2.")],
     topology: Annotated[
-        str, typer.Option(help="ring, complete, path, star, or a CSV file with two agents a line.")
+        str, typer.Option(help="ring, complete, path, star, or a CSV file with two agents per line.")
     ] = "ring",
     agents: Annotated[
         int | None, typer.Option(help="Number of agents; for a file, its largest number plus one.")

@@ -354,13 +354,13 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
     def _check_ceilings(self) -> None:
         most, steps = self.task, getattr(self.learner, "steps", None)
         if most.epsilon is not None and self.privacy.epsilon > most.epsilon:
-            raise invalid_key("privacy.epsilon", f"the task allows {most.epsilon:g} at most; choose no more")
+            raise invalid_key("privacy.epsilon", f"the task allows {most.epsilon:g} at most; choose less")
         if most.steps is not None and not self.learner.fewer_steps:
             raise invalid_key(
                 "task.steps", f"all devices of learner {self.learner.name} take the same steps; leave it out"
             )
         if most.steps is not None and steps is not None and steps > most.steps:
-            raise invalid_key("learner.steps", f"the task allows {most.steps} at most; choose no more")
+            raise invalid_key("learner.steps", f"the task allows {most.steps} at most; choose less")
 
     def _check_regression(self) -> None:
         learner, why = self.learner, "data.classes = 1 is a regression"

@@ -1,4 +1,4 @@
-"""`csv:FILE#label=COLUMN`: one record a line, one column the label, every other column a number."""
+"""`csv:FILE#label=COLUMN`: one record per line, one column the label, every other column a number."""
 
 import csv
 import io
@@ -80,7 +80,7 @@ def load_csv(path: Path, options: Mapping[str, str]) -> DataSet:
 
 def _file(path: Path, form: _Form) -> _Table:
     with (
-        reading(path, "Name a text file with one record a line.") as stream,
+        reading(path, "Name a text file with one record per line.") as stream,
         io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text,
     ):
         return _table(path, _lines(path, text, form.delimiter), form)
@@ -101,7 +101,7 @@ def _lines(path: Path, text: TextIO, delimiter: str) -> Iterator[tuple[int, list
 def _table(path: Path, lines: Iterator[tuple[int, list[str]]], form: _Form) -> _Table:
     first = next(lines, None)
     if first is None:
-        raise DataError(f"{path} is empty. Name a file with one record a line.")
+        raise DataError(f"{path} is empty. Name a file with one record per line.")
     width = len(first[1])
     if width < 2:
         raise DataError(f"{path}: line {first[0]} has a single column. Give the separator, for example delimiter=;")
@@ -129,7 +129,7 @@ def _table(path: Path, lines: Iterator[tuple[int, list[str]]], form: _Form) -> _
                 )
             values.append(value)
     if not words["label"]:
-        raise DataError(f"{path} has a heading but no record. Name a file with one record a line.")
+        raise DataError(f"{path} has a heading but no record. Name a file with one record per line.")
     return np.frombuffer(values, dtype=np.float64).reshape(-1, len(columns)), words
 
 

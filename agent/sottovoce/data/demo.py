@@ -71,5 +71,5 @@ def _carried(file: str, header: int = 0) -> tuple[NDArray[np.float64], NDArray[n
     try:
         table = np.loadtxt(path, delimiter=",", skiprows=header)
     except OSError as error:
-        raise DataError(f"The scikit-learn that is installed does not carry this data set: {error}") from error
+        raise DataError(f"The installed scikit-learn does not include this data set: {error}") from error
     return table[:, :-1], table[:, -1].astype(np.int64)

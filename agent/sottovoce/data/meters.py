@@ -50,7 +50,7 @@ def _energies(path: Path) -> NDArray[np.integer]:
     wh = arrays["wh"]
     if wh.ndim != 2 or wh.dtype.kind != "i" or not wh.shape[1] or wh.shape[1] % HALF_HOURS:
         raise DataError(
-            f"{path}: wh must hold whole days of {HALF_HOURS} half hours in Wh, one row of integers a meter."
+            f"{path}: wh must hold whole days of {HALF_HOURS} half hours in Wh, one row of integers per meter."
         )
     return wh
 

@@ -83,7 +83,7 @@ def _check_depth(value: Any, left: int) -> None:
     """Raises ValueError for what is nested deeper."""
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     if left == 0 and inside:
-        raise ValueError("a task's tables are not so deep")
+        raise ValueError("the task's tables are nested too deeply")
     for one in inside:
         _check_depth(one, left - 1)
 

@@ -11,7 +11,7 @@ from sottovoce.kernels.one_vs_all import copies, decide, scores, targets
 
 @dataclass(frozen=True, slots=True)
 class OneVsAll:
-    """Binary linear models, one a class or one for two classes; the flat vector is W[copies, features] in C order.
+    """Binary linear models, one per class or one for two classes; the flat vector is W[copies, features] in C order.
 
     Attributes:
         features: columns of x, d.

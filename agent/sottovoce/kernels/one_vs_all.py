@@ -1,4 +1,4 @@
-"""One-vs-all linear models: one binary model for two classes, else one a class, as a stack of weight vectors.
+"""One-vs-all linear models: one binary model for two classes, else one per class, as a stack of weight vectors.
 
 N is the number of nodes, k of binary models (`copies`), d of features.
 """

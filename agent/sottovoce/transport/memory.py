@@ -46,7 +46,7 @@ class MemoryTransport:
     async def start(self, receive: Receive) -> None:
         """Listen; see Transport.start."""
         if self._address in self._exchange.listening:
-            raise NetworkError(f"{self._address}: somebody listens there already; choose another address")
+            raise NetworkError(f"{self._address}: the address is already in use; choose another")
         self._receive = receive
         self._exchange.listening[self._address] = self
 

@@ -145,7 +145,7 @@ class Member:
             raise _refused(f"a roster of {len(said.roster)} devices is not of this task's size")
         roster = roster_of(said.roster)
         if self._owner not in roster.owners:
-            raise _refused("a roster without this device")
+            raise _refused("the roster does not include this device")
         place = roster.owners.index(self._owner)
         if roster.offers[place] != secrets.offer:
             raise _refused("a roster with another offer of this device than its last")
@@ -296,7 +296,7 @@ class Member:
         signers = 0
         for statement in statements:
             if body_of(statement, kind) != body:
-                raise _refused("a member signed something else")
+                raise _refused("a member signed a different statement")
             credential = credentials[statement.owner]
             with contextlib.suppress(MessageRefused):  # one that is revoked meanwhile counts for nothing
                 self._belongs(Statement(statement.owner, statement.body, credential, statement.signature))

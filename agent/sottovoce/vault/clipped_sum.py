@@ -59,7 +59,7 @@ class DiscreteGaussian:
         return GaussianSum(self.sensitivity_squared, self.sigma)
 
     def apply(self, raw: Batches, noise: NoiseSource) -> NDArray[np.int64]:
-        """See Mechanism.apply; `raw` holds batches float64[n, P], one row a record, or the kernel's sum."""
+        """See Mechanism.apply; `raw` holds batches float64[n, P], one row per record, or the kernel's sum."""
         return summed(self, raw) + DiscreteGaussianSampler(self.sigma, noise).draw(self.size)
 
 
@@ -93,7 +93,7 @@ class Exact:
         return Unproved("none")
 
     def apply(self, raw: Batches, noise: NoiseSource) -> NDArray[np.int64]:
-        """See Mechanism.apply; `raw` holds batches float64[n, P], one row a record."""
+        """See Mechanism.apply; `raw` holds batches float64[n, P], one row per record."""
         return summed(self, raw)
 
 

@@ -28,7 +28,7 @@ _BATCHES = {  # what is summed over, and how that adds up
     ),
     "blocks": (
         "block by block",
-        "a record is in one release a pass: parallel over blocks; Gaussian closed form over passes",
+        "a record is in one release per pass: parallel over blocks; Gaussian closed form over passes",
     ),
 }
 

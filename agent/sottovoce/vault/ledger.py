@@ -89,7 +89,7 @@ class Ledger:
             lock = locked(path)
             try:
                 if path.exists() or path.with_name(path.name + "-wal").exists():
-                    raise LedgerError(f"{path}: a ledger exists already and is never replaced; it holds what was spent")
+                    raise LedgerError(f"{path}: a ledger already exists and is never replaced; it holds what was spent")
                 draft.unlink(missing_ok=True)
                 with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
                     connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
@@ -245,7 +245,7 @@ class Ledger:
         """Make a release durable, before anyone sees it.
 
         Raises:
-            LedgerError: if it was never charged, or exists already, or the disk failed.
+            LedgerError: if it was never charged, or already exists, or the disk failed.
         """
         with self._transaction() as connection:
             row = connection.execute(

@@ -82,7 +82,7 @@ class PureSum:
                            self.scale, self.epsilon)  # fmt: skip
 
     def apply(self, raw: Batches, noise: NoiseSource) -> NDArray[np.int64]:
-        """See Mechanism.apply; `raw` holds batches float64[n, c · d], one row a record."""
+        """See Mechanism.apply; `raw` holds batches float64[n, c · d], one row per record."""
         total, count = np.zeros((self.copies, self.features), dtype=np.int64), 0
         for rows in raw:
             total += bounded_units(rows.reshape(-1, self.copies, self.features), self.exponent).sum(axis=0)

@@ -251,7 +251,7 @@ class RemoteVault:
     def _unexpected(self, reply: Reply) -> NoReturn:
         """A reply that answers nothing."""
         if not isinstance(reply, Failed):
-            raise InternalError(f"the vault answered another question than was asked ({type(reply).__name__})")
+            raise InternalError(f"the vault answered a different question ({type(reply).__name__})")
         match reply.kind:
             case "LedgerUnwritable":
                 raise LedgerUnwritable(reply.explanation)

@@ -96,7 +96,7 @@ def unseal(raw: bytes, *, fleet: str, recipient: str) -> VerifiedMessage:
             (the key is not the sender's) or `signature`, in this order of checks.
     """
     if len(raw) > MAX_ENVELOPE_BYTES:
-        raise MessageRefused("size", f"an envelope of {len(raw)} bytes is over the limit of {MAX_ENVELOPE_BYTES}")
+        raise MessageRefused("size", f"an envelope of {len(raw)} bytes exceeds the limit of {MAX_ENVELOPE_BYTES}")
     envelope = _decode(raw)
     if envelope.fleet != fleet:
         raise MessageRefused("fleet", f"the envelope is for a fleet other than {fleet!r}")

@@ -31,7 +31,7 @@ def decode_exchange(payload: bytes) -> Exchange:
             `record` or `entries`.
     """
     if len(payload) > MAX_EXCHANGE_BYTES:
-        raise MessageRefused("size", f"an exchange of {len(payload)} bytes is over the limit of {MAX_EXCHANGE_BYTES}")
+        raise MessageRefused("size", f"an exchange of {len(payload)} bytes exceeds the limit of {MAX_EXCHANGE_BYTES}")
     try:
         message = membership_pb2.PeerExchange.FromString(payload)
     except DecodeError as error:

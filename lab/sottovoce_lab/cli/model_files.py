@@ -57,7 +57,7 @@ def inference_of(file: Path) -> "Inference":
 
 
 def show_facts(facts: dict[str, Any]) -> None:
-    """Print facts, one a line, a list one entry a line."""
+    """Print facts, one per line, and lists one entry per line."""
     for key, value in facts.items():
         for one in value if isinstance(value, list) else [value]:
             typer.echo(f"{key:12} {one}")

@@ -108,7 +108,7 @@ class ConsoleWatcher(Watcher):
         table.add_row(
             "traffic",
             f"{traffic['messages']} messages, {traffic['wire_bytes'] / _MIB:.1f} MiB, "
-            f"{traffic['wire_bytes_per_agent_cycle'] / 1024:.1f} KiB an agent and cycle",
+            f"{traffic['wire_bytes_per_agent_cycle'] / 1024:.1f} KiB per agent and cycle",
         )
         used = report["resources"]
         if used["rss_mib_median"] is not None:

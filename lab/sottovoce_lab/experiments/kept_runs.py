@@ -66,7 +66,7 @@ def new(
     Args:
         left: keys of the runs that are to be made, by digest.
         job: makes one, in whatever process it is called.
-        file: path of one JSON line a run, made when it is missing.
+        file: path of one JSON line per run, made when it is missing.
         pool: where they are made.
     """
     began = time.monotonic()

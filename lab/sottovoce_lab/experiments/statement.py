@@ -39,7 +39,7 @@ def statement_of(fleet: Fleet) -> PrivacyStatement:
     composition = (
         "sequential over the visits to a device, whose number is public"
         if walk
-        else "one release a record, one record a device"
+        else "one release per record, one record per device"
     )
     if not fleet.training_bounds:
         return _statement(mechanism, composition, settings.epsilon, Status.PROVED, _PROVED)

@@ -23,7 +23,7 @@ def sweep(
     Args:
         values: dotted keys, lists among them.
         origin: origin of the values, to be named in an error.
-        file: path of one JSON line a run; those that it has are not run again.
+        file: path of one JSON line per run; those that it has are not run again.
         on: `dask://HOST:PORT`; None for processes of this machine.
         told: called with how many runs are done, of how many, and which was the last.
 

@@ -147,7 +147,7 @@ def data_set(
         )
     features, labels = (np.asarray(part) for part in data)
     if features.ndim != 2:
-        raise UsageError(f"features of shape {features.shape}: give float[n, d], one row a record")
+        raise UsageError(f"features of shape {features.shape}: give float[n, d], one row per record")
     low, high = (_of_all(bound, features.shape[1]) for bound in bounds)
     held_out = None if test is None else (np.asarray(test[0]), np.asarray(test[1]))
     return assembled(ARRAYS, (features, labels), test=held_out, bounds=(low, high), origin="data")

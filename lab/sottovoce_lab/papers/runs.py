@@ -62,7 +62,7 @@ def kept(
 
     Args:
         runs: keys by place.
-        file: path of one JSON line a run, made when it is missing.
+        file: path of one JSON line per run, made when it is missing.
         told: called with how many runs are done, of how many, and the last one.
 
     Raises:

@@ -65,7 +65,8 @@ def test_the_step_size_follows_the_noise_of_the_budget() -> None:
     small, large = (schedule_of(config("clipd2p", epsilon), SIZE).step_size for epsilon in (0.5, 1.0))
     assert large / small == pytest.approx(0.268051 / 0.142193, rel=1e-2), "as μ of the two budgets"
     assert small * 0.5 == pytest.approx(2.5, rel=0.05), "γC"
-    assert schedule_of(config("clipd2p", 100.0), SIZE).step_size == 40.0
+    assert schedule_of(config("clipd2p", 100.0, mixing="contributions"), SIZE).step_size == 160.0
+    assert schedule_of(config("clipd2p", 100.0, mixing="pairwise"), SIZE).step_size == 40.0
     assert schedule_of(config("clipd2p", math.inf), SIZE).step_size == 40.0
     assert schedule_of(config("push-sum", math.inf), SIZE).step_size == 20.0
     assert schedule_of(config("clipd2p", 0.5, step_size=7.0), SIZE).step_size == 7.0

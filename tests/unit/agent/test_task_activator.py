@@ -168,7 +168,7 @@ def test_consent_is_to_one_document(fleet: Fleet, tmp_path: Path) -> None:
     consent(tmp_path, task, "withdrawn")
     consent(tmp_path, bench.signed(2), "refused")
     assert "takes no part any more" in vault.answer(query()).explanation, "no to the next one is no yes to this one"
-    with pytest.raises(TaskRefused, match="withdrawn, which is for good"):
+    with pytest.raises(TaskRefused, match="withdrawn, which cannot be undone"):
         consent(tmp_path, task, "approved")
 
 
@@ -186,7 +186,7 @@ def test_whether_a_task_is_taken_up_depends_on_no_record(bench: Bench, monkeypat
         ({"learner": {"name": "golf"}}, "join with --neighbouring replace-one"),
         ({"learner": {"name": ["x"]}}, "learner.name"),
         ({"privacy": {"epsilon": "0.5"}}, "privacy.epsilon: is not a number"),
-        ({"learner": {"name": "clipd2p", "a": {"b": {"c": {"d": {"e": [1]}}}}}}, "not so deep"),
+        ({"learner": {"name": "clipd2p", "a": {"b": {"c": {"d": {"e": [1]}}}}}}, "nested too deeply"),
         ({"data": {**DATA, "source": "npz:/etc/shadow"}}, "data.source: is each device's own"),
         ({"data": {**DATA, "public": "digits"}}, "data.public: is each device's own"),
         ({"data": {**DATA, "ranges": "training"}}, "data.ranges: is each device's own"),

@@ -48,7 +48,7 @@ def test_a_scikit_learn_without_them_is_named(name: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(
         "sottovoce.data.demo.find_spec", lambda _: ModuleSpec("sklearn", None, origin="/no/__init__.py")
     )
-    with pytest.raises(DataError, match="does not carry this data set"):
+    with pytest.raises(DataError, match="does not include this data set"):
         load(name)
 
 

@@ -14,7 +14,7 @@ from sottovoce.plugins import METER_SOURCE, Plugin
 _PLUGIN = Plugin(METER_SOURCE, "serial", "elsewhere:SOURCE", "elsewhere 1")
 
 
-class _EnoughError(BaseException):
+class _EnoughError(KeyboardInterrupt):
     """Ends the reader, which has no end of its own."""
 
 

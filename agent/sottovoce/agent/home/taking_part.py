@@ -37,7 +37,7 @@ class TakingPart:
             consent_in(consent_directory(config), _NONE)
         except SottovoceError as error:
             raise ConfigError(
-                f"feed.home_assistant.tasks: {error}; let the feed run as the agent's user, or leave this out"
+                f"feed.home_assistant.tasks: {error}; run the feed as the agent's user, or remove this setting"
             ) from error
 
     def state(self, status: dict[str, Any]) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""The mean of a vector a device."""
+"""The mean of one vector per device."""

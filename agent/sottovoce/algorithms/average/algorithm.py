@@ -1,4 +1,4 @@
-"""The mean of a vector a device, as a value."""
+"""The mean of one vector per device, as a value."""
 
 from typing import Any
 

@@ -45,7 +45,7 @@ def at(found: Any, path: tuple[str, ...]) -> Any:
         elif isinstance(found, list) and part.isdecimal() and int(part) < len(found):
             found = found[int(part)]
         else:
-            raise MessageRefused("no-value", "the declared path leads nowhere; compare it with a message")
+            raise MessageRefused("no-value", "there is no value at the declared path; compare it with a message")
     return found
 
 

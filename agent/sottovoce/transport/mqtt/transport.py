@@ -108,7 +108,7 @@ class MqttTransport:
             InternalError: before the start.
         """
         if self._connection is None:
-            raise InternalError("the transport was used before it was started: report this defect")
+            raise InternalError("the transport is used before it was started: report this defect")
         return self._connection
 
     async def start(self, receive: Receive) -> None:
@@ -328,7 +328,7 @@ class MqttTransport:
     def _framed(self, sender: str, raw: bytes) -> None:
         """A message of another device, if it is one."""
         if len(raw) > _MOST_FRAME_BYTES:
-            raise MessageRefused("size", f"a frame of {len(raw)} bytes is over the limit of {_MOST_FRAME_BYTES}")
+            raise MessageRefused("size", f"a frame of {len(raw)} bytes exceeds the limit of {_MOST_FRAME_BYTES}")
         frame = decoded(Frame, raw)
         if frame.recipient_key != self._presence.key.public:
             raise MessageRefused("stale", f"a frame of {sender} is for this device before its restart")

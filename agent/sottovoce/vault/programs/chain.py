@@ -1,7 +1,7 @@
 """Chains of steps without replacement: the private half of Jin, He & Dai (2023), Algorithm 1, at a public period.
 
 A release is computed from one run of records that no other release of the same pass touches, so that a record pays for
-one release a pass. Between two releases nothing depends on the private weights; so they are no state: the steps since
+one release per pass. Between two releases nothing depends on the private weights; so they are no state: the steps since
 the last release are taken when the next one is asked for.
 """
 

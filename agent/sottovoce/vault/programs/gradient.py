@@ -1,7 +1,7 @@
 """Sums of clipped gradients: the private half of every learner of gradients.
 
 The clip is taken per privacy unit. A sum is over all records, or over a batch: a random one, which the vault draws and
-keeps to itself, or a block of numbers (vault/numbering.py), so that a record is in one release a pass.
+keeps to itself, or a block of numbers (vault/numbering.py), so that a record is in one release per pass.
 """
 
 import math

@@ -179,7 +179,7 @@ def chain_guarantee(budget: Budget, mechanism: BoundedPoint | UnprovedPoint, pas
             f"exact discrete Gaussian on the grid 2^{mechanism.exponent}, "
             f"σ = {math.ldexp(mechanism.sigma, mechanism.exponent):.6g}, on the end of a chain of steps"
         ),
-        composition=f"a record is in one release a pass, {over}; Gaussian closed form, releases of a pass in parallel",
+        composition=f"a record is in one release per pass, {over}; Gaussian closed form, a pass in parallel",
         epsilon=budget.epsilon,
         delta=budget.delta,
         threat_model=THREAT_MODEL + "; how many records there are is public",

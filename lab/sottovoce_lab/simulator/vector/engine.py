@@ -18,7 +18,7 @@ from sottovoce_lab.simulator.vector.peers import Peers, peers_named
 from sottovoce_lab.simulator.vector.tracing import Tracer
 
 Parcel = tuple[NDArray[Any], ...]
-"""Messages of devices, as arrays with one row a device or message."""
+"""Messages of devices, as arrays with one row per device or message."""
 
 Places = NDArray[np.int64]
 
@@ -32,7 +32,7 @@ class State(Protocol):
         ...
 
     def sent(self) -> Parcel:
-        """Message that each device would send now, one row a device; unchanged until the next call."""
+        """Message that each device would send now, one row per device; unchanged until the next call."""
         ...
 
     def receive(self, receivers: Places, parcel: Parcel, rows: Places) -> None:

@@ -1,4 +1,4 @@
-"""Golf, Algorithm 1 of Hegedűs & Jelasity 2017, for a whole fleet: one travelling model and one record a device."""
+"""Golf, Algorithm 1 of Hegedűs & Jelasity 2017, for a whole fleet: one travelling model and one record per device."""
 
 import hashlib
 import os

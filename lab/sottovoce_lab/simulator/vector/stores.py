@@ -49,7 +49,7 @@ class RecordStores:
 
     @property
     def message_bytes(self) -> int:
-        """The digest with which a contact begins: a bit a record."""
+        """The digest with which a contact begins: one bit per record."""
         return -(-self.nodes // 8)
 
     def sent(self) -> Parcel:

@@ -49,7 +49,7 @@ class Place:
 
     @property
     def faults(self) -> Path:
-        """Faults of its messages, a specification a line."""
+        """Faults of its messages, one specification per line."""
         return self.directory / "faults"
 
     @property

@@ -100,7 +100,7 @@ class Knowledge:
         roster, found = verified.roster, {}
         for one in given:
             if one.said.owner not in roster.owners:
-                raise Lie("cell", "a masked vector is of no member of the round")
+                raise Lie("cell", "a masked vector comes from no member of the round")
             place = roster.owners.index(one.said.owner)
             if place in verified.survivors:
                 check_vector(one, verified.round, self._course.size * self._course.width(len(roster)))

@@ -3,8 +3,9 @@
 K times v ← v + g(x) - g′ and x ← x - γ v, where g′ is the gradient before; then x and v are mixed. As v begins with g
 and the corrections telescope, the mean of v over devices is the mean of their last gradients.
 
-The paper takes g and g′ from one batch, two gradients of each record a step. Here g′ is the release of the step before,
-noise and all: looking at it again is post-processing. So a step costs one release, and noise does not pile up in v.
+The paper takes g and g′ from one batch, two gradients of each record per step. Here g′ is the release of the step
+before, noise and all: looking at it again is post-processing. So a step costs one release, and noise does not pile up
+in v.
 """
 
 from dataclasses import dataclass, replace
