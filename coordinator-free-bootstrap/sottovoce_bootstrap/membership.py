@@ -59,7 +59,7 @@ class Membership:
         settings: what the fleet has chosen.
         incarnation: from BootCounter.begin.
         issue: signs this device's records.
-        verify: raises MessageRefused for a record that is not of this fleet; Verifier.verify.
+        verify: raises MessageRefused for a record that does not belong to this fleet; Verifier.verify.
         seeds: peers from the configuration and the invitation; tried first until a record of theirs has come.
         book: the address book's contacts.
         rng: all randomness.

@@ -45,7 +45,7 @@ class PeerRecord:
         signature: Ed25519 by the device's identity key over `signed_bytes`, 64 bytes.
 
     Raises:
-        MessageRefused: for `record`: a field is not of its form. Nothing is verified yet.
+        MessageRefused: for `record`: a field is malformed. Nothing is verified yet.
     """
 
     fleet: str
@@ -59,7 +59,7 @@ class PeerRecord:
     signature: bytes
 
     def __post_init__(self) -> None:
-        """Every field is of its form."""
+        """Every field is well-formed."""
         check_node_id(self.node_id)
         if not 1 <= len(self.fleet) <= _MAX_FLEET_CHARACTERS:
             raise MessageRefused("record", "a fleet's name has 1 to 40 characters")

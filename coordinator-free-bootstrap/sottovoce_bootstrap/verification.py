@@ -23,7 +23,7 @@ def _clock() -> datetime:
 
 
 class Verifier:
-    """Knows which records are of this fleet.
+    """Knows which records belong to this fleet.
 
     Args:
         trust: whom this device takes for a device of its fleet.

@@ -23,7 +23,7 @@ class View:
     Args:
         own: node id of this device.
         settings: what the fleet has chosen.
-        verify: raises MessageRefused for a record that is not of this fleet.
+        verify: raises MessageRefused for a record that does not belong to this fleet.
         rng: breaks ties.
         refused: counts refused records, by the reason.
     """

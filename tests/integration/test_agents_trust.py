@@ -59,7 +59,7 @@ class Unmoved:
 def test_an_agent_that_dials_the_wrong_device_says_so_once(
     listener: AgentProcess, fleet: Fleet, namesake: Fleet, tmp_path: Path
 ) -> None:
-    """One dials the address of another device than it means, one is of another fleet of the same name."""
+    """One dials the address of another device than it means, one belongs to another fleet of the same name."""
     unmoved = Unmoved(listener)
     other, lost = new_device(fleet, tmp_path / "other"), new_device(fleet, tmp_path / "lost")
     stranger = new_device(namesake, tmp_path / "stranger")
@@ -71,7 +71,7 @@ def test_an_agent_that_dials_the_wrong_device_says_so_once(
             dialling,
             (
                 f"peer {other.id} at {target}: another device answers there: correct the peer's id or address",
-                f"peer {listener.device.id} at {target}: its certificate is not of this fleet: check that both joined",
+                f"peer {listener.device.id} at {target}: its certificate does not belong to this fleet: check that",
             ),
             strict=True,
         ):

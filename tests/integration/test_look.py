@@ -74,7 +74,7 @@ def test_the_doctor_finds_two_running_devices_well(pair: list[AgentProcess]) -> 
         bad = [one for check, ones in found.items() if check != "clock" for one in ones if one["level"] != "ok"]
         assert not [one for one in bad if "it is spent" not in one["what"]], bad
         assert "held by this device's agent" in found["listen"][0]["what"]
-        assert "is of this fleet" in found["peers"][0]["what"]
+        assert "belongs to this fleet" in found["peers"][0]["what"]
 
 
 def test_a_look_at_a_device(pair: list[AgentProcess]) -> None:

@@ -167,7 +167,7 @@ def test_an_answer_for_another_device_or_from_another_fleet_is_not_installed(
     stranger = new_device(fleet, tmp_path / "stranger")
     before = on_disk(device)
     for source, words in (
-        (other, "is not of this device"),
+        (other, "does not belong to this device"),
         (stranger, "was not issued by fleet 'rotating'"),
     ):
         ended = here("fleet", "renew", "--state", device.state, "--install", identity_files(source) / "tls.pem")

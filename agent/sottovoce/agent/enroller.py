@@ -132,7 +132,7 @@ class Enroller:
                 return self._join(question.secret, question.request)
             return self._renew(question.request)
         except msgspec.MsgspecError:
-            return Declined("the question is not of its form: both sides must have the same version of Sottovoce")
+            return Declined("the question is malformed: both sides must have the same version of Sottovoce")
         except IdentityError as error:
             return Declined(str(error))
 

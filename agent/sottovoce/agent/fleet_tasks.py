@@ -50,7 +50,7 @@ def kept_task(directory: Path, authority: Authority) -> SignedTask | None:
     """The newest task in a directory, a device's or the fleet's; None before any, or where a retired key has signed it.
 
     Raises:
-        IdentityError: if it cannot be read, or is not of this fleet.
+        IdentityError: if it cannot be read, or does not belong to this fleet.
     """
     path = directory / NAME
     try:

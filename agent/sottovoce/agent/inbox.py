@@ -1,4 +1,4 @@
-"""Messages for the learner: applied once, or refused for good if they are of another task."""
+"""Messages for the learner: applied once, or refused permanently if they belong to another task."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

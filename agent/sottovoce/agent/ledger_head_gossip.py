@@ -190,7 +190,7 @@ class LedgerHeadGossip:
 
         Raises:
             DeliveryFailed: if it is not known to have arrived.
-            MessageRefused: if the answer is malformed, or its head is not of this device.
+            MessageRefused: if the answer is malformed, or its head does not belong to this device.
             LedgerError: if what the peer knew is newer than this ledger, or of another past.
         """
         head, question = await self.question(peer.id)

@@ -39,7 +39,7 @@ def kept_list(state: Path, authority: Authority) -> RevocationList | None:
     """The list in a state directory; None if none has come yet.
 
     Raises:
-        IdentityError: if it cannot be read, is damaged, or is not of this fleet.
+        IdentityError: if it cannot be read, is damaged, or does not belong to this fleet.
     """
     path = state / NAME
     try:
@@ -87,7 +87,7 @@ def revoke(directory: Path, fleet: Fleet, node_ids: Collection[str]) -> Revocati
 
     Raises:
         IdentityError: if the list beside the key is damaged, or cannot be written.
-        MessageRefused: if an id is not of its form, or there are too many.
+        MessageRefused: if an id is malformed, or there are too many.
     """
     kept = kept_list(directory, fleet.authority)
     before = () if kept is None else kept.node_ids

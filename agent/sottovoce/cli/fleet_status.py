@@ -27,10 +27,10 @@ def status(
 
     found = ask(state, "fleet", _PATIENCE_SECONDS)
     if "error" in found:
-        raise NetworkError(f"{state}: the agent there is of an older release, and does not know: start it again")
+        raise NetworkError(f"{state}: the agent there runs an older release, and does not know: start it again")
     for device in found["devices"]:
         for name in _SAID:
-            device.setdefault(name, None)  # the agent there may be of an older release
+            device.setdefault(name, None)  # the agent there may run an older release
     reached = _reached(state, found)
     now = datetime.now(UTC)
     for device in found["devices"]:

@@ -57,7 +57,7 @@ def public_model(state: Path, config: Path | None) -> Found:
     try:
         description = msgspec.convert(answer, Description)
     except msgspec.ValidationError as error:
-        raise NetworkError(f"{state}: the agent there is of another version: start it again") from error
+        raise NetworkError(f"{state}: the agent there runs another version: start it again") from error
     return Found(description, _some(parameters(model), state), model["cycle"], None)
 
 

@@ -23,7 +23,7 @@ def load_covertype(path: Path) -> DataSet:
         54 features, with their public ranges, and 7 classes.
 
     Raises:
-        DataError: if the file cannot be read, or is not of this kind.
+        DataError: if the file cannot be read, or has another format.
     """
     arrays = arrays_of(path, frozenset(_COLUMNS))
     try:

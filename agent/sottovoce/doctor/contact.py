@@ -19,8 +19,8 @@ _REFUSALS = {
     "certificate has expired": "its certificate has expired",
     "not yet valid": "its certificate is not yet valid: one of the two clocks is wrong",
     "mismatch": "another device or host answers there than its certificate would have to name",
-    "self-signed": "its certificate is not of this fleet, or of an authority that is not trusted here",
-    "unable to get local issuer": "its certificate is not of this fleet, or of an authority that is not trusted here",
+    "self-signed": "its certificate is from another fleet, or from an authority not trusted here",
+    "unable to get local issuer": "its certificate is from another fleet, or from an authority not trusted here",
     "WRONG_VERSION_NUMBER": "what listens there speaks no TLS",
     "ALERT": "it does not accept this device's certificate: expired, or of another fleet",
 }

@@ -47,7 +47,7 @@ def peers(subject: Subject) -> Iterator[Finding]:
     nobody = all(found.values())
     for (node, address), what in found.items():
         if what is None:
-            yield ok(f"{node} at {address}: answers, and is of this fleet")
+            yield ok(f"{node} at {address}: answers, and belongs to this fleet")
             continue
         words, remedy = f"{node} at {address}: {what}", _TRUST if "certificate" in what else _SEE
         yield problem(words, remedy, ExitCode.NETWORK) if nobody else warning(words, remedy)

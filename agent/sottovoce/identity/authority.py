@@ -1,4 +1,4 @@
-"""Whose word a device takes for who is of its fleet: its fleet's certificate, another CA's, or a list of devices."""
+"""Authorities of a fleet, which say who belongs to it: its own certificate, another CA, or a list of devices."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -93,10 +93,10 @@ def check_signed(
         changes: changes of the fleet's keys, that came with it.
 
     Raises:
-        IdentityError: if it is of another fleet, or was not signed by this one.
+        IdentityError: if it belongs to another fleet, or was not signed by this one.
     """
     if fleet != authority.fleet:
-        raise IdentityError(f"{what} is of fleet {fleet!r}, not of {authority.fleet!r}")
+        raise IdentityError(f"{what} belongs to fleet {fleet!r}, not to {authority.fleet!r}")
     try:
         (authority.following(changes) if changes else authority).verify_signature(message, signature)
     except IdentityError as error:
@@ -294,7 +294,7 @@ def pinned(
     """The certificates whose devices are listed.
 
     Raises:
-        IdentityError: if one of them is not self-signed, or is of another fleet.
+        IdentityError: if one of them is not self-signed, or belongs to another fleet.
     """
     trusted = set(peers)
     subjects = [(verify_self_signed(one, fleet, None, source).node_id, one) for one in certificates]

@@ -43,7 +43,7 @@ def verify_binding(binding: bytes, tls_key: EllipticCurvePublicKey) -> bytes:
     try:
         Ed25519PublicKey.from_public_bytes(public_key).verify(signature, _message(tls_key))
     except InvalidSignature as error:
-        raise ValueError("the binding is of another TLS key") from error
+        raise ValueError("the binding belongs to another TLS key") from error
     return public_key
 
 

@@ -63,7 +63,7 @@ def device_certificate(
         validity: when the certificate holds.
 
     Raises:
-        ValueError: if the binding is not of this TLS key.
+        ValueError: if the binding does not belong to this TLS key.
     """
     device = node_id(verify_binding(binding, tls_key))
     builder = _builder(common_name(device), authority.subject, tls_key, validity)
@@ -81,7 +81,7 @@ def self_signed_certificate(
     """The certificate of a device that no one vouches for but its own identity key, in the binding.
 
     Raises:
-        ValueError: if the binding is not of this TLS key.
+        ValueError: if the binding does not belong to this TLS key.
     """
     device = node_id(verify_binding(binding, tls_key.public_key()))
     builder = _builder(common_name(device), common_name(device), tls_key.public_key(), validity)

@@ -73,7 +73,7 @@ class Fleet:
             validity: ninety days from now by default.
 
         Raises:
-            IdentityError: if the device is not of this fleet, or is revoked.
+            IdentityError: if the device does not belong to this fleet, or is revoked.
         """
         if request.present is None:
             raise IdentityError(

@@ -62,7 +62,7 @@ class Identity:
         certificate_der: the same, in the form that its records carry to devices it has never met.
         not_before: the first moment at which its certificates hold.
         not_after: the last moment at which its certificates hold.
-        authority: whose word it takes for who is of its fleet.
+        authority: whose word it takes for who belongs to its fleet.
         retired: the key that has issued its certificate, if the fleet has retired it.
     """
 
@@ -105,7 +105,7 @@ def load(directory: Path, now: datetime | None = None, peers: Iterable[str] = ()
 
     Raises:
         IdentityError: if a file is missing, unreadable, malformed or open to other users, a certificate does not hold
-            now or is not of this fleet, or the files do not belong together.
+            now or does not belong to this fleet, or the files do not belong together.
     """
     device_key_file, tls_key_file = directory / DEVICE_KEY, directory / TLS_KEY
     certificate_file = directory / TLS_CERTIFICATE

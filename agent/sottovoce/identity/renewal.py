@@ -54,7 +54,8 @@ def install_certificate(directory: Path, pem: bytes, source: object, now: dateti
         now: an aware datetime; the clock's by default.
 
     Raises:
-        IdentityError: if it is not of this device and fleet, does not hold now, or ends no later than the present one.
+        IdentityError: if it does not belong to this device and fleet, does not hold now, or ends no later than the
+            present one.
     """
     path = directory / TLS_CERTIFICATE
     present = decode_certificate(read(path), path)
@@ -64,7 +65,7 @@ def install_certificate(directory: Path, pem: bytes, source: object, now: dateti
     renewed = decode_certificate(pem, source)
     subject = identity.authority.verify(renewed, now or datetime.now(UTC), source)
     if subject.node_id != identity.node_id or renewed.public_key() != present.public_key():
-        raise IdentityError(f"{source} is not of this device ({identity.node_id}): make a new request here")
+        raise IdentityError(f"{source} does not belong to this device ({identity.node_id}): make a new request here")
     if renewed.not_valid_after_utc - present.not_valid_after_utc < timedelta(0):
         raise IdentityError(f"{source} ends before the present certificate: make a new request")
     replace(path, pem)

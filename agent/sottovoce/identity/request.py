@@ -2,7 +2,7 @@
 
 The request is public. It is signed with the TLS key, and the binding in it with the identity key: no one can ask for a
 certificate of another device's keys, and anyone who repeats a request gets nothing but that device's own certificate.
-A request to renew has the present certificate beside it, which says that the device is of the fleet already.
+A request to renew has the present certificate beside it, which says that the device already belongs to the fleet.
 """
 
 from dataclasses import dataclass

@@ -63,7 +63,7 @@ class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Check whose it is.
 
         Raises:
-            IdentityError: if it is of another fleet, or was not signed by this one.
+            IdentityError: if it belongs to another fleet, or was not signed by this one.
         """
         check_signed(
             authority,

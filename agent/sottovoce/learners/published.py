@@ -123,7 +123,7 @@ class Provenance(Protocol):
         """Check that its owner published it.
 
         Raises:
-            MessageRefused: if it did not, or is not of this fleet.
+            MessageRefused: if it did not, or does not belong to this fleet.
         """
         ...
 

@@ -1,6 +1,6 @@
 """The metrics of an agent: which there are, and how they are shown. Only an agent that is watched imports this module.
 
-Every one is of public events, and none is computed from records; docs/reference/metrics.md says how that is known.
+Every one counts public events, and none is computed from records; docs/reference/metrics.md says how that is known.
 """
 
 import re

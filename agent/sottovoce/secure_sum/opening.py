@@ -108,12 +108,12 @@ def total_of(
         size: numbers of a vector.
 
     Raises:
-        MessageRefused: for `shape`: vectors are not of one length.
+        MessageRefused: for `shape`: vectors do not have the same length.
     """
     survivors = sorted(vectors)
     width, rest = divmod(len(vectors[survivors[0]]), size)
     if rest or len({len(raw) for raw in vectors.values()}) != 1:
-        raise MessageRefused("shape", "masked vectors of a cell are not of one length")
+        raise MessageRefused("shape", "masked vectors of a cell do not have the same length")
     gone = [place for place in members if place not in vectors]
     total = np.zeros(size, dtype=np.uint64)
     for place, seed in zip(survivors, secrets.seeds, strict=True):
@@ -190,7 +190,7 @@ def verified(
     """
     roster = roster_of(opening.roster)
     if not cell.least <= len(roster) <= cell.most:
-        raise _wrong("its roster is not of this task's size")
+        raise _wrong("its roster does not have this task's size")
     for statement in roster.statements:
         belongs(statement)
     members, needed = opening.members, cell.opens_at(len(roster))

@@ -35,7 +35,10 @@ _CLOSED = (
 _CAUSES = {
     "certificate has expired": ("tls", "its certificate has expired: run `sottovoce fleet renew` there"),
     "certificate is not yet valid": ("tls", "its certificate is not yet valid: check the clocks of both devices"),
-    "CERTIFICATE_VERIFY_FAILED": ("tls", "its certificate is not of this fleet: check that both joined the same fleet"),
+    "CERTIFICATE_VERIFY_FAILED": (
+        "tls",
+        "its certificate does not belong to this fleet: check that both joined the same fleet",
+    ),
     "Hostname Verification": ("tls", "another device answers there: correct the peer's id or address in [transport]"),
     "security handshaker": ("tls", "this device's key and certificate do not fit: run `sottovoce fleet join` again"),
     "WRONG_VERSION_NUMBER": (

@@ -142,7 +142,7 @@ class Member:
         if secrets.roster is not None:
             raise _refused("this device's offer is in another roster already")
         if not self._cell.least <= len(said.roster) <= self._cell.most:
-            raise _refused(f"a roster of {len(said.roster)} devices is not of this task's size")
+            raise _refused(f"a roster of {len(said.roster)} devices does not have this task's size")
         roster = roster_of(said.roster)
         if self._owner not in roster.owners:
             raise _refused("the roster does not include this device")

@@ -46,7 +46,7 @@ def build(
 
     Raises:
         PrivacyError: if the terms have no guarantee under this budget, or it cannot be calibrated.
-        DataError: if the records are not of the shape that the terms declare.
+        DataError: if the records do not have the shape that the terms declare.
     """
     made = terms.context(_as_read(records, kernel), kernel, ledger, noise)
     context = replace(made, observer=observer, closed=closed, belongs=belongs)

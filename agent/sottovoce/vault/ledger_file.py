@@ -168,7 +168,7 @@ def _of_another_version(version: int) -> str:
         return f"this ledger is of {which} of the program: the device's next start upgrades it, and it stays whole"
     if version > _SCHEMA_VERSION:
         return (
-            f"this ledger is of a newer version of the program (schema {version}, this one writes {_SCHEMA_VERSION}): "
+            f"a newer version of the program made this ledger (schema {version}, this one writes {_SCHEMA_VERSION}): "
             "go back to that version; nothing is wrong with the ledger"
         )
     return f"this ledger is of a version of the program before 0.1 (schema {version}), which no version upgrades"

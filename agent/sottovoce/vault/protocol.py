@@ -177,7 +177,7 @@ _REPLIES: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
 
 
 class MalformedError(Exception):
-    """A message that is not of this protocol."""
+    """A message that does not belong to this protocol."""
 
 
 def fingerprint(introduction: bytes) -> bytes:

@@ -53,7 +53,7 @@ class RecordMechanism:
         """See Mechanism.apply; `raw` holds the one record.
 
         Raises:
-            InternalError: if the record is not of the scheme's shape; nothing was drawn.
+            InternalError: if the record does not have the scheme's shape; nothing was drawn.
         """
         scheme = self.scheme
         if raw.features.shape != (1, scheme.features) or not 0 <= int(raw.labels[0]) < scheme.classes:

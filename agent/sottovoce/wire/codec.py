@@ -68,7 +68,7 @@ def decode(payload_type: str, payload: bytes) -> Message:
     """
     codec = _codec(payload_type)
     if codec is None:
-        raise MessageRefused("type", "the payload is of a type that this version does not know")
+        raise MessageRefused("type", "the payload has a type that this version does not know")
     try:
         message = codec.from_bytes(payload)
         codec.check(message)

@@ -39,7 +39,7 @@ class RevocationList:
         keys: how the fleet's keys have changed; empty where they have not.
 
     Raises:
-        MessageRefused: for `revocations`: a field is not of its form. Nothing is verified yet.
+        MessageRefused: for `revocations`: a field is malformed. Nothing is verified yet.
     """
 
     fleet: str
@@ -50,7 +50,7 @@ class RevocationList:
     keys: tuple[KeyChange, ...] = ()
 
     def __post_init__(self) -> None:
-        """Every field is of its form."""
+        """Every field is well-formed."""
         if not 1 <= len(self.fleet) <= _MAX_FLEET_CHARACTERS:
             raise MessageRefused("revocations", "a revocation list names a fleet, by 1 to 40 characters")
         if not (1 <= self.version <= _LARGEST_NUMBER and 0 <= self.issued <= _LARGEST_NUMBER):
@@ -76,7 +76,7 @@ class RevocationList:
         """Check whose list it is.
 
         Raises:
-            IdentityError: if it is of another fleet, or was not signed by this one.
+            IdentityError: if it belongs to another fleet, or was not signed by this one.
         """
         check_signed(
             authority,

@@ -90,7 +90,7 @@ def test_another_key_another_fleet_and_an_altered_document_are_refused(bench: Be
     for task, words in (
         (forged, "not signed by fleet"),
         (altered, "not signed by fleet"),
-        (bench.signed(fleet="road"), "of fleet 'road'"),
+        (bench.signed(fleet="road"), "belongs to fleet 'road'"),
     ):
         with pytest.raises(TaskRefused, match=words):
             bench.take_up(task)

@@ -103,7 +103,7 @@ def test_a_peer_of_this_fleet_and_others(fleet: Fleet, device: Device, tmp_path:
         device.configure([peer.entry(), stranger.entry()])
         found = worst(peers(subject(device)))
         assert (found.level, stranger.id in found.what) == (Level.WARNING, True)
-        assert "not of this fleet" in found.what
+        assert "from another fleet" in found.what
         device.configure([peer.entry(address=stranger.address)])
         found = worst(peers(subject(device)))
         assert (found.level, found.code) == (Level.PROBLEM, ExitCode.NETWORK)

@@ -73,7 +73,7 @@ def test_a_renewed_certificate_takes_the_place_of_the_old_in_one_step(
     request = read_request(renewal_request(device_directory), "r")
     early = Validity(NOW + timedelta(days=1), NOW + timedelta(days=200))
     for pem, words in (
-        (other.tls_cert_pem, "is not of this device"),
+        (other.tls_cert_pem, "does not belong to this device"),
         (fleet.issue(request, Validity.from_now(3)), "ends before the present"),
         (fleet.issue(request, early), "is not valid before"),
         (b"nonsense", "is not one PEM certificate"),

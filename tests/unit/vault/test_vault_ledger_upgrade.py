@@ -122,7 +122,7 @@ def test_charges_for_single_records_by_their_place_are_refused_and_nothing_chang
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("schema, words", [(99, "of a newer version of the program .*go back"), (2, "before 0.1")])
+@pytest.mark.parametrize("schema, words", [(99, "a newer version of the program .*go back"), (2, "before 0.1")])
 def test_another_version_is_named_and_not_called_damaged(tmp_path: Path, schema: int, words: str) -> None:
     path = tmp_path / "ledger.db"
     Ledger.create(path, OWNER, BUDGETS[0])

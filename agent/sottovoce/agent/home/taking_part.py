@@ -71,7 +71,7 @@ class TakingPart:
         try:
             task = newest_task(self._config)
             if task is None or payload not in (take_part(task.epoch).encode(), leave(task.epoch).encode()):
-                _log.warning("switch-not-heard it is of no task that is the newest")
+                _log.warning("switch-not-heard it is not about the newest task")
             elif payload == take_part(task.epoch).encode():
                 record_consent(self._config, task, "approved")
             else:

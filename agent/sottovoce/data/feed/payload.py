@@ -83,7 +83,7 @@ def instants(value: Any, form: TimeFormat, zone: str | None = None) -> list[floa
     try:
         moment = datetime.fromisoformat(value)
     except ValueError as error:
-        raise MessageRefused("no-time", "the declared time is not of ISO 8601") from error
+        raise MessageRefused("no-time", "the declared time does not follow ISO 8601") from error
     if moment.tzinfo is not None:
         return [moment.timestamp()]
     if zone is None:

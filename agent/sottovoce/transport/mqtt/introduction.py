@@ -80,7 +80,7 @@ def claimed(raw: bytes, fleet: str, device: str) -> Claim:
         device: who it must be of.
 
     Raises:
-        MessageRefused: for `size`, `malformed`, `fleet` or `sender` (it is of another device).
+        MessageRefused: for `size`, `malformed`, `fleet` or `sender` (it belongs to another device).
     """
     if len(raw) > MAX_INTRODUCTION_BYTES:
         raise MessageRefused("size", f"an introduction of {len(raw)} bytes is over {MAX_INTRODUCTION_BYTES}")
@@ -103,7 +103,7 @@ def verified(claim: Claim, vouch: Callable[[bytes], Subject]) -> Introduced:
         vouch: verifies a certificate, DER, or raises IdentityError.
 
     Raises:
-        MessageRefused: for `certificate`, `sender` (the certificate is of another device) or `signature`.
+        MessageRefused: for `certificate`, `sender` (the certificate belongs to another device) or `signature`.
     """
     device, message = claim.device, claim.message
     try:

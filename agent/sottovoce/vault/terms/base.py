@@ -27,7 +27,7 @@ class Terms(Protocol):
 
         Raises:
             PrivacyError: if the terms have no guarantee under this budget, or it cannot be calibrated.
-            DataError: if the records are not of the shape that the terms declare.
+            DataError: if the records do not have the shape that the terms declare.
         """
         ...
 

@@ -38,7 +38,7 @@ async def test_a_device_of_another_fleet_of_the_same_name_is_not_trusted(
         for dialling, listens in ((one, stranger), (stranger, one)):
             failed = await dialling.failure(dialling.peer(listens))
             assert failed.cause == "tls"
-            assert "its certificate is not of this fleet: check that both joined the same fleet" in str(failed)
+            assert "its certificate does not belong to this fleet: check that both joined the same fleet" in str(failed)
     assert (one.received, stranger.received, other.received) == ([], [], [])
 
 

@@ -150,7 +150,7 @@ class Knowledge:
         """int64[P] of these bytes.
 
         Raises:
-            MessageRefused: if they are of another model.
+            MessageRefused: if they belong to another model.
         """
         if len(raw) != 8 * self._course.size:
             raise of_another_model(f"a sum of {len(raw) // 8} numbers reached a model of {self._course.size}")
