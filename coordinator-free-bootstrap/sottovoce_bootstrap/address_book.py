@@ -83,7 +83,7 @@ class AddressBook:
         return [contact for row in rows if (contact := _contact(*row)) is not None]
 
     def remember(self, contact: Contact, now: float) -> None:
-        """Put in, or move to the front, somebody who has answered; drop who is too old or too many.
+        """Put in, or move to the front, someone who has answered; drop who is too old or too many.
 
         What is new, or has not been written for a day, is written at once, with all the rest.
 

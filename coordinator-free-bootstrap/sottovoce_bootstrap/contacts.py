@@ -62,7 +62,7 @@ class Contacts:
         return node_id in self._seeds or any(node_id in said for said in self._candidates.values())
 
     def find(self, node_id: str, announced: Contact | None) -> Contact | None:
-        """How to reach somebody.
+        """How to reach someone.
 
         First where the configuration says, then where its record says or it last answered, then where sources say.
         """

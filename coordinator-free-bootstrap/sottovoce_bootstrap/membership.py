@@ -283,12 +283,12 @@ class Membership:
         return tuple(self._reach(self._warm))
 
     def find(self, node_id: str) -> Contact | None:
-        """How to reach somebody, if that is known."""
+        """How to reach someone, if that is known."""
         record = self._view.get(node_id)
         return self._contacts.find(node_id, None if record is None else record.contact)
 
     def has_left(self, node_id: str) -> bool:
-        """Whether somebody's newest record says goodbye."""
+        """Whether someone's newest record says goodbye."""
         record = self._view.get(node_id)
         return record is not None and record.leaving
 
@@ -311,7 +311,7 @@ class Membership:
         return effects
 
     def _meet(self, record: PeerRecord, now: float) -> list[Effect]:
-        """A record of this device came back: it is old, or somebody else has signed it."""
+        """A record of this device came back: it is old, or someone else has signed it."""
         if record == self._record or record.version < self._record.version:
             return []
         try:
@@ -378,7 +378,7 @@ class Membership:
         return [peer for peer in self._view.ids if peer not in self._warm and self._ready(peer, now)]
 
     def _hurry(self, now: float) -> None:
-        """Somebody who knows no one tries again as soon as a pause is over."""
+        """Someone who knows no one tries again as soon as a pause is over."""
         if self._view.ids or self._pending or self._record.leaving:
             return
         retries = [self._failures.retry_at(peer) for peer in self._contacts if self._leads_to(peer)]

@@ -61,12 +61,12 @@ class View:
         return tuple(self._sightings)
 
     def drop(self, node_id: str) -> None:
-        """Take somebody out who does not answer; an exchange may bring it back."""
+        """Take someone out who does not answer; an exchange may bring it back."""
         if node_id in self._ids:
             self._ids.remove(node_id)
 
     def expel(self, node_id: str) -> None:
-        """Take somebody out and forget its records: one of them that comes again is verified again."""
+        """Take someone out and forget its records: one of them that comes again is verified again."""
         self.drop(node_id)
         self._sightings.forget(node_id)
         if node_id in self._departed:

@@ -34,7 +34,7 @@ def listener(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="module")
 def namesake(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
-    """Another fleet that somebody gave the same name."""
+    """Another fleet that someone gave the same name."""
     return new_fleet(tmp_path_factory.mktemp("namesake") / "authority")
 
 

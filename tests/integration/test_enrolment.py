@@ -227,7 +227,7 @@ def test_a_token_is_good_once_and_only_the_right_one(authority: Path, tmp_path: 
     guess = Token(token.address, bytes(16), token.fingerprint)
     elsewhere = Token(token.address, token.secret, bytes(16))
     with answering(enroller):
-        told = until(lambda: comes(guess, tmp_path / "a"), "somebody answers")
+        told = until(lambda: comes(guess, tmp_path / "a"), "someone answers")
         assert "declines: the token is not one of this enroller" in told
         assert "is not the enroller that made this token" in comes(elsewhere, tmp_path / "a")
         came = comes(token, tmp_path / "a")

@@ -36,7 +36,7 @@ def finds(agent: AgentProcess, others: Iterable[Device]) -> bool:
 
 
 def remembers(device: Device) -> bool:
-    """Whether its address book has somebody in it: it may know others by their requests alone."""
+    """Whether its address book has someone in it: it may know others by their requests alone."""
     with contextlib.closing(sqlite3.connect(f"file:{device.state / 'peers.db'}?mode=ro", uri=True)) as book:
         return bool(book.execute("SELECT 1 FROM contact LIMIT 1").fetchall())
 
@@ -68,7 +68,7 @@ def test_an_agent_that_moved_is_found_at_its_new_address(fleet: Fleet, tmp_path:
         for agent in agents:
             others = [device for device in (first, second, third) if device is not agent.device]
             until(lambda agent=agent, others=others: finds(agent, others), "it knows both others")  # type: ignore[misc]
-        until(lambda: remembers(third), "somebody has answered it, so that it has an address book to come back with")
+        until(lambda: remembers(third), "someone has answered it, so that it has an address book to come back with")
         agents[2].end(signal.SIGKILL)
         moved = sampled(replace(third, port=free_port()), [])  # it has an address book instead of a seed
         with running(moved) as (back,):

@@ -138,7 +138,7 @@ def whole(one: World, other: World) -> float:
     units: frozenset[int] = frozenset().union(*(seen.units for seen in (*one.history, *other.history)))
     spent = max((one.ledger.spent(Units(((unit, unit),))) for unit in units), default=one.ledger.spent(EVERY))
     _require(spent <= one.statement.epsilon, f"a unit paid ε = {spent} of a budget of {one.statement.epsilon}")
-    _require(one.ledger.spending().epsilon <= one.statement.epsilon, "somebody paid more than the budget")
+    _require(one.ledger.spending().epsilon <= one.statement.epsilon, "someone paid more than the budget")
     charged = {query: event_mu(event) for query, event in _events(one) if _touches(event, units)}
     for unit in units:  # by our own sum, not the ledger's
         mu_squared = sum({query: event_mu(event) for query, event in _events(one) if _touches(event, {unit})}.values())

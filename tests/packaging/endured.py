@@ -22,7 +22,7 @@ from tests.support.floods import KINDS, flooded
 
 METRICS_PORT = 9464
 
-# Somebody on the machine, with many connections to the vault's socket that say nothing, each made again.
+# Someone on the machine, with many connections to the vault's socket that say nothing, each made again.
 _AT_THE_SOCKET = """
 import socket, sys, time
 until, idle = time.monotonic() + float(sys.argv[1]), []
@@ -157,7 +157,7 @@ def mass(hub: Machine, kitchen: Machine) -> None:
 
 
 def needs_a_person(hub: Machine) -> None:
-    """Something is damaged: that is said everywhere, and over by itself once somebody has mended it."""
+    """Something is damaged: that is said everywhere, and over by itself once someone has mended it."""
     with step("the state is damaged"):
         before = Ledger.of(hub)
         hub.sh(f"systemctl stop sottovoce-agent; cp -p {STATE}/state.db kept; echo damaged > {STATE}/state.db")

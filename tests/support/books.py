@@ -84,7 +84,7 @@ def _stored(device: Device) -> tuple[PushSumState, list[tuple[str, bytes]]]:
 
 
 def _seen(device: Device) -> dict[str, int]:
-    """The last share applied, by sender: what was refused for good after it is its sender's."""
+    """The last share applied, by sender: what was permanently refused after it is its sender's."""
     with closing(sqlite3.connect(device.state / "state.db")) as connection:
         return dict(connection.execute("SELECT sender, sequence - (refused != '') FROM seen").fetchall())
 

@@ -67,7 +67,7 @@ class Device:
         return self.state.with_suffix(".npz")
 
     def entry(self, *, address: str | None = None) -> dict[str, str]:
-        """This device as somebody's peer."""
+        """This device as someone's peer."""
         return {"id": self.id, "address": address or self.address}
 
     def configure(self, peers: Iterable[Mapping[str, str]] = (), /, **tables: Mapping[str, Any]) -> "Device":

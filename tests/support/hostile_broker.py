@@ -114,7 +114,7 @@ class HostileBroker:
         return f"mqtt://127.0.0.1:{self.port}"
 
     def inject(self, *messages: Message) -> None:
-        """Deliver these as if somebody had published them; returns once they are on their way."""
+        """Deliver these as if someone had published them; returns once they are on their way."""
 
         async def inject() -> None:
             for message in messages:

@@ -1,4 +1,4 @@
-"""A broker's mischief: everything that somebody who carries messages and holds none of the keys can do with them."""
+"""A broker's mischief: everything that someone who carries messages and holds none of the keys can do with them."""
 
 import random
 from collections.abc import Iterable

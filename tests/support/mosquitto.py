@@ -38,7 +38,7 @@ class Broker:
         if not any(line.startswith("listener ") for line in lines):
             lines = [f"listener {self.port} 127.0.0.1", "allow_anonymous true", *lines]
         if not any(line.startswith("user ") for line in lines):
-            lines.insert(0, f"user {getpass.getuser()}")  # else root becomes somebody who may not read the directory
+            lines.insert(0, f"user {getpass.getuser()}")  # else root becomes someone who may not read the directory
         self._file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     def __enter__(self) -> Self:

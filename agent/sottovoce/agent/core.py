@@ -3,7 +3,7 @@
 A link is stop-and-wait: one share is on its way to a peer at a time, so the outbox is bounded by the number of peers.
 What leaves is durable before it leaves; what arrives is durable before it is confirmed; a share confirmed or a release
 applied is written with the next commit, because repeating either after a crash changes nothing. A share that its
-recipient has refused for good, and durably so, is taken back in the same way. Of a learner that says again and again
+recipient has permanently refused, and durably so, is taken back in the same way. Of a learner that says again and again
 what it holds (Restating) only the numbers of its messages are durable before they leave, and what arrives is written
 with the next commit, on the next beat at the latest. The asyncio agent and the simulator drive the same object.
 """
@@ -199,12 +199,12 @@ class Core:
             )
 
     def applied(self, sender: str, incarnation: int, sequence: int) -> bool:
-        """Whether a message has been applied before, or refused for good."""
+        """Whether a message has been applied before, or permanently refused."""
         newest = self._seen.get(sender)
         return newest is not None and incarnation == newest.incarnation and sequence <= newest.sequence
 
     def refused(self, sender: str, incarnation: int, sequence: int) -> str:
-        """Why a message was refused for good; empty where it was not."""
+        """Why a message was permanently refused; empty where it was not."""
         newest = self._seen.get(sender)
         return newest.refused if newest is not None and self.applied(sender, incarnation, sequence) else ""
 
@@ -244,7 +244,7 @@ class Core:
             raise
 
     def take_back(self, recipient: str, sequence: int, now: float) -> list[Action]:
-        """The recipient has refused the share for good: what it holds is here again."""
+        """The recipient has permanently refused the share: what it holds is here again."""
         if not self.awaits(recipient, sequence):
             return []
         message = self._opened(self._outbox.pop(recipient).parcel)

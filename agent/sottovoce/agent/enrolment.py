@@ -84,7 +84,7 @@ def redeem(token: Token, request: bytes) -> Issued:
         if not token.names(certificate):
             raise IdentityError(
                 f"what answers at {token.address} is not the enroller that made this token: check the token; if it is "
-                "right, somebody is in between, or the enroller was started again and has made another token"
+                "right, someone is in between, or the enroller was started again and has made another token"
             )
 
     return _ask(token.address, JoinQuestion(token.secret.hex(), request.decode("ascii")), context, None, known)

@@ -24,7 +24,7 @@ _FIRST_PAUSE = 0.5  # seconds
 STUCK_SECONDS = 5.0
 """Before a process ends that only another gets over what there is."""
 
-_PERSON_SECONDS = 600.0  # between two looks whether somebody has been there
+_PERSON_SECONDS = 600.0  # between two looks whether someone has been there
 _RECORDS = "data"
 _NO_MEMORY = "there is not enough memory; see what else the machine or its limits leave"
 """Instead of numpy's words, which name the shape of what was to be made: that may be how many records there are."""

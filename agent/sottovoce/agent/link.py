@@ -52,7 +52,7 @@ class Link:
         transport: carries the bytes.
         head_gossip: tells the peer this device's ledger head.
         confirmed: called once the recipient has made a share durable, with what its learner replies, if anything.
-        declined: called with the reason once the recipient has refused it for good.
+        declined: called with the reason once the recipient has permanently refused it.
         missed: called with the peer's id after each attempt that failed, and may have failed because of the peer.
         counters: counts attempts and failures.
         waits: told what this link waits for.

@@ -26,7 +26,7 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The newest message from one sender, which was applied or refused for good.
+    """The newest message from one sender, which was applied or permanently refused.
 
     Attributes:
         incarnation: the life of the sender's durable state.

@@ -1,4 +1,4 @@
-"""The values of an agent's metrics, read when somebody asks for them: see sottovoce.observe.metrics for their names."""
+"""The values of an agent's metrics, read when someone asks for them: see sottovoce.observe.metrics for their names."""
 
 import asyncio
 import time

@@ -38,7 +38,7 @@ class Reception:
         counters: counts messages and refusals.
         inbox: takes what is for the learner.
         heard: told whom a message is from that was rightly signed.
-        failed: told when this device fails at one for good.
+        failed: told when this device fails at one permanently.
     """
 
     def __init__(

@@ -157,7 +157,7 @@ class Agent:
             DONE after SIGTERM or `agent stop`, INTERRUPTED after Ctrl-C.
 
         Raises:
-            SottovoceError: if something failed for good.
+            SottovoceError: if something failed permanently.
         """
         self._loop = asyncio.get_running_loop()
         if not embedded:
@@ -350,7 +350,7 @@ class Agent:
         self._departure.moved()
 
     async def _declined(self, outgoing: Outgoing, reason: str) -> None:
-        """A peer has refused a share for good."""
+        """A peer has permanently refused a share."""
         if reason == ANOTHER_TASK and isinstance(outgoing.parcel, bytes):
             self.tasks.declined(outgoing.recipient, parcel_task(outgoing.parcel))
         await self.serially(lambda: self.core.take_back(outgoing.recipient, outgoing.sequence, self._loop.time()))

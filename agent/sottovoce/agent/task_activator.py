@@ -1,6 +1,6 @@
 """Whether this device takes up a task that its fleet has signed; decided beside the ledger, in the vault's process.
 
-Nothing here, nor below, imports a network. Anyone who asks may be an agent that somebody else has taken over: the
+Nothing here, nor below, imports a network. Anyone who asks may be an agent that someone else has taken over: the
 signature, the epoch, the calendar, the owner's policy and consent are all checked here, and it is the ledger that
 remembers. Whether a task is taken up depends on no record.
 """

@@ -61,7 +61,7 @@ def fit(
         for record in records:
             provenance.verify(record)
     except MessageRefused as error:
-        raise DataError(f"{book}: {error}; nothing was fitted, because somebody altered the file") from error
+        raise DataError(f"{book}: {error}; nothing was fitted, because someone altered the file") from error
     fitted = fit_model(records, model, epochs)
     facts: dict[str, str | float | int | None] = {
         "model": model,

@@ -48,7 +48,7 @@ def ok(what: str) -> Finding:
 
 
 def warning(what: str, remedy: str) -> Finding:
-    """A finding that does not stop the device, but that somebody should look at."""
+    """A finding that does not stop the device, but that someone should look at."""
     return Finding(Level.WARNING, what, remedy)
 
 

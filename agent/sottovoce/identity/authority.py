@@ -209,14 +209,14 @@ class IssuerAuthority:
         return subject_in(certificate, self.fleet, self.certificate, source, exact=False)
 
     def verify_signature(self, message: bytes, signature: bytes) -> None:
-        """See Authority.verify_signature: a CA of somebody else's signs no lists of ours."""
+        """See Authority.verify_signature: a CA of someone else's signs no lists of ours."""
         raise IdentityError(
             "a fleet with an external CA has no revocation lists: refuse the device's renewal at the CA, which ends it "
             "with its certificate"
         )
 
     def following(self, changes: Sequence[KeyChange]) -> "IssuerAuthority":
-        """See Authority.following: a CA of somebody else's changes its keys by ways of its own."""
+        """See Authority.following: a CA of someone else's changes its keys by ways of its own."""
         raise IdentityError("a fleet with an external CA changes no keys here")
 
 

@@ -179,7 +179,7 @@ class Token:
         return hmac.compare_digest(_fingerprint(certificate), self.fingerprint)
 
     def admits(self, secret: str) -> bool:
-        """Whether somebody who says this, in hexadecimal, was invited."""
+        """Whether someone who says this, in hexadecimal, was invited."""
         try:
             return hmac.compare_digest(bytes.fromhex(secret), self.secret)
         except ValueError:

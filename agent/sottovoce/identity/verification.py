@@ -15,7 +15,7 @@ from sottovoce.identity.names import device_uri, peer_dns_name
 
 ENROL = "enrol the device again with `sottovoce fleet join`"
 _RENEW = "renew it with `sottovoce fleet renew`"
-# What the library raises for certificates that somebody has made up.
+# What the library raises for certificates that someone has made up.
 UNREADABLE = (
     *(ValueError, TypeError, UnsupportedAlgorithm),
     *(x509.InvalidVersion, x509.DuplicateExtension, x509.ExtensionNotFound, x509.UnsupportedGeneralNameType),

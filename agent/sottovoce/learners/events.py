@@ -40,7 +40,7 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """The last message to `recipient` is refused there for good: its mass is here again."""
+    """The last message to `recipient` is permanently refused there: its mass is here again."""
 
     recipient: str
     message: Message

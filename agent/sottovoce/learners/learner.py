@@ -36,7 +36,7 @@ class Progress:
         phase: `learning` while it asks the vault, then `mixing`.
         steps_done: private steps finished.
         steps: private steps planned; None when the records decide.
-        exhausted: the vault has refused for good.
+        exhausted: the vault has permanently refused.
         details: the learner's own, JSON-ready.
     """
 

@@ -53,7 +53,7 @@ CATALOGUE: Mapping[str, Described] = {
     "sottovoce_privacy_epsilon_spent": Described("gauge", "The ε charged to the unit charged most, by the ledger."),
     "sottovoce_privacy_epsilon_limit": Described("gauge", "The ε that the ledger was made for."),
     "sottovoce_privacy_delta": Described("gauge", "The δ that the ledger was made for."),
-    "sottovoce_privacy_exhausted": Described("gauge", "1 when the vault has refused for good, else 0."),
+    "sottovoce_privacy_exhausted": Described("gauge", "1 when the vault has permanently refused, else 0."),
     "sottovoce_privacy_charges_total": Described("counter", "Releases paid for, over all starts."),
     "sottovoce_privacy_releases_total": Described("counter", "Releases made, over all starts."),
     "sottovoce_ledger_bytes": Described("gauge", "Size of the ledger's files."),

@@ -19,7 +19,7 @@ def is_direct(address: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Somebody to send to.
+    """Someone to send to.
 
     Attributes:
         id: node id.
@@ -69,7 +69,7 @@ class Listener:
 
 
 class Transport(Protocol):
-    """Send, receive, nothing else: in any order, once, twice or not at all, but never altered or from somebody else."""
+    """Send, receive, nothing else: in any order, once, twice or not at all, but never altered or from someone else."""
 
     @property
     def largest(self) -> int:

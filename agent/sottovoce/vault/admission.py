@@ -43,7 +43,7 @@ class Admission:
         self._defect: BaseException | None = None
         self._waiting: deque[socket.socket] = deque()
         self._bell, self.waiting = socket.socketpair()
-        """`waiting` can be read when somebody is: see `next`."""
+        """`waiting` can be read when someone is: see `next`."""
         self._stop, self._stopped = socket.socketpair()
         for end in (self._bell, self.waiting):
             end.setblocking(False)

@@ -67,7 +67,7 @@ class VaultContext:
     belongs: "SignatureVerifier | None" = None
 
     def __post_init__(self) -> None:
-        """Raises InternalError where somebody would look into a vault whose noise protects."""
+        """Raises InternalError where someone would look into a vault whose noise protects."""
         if self.observer is not None and not self.noise.simulated:
             raise InternalError("a vault with real noise has no observer: report this defect")
 

@@ -90,7 +90,7 @@ class Fate:
         )
 
     def brings_back(self, cycle: int) -> bool:
-        """Whether somebody who is down at this cycle will be up again."""
+        """Whether someone who is down at this cycle will be up again."""
         restart, absences = self._faults.restart, self._faults.churn
         if self._churn is not None or (restart is not None and restart.cycle > cycle and bool(self._spared)):
             return True

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 MESSAGE_ENTRIES: Final = 16
 HORIZON: Final = 9
-"""Cycles after which an entry is dropped, once its holder hears from somebody."""
+"""Cycles after which an entry is dropped, once its holder hears from someone."""
 
 ATTEMPTS: Final = 3
 

@@ -1,4 +1,4 @@
-"""Leaving: to whom mass goes, when nothing more is taken, and what is said when somebody does not answer."""
+"""Leaving: to whom mass goes, when nothing more is taken, and what is said when someone does not answer."""
 
 import asyncio
 from typing import Any, cast
@@ -22,7 +22,7 @@ SCHEDULE = Schedule(
 SHARE = PushSumShare(np.array([5, 7]), 3)
 
 
-class Somebody:
+class Someone:
     """The part of a link that is looked at."""
 
     def __init__(self, node: str, failures: int = 0) -> None:
@@ -33,7 +33,7 @@ class Somebody:
 class Rig:
     """A device that leaves: some peers answer, some of them confirm, and some have left before."""
 
-    def __init__(self, *peers: Somebody, alive: set[str], gone: set[str] = frozenset(), confirms: bool = True) -> None:  # type: ignore[assignment]
+    def __init__(self, *peers: Someone, alive: set[str], gone: set[str] = frozenset(), confirms: bool = True) -> None:  # type: ignore[assignment]
         state = PushSumState(np.array([11, 13]), WEIGHT_ONE)
         self.core = Core(
             learner=PushSum(SCHEDULE), store=MemoryStore(state), seal=lambda to, sequence, message: message
@@ -86,10 +86,10 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_all_mass_goes_to_one_peer_that_answers_and_has_not_left() -> None:
     rig = Rig(
-        Somebody("dead"),
-        Somebody("left"),
-        Somebody("weak", 3),
-        Somebody("well"),
+        Someone("dead"),
+        Someone("left"),
+        Someone("weak", 3),
+        Someone("well"),
         alive={"left", "weak", "well"},
         gone={"left"},
     )
@@ -101,7 +101,7 @@ async def test_all_mass_goes_to_one_peer_that_answers_and_has_not_left() -> None
 
 
 async def test_what_comes_meanwhile_goes_too() -> None:
-    rig = Rig(Somebody("well"), alive={"well"})
+    rig = Rig(Someone("well"), alive={"well"})
     rig.late = [SHARE, SHARE]
     assert (await rig.leave())["handed_over"]
     assert rig.heirs == ["well"] * 3
@@ -110,7 +110,7 @@ async def test_what_comes_meanwhile_goes_too() -> None:
 
 @pytest.mark.parametrize("told", [True, False])
 async def test_where_nobody_was_told_nothing_is_taken_from_the_beginning(told: bool) -> None:
-    rig = Rig(Somebody("well"), alive=set())
+    rig = Rig(Someone("well"), alive=set())
     leaving = asyncio.ensure_future(rig.leave(told=told))
     await asyncio.sleep(0.02)
     assert rig.departure.closed is not told
@@ -119,7 +119,7 @@ async def test_where_nobody_was_told_nothing_is_taken_from_the_beginning(told: b
 
 
 async def test_without_anybody_alive_the_mass_stays(caplog: pytest.LogCaptureFixture) -> None:
-    rig = Rig(Somebody("dead"), alive=set())
+    rig = Rig(Someone("dead"), alive=set())
     outcome = await rig.leave()
     assert outcome == {
         "stopping": True, "handed_over": False, "left": "no peer took over this device's push-sum share"
@@ -130,7 +130,7 @@ async def test_without_anybody_alive_the_mass_stays(caplog: pytest.LogCaptureFix
 
 
 async def test_a_peer_that_does_not_confirm_is_named_and_no_other_gets_the_same_share() -> None:
-    rig = Rig(Somebody("slow"), Somebody("well"), alive={"slow", "well"}, confirms=False)
+    rig = Rig(Someone("slow"), Someone("well"), alive={"slow", "well"}, confirms=False)
     outcome = await rig.leave()
     assert rig.heirs == ["slow"]
     assert outcome["left"] == "slow did not confirm what this device sent"
@@ -138,7 +138,7 @@ async def test_a_peer_that_does_not_confirm_is_named_and_no_other_gets_the_same_
 
 
 async def test_a_learner_without_mass_hands_nothing_over() -> None:
-    rig = Rig(Somebody("well"), alive={"well"})
+    rig = Rig(Someone("well"), alive={"well"})
     rig.core._learner = object.__new__(GradientWalk)
     assert await rig.leave() == {"stopping": True, "handed_over": True, "left": ""}
     assert rig.asked == []

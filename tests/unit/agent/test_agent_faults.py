@@ -160,7 +160,7 @@ def _listens_at(path: Path) -> bool:
 
 
 def answered(look: Callable[[], None], settings: Any) -> None:
-    """Run an agent until it is stopped, and have somebody look meanwhile, at what answers in its place."""
+    """Run an agent until it is stopped, and have someone look meanwhile, at what answers in its place."""
 
     def then_stop() -> None:
         until(lambda: _listens_at(settings.agent.state / "agent.sock"), "it listens")

@@ -201,5 +201,5 @@ def address_of(identity: Identity) -> str:
 
 
 def seed_of(identity: Identity) -> Contact:
-    """A device as somebody's seed."""
+    """A device as someone's seed."""
     return Contact(identity.node_id, (address_of(identity),))

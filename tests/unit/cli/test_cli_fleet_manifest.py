@@ -77,7 +77,7 @@ def test_a_list_that_is_none_writes_nothing(
     authority: Path, tmp_path: Path, written: str | None, more: tuple[object, ...], words: str
 ) -> None:
     (tmp_path / "bundles").mkdir()
-    (tmp_path / "bundles" / "taken.bundle").write_text("somebody's")
+    (tmp_path / "bundles" / "taken.bundle").write_text("someone's")
     if written is not None:
         (tmp_path / "devices.csv").write_text(written)
     code, said = invited(authority, tmp_path, *more)

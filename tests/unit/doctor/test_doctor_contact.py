@@ -1,4 +1,4 @@
-"""Addresses where no one is, where somebody else is, and where the right one is."""
+"""Addresses where no one is, where someone else is, and where the right one is."""
 
 import socket
 import ssl

@@ -1,4 +1,4 @@
-"""The disk: full, worn, read-only, or somebody else's."""
+"""The disk: full, worn, read-only, or someone else's."""
 
 import errno
 import os

@@ -17,7 +17,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
 
 @pytest.fixture(scope="session")
 def namesake(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
-    """Another fleet that somebody gave the same name."""
+    """Another fleet that someone gave the same name."""
     return create_fleet(tmp_path_factory.mktemp("namesake") / "authority", "lorawan-7", validity=LONG)
 
 

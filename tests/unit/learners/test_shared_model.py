@@ -86,7 +86,7 @@ def test_the_first_turn_is_of_the_device_that_begins_and_its_model_is_announced_
     assert hand.sent == {"a": HeadAnnounced(Head(1, "b")), "c": HeadAnnounced(Head(1, "b"))}
     assert hand.state.model.parameters.tolist() == [-0.5, 1.0]
     assert hand.state.turn == 1
-    assert hand.asked == [], "it is somebody else's turn"
+    assert hand.asked == [], "it is someone else's turn"
 
 
 def test_where_the_first_device_is_silent_the_others_begin_in_order() -> None:

@@ -32,7 +32,7 @@ async def test_a_message_is_handed_over_once_however_often_and_wherever_it_comes
         b.hears(topic, request)
     assert b.refused() == {"replayed": 3}
     b.hears(inbox(b, c), request)  # in another's name
-    c.hears(inbox(c, a), request)  # to somebody else
+    c.hears(inbox(c, a), request)  # to someone else
     b.hears(inbox(b, b), request)
     assert b.refused() == {"sender": 2}
     assert c.refused() == {"stale": 1}

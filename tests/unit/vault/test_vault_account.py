@@ -23,7 +23,7 @@ def ledger() -> Ledger:
 
 
 def forged(account: Account, **changes: Any) -> Account:
-    """Changed, and chained again as somebody would who has the whole program."""
+    """Changed, and chained again as someone would who has the whole program."""
     changed = msgspec.structs.replace(account, **changes)
     budget = Budget(changed.epsilon, changed.delta, changed.unit, changed.neighbouring)
     link = first_link(budget.made_for(changed.owner), bytes.fromhex(changed.nonce))

@@ -1,4 +1,4 @@
-"""Sums in units of a moving threshold: sensitivity 1 exactly, whatever threshold somebody asks with."""
+"""Sums in units of a moving threshold: sensitivity 1 exactly, whatever threshold someone asks with."""
 
 import numpy as np
 import pytest

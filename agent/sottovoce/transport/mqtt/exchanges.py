@@ -31,7 +31,7 @@ class Exchanges:
 
     @contextmanager
     def begin(self, peer: str) -> Iterator[tuple[int, "asyncio.Future[Content | Gone]"]]:
-        """The number of a new one, and what its end will be in, as long as somebody waits."""
+        """The number of a new one, and what its end will be in, as long as someone waits."""
         number = self.begun = next(self._numbers)
         future: asyncio.Future[Content | Gone] = asyncio.get_running_loop().create_future()
         self._waiting[number] = (peer, future)
@@ -41,7 +41,7 @@ class Exchanges:
             del self._waiting[number]
 
     def answered(self, peer: str, content: Content) -> None:
-        """An answer has come; one that no one waits for, or from somebody else, is nothing."""
+        """An answer has come; one that no one waits for, or from someone else, is nothing."""
         asked, future = self._waiting.get(content.exchange, ("", None))
         if future is not None and asked == peer and not future.done():
             future.set_result(content)

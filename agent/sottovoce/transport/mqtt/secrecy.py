@@ -86,7 +86,7 @@ class Channel:
         try:
             content = self._inward.decrypt(_nonce(counter), sealed, None)
         except InvalidTag as error:
-            raise MessageRefused("forged", "a message was altered, or sealed by somebody else") from error
+            raise MessageRefused("forged", "a message was altered, or sealed by someone else") from error
         if ahead > 0:
             older = self._seen << ahead if ahead < _WINDOW else 0
             self._newest, self._seen = counter, (older | 1) & (2**_WINDOW - 1)

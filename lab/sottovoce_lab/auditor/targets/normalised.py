@@ -21,7 +21,7 @@ _HOSTILE = (CLIP, 1e-300, 1e3, 1e-3)  # thresholds of anyone's choice, slot by s
 
 @dataclass(frozen=True, slots=True)
 class NormalisedSums(GaussianSums):
-    """The canaries of GaussianSums under thresholds that somebody has chosen to harm them.
+    """The canaries of GaussianSums under thresholds that someone has chosen to harm them.
 
     Attributes:
         rule: treatment of a gradient.

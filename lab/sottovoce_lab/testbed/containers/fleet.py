@@ -58,7 +58,7 @@ class ContainerFleet:
         return {word: found.count(word) for word in sorted(set(found))}
 
     def start(self, ready: Callable[[int, int], None]) -> None:
-        """See RunningFleet.start: they are started by somebody else."""
+        """See RunningFleet.start: they are started by someone else."""
         deadline = time.monotonic() + self._patience
         while late := [member.name for member in self.members if member.last is None]:
             self.poll()

@@ -62,7 +62,7 @@ class Place:
         return self._owner.is_symlink()
 
     def take(self, owner: str) -> bool:
-        """Take it, unless somebody else has it: a symbolic link is made with its content, or not at all."""
+        """Take it, unless someone else has it: a symbolic link is made with its content, or not at all."""
         try:
             self._owner.symlink_to(owner)
         except FileExistsError:

@@ -413,7 +413,7 @@ class Mixer:
         return [one for one in news if reached(one)]
 
     def _believes(self, state: ContributionsState, sender: str, one: Contribution) -> bool:
-        """Whether it is news that holds. What somebody only passes on is passed over where it does not.
+        """Whether it is news that holds. What someone only passes on is passed over where it does not.
 
         Raises:
             MessageRefused: if its own maker hands it over, and it does not hold.

@@ -25,7 +25,7 @@ class ContributionsState:
         cycle: cycles begun.
         step: private steps finished; the slot of the next query.
         turn: where in the peers the next cycle begins.
-        exhausted: the vault has refused for good.
+        exhausted: the vault has permanently refused.
         declined: contributions that differed too much from the one before. Not kept.
         simulated: a seeded release is part of it.
         peers: node ids it may send to, in rotation.

@@ -10,7 +10,7 @@ sending says nothing about how long the records took: except that a vault slower
 do show. Choose a period that it keeps.
 
 A model that has been sent is its recipient's: the link hands it over once, however long that takes. While the recipient
-is down the walk waits for it; to send a second copy to somebody else would make two walks of one.
+is down the walk waits for it; to send a second copy to someone else would make two walks of one.
 """
 
 from dataclasses import dataclass, replace
@@ -98,7 +98,7 @@ class GradientWalkState:
         cycle: cycles begun.
         turn: where in the peers the next cycle begins.
         visits: made so far; the slot of the next query.
-        exhausted: the vault has refused for good.
+        exhausted: the vault has permanently refused.
         begun: the walk that this device was to begin has begun.
         walks: held, in the order in which they came.
         peers: node ids it may send to.
@@ -272,7 +272,7 @@ class GradientWalk:
         return replace(state, parameters=parameters, age=walk.age, walks=(*state.walks, walk))
 
     def _regained(self, state: GradientWalkState, message: Message) -> GradientWalkState:
-        """A walk that was refused for good waits for another peer; this device has taken its step."""
+        """A walk that was permanently refused waits for another peer; this device has taken its step."""
         if not isinstance(message, GradientWalkMessage):
             return state
         parameters = message.parameters.astype(np.float64).reshape(state.parameters.shape)

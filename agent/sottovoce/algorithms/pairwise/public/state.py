@@ -37,7 +37,7 @@ class PairwiseState:
         beat: beat of its clock, since it started.
         step: private steps finished; the slot of the next query.
         turn: where in the peers the next cycle begins.
-        exhausted: the vault has refused for good.
+        exhausted: the vault has permanently refused.
         over: the last window that is over; None where none is followed.
         learnt: see Course.
         asking: see Course.

@@ -60,7 +60,7 @@ class PushSumState:
         cycle: cycles begun.
         step: private steps finished; the slot of the next query.
         turn: where in the peers the next cycle begins.
-        exhausted: the vault has refused for good.
+        exhausted: the vault has permanently refused.
         over: the last window that is over; None where none is followed.
         learnt: see Course.
         asking: see Course.
@@ -253,7 +253,7 @@ class PushSum:
                 f"a push-sum share of {share.numerator.size} numbers reached a model of {self.schedule.width}"
             )
         if state.weight + share.weight > _WEIGHT_LIMIT:
-            raise MessageRefused("range", "a push-sum share would overflow the weight: somebody makes mass up")
+            raise MessageRefused("range", "a push-sum share would overflow the weight: someone makes mass up")
         numerator = state.numerator + share.numerator
         if np.abs(numerator).max(initial=0) > MAX_NUMERATOR:
             raise MessageRefused(
@@ -264,7 +264,7 @@ class PushSum:
         return _with(state, numerator, share)
 
     def _regained(self, state: PushSumState, share: Message) -> Step:
-        """A share that was refused for good; what a numerator cannot hold is cut off, as of a release."""
+        """A share that was permanently refused; what a numerator cannot hold is cut off, as of a release."""
         if not isinstance(share, PushSumShare):
             return state, []
         return _with(state, np.clip(state.numerator + share.numerator, -MAX_NUMERATOR, MAX_NUMERATOR), share)

@@ -23,13 +23,13 @@ class RoundsState:
     Attributes:
         work: the device's present work.
         phase: phase of the round under way; RESTING between two.
-        exhausted: the vault has refused for good.
+        exhausted: the vault has permanently refused.
         simulated: a seeded release is part of what is in hand.
         joining: it starts again, and does not yet know the round of its neighbours.
         due: when the next round shall begin; seconds on the driver's clock.
         began: when the phase under way began.
         late: seconds between when the last round should have begun and when it did.
-        missed: phases that went on without somebody.
+        missed: phases that went on without someone.
         neighbours: all of them, in ascending order.
         absent: those who were missing when a phase went on, and have not been heard of in the present round since.
         expected: those who are waited for in the round under way.

@@ -84,14 +84,14 @@ class SharedModelState(Struct, frozen=True):
         told: the newest head that it has announced.
         cycle: beats begun.
         turn: the slot of the next question to the vault.
-        exhausted: the vault has refused for good.
+        exhausted: the vault has permanently refused.
         forks: heads heard of that another head of the same step beat, or was beaten by.
         lost: updates known to be in no newer model.
         written: heads heard of, by those of their writers that are peers.
         waited: beats since the newest head was heard of; below 0 while a device that starts only listens.
         source: who told of it.
         recent: writers of the heads before it, the newest first.
-        served: somebody has fetched this device's own last model.
+        served: someone has fetched this device's own last model.
         wanting: whom it has asked for a model, if anyone.
         wants: beats since.
         called: the request has been sent, not only planned.

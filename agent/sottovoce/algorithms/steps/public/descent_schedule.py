@@ -19,7 +19,7 @@ class ScheduleProgress(Protocol):
 
     Attributes:
         step: private steps finished.
-        exhausted: the vault has refused for good.
+        exhausted: the vault has permanently refused.
         over: the last window that is over; None while no one has said so.
         learnt: the last one after which nothing was left to ask; None before the first.
         asking: the last one that was over when the question was asked that the vault is answering; not kept.
