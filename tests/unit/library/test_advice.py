@@ -40,7 +40,7 @@ def test_a_mixture_has_its_shape_and_its_difficulty() -> None:
 def test_difficulties_follow_the_shape(classes: int, features: int) -> None:
     hard, usual, easy = separations(Shape(50, 4, features, classes, 1.0))
     assert hard < usual < easy
-    assert _of_the_best_rule(hard, features, classes) == pytest.approx(0.85, abs=0.03)
+    assert _of_the_best_rule(hard, features, classes) == pytest.approx(0.7, abs=0.04)
     assert _of_the_best_rule(easy, features, classes) > 0.99
 
 
