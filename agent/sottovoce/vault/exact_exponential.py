@@ -1,4 +1,4 @@
-"""The exponential function, rounded down without error."""
+"""Integer exponential function, rounded down exactly."""
 
 from decimal import Context, Decimal
 

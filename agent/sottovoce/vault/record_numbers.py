@@ -88,7 +88,7 @@ class RecordNumbers:
 
 @dataclass(frozen=True, slots=True)
 class Enrolled:
-    """The records of the file with which a task began, in its order.
+    """The records with which a task began, in the order of the file.
 
     Attributes:
         prepared: see Records.

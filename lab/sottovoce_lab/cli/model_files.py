@@ -1,4 +1,4 @@
-"""Graph files for the commands of `sottovoce model`, and the extra that they need."""
+"""Graph files for the `sottovoce model` commands, and the check of their optional packages."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def require_models() -> None:
-    """Refuse where the extra is missing, before anything is read.
+    """Fail early if the extra `models` is not installed.
 
     Raises:
         ConfigError: says what to install.
@@ -27,7 +27,7 @@ def require_models() -> None:
 
 
 def graph_of(name: str) -> "GraphFile":
-    """The checked graph of a model's name or of a file.
+    """Validated graph of a stock model's name or of a file.
 
     Raises:
         ConfigError: if there is none, or it is not to be trusted.
@@ -44,7 +44,7 @@ def graph_of(name: str) -> "GraphFile":
 
 
 def inference_of(file: Path) -> "Inference":
-    """The model of a file that predicts.
+    """Model for predictions, loaded from a file.
 
     Raises:
         ConfigError: if the extra is missing, or the file is not such a model.

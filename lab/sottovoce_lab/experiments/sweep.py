@@ -1,4 +1,4 @@
-"""All runs of a sweep, each kept as soon as it is done, and what they come to."""
+"""Runs of a sweep: each is saved as it finishes, and their results are collected."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -56,7 +56,7 @@ def sweep(
 
 
 def one(keys: Mapping[str, Any]) -> Outcome:
-    """One run in this process: what does not depend on the machine's speed."""
+    """Results of one run in this process that do not depend on the machine's speed."""
     spec = run_spec(keys, "sweep")
     report = run(spec, Watcher(), kept_runs.loaded(spec.data))
     curve = [{name: value for name, value in point.items() if name != "t_s"} for point in report["curve"]]
@@ -71,5 +71,5 @@ def one(keys: Mapping[str, Any]) -> Outcome:
 
 
 def name(keys: Mapping[str, Any], values: Mapping[str, Any]) -> str:
-    """The keys of one run that others have otherwise."""
+    """Label of a run: the keys that differ between runs, with their values."""
     return ", ".join(f"{key} = {keys[key]}" for key in swept(values)[1])

@@ -1,1 +1,1 @@
-"""Layers: each with its declaration, its shapes, its forward pass and, beside it, its backward pass."""
+"""Layers: each defines its declaration, shapes, forward pass and backward pass."""

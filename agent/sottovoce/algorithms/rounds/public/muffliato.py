@@ -11,10 +11,10 @@ from sottovoce.kernels.decentralised import chebyshev
 
 @dataclass(frozen=True, slots=True)
 class Muffliato:
-    """Implements Algorithm: the gradient; then models, K times. `Work.kept` is x^(s-1).
+    """Implements Algorithm: one phase with the gradient, then K exchanges of models. `Work.kept` is x^(s-1).
 
     Attributes:
-        coefficients: c_0 … c_(K-1), public; they keep the mean whatever they are.
+        coefficients: c_0 … c_(K-1), public. Any values preserve the mean.
     """
 
     coefficients: tuple[float, ...]

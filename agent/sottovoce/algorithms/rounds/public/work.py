@@ -1,4 +1,4 @@
-"""Common base of one round's algorithms: what is sent in each phase, and what is made of the answers."""
+"""Common base of the algorithms of one round: the messages of each phase, and how replies are combined."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -14,10 +14,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Mixing:
-    """The row of the mixing matrix for those neighbours who were there.
+    """A device's row of the mixing matrix, restricted to the neighbours that took part.
 
     Attributes:
-        own: w_ii, positive; the weight of anyone who was missing is part of it.
+        own: w_ii, positive, including the weights of missing neighbours.
         others: w_ij.
     """
 
@@ -39,7 +39,7 @@ class Mixing:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A device's work in a round. Never changed in place.
+    """A device's state within a round; immutable.
 
     Attributes:
         round: t.
