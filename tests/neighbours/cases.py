@@ -28,7 +28,8 @@ UNITS, RELATIONS = ("record", "window", "device"), ("add-remove", "replace-one")
 _OPTIONS: dict[str, list[dict[str, Any]]] = {
     "sampling": [{}, {"sampling": "full"}, {"sampling": "poisson"}],
     "clipping": [{}, {"clipping": "decay"}, {"clipping": "quantile"}, {"clipping": "automatic"}],
-    "chains": [{}, {"passes": 1}, {"batch": 8}, {"release_every": 2, "batch": 3}, {"controller": "always-global", "batch": 4},
+    "chains": [{}, {"passes": 1}, {"batch": 8}, {"release_every": 2, "batch": 3},
+               {"controller": "always-global", "batch": 4},
                {"release_every": 2, "passes": 2, "regularisation": 0.01, "batch": 2}],
     "records": [{}, {"perturbation": "laplace"}, {"perturbation": "privunit"}, {"perturbation": "krr-privunit"},
                 {"fidelity": "paper"}],
