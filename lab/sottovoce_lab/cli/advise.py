@@ -21,7 +21,7 @@ def run_advise(
     unlike: Annotated[bool, typer.Option("--unlike", help="Devices hold different shares of the classes.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Recommend a learner for a fleet of this shape, by simulations on made-up public data; about a minute."""
+    """Recommend a learner for a fleet of this shape, by simulations on made-up public data; one to four minutes."""
     from sottovoce_lab.cli.simulate import one_blas_thread
 
     one_blas_thread()
