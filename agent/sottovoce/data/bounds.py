@@ -68,7 +68,7 @@ def bounds_option(text: str, features: int, origin: str) -> Bounds:
         `(low, high)` as float64[d].
 
     Raises:
-        DataError: if not finite numbers, the lower first, or not as many ranges as there are features.
+        DataError: if they are not finite numbers, the lower first, or not as many ranges as there are features.
     """
     ranges = [one for part in text.split(",") for one in _repeated(part, text, features, origin)]
     if "," not in text and "*" not in text:

@@ -41,7 +41,7 @@ def partition(
         for each agent, the sorted positions of its records, int64.
 
     Raises:
-        DataError: if an unknown name, a number out of range, no agents, fewer records or groups than are to be dealt,
+        DataError: for an unknown name, a number out of range, no agents, fewer records or groups than are to be dealt,
             or no groups.
     """
     if agents < 1:

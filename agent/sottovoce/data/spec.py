@@ -104,7 +104,7 @@ def parse(spec: str) -> DataSpec:
         its parts.
 
     Raises:
-        DataError: if an unknown kind or option, or a part that is missing, doubled or out of place.
+        DataError: for an unknown kind or option, or a part that is missing, doubled or out of place.
     """
     head, hash_sign, tail = spec.partition("#")
     name, colon, location = head.partition(":")

@@ -34,7 +34,7 @@ def run(fleet: Fleet, watcher: Watcher, traced: bool = False) -> tuple[Document,
 
     Raises:
         PrivacyError: if no ε holds, and the settings do not allow that.
-        UsageError: if too many devices for a model that needs all records.
+        UsageError: for too many devices for a model that needs all records.
     """
     began = time.monotonic()
     settings, statement = fleet.settings, statement_of(fleet)

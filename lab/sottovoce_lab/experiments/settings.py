@@ -203,7 +203,7 @@ def from_assignments(assignments: Sequence[str], known: Collection[str] | None =
         known: the keys that there are; None to look at that later.
 
     Raises:
-        UsageError: if not an assignment, or a key that there is not; the message names the nearest.
+        UsageError: for text that is no assignment, or an unknown key; the message names the nearest.
     """
     values = assigned(assignments, "epsilon=2", _ALIASES)
     for key in values:

@@ -73,7 +73,7 @@ def test_a_comparison_is_in_the_order_of_accuracy_with_its_intervals(printed: io
                 "accuracy_mean": 0.95,
                 "half_interval": 0.004,
                 "label": "no noise",
-                "promise": "nobody: no ε",
+                "promise": "no one: no ε",
                 "seeds": 3,
             }
         ],

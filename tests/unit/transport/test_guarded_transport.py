@@ -25,7 +25,7 @@ class _Radio:
             setattr(self, name, value)
 
     def reaches(self, address: str) -> bool:
-        return address != "radio://nobody"
+        return address != "radio://absent"
 
     async def start(self, receive: object) -> None:
         pass
@@ -66,7 +66,7 @@ async def test_it_hands_on_what_the_package_does() -> None:
 
 
 @pytest.mark.parametrize(
-    "address, reached", [("radio://b", True), ("radio://nobody", False), ("grpc://b", False), ("radiob", False)]
+    "address, reached", [("radio://b", True), ("radio://absent", False), ("grpc://b", False), ("radiob", False)]
 )
 def test_it_reaches_addresses_of_its_own_name_alone(address: str, reached: bool) -> None:
     assert _guarded().reaches(address) is reached

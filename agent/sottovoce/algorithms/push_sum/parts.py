@@ -85,7 +85,7 @@ def _check_size(learner: PushSumSettings, size: int) -> None:
     """Refuse an answer that no broker passes on, or more contributions than a small device has memory for.
 
     Raises:
-        ConfigError: if it names the most.
+        ConfigError: if the model is too large for either; the message names the limit.
     """
     if learner.mixing == "pairwise" and size > MOST_NUMBERS:
         raise ConfigError(

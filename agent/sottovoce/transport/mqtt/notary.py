@@ -33,8 +33,7 @@ class Notary:
         A revoked device is verified, too: the receiver of its messages refuses them, and tells it why.
 
         Raises:
-            MessageRefused: if as for sottovoce.transport.mqtt.introduction.verified, or for `flood`: it was not looked
-                at.
+            MessageRefused: as for sottovoce.transport.mqtt.introduction.verified, or for `flood`, without a look at it.
         """
         now = self._clock()
         self._patience = min(_FORGERIES, self._patience + (now - self._tried) * _FORGERIES_PER_SECOND)

@@ -108,7 +108,7 @@ class MqttTransport:
             InternalError: before the start.
         """
         if self._connection is None:
-            raise InternalError("the transport is used before it was started: report this defect")
+            raise InternalError("the transport was used before it was started: report this defect")
         return self._connection
 
     async def start(self, receive: Receive) -> None:
