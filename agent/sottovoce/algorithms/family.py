@@ -14,7 +14,7 @@ from sottovoce.errors import InternalError
 from sottovoce.kernels import Kernel, Model, kernel_named
 from sottovoce.learner_settings import LearnerSettings
 from sottovoce.model_names import has_graph
-from sottovoce.vault import Budget, Scaling, Terms
+from sottovoce.vault import Budget, Scaling, Terms, gaussian_mu
 
 if TYPE_CHECKING:  # the vault's process loads no learner
     from sottovoce.algorithms.state_codec import StateCodec
@@ -23,6 +23,8 @@ if TYPE_CHECKING:  # the vault's process loads no learner
 Settings = TypeVar("Settings", bound=LearnerSettings)
 Kept: TypeAlias = "tuple[PublishedRecord, ...]"
 Made: TypeAlias = "tuple[Learner[Any], StateCodec]"
+NOISY = 120.0
+"""Length of the way by noise at which a classifier is best (docs/explanation/push-sum.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,3 +155,25 @@ def budget_of(config: AgentConfig) -> Budget:
     promised = math.isfinite(privacy.epsilon) and config.data.ranges == "declared" and not config.unproved
     epsilon = privacy.epsilon if promised else None
     return Budget(epsilon, privacy.delta, config.unit, config.neighbouring)
+
+
+def noise_bounded_step(
+    config: AgentConfig, size: int, *, steps: int, clip: float, records: float, noisy: float, largest: float
+) -> float:
+    """Step size γ with which the noise moves a model by `noisy`, or `largest` if that is less.
+
+    K steps of noise √K/μ per clip C move a model of P numbers by γ C K √P/(B μ).
+
+    Args:
+        config: configuration of an agent.
+        size: P.
+        steps: K; 0 for no noise.
+        clip: C.
+        records: B, records in a sum.
+        noisy: length of the way by noise.
+        largest: largest step size, also without noise.
+    """
+    if math.isinf(config.privacy.epsilon) or steps == 0:
+        return largest
+    mu = gaussian_mu(config.privacy.epsilon, config.privacy.delta)
+    return min(noisy * records * mu / (steps * math.sqrt(size) * clip), largest)

@@ -3,12 +3,20 @@
 import math
 from typing import TYPE_CHECKING
 
-from sottovoce.algorithms.family import Family, Kept, Made, budget_of, kernel_of, settings_of
+from sottovoce.algorithms.family import (
+    NOISY,
+    Family,
+    Kept,
+    Made,
+    budget_of,
+    kernel_of,
+    noise_bounded_step,
+    settings_of,
+)
 from sottovoce.algorithms.group_sgd.settings import GroupSgdSettings
 from sottovoce.cell import Cell
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError
-from sottovoce.vault import gaussian_mu
 from sottovoce.vault.terms.cell_gradients import CellGradientTerms
 from sottovoce.vault.terms.gradients import summed
 
@@ -19,7 +27,7 @@ INITIAL_SEED = 0
 """Seed of the public model with which every fleet begins."""
 
 _ROOM = 4  # times the records that a device is expected to hold
-_NOISY, _LARGEST = 120.0, 12.0  # see sottovoce.algorithms.push_sum.parts.step_size; no step mixes with others here
+_LARGEST = 12.0  # times the usual step size; all members take the same step
 
 
 def family(config: AgentConfig) -> Family:
@@ -61,12 +69,10 @@ def _cell(config: AgentConfig) -> Cell:
 
 def _step_size(config: AgentConfig, size: int) -> float:
     """γ of the first step: as chosen, or by the rule for sums of one device, with the records of a smallest cell."""
-    learner, privacy = settings_of(config, GroupSgdSettings), config.privacy
+    learner = settings_of(config, GroupSgdSettings)
     if learner.step_size is not None or config.unit != "record":
         return learner.rate
-    largest = _LARGEST * learner.rate
-    if math.isinf(privacy.epsilon):
-        return largest
-    records = config.data.expected_records * _cell(config).least
-    mu = gaussian_mu(privacy.epsilon, privacy.delta)
-    return min(largest, _NOISY * records * mu / (learner.steps * math.sqrt(size) * learner.clip))
+    records, largest = config.data.expected_records * _cell(config).least, _LARGEST * learner.rate
+    return noise_bounded_step(
+        config, size, steps=learner.steps, clip=learner.clip, records=records, noisy=NOISY, largest=largest
+    )

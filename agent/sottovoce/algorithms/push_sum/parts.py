@@ -3,9 +3,16 @@
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from sottovoce.algorithms.family import Family, Kept, Made, SignalAndNoise, kernel_of, settings_of
+from sottovoce.algorithms.family import (
+    NOISY,
+    Family,
+    Kept,
+    Made,
+    SignalAndNoise,
+    kernel_of,
+    noise_bounded_step,
+    settings_of,
+)
 from sottovoce.algorithms.pairwise import MOST_NUMBERS
 from sottovoce.algorithms.push_sum.published import published_terms
 from sottovoce.algorithms.push_sum.settings import ConstD2pSettings, PushSumSettings
@@ -29,7 +36,6 @@ _USUAL_CONTRIBUTORS = 64
 _HELD_NUMBERS = 2**22
 """Largest size of all contributions: 32 MiB, and five times that while their mean is taken."""
 
-_NOISY = 120.0
 _LARGEST, _LARGEST_BOUNDED = 2.0, 8.0  # times the usual step size; of contributions, whose influence is bounded
 _REGRESSION, _NOISY_REGRESSION = 4.0, 1.5  # docs/decisions/0023-forecast-windows.md
 _WHOLE_REGRESSION = 0.08  # of a device, for each record that it is expected to hold
@@ -234,7 +240,7 @@ def step_size(config: AgentConfig, size: int) -> float:
     if learner.step_size is not None or learner.sampling == "poisson" or config.unit != "record":
         return learner.rate
     noisy = learner.mixing == "contributions" and not math.isinf(config.privacy.epsilon)
-    return _bounded(config, size, _NOISY, (_LARGEST_BOUNDED if noisy else _LARGEST) * learner.rate)
+    return _bounded(config, size, NOISY, (_LARGEST_BOUNDED if noisy else _LARGEST) * learner.rate)
 
 
 def _longest(config: AgentConfig, size: int) -> float:
@@ -246,9 +252,7 @@ def _longest(config: AgentConfig, size: int) -> float:
 
 def _bounded(config: AgentConfig, size: int, noisy: float, largest: float) -> float:
     """The largest γ, or the one that moves a model by `noisy` in noise, if that is less."""
-    learner, privacy = settings_of(config, PushSumSettings), config.privacy
-    if math.isinf(privacy.epsilon) or learner.steps == 0:
-        return largest
-    mu = gaussian_mu(privacy.epsilon, privacy.delta)
-    allowed = noisy * config.data.expected_records * mu / (learner.steps * np.sqrt(size) * _clip(config))
-    return float(min(allowed, largest))
+    steps, records = settings_of(config, PushSumSettings).steps, config.data.expected_records
+    return noise_bounded_step(
+        config, size, steps=steps, clip=_clip(config), records=records, noisy=noisy, largest=largest
+    )
