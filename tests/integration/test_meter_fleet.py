@@ -81,6 +81,12 @@ class Street:
         """While the clock stands still: a jump of half an hour is as long as a device is remembered."""
         until(lambda: len(self.status(home)["peers"]) == others, f"{others} peers; it said:\n{self.logs()}")
 
+    def says(self, words: str) -> None:
+        """Wait until the feed of every home has logged these words."""
+        for home in HOMES:
+            log = self.directory / f"{home}.feed.log"
+            until(lambda log=log: words in log.read_text(), f"{words}; it said:\n{self.logs()}")  # type: ignore[misc]
+
     def status(self, home: str) -> dict[str, Any]:
         try:
             return ask(self.directory / home, "status", PATIENCE)
@@ -122,15 +128,17 @@ def test_three_homes_come_by_the_page_from_nothing_to_their_sixth_day(street: St
                 stack.callback(process.kill)
             for home in HOMES:
                 until((street.directory / f"{home}.windows.db").exists, "the feed has a file")
-        for home in HOMES:
-            log = street.directory / f"{home}.feed.log"
-            until(lambda log=log: "ready broker=" in log.read_text(), "the feed listens")  # type: ignore[misc]
+        street.says("ready broker=")
+        bystander.publish(GLOW, reading(street.first * 48, int(counted[0])))
+        bystander.publish(GLOW, "garbage")  # a first reading completes no window; what is refused after it is logged
+        street.says("reading-refused meter=house reason=malformed")
         for day in range(1, DAYS + 1):
             for home in HOMES:
                 street.takes(home, steps[day])
             for half_hour in range(48 if day < DAYS else 0):
                 number = (day - 1) * 48 + half_hour
-                bystander.publish(GLOW, reading(street.first * 48 + number, int(counted[number])))
+                if number:
+                    bystander.publish(GLOW, reading(street.first * 48 + number, int(counted[number])))
                 for home in HOMES:
                     street.keeps(home, number)
                 street.clock.sleep(HALF_HOUR)
@@ -149,4 +157,5 @@ def test_three_homes_come_by_the_page_from_nothing_to_their_sixth_day(street: St
         assert ledger.spent(Units(((street.first + DAYS - 1, street.first + 400),))) == 0, "no day ahead has paid"
         ledger.close()
     assert "Traceback" not in street.logs()
+    assert street.logs().count("reading-refused") == len(HOMES)
     assert "ERROR" not in street.logs()
