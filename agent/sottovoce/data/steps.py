@@ -15,11 +15,12 @@ from sottovoce.errors import DataError
 
 Rows = NDArray[np.float64]
 
-HOG_DIRECTIONS = tuple((math.cos(math.pi * k / 4), math.sin(math.pi * k / 4)) for k in range(8))
-"""Cosine and sine of the directions in which `hog` looks for edges."""
+HOG_DIRECTIONS = tuple((math.cos(math.pi * k / 4), math.sin(math.pi * k / 4)) for k in range(4))
+"""Cosine and sine of the directions in which `hog` looks for edges: of half a turn, so that dark on light is light on
+dark."""
 
 HOG_FLOOR = 0.1
-"""Contrast, for each pixel of a cell, below which `hog` makes little of an edge."""
+"""Contrast per pixel of a cell below which `hog` makes little of an edge."""
 
 _AT_ONCE = 1024  # rows that `hog` keeps whole images of
 
@@ -102,9 +103,10 @@ def dct_width(features: int, side: int) -> int:
 def hog(rows: Rows, side: int) -> Rows:
     """Histograms of oriented gradients of a square image, in cells of side × side pixels (Dalal & Triggs 2005).
 
-    At each pixel the difference of its neighbours, g = (right - left, below - above), counts max(0, ⟨g, u⟩) in each of
-    eight directions u. A cell adds these up, and divides its eight sums by their L2 norm plus HOG_FLOOR · side². The
-    columns are in order of cells, row by row, with the eight directions of a cell together.
+    At each pixel the difference of its neighbours, g = (right - left, below - above), votes |g| cos⁴ of the angle
+    between g and each of four directions. A cell adds up the votes of the 2 side × 2 side pixels around its centre,
+    of which those at a distance of (x, y) count (1 - |x|/side) (1 - |y|/side), and divides its four sums by their L2
+    norm plus HOG_FLOOR · side². The columns are in order of cells, row by row, the directions of a cell together.
 
     Raises:
         DataError: if the features are no such image.
@@ -178,6 +180,11 @@ def _divide_rows(rows: Rows, divisors: Rows) -> None:
     np.divide(rows, divisors, out=rows, where=divisors > 0)
 
 
+def hog_weights(side: int) -> tuple[float, ...]:
+    """Weights of the 2 side pixels along one axis, from `side // 2` before a cell, in the sums of `hog`."""
+    return tuple(1 - abs(y - side // 2 - (side - 1) / 2) / side for y in range(2 * side))
+
+
 def _oriented(images: Rows, side: int) -> Rows:
     """Normalised edges of images float64[n, pixels, pixels], float64[n, cells, cells, directions].
 
@@ -185,15 +192,25 @@ def _oriented(images: Rows, side: int) -> Rows:
     """
     edged = np.pad(images, ((0, 0), (1, 1), (1, 1)), mode="edge")
     across, down = edged[:, 1:-1, 2:] - edged[:, 1:-1, :-2], edged[:, 2:, 1:-1] - edged[:, :-2, 1:-1]
-    cells = images.shape[1] // side
-    sums = np.zeros((len(images), cells, cells, len(HOG_DIRECTIONS)))
+    strength, cells = np.hypot(across, down), images.shape[1] // side
+    sums = np.empty((len(images), cells, cells, len(HOG_DIRECTIONS)))
     for k, (cosine, sine) in enumerate(HOG_DIRECTIONS):
-        along = np.maximum(across * cosine + down * sine, 0.0).reshape(len(images), cells, side, cells, side)
-        for y in range(side):
-            for x in range(side):
-                sums[..., k] += along[:, :, y, :, x]
+        along = across * cosine + down * sine
+        along = np.divide(along, strength, out=np.zeros_like(along), where=strength > 0) ** 2
+        sums[..., k] = _gathered(_gathered(along * along * strength, side).swapaxes(1, 2), side).swapaxes(1, 2)
     squares = np.zeros(sums.shape[:-1])
     for k in range(len(HOG_DIRECTIONS)):
         squares += sums[..., k] * sums[..., k]
     sums /= (np.sqrt(squares) + HOG_FLOOR * side * side)[..., np.newaxis]
     return sums
+
+
+def _gathered(votes: Rows, side: int) -> Rows:
+    """Weighted sums around each cell along the second axis: float64[n, pixels, m] → float64[n, cells, m]."""
+    cells = votes.shape[1] // side
+    ends = ((0, 0), (side // 2, side - side // 2), (0, 0))
+    padded = np.pad(votes, ends)
+    total = np.zeros((len(votes), cells, votes.shape[2]))
+    for y, weight in enumerate(hog_weights(side)):
+        total += padded[:, y : y + cells * side : side] * weight
+    return total

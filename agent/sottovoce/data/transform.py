@@ -13,7 +13,7 @@ Each feature is clamped to its declared range, if there is one. Then come the st
     log(S)       sign(x)·log(1 + |x|/S)
     pool(K)      means over K × K squares of a square image
     dct(K)       the K × K lowest frequencies of a square image (orthonormal DCT-II)
-    hog(K)       histograms of oriented gradients of a square image, eight for each K × K square
+    hog(K)       histograms of oriented gradients of a square image, four numbers for each K × K square
     subtract(C)  subtract the constant C from every feature
     centre       subtract the record's own mean over its features
     unit         divide the record by its own L2 norm

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.data.steps import HOG_DIRECTIONS, HOG_FLOOR
+from sottovoce.data.steps import HOG_DIRECTIONS, HOG_FLOOR, hog_weights
 from sottovoce.data.transform import OF_IMAGES, step_width
 
 from sottovoce_lab.models.tape import Tape, Value
@@ -68,12 +68,18 @@ def _hog(tape: Tape, x: Value, bounds: Bounds | None, side: float, columns: int)
         return tape.op("Slice", edged, tape.integers(top, left), ends, tape.integers(2, 3))
 
     across, down = tape.op("Sub", part(1, 2), part(1, 0)), tape.op("Sub", part(2, 1), part(0, 1))
+    squares = tape.op("Add", tape.op("Mul", across, across), tape.op("Mul", down, down))
+    strength = tape.op("Sqrt", squares)
+    weights = np.outer(hog_weights(size), hog_weights(size))[np.newaxis, np.newaxis]
+    before, after = size // 2, size - size // 2
     sums = []
     for cosine, sine in HOG_DIRECTIONS:
         turned = tape.op("Mul", across, tape.constant(cosine)), tape.op("Mul", down, tape.constant(sine))
-        along = tape.op("Relu", tape.op("Add", *turned))
-        pooled = tape.op("AveragePool", along, kernel_shape=[size, size], strides=[size, size])
-        sums.append(tape.op("Mul", pooled, tape.constant(size * size)))
+        along = tape.op("Div", tape.op("Add", *turned), _nonzero(tape, strength))
+        aligned = tape.op("Mul", along, along)
+        votes = tape.op("Mul", tape.op("Mul", aligned, aligned), strength)
+        kernel = tape.constant(weights)
+        sums.append(tape.op("Conv", votes, kernel, strides=[size, size], pads=[before, before, after, after]))
     whole = tape.op("Concat", *sums, axis=1)
     norm = tape.op("ReduceL2", whole, tape.integers(1), keepdims=1)
     scaled = tape.op("Div", whole, tape.op("Add", norm, tape.constant(HOG_FLOOR * size * size)))

@@ -1,6 +1,7 @@
 """The figures that define the public transform."""
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -141,20 +142,20 @@ def test_hog_counts_edges_by_their_direction() -> None:
     """Against the definition, pixel by pixel."""
     image = np.random.default_rng(0).uniform(0, 1, (6, 6))
     edged = np.pad(image, 1, mode="edge")
-    sums = np.zeros((2, 2, 8))
-    for y in range(6):
-        for x in range(6):
-            across, down = edged[y + 1, x + 2] - edged[y + 1, x], edged[y + 2, x + 1] - edged[y, x + 1]
-            for k in range(8):
-                along = across * np.cos(np.pi * k / 4) + down * np.sin(np.pi * k / 4)
-                sums[y // 3, x // 3, k] += max(0.0, along)
+    sums = np.zeros((2, 2, 4))
+    for y, x, k in product(range(6), range(6), range(4)):
+        across, down = edged[y + 1, x + 2] - edged[y + 1, x], edged[y + 2, x + 1] - edged[y, x + 1]
+        vote = np.hypot(across, down) * np.cos(np.arctan2(down, across) - np.pi * k / 4) ** 4
+        for i, j in product(range(2), range(2)):
+            sums[i, j, k] += max(0, 1 - abs(y - 3 * i - 1) / 3) * max(0, 1 - abs(x - 3 * j - 1) / 3) * vote
     expected = sums / (np.linalg.norm(sums, axis=2, keepdims=True) + 0.1 * 9)
     np.testing.assert_allclose(apply("hog(3)", image.reshape(1, 36), None)[0], expected.reshape(-1), atol=1e-13)
     upright = np.tile(np.repeat([0.0, 1.0], 3), (6, 1)).reshape(1, 36)  # dark on the left, bright on the right
-    found = apply("hog(3)", upright, None).reshape(2, 2, 8)
+    found = apply("hog(3)", upright, None).reshape(2, 2, 4)
     assert (found.argmax(axis=2) == 0).all()
-    np.testing.assert_allclose(found[..., 4], 0, atol=1e-15)
-    assert (width("hog(4)", 784), width("hog(2),unit,bias(1)", 64)) == (392, 129)
+    np.testing.assert_allclose(found[..., 2], 0, atol=1e-15)
+    np.testing.assert_array_equal(apply("hog(3)", 1 - upright, None).reshape(2, 2, 4), found)
+    assert (width("hog(4)", 784), width("hog(2),unit,bias(1)", 64)) == (196, 65)
     for features, name in ((35, "hog(1)"), (36, "hog(4)")):
         with pytest.raises(DataError, match=r"hog\(\d\): \d+ features are not a square image"):
             width(name, features)
