@@ -9,6 +9,7 @@ from sottovoce.algorithms.push_sum.parts import contributors, schedule_of
 from sottovoce.algorithms.push_sum.published import published_sigma, true_epsilon
 from sottovoce.config import AgentConfig, checked
 from sottovoce.errors import ConfigError
+from sottovoce.vault import gaussian_mu
 from sottovoce.vault.terms.gradients import GradientTerms
 from sottovoce.vault.terms.normalised import NormalisedTerms
 from sottovoce.vault.terms.published import PublishedTerms
@@ -144,3 +145,30 @@ def test_a_regression_takes_small_steps_and_smaller_ones_where_noise_would_carry
         "privacy": {"epsilon": epsilon, "unit": unit},
     }
     assert schedule_of(checked(tables, "test"), 9).step_size == pytest.approx(expected, rel=1e-4)
+
+
+def test_contributions_are_rounded_sixteen_times_as_finely_as_the_noise_of_a_step() -> None:
+    chosen = schedule_of(config("clipd2p"), SIZE)
+    noise = chosen.step_size / 180 * 0.5 * math.sqrt(48) / gaussian_mu(2.0, 1e-5)
+    assert noise / 32 < 2.0**-chosen.share_bits <= noise / 16
+    assert schedule_of(config("clipd2p", step_size=1000.0), SIZE).share_bits == 0
+    for epsilon in (1e4, math.inf):
+        assert schedule_of(config("clipd2p", epsilon=epsilon), SIZE).share_bits == 16
+    assert schedule_of(config("clipd2p", share_bits=20), SIZE).share_bits == 20
+
+
+@pytest.mark.parametrize(
+    "learner, fanout, share_bits",
+    [
+        ({"mixing": "pairwise"}, 1, 16),
+        ({"mixing": "push-sum"}, 1, 16),
+        ({"fidelity": "paper", "sigma": 0.1}, 1, 40),
+        ({"mixing": "pairwise", "fanout": 3, "share_bits": 12}, 3, 12),
+        ({"fanout": 1, "share_bits": 12}, 1, 12),
+    ],
+)
+def test_only_contributions_go_to_two_peers_and_are_rounded_by_their_noise(
+    learner: dict[str, Any], fanout: int, share_bits: int
+) -> None:
+    chosen = schedule_of(config("clipd2p", **learner), SIZE)
+    assert (chosen.fanout, chosen.share_bits) == (fanout, share_bits)

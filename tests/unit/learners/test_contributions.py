@@ -138,7 +138,7 @@ def test_it_asks_where_the_others_will_be_whose_steps_are_on_their_way() -> None
         hand.step(ONE, 0)
     (ask,) = hand.on(TICK).all(Ask)
     assert hand.model == pytest.approx([10.0 - (1.0 + 1.0 + LONGEST) / 3, 0.0])
-    np.testing.assert_allclose(ask.query.point, hand.model - np.array([1.0 * 2 / 3, 0.0]))
+    np.testing.assert_allclose(ask.query.point, hand.model - np.array([0.4 * 2 / 3, 0.0]))
 
 
 @pytest.mark.parametrize("count", [2, 3])

@@ -40,6 +40,8 @@ _LARGEST, _LARGEST_BOUNDED = 2.0, 8.0  # times the usual step size; of contribut
 _REGRESSION, _NOISY_REGRESSION = 4.0, 1.5  # docs/decisions/0023-forecast-windows.md
 _WHOLE_REGRESSION = 0.08  # of a device, for each record that it is expected to hold
 _YEAR = 365  # days
+_EXACT_SHARE_BITS = 40  # a paper rounds nothing
+_FINER = 16  # times finer than the noise of a step
 _UNCLIPPED_GRAPH = 0.1
 _UNCLIPPED = {"ridge": 2.0, "mlp": 5.0}  # whose gradients are too long for the usual rate when no one clips them
 
@@ -160,16 +162,33 @@ def schedule_of(config: AgentConfig, size: int) -> "Schedule":
         step_size=step_size(config, size),
         step_decay=0.0 if paper else learner.step_decay,
         expected_records=1.0 if paper else _batch(config),
-        fanout=learner.fanout,
+        fanout=learner.fanout or (2 if learner.mixing == "contributions" else 1),
         thresholds=None
         if paper or rule is None
         else Thresholds(rule, _clip(config), learner.clip_decay, learner.clip_quantile),
-        share_bits=learner.share_bits,
+        share_bits=share_bits(config, size),
         follows=_by_window(config),
         every=math.ceil(_YEAR / max(1, learner.steps)) if config.follows and config.unit == "device" else 0,
         longest=_longest(config, size) if _by_window(config) else math.inf,
         steps_first=paper,
     )
+
+
+def share_bits(config: AgentConfig, size: int) -> int:
+    """Bits behind the point of what is sent: as chosen, else enough that the noise of a step hides the rounding."""
+    from sottovoce.algorithms.steps.public.descent import SHARE_BITS
+
+    learner, privacy = settings_of(config, PushSumSettings), config.privacy
+    if learner.share_bits is not None:
+        return learner.share_bits
+    if learner.fidelity == "paper":
+        return _EXACT_SHARE_BITS
+    noisy = not (learner.algorithm.noiseless or math.isinf(privacy.epsilon) or learner.steps == 0 or config.follows)
+    if learner.mixing != "contributions" or not noisy:
+        return SHARE_BITS
+    mu = gaussian_mu(privacy.epsilon, privacy.delta)
+    noise = step_size(config, size) * _clip(config) * math.sqrt(learner.steps) / (_batch(config) * mu)
+    return min(SHARE_BITS, max(0, math.ceil(math.log2(_FINER / noise))))
 
 
 def _by_window(config: AgentConfig) -> bool:

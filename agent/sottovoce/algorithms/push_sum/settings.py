@@ -21,7 +21,6 @@ Clipping = Annotated[
     Literal["constant", "decay", "quantile", "automatic"], Meta(description="how the threshold changes from `clip`")
 ]
 _DISHONEST = 0.0
-_SHARE_BITS, _EXACT_SHARE_BITS = 16, 40
 
 
 class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
@@ -37,8 +36,16 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
     }
 
     longest_period: LongestPeriod = 3_600.0
-    fanout: Fanout = 1
-    share_bits: ShareBits = _SHARE_BITS
+    fanout: Annotated[
+        Fanout | None, Meta(description="peers sent to in one cycle, in rotation; without it 1, and 2 of contributions")
+    ] = None
+    share_bits: Annotated[
+        ShareBits | None,
+        Meta(
+            description="what is sent is rounded by at most 2^-share_bits; without it 16, of contributions as few as "
+            "the noise of one step allows, and 40 to the letter"
+        ),
+    ] = None
     mixing: Mixing = None
     contributors: Annotated[
         Annotated[int, Meta(ge=2, le=1024)] | None,
@@ -74,8 +81,6 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
             raise invalid_key(
                 "mixing", 'fidelity = "paper" mixes by push-sum; leave the key out, or write fidelity = "sound"'
             )
-        if self.fidelity == "paper" and self.share_bits == _SHARE_BITS:
-            force_setattr(self, "share_bits", _EXACT_SHARE_BITS)  # a paper rounds nothing
         if self.mixing in ("pairwise", "push-sum"):
             for key, usual in (("contributors", None), ("dishonest", _DISHONEST)):
                 if getattr(self, key) != usual:

@@ -73,6 +73,8 @@ _JUMP = 2.0
 """Times the length that d of s steps of noise add, √(d/s) of the whole: how far a newer contribution may be."""
 _RECENT = 1
 """Own steps, at most, that stand in for steps of others which have yet to arrive; two are off where devices differ."""
+_STAND_IN = 0.4
+"""For how much such a step counts. A whole one is off where devices differ; with none, devices overshoot."""
 _MOST_BYTES = 2**21
 """Largest size of the contributions of one message before they are packed, unless one alone is larger."""
 _MOST_REPLIED = 3 * 2**15
@@ -267,7 +269,7 @@ class Mixer:
         if late <= 0:
             return estimate
         ahead = (state.numerator - state.recent[-late]) / UNIT
-        moved: NDArray[np.float64] = estimate - ahead * (len(others) / (len(others) + 1))
+        moved: NDArray[np.float64] = estimate - _STAND_IN * ahead * (len(others) / (len(others) + 1))
         return moved
 
     def _without_revoked(self, state: ContributionsState) -> ContributionsState:
