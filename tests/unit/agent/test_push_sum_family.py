@@ -152,8 +152,7 @@ def test_contributions_are_rounded_sixteen_times_as_finely_as_the_noise_of_a_ste
     noise = chosen.step_size / 180 * 0.5 * math.sqrt(48) / gaussian_mu(2.0, 1e-5)
     assert noise / 32 < 2.0**-chosen.share_bits <= noise / 16
     assert schedule_of(config("clipd2p", step_size=1000.0), SIZE).share_bits == 0
-    for epsilon in (1e4, math.inf):
-        assert schedule_of(config("clipd2p", epsilon=epsilon), SIZE).share_bits == 16
+    assert schedule_of(config("clipd2p", epsilon=math.inf), SIZE).share_bits == 16
     assert schedule_of(config("clipd2p", share_bits=20), SIZE).share_bits == 20
 
 
