@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sottovoce.data.bounds import Bounds
 from sottovoce.errors import DataError
+from sottovoce.kernels.harmonics import harmonic_waves
 
 Rows = NDArray[np.float64]
 
@@ -127,6 +128,32 @@ def hog_width(features: int, side: int) -> int:
         DataError: see `hog`.
     """
     return _cells("hog", features, side) ** 2 * len(HOG_DIRECTIONS)
+
+
+def harmonics(rows: Rows, count: int) -> Rows:
+    """Level of each row, and cosine and sine of its first `count` frequencies: what is smooth in a day's profile.
+
+    Raises:
+        DataError: if the rows have too few numbers.
+    """
+    harmonics_width(rows.shape[1], count)
+    # No BLAS: each sum runs along one row of adjacent numbers, so that its order depends on no other record.
+    found: Rows = np.einsum("nd,kd->nk", rows, harmonic_waves(rows.shape[1], count))
+    return found
+
+
+def harmonics_width(features: int, count: int) -> int:
+    """Columns that `harmonics` makes.
+
+    Raises:
+        DataError: see `harmonics`.
+    """
+    if 2 * count >= features:
+        raise DataError(
+            f"harmonics({count}): {features} features have {max(0, (features - 1) // 2)} at most. "
+            "Choose fewer, or take this step out of data.transform."
+        )
+    return 1 + 2 * count
 
 
 def centre(rows: Rows) -> Rows:

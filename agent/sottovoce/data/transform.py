@@ -14,6 +14,7 @@ Each feature is clamped to its declared range, if there is one. Then come the st
     pool(K)      means over K × K squares of a square image
     dct(K)       the K × K lowest frequencies of a square image (orthonormal DCT-II)
     hog(K)       histograms of oriented gradients of a square image, four numbers for each K × K square
+    harmonics(K) level, and cosine and sine of the first K frequencies of a row of evenly spaced numbers
     subtract(C)  subtract the constant C from every feature
     centre       subtract the record's own mean over its features
     unit         divide the record by its own L2 norm
@@ -47,8 +48,8 @@ TransformName = str
 _NAMED = {"centred-unit": f"squash(1),centre,unit,bias({BIAS})", "standard": "squash(1),centre,rms"}
 _NONE = "none"
 _MOST_STEPS = 16
-OF_IMAGES = ("pool", "dct", "hog")
-"""Steps that make other columns of an image's pixels, for which the declared bounds do not hold."""
+NEW_COLUMNS = ("pool", "dct", "hog", "harmonics")
+"""Steps that make other columns, for which the declared bounds do not hold."""
 
 Rows = NDArray[np.float64]
 
@@ -75,6 +76,11 @@ _STEPS: dict[str, _Step] = {
     ),
     "hog": _Step(
         lambda rows, _, side: steps.hog(rows, int(side)), "whole", lambda d, side: steps.hog_width(d, int(side))
+    ),
+    "harmonics": _Step(
+        lambda rows, _, count: steps.harmonics(rows, int(count)),
+        "whole",
+        lambda d, count: steps.harmonics_width(d, int(count)),
     ),
     "subtract": _Step(lambda rows, _, constant: rows - constant, "positive"),
     "centre": _Step(lambda rows, _, __: steps.centre(rows)),
@@ -131,8 +137,8 @@ def apply(name: TransformName, features: Rows, bounds: Bounds | None) -> Rows:
         np.clip(rows, *bounds, out=rows)
     for step, number in parsed(name):
         rows = np.ascontiguousarray(_STEPS[step].do(rows, bounds, number))
-        if step in OF_IMAGES:
-            bounds = None  # it was for the pixels
+        if step in NEW_COLUMNS:
+            bounds = None  # it was for the columns before
     return rows
 
 

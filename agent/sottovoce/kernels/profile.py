@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.kernels.harmonics import harmonic_waves
+
 Floats = NDArray[np.float64]
 
 
@@ -85,10 +87,7 @@ class Profile:
 
     @property
     def _basis(self) -> Floats:
-        """Orthonormal rows, float64[size, width]."""
-        phases = 2 * np.pi * np.outer(np.arange(1, (self.harmonics or 0) + 1), np.arange(self.width)) / self.width
-        waves = np.stack([np.cos(phases), np.sin(phases)], axis=1).reshape(-1, self.width)
-        return np.vstack([np.full(self.width, self.width**-0.5), waves * math.sqrt(2 / self.width)])
+        return harmonic_waves(self.width, self.harmonics or 0)
 
 
 def shortened(numbers: Floats, bound: float) -> Floats:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 from sottovoce.data.steps import HOG_DIRECTIONS, HOG_FLOOR, hog_weights
-from sottovoce.data.transform import OF_IMAGES, step_width
+from sottovoce.data.transform import NEW_COLUMNS, step_width
+from sottovoce.kernels.harmonics import harmonic_waves
 
 from sottovoce_lab.models.tape import Tape, Value
 
@@ -38,8 +39,8 @@ def prelude(tape: Tape, features: Value, steps: Steps, bounds: Bounds | None, co
     for name, number in steps:
         features = _STEPS[name](tape, features, bounds, number, columns)
         columns = step_width(name, number, columns)
-        if name in OF_IMAGES:
-            bounds = None  # they were for the pixels
+        if name in NEW_COLUMNS:
+            bounds = None  # they were for the columns before
     return features
 
 
@@ -86,6 +87,10 @@ def _hog(tape: Tape, x: Value, bounds: Bounds | None, side: float, columns: int)
     return tape.reshape(tape.op("Transpose", scaled, perm=[0, 2, 3, 1]), 0, cells * cells * len(HOG_DIRECTIONS))
 
 
+def _harmonics(tape: Tape, x: Value, bounds: Bounds | None, count: float, columns: int) -> Value:
+    return tape.op("MatMul", x, tape.constant(harmonic_waves(columns, int(count)).T))
+
+
 def _subtract(tape: Tape, x: Value, bounds: Bounds | None, constant: float, columns: int) -> Value:
     return tape.op("Sub", x, tape.constant(constant))
 
@@ -119,6 +124,7 @@ _STEPS: dict[str, Callable[[Tape, Value, Bounds | None, float, int], Value]] = {
     "squash": _squash,
     "log": _log,
     "hog": _hog,
+    "harmonics": _harmonics,
     "subtract": _subtract,
     "centre": _centre,
     "unit": _unit,

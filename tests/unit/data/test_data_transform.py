@@ -171,6 +171,23 @@ def test_hog_is_the_same_to_the_last_bit_in_any_company(pixels: int, cell: int) 
         assert apply(f"squash(1),hog({cell}),centre,unit", rows[:size], None).tobytes() == together[:size].tobytes()
 
 
+def test_harmonics_are_the_level_and_the_slowest_waves_of_a_day() -> None:
+    hours = np.arange(48) * 2 * np.pi / 48
+    day = 3.0 + 2 * np.cos(hours) - np.sin(2 * hours) + 5 * np.cos(7 * hours)
+    found = apply("harmonics(2)", day[np.newaxis], None)[0]
+    np.testing.assert_allclose(found, [3 * 48**0.5, 2 * 24**0.5, 0, 0, -(24**0.5)], atol=1e-12)
+    assert width("harmonics(3),unit", 48) == 7
+    with pytest.raises(DataError, match=r"harmonics\(24\): 48 features have 23 at most"):
+        apply("harmonics(24)", day[np.newaxis], None)
+
+
+def test_harmonics_are_the_same_to_the_last_bit_in_any_company() -> None:
+    rows = np.random.default_rng(0).normal(size=(400, 48))
+    together = apply("harmonics(5),centre,unit", np.asfortranarray(rows), None)
+    for size in (1, 2, 3, 7, 399):
+        assert apply("harmonics(5),centre,unit", rows[:size], None).tobytes() == together[:size].tobytes()
+
+
 def test_bounds_are_for_pixels_not_for_frequencies() -> None:
     rows = np.array([[0.0, 10.0, 10.0, 20.0]])
     np.testing.assert_allclose(apply("dct(1),squash(1)", rows, uniform_bounds(0, 10, 4, "x")), [[np.log1p(15)]])
