@@ -71,7 +71,7 @@ def _hog(tape: Tape, x: Value, bounds: Bounds | None, side: float, columns: int)
     across, down = tape.op("Sub", part(1, 2), part(1, 0)), tape.op("Sub", part(2, 1), part(0, 1))
     squares = tape.op("Add", tape.op("Mul", across, across), tape.op("Mul", down, down))
     strength = tape.op("Sqrt", squares)
-    weights = np.outer(hog_weights(size), hog_weights(size))[np.newaxis, np.newaxis]
+    kernel = tape.constant(np.outer(hog_weights(size), hog_weights(size))[np.newaxis, np.newaxis])
     before, after = size // 2, size - size // 2
     sums = []
     for cosine, sine in HOG_DIRECTIONS:
@@ -79,7 +79,6 @@ def _hog(tape: Tape, x: Value, bounds: Bounds | None, side: float, columns: int)
         along = tape.op("Div", tape.op("Add", *turned), _nonzero(tape, strength))
         aligned = tape.op("Mul", along, along)
         votes = tape.op("Mul", tape.op("Mul", aligned, aligned), strength)
-        kernel = tape.constant(weights)
         sums.append(tape.op("Conv", votes, kernel, strides=[size, size], pads=[before, before, after, after]))
     whole = tape.op("Concat", *sums, axis=1)
     norm = tape.op("ReduceL2", whole, tape.integers(1), keepdims=1)

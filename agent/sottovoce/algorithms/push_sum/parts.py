@@ -142,9 +142,14 @@ def reach_of(config: AgentConfig, schedule: "Schedule") -> float:
     longest = schedule.step_size / schedule.expected_records * most_units(config, schedule) * _clip(config)
     if math.isinf(privacy.epsilon) or learner.steps == 0:
         return longest
-    mu = gaussian_mu(privacy.epsilon, privacy.delta)
     pace = min(schedule.step_size / schedule.expected_records, schedule.longest)
-    return float(longest + pace * _clip(config) * math.sqrt(learner.steps * schedule.width) / mu)
+    return longest + _noise(config, pace) * math.sqrt(schedule.width)
+
+
+def _noise(config: AgentConfig, pace: float) -> float:
+    """Standard deviation of one number's noise in a step of γ/B = `pace`: γ C √K/(B μ)."""
+    mu = gaussian_mu(config.privacy.epsilon, config.privacy.delta)
+    return pace * _clip(config) * math.sqrt(settings_of(config, PushSumSettings).steps) / mu
 
 
 def schedule_of(config: AgentConfig, size: int) -> "Schedule":
@@ -166,7 +171,7 @@ def schedule_of(config: AgentConfig, size: int) -> "Schedule":
         thresholds=None
         if paper or rule is None
         else Thresholds(rule, _clip(config), learner.clip_decay, learner.clip_quantile),
-        share_bits=share_bits(config, size),
+        share_bits=_share_bits(config, size),
         follows=_by_window(config),
         every=math.ceil(_YEAR / max(1, learner.steps)) if config.follows and config.unit == "device" else 0,
         longest=_longest(config, size) if _by_window(config) else math.inf,
@@ -174,20 +179,21 @@ def schedule_of(config: AgentConfig, size: int) -> "Schedule":
     )
 
 
-def share_bits(config: AgentConfig, size: int) -> int:
+def _share_bits(config: AgentConfig, size: int) -> int:
     """Bits behind the point of what is sent: as chosen, else enough that the noise of a step hides the rounding."""
     from sottovoce.algorithms.steps.public.descent import SHARE_BITS
 
-    learner, privacy = settings_of(config, PushSumSettings), config.privacy
+    learner = settings_of(config, PushSumSettings)
     if learner.share_bits is not None:
         return learner.share_bits
     if learner.fidelity == "paper":
         return _EXACT_SHARE_BITS
-    noisy = not (learner.algorithm.noiseless or math.isinf(privacy.epsilon) or learner.steps == 0 or config.follows)
+    noisy = not (
+        learner.algorithm.noiseless or math.isinf(config.privacy.epsilon) or learner.steps == 0 or config.follows
+    )
     if learner.mixing != "contributions" or not noisy:
         return SHARE_BITS
-    mu = gaussian_mu(privacy.epsilon, privacy.delta)
-    noise = step_size(config, size) * _clip(config) * math.sqrt(learner.steps) / (_batch(config) * mu)
+    noise = _noise(config, step_size(config, size) / _batch(config))
     return min(SHARE_BITS, max(0, math.ceil(math.log2(_FINER / noise))))
 
 
