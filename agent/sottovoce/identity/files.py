@@ -1,9 +1,12 @@
 """Identity files: written durably and in one step; private ones for their owner alone."""
 
+import fcntl
 import os
 import shutil
 import stat
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from sottovoce.durable import rename, sync
@@ -11,6 +14,8 @@ from sottovoce.errors import IdentityError
 
 _COMING = "coming"  # files on their way into the directory above
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_LOCK_SECONDS = 10.0  # another process writes small files into a directory, and is done in less
+_RETRY_SECONDS = 0.01
 
 
 def make_private_directory(directory: Path) -> None:
@@ -61,11 +66,12 @@ def replace(path: Path, content: bytes) -> None:
     """
     draft = path.with_name(f".{path.name}.new")
     try:
-        draft.unlink(missing_ok=True)
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        rename(draft, path)
+        with _lock(path.parent):
+            draft.unlink(missing_ok=True)
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+            rename(draft, path)
     except OSError as error:
         raise IdentityError(f"{path} cannot be written: {error.strerror}; free space or fix the disk") from error
 
@@ -79,15 +85,16 @@ def move_in(directory: Path, files: dict[str, bytes]) -> None:
     coming = directory / _COMING
     draft = coming.with_name(f".{_COMING}.new")
     try:
-        if draft.exists():
-            shutil.rmtree(draft)
-        make_private_directory(draft)
-        for name, content in files.items():
-            replace(draft / name, content)
-        rename(draft, coming)
+        with _lock(directory):
+            if draft.exists():
+                shutil.rmtree(draft)
+            make_private_directory(draft)
+            for name, content in files.items():
+                replace(draft / name, content)
+            rename(draft, coming)
+            _finish_move(directory)
     except OSError as error:
-        raise IdentityError(f"{coming} cannot be written: {error.strerror}; free space or fix the disk") from error
-    finish_move(directory)
+        raise IdentityError(f"{directory} cannot be written: {error.strerror}; free space or fix the disk") from error
 
 
 def finish_move(directory: Path) -> None:
@@ -96,15 +103,46 @@ def finish_move(directory: Path) -> None:
     Raises:
         IdentityError: if it cannot be done.
     """
+    if not (directory / _COMING).is_dir():
+        return
+    try:
+        with _lock(directory):
+            _finish_move(directory)
+    except OSError as error:
+        raise IdentityError(f"{directory} cannot be written: {error.strerror}; free space or fix the disk") from error
+
+
+def _finish_move(directory: Path) -> None:
     coming = directory / _COMING
     if not coming.is_dir():
         return
+    for file in sorted(coming.iterdir()):
+        rename(file, directory / file.name)
+    coming.rmdir()
+
+
+@contextmanager
+def _lock(directory: Path) -> Iterator[None]:
+    """The directory's lock: an agent and a command that write the same file at once would share its draft.
+
+    Raises:
+        OSError: if the directory cannot be opened.
+        IdentityError: if another process keeps it locked.
+    """
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    end = time.monotonic() + _LOCK_SECONDS
     try:
-        for file in sorted(coming.iterdir()):
-            rename(file, directory / file.name)
-        coming.rmdir()
-    except OSError as error:
-        raise IdentityError(f"{directory} cannot be written: {error.strerror}; free space or fix the disk") from error
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise IdentityError(f"{directory} is locked by another process: stop it, and try again") from None
+                time.sleep(_RETRY_SECONDS)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def read(path: Path) -> bytes:
