@@ -11,6 +11,10 @@ from sottovoce.identity.files import move_in, replace
 WRITERS = 4
 
 
+def _names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
 def test_writers_of_one_file_do_not_take_each_other_s_draft(tmp_path: Path) -> None:
     """An agent and `fleet revoke --install` both write keys.json."""
     path = tmp_path / "keys.json"
@@ -25,7 +29,7 @@ def test_writers_of_one_file_do_not_take_each_other_s_draft(tmp_path: Path) -> N
 
     with ThreadPoolExecutor(WRITERS) as pool:
         assert all(pool.map(write, contents))
-    assert os.listdir(tmp_path) == ["keys.json"]
+    assert _names(tmp_path) == ["keys.json"]
 
 
 def test_writers_of_a_directory_leave_the_files_of_one_of_them(tmp_path: Path) -> None:
@@ -36,7 +40,7 @@ def test_writers_of_a_directory_leave_the_files_of_one_of_them(tmp_path: Path) -
     with ThreadPoolExecutor(WRITERS) as pool:
         list(pool.map(write, range(WRITERS)))
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
+    assert _names(tmp_path) == ["a", "b"]
 
 
 def test_a_directory_that_stays_locked_is_an_error_that_changes_nothing(
@@ -52,11 +56,11 @@ def test_a_directory_that_stays_locked_is_an_error_that_changes_nothing(
     finally:
         os.close(descriptor)
     assert (tmp_path / "keys.json").read_bytes() == b"before"
-    assert os.listdir(tmp_path) == ["keys.json"]
+    assert _names(tmp_path) == ["keys.json"]
 
 
 def test_a_draft_of_a_writer_that_was_killed_is_replaced(tmp_path: Path) -> None:
     (tmp_path / ".keys.json.new").write_bytes(b"half")
     replace(tmp_path / "keys.json", b"whole")
     assert (tmp_path / "keys.json").read_bytes() == b"whole"
-    assert os.listdir(tmp_path) == ["keys.json"]
+    assert _names(tmp_path) == ["keys.json"]
