@@ -109,6 +109,31 @@ def test_a_restart_publishes_the_same_again_and_charges_nothing(fleet: Fleet, tm
     assert after == before, "the same record is never perturbed twice"
 
 
+def test_sums_come_to_the_same_model_at_every_device_also_after_a_kill(fleet: Fleet, tmp_path: Path) -> None:
+    """Two devices with records, and an analyst without, that exchange sums alone."""
+    made = [golfer(fleet, tmp_path / name, seed) for seed, name in enumerate("ab")]
+    everybody = [*made, golfer(fleet, tmp_path / "analyst", 9, records=0)]
+    for device in everybody:
+        others = [other.entry() for other in everybody if other is not device]
+        device.configure(others, learner={**GOLF, "mixing": "push-sum"}, privacy={"epsilon": EPSILON})
+    with running(*everybody) as (one, other, analyst):
+        until(lambda: one.status()["steps_done"] == RECORDS, "all records are released")
+        one.end(signal.SIGKILL)
+        with running(one.device) as (again,):
+            until(lambda: again.status()["state"] == "mixing", "nothing is left to release")
+            until(lambda: other.status()["state"] == "mixing", "there neither")
+            for agent in (again, analyst):
+                until(lambda agent=agent: _alike(agent, other), "both have the same model")  # type: ignore[misc]
+            charges = [agent.status()["privacy"]["charges"] for agent in (again, other, analyst)]
+            assert charges == [RECORDS, RECORDS, 0]
+            assert not (other.device.state / "records.db").exists()
+
+
+def _alike(one: AgentProcess, other: AgentProcess) -> bool:
+    mine, others = one.model(), other.model()
+    return bool(others.any()) and float(np.abs(mine - others).max()) < 1e-4 * float(np.abs(others).max())
+
+
 def test_records_that_somebody_altered_on_the_disk_are_not_fitted(agents: list[AgentProcess], tmp_path: Path) -> None:
     source = agents[0].device
     copy = tmp_path / "records.db"

@@ -70,6 +70,27 @@ def test_a_bounded_shelf_is_enough_to_learn_from(data: str) -> None:
     assert report["final"]["accuracy_mean"] > 0.85
 
 
+def test_sums_alone_travel_by_push_sum(data: str) -> None:
+    """Messages of a few numbers in place of 192 records; each record is released once, too."""
+    sums = ("--set", "learner.mixing=push-sum")
+    report, records = golf(data, "--epsilon", "20", *sums, cycles=40), golf(data, "--epsilon", "20", cycles=40)
+    assert report["privacy"] == records["privacy"]
+    assert report["final"]["accuracy_min"] > 0.8
+    assert abs(report["final"]["accuracy_mean"] - records["final"]["accuracy_mean"]) < 0.03
+
+
+def test_sums_survive_loss_and_restarts(data: str) -> None:
+    """The simulator asserts that no mass is lost or made up."""
+    report = golf(
+        *(data, "--epsilon", "20", "--set", "learner.mixing=push-sum", "--fault", "loss=0.3", "--fault"),
+        *("duplicate=0.2", "--fault", "kill=0.5@cycle:10", "--fault", "restart=1@cycle:15"),
+        agents=6,
+        cycles=60,
+    )
+    assert report["privacy"]["releases"] == RECORDS - round(RECORDS * 0.2)
+    assert report["final"]["accuracy_min"] > 0.8
+
+
 def test_the_same_seed_gives_the_same_report(data: str) -> None:
     reports = [golf(data, "--epsilon", "5", "--seed", 3) for _ in range(2)]
     for report in reports:
@@ -121,6 +142,8 @@ def test_a_trace_tells_models_and_records(data: str, tmp_path: Path) -> None:
             "to the letter there",
         ),
         (("--set", "learner.capacity=0"), 3, "learner.capacity"),
+        (("--model", "pegasos", "--set", "learner.mixing=push-sum"), 3, "only ridge is fitted from sums"),
+        (("--set", "learner.mixing=push-sum", "--set", "learner.capacity=9"), 3, "no records are kept or sent"),
         (("--set", "data.transform=nonsense"), 4, "no transform step 'nonsense'"),
         (("--epsilon", "600"), 5, "600"),
     ],

@@ -78,7 +78,9 @@ class Device:
         peers = list(peers)
         own = ALGORITHMS[tables.get("learner", {}).get("name", "clipd2p")].own_keys
         period = tables.get("learner", {}).get("period", 0.05)
-        learner = {"period": period, "steps": 20, "longest_period": period, "mixing": "push-sum"}
+        learner = {"period": period, "steps": 20, "longest_period": period}
+        if "steps" in own:
+            learner["mixing"] = "push-sum"
         usual: dict[str, dict[str, Any]] = {
             "agent": {"state": self.state.name},
             "data": {

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:  # a device that fits no ridge regression has no use for it
     from sottovoce.perturbation import Moments
 
+_PART = 0.7  # chosen on parts of MNIST's training images: a whole |e| and a half are worse with 50,000 records
 _LARGEST_SHARE = 0.05
 
 
@@ -16,9 +17,9 @@ def ridge(moments: "Moments") -> NDArray[np.float64]:
 
     Unlike the loss of a model that walks over noisy records, both moments are free of bias: their noise averages out.
     It may make S₂ indefinite, so its eigenvalues are cut off at 0, and λ follows from public quantities alone:
-    |e|, the magnitude of the lowest eigenvalue where it is negative, which shows how far noise has moved the spectrum
-    of a matrix that has none below 0; at most 5 % of the trace, since beyond it a model would only know which class is
-    the more frequent; plus trace/n, the usual size without noise.
+    0.7 |e|, with |e| the magnitude of the lowest eigenvalue where it is negative, which shows how far noise has moved
+    the spectrum of a matrix that has none below 0; at most 5 % of the trace, since beyond it a model would only know
+    which class is the more frequent; plus trace/n, the usual size without noise.
 
     Args:
         moments: sums over n ≥ 1 records.
@@ -29,7 +30,8 @@ def ridge(moments: "Moments") -> NDArray[np.float64]:
     first, second = moments.first / moments.count, moments.second / moments.count
     values, vectors = np.linalg.eigh(second)
     trace = max(float(values.sum()), 0.0)
-    penalty = min(max(0.0, -float(values[0])), _LARGEST_SHARE * trace) + trace / moments.count
+    shown = max(0.0, -float(values[0]))
+    penalty = min(_PART * shown, _LARGEST_SHARE * trace) + trace / moments.count
     if penalty == 0:
         return np.zeros_like(first)
     weights: NDArray[np.float64] = (first @ vectors / (np.maximum(values, 0.0) + penalty)) @ vectors.T

@@ -117,6 +117,7 @@ def _settings(planned: Plan) -> Settings:
         "data.source": options.data,
         "learner.name": options.learner,
         "learner.model": planned.model,
+        "learner.mixing": learner.mixing,
         "learner.perturbation": learner.perturbation,
         "faults.drop": faults.loss,
         "faults.delay": delay,

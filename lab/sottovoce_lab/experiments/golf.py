@@ -5,15 +5,20 @@ import time
 from typing import Any
 
 import numpy as np
+from sottovoce.algorithms.golf.parts import SHARE_BITS
+from sottovoce.algorithms.golf.public.packed_moments import PackedMoments
+from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, portion
+from sottovoce.algorithms.steps.public.descent import UNIT, bounded
 from sottovoce.kernels.gossip_rules import RULES
+from sottovoce.wire.packed import pack
 
 from sottovoce_lab.experiments.fleet import Fleet
 from sottovoce_lab.experiments.measuring import Meter, Spread
-from sottovoce_lab.experiments.models import Fitted, Models, Travelling
+from sottovoce_lab.experiments.models import Fitted, FittedFromSums, Models, Travelling
 from sottovoce_lab.experiments.report import charged, point, report
 from sottovoce_lab.experiments.seeds import Stream, child
 from sottovoce_lab.experiments.statement import statement_of
-from sottovoce_lab.simulator.vector import Engine, RecordStores, Tracer, TravellingModels
+from sottovoce_lab.simulator.vector import Engine, MixedSums, RecordStores, Tracer, TravellingModels
 from sottovoce_lab.testbed.progress import Moment, Watcher
 from sottovoce_lab.testbed.report import Traffic
 from sottovoce_lab.testbed.run_facts import SIMULATED
@@ -97,13 +102,24 @@ def run(fleet: Fleet, watcher: Watcher, traced: bool = False) -> tuple[Document,
     return document, None if tracer is None else tracer.document()
 
 
-def _made(fleet: Fleet) -> tuple[TravellingModels | RecordStores, Models, float]:
+def _made(fleet: Fleet) -> tuple[TravellingModels | RecordStores | MixedSums, Models, float]:
     """Records of the devices, the models of them, and the bytes of one record in transit."""
     if fleet.model != "ridge":
         travelling = TravellingModels(fleet.signed(), RULES[fleet.model])
         return travelling, Travelling(travelling), 0.0
+    if fleet.settings.mixes_sums:
+        moments, values = PackedMoments(fleet.scheme, each=1), fleet.released()
+        sums = MixedSums(len(fleet.records), _share_bytes(moments, values[:1]))
+        return sums, FittedFromSums(sums, moments, values), 0.0
     stores, values = RecordStores(len(fleet.records)), fleet.released()
     return stores, Fitted(stores, fleet.scheme, values), _varint_bytes(values)
+
+
+def _share_bytes(moments: PackedMoments, values: "np.ndarray[Any, np.dtype[np.int64]]") -> int:
+    """Bytes of a share of one device's sums, packed as on the wire."""
+    row = bounded(moments.packed(moments.scheme.moments(values)) * UNIT)
+    numerator, _ = portion(row, WEIGHT_ONE, 2, SHARE_BITS)
+    return len(pack(numerator).data)
 
 
 def _varint_bytes(values: "np.ndarray[Any, np.dtype[np.int64]]") -> float:

@@ -1,19 +1,22 @@
-"""Models of measured devices: their travelling models, or ridge models fitted from the records they hold."""
+"""Models of measured devices: their travelling models, or ridge models fitted from the records or sums they hold."""
 
 import hashlib
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from sottovoce.algorithms.golf.public.packed_moments import PackedMoments
 from sottovoce.kernels.ridge import ridge
 from sottovoce.perturbation import Scheme
 
-from sottovoce_lab.simulator.vector import RecordStores, TravellingModels
+from sottovoce_lab.simulator.vector import MixedSums, RecordStores, TravellingModels
 
 Chosen = tuple[NDArray[np.float64], NDArray[np.int64]]
 """Different models float64[m, copies, d], and which of them each device has, int64[devices]."""
 
 _MOST_WORK = 4e10
+_MOST_OF_SUMS = 8
+_CHUNK = 256
 
 
 class Models(Protocol):
@@ -71,3 +74,31 @@ class Fitted:
 
     def _fit(self, device: int) -> NDArray[np.float64]:
         return ridge(self._scheme.moments(self._values[self._state.held(device)]))
+
+
+class FittedFromSums:
+    """A ridge model from the mean of sums that a device holds; of a few of the devices.
+
+    Args:
+        state: what each device holds of the others.
+        moments: how rows are made of releases, and a model of their mean.
+        values: int64[nodes, width], the published records.
+    """
+
+    def __init__(self, state: MixedSums, moments: PackedMoments, values: NDArray[np.int64]) -> None:
+        self._state = state
+        self._moments = moments
+        self._values = values
+
+    def of(self, devices: NDArray[np.int64]) -> Chosen:
+        """See Models.of."""
+        devices = devices[:_MOST_OF_SUMS]
+        parts = np.stack([self._state.parts(int(device)) for device in devices])
+        means = np.zeros((len(devices), self._moments.size))
+        scheme = self._moments.scheme
+        for start in range(0, len(self._values), _CHUNK):
+            chunk = self._values[start : start + _CHUNK]
+            rows = np.stack([self._moments.packed(scheme.moments(value[np.newaxis])) for value in chunk])
+            means += parts[:, start : start + _CHUNK] @ rows
+        models = [self._moments.model(mean).reshape(scheme.copies, scheme.features) for mean in means]
+        return np.stack(models), np.arange(len(devices))

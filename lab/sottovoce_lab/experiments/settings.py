@@ -42,6 +42,10 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         Literal["ridge", "pegasos", "logistic"] | None,
         Meta(description="without it ridge; pegasos to the letter, on a walk, and in fleets too large for ridge"),
     ] = None
+    mixing: Annotated[
+        Literal["records", "push-sum"],
+        Meta(description="ridge: records travel, or shares of the sums over them"),
+    ] = "records"
     perturbation: Annotated[
         Literal["best", "laplace", "privunit", "krr-privunit"],
         Meta(description="how records are perturbed; best: by the public rule"),
@@ -136,10 +140,24 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             raise ValueError(f"choose one of {', '.join(PEERS)} - at `$.topology`")
         if self.partition != "one-record":
             raise ValueError("the vector engine's devices hold one record: write one-record - at `$.partition`")
+        if self.mixes_sums:
+            self._check_sums()
         if self.learner.name != "golf" and self.learner.model == "ridge":
             raise ValueError("a walk has the models pegasos and logistic - at `$.learner.model`")
         if self.epsilon > 500 and not math.isinf(self.epsilon):
             raise ValueError("above 500 nothing is promised; choose less, or inf for no noise - at `$.epsilon`")
+
+    def _check_sums(self) -> None:
+        golf = self.learner.name == "golf" and self.fidelity == "sound"
+        if not golf or self.learner.model not in (None, "ridge"):
+            raise ValueError("sums are mixed for golf's ridge alone: write records - at `$.learner.mixing`")
+        if self.faults != FaultSettings():
+            raise ValueError("sums are mixed without faults here: leave [faults] out - at `$.learner.mixing`")
+
+    @property
+    def mixes_sums(self) -> bool:
+        """Whether sums over records travel in place of the records."""
+        return self.learner.mixing == "push-sum"
 
     @property
     def noiseless(self) -> bool:

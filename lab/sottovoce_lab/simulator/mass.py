@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from sottovoce.agent.links import Outgoing, Seen
 from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
-from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, contribution
 from sottovoce.door import Refused
 
 from sottovoce_lab.simulator.device import Device
@@ -88,9 +87,8 @@ class PushSumMass:
             return -sum(moves.get(slot, 0) for slot in range(state.step, before.step))
         if answer is None or isinstance(answer, Refused):
             return 0
-        schedule = cast(PushSum, happening.device.learner).schedule
-        moved = numerator - contribution(schedule, before, answer.value, answer.step, answer.units)
-        moves[before.step] = np.clip(moved, -MAX_NUMERATOR, MAX_NUMERATOR) - numerator
+        learner = cast(PushSum, happening.device.learner)
+        moves[before.step] = learner.with_release(before, numerator, answer) - numerator
         return moves[before.step]
 
     def _newer(self, sender: str, node: str, seen: Seen) -> bool:

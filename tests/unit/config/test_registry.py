@@ -26,7 +26,7 @@ OTHERWISE_MEANT = {  # files in which a word is an algorithm's name, and means s
     "sottovoce/registry.py": {DEFAULT},
     # The vector engine has arithmetic of its own for two of them.
     "sottovoce_lab/cli/simulate.py": {"golf", "gradient-walk"},
-    "sottovoce_lab/experiments/settings.py": {"golf", "gradient-walk"},
+    "sottovoce_lab/experiments/settings.py": {"golf", "gradient-walk", "push-sum"},  # the last as a way of mixing
     "sottovoce_lab/experiments/report.py": {"gradient-walk"},
     "sottovoce_lab/experiments/statement.py": {"gradient-walk"},
     "sottovoce_lab/experiments/run.py": {"golf", "gradient-walk"},

@@ -43,7 +43,7 @@ def family(config: AgentConfig) -> Family:
             asks="mean",
             share_bits=learner.share_bits,
         )
-        push_sum = PushSum(schedule, profile=profile)
+        push_sum = PushSum(schedule, model_of=profile.vector)
         return push_sum, PushSumCodec(push_sum)
 
     terms = MeanTerms(learner.name, profile, config.cell)

@@ -18,6 +18,12 @@ def _wire() -> Any:
     return wire
 
 
+def _shares() -> Any:
+    from sottovoce.algorithms.push_sum import wire
+
+    return wire
+
+
 ALGORITHMS = by_name(
     Algorithm(
         settings=GolfSettings,
@@ -29,8 +35,8 @@ ALGORITHMS = by_name(
         letter_model="pegasos",
         record_level=True,
         scaled_by_training=True,
-        one_member="adds false records, no more than data.expected_records of them",
-        payloads={"golf-message/1": _wire},
+        one_member="adds false records, no more than data.expected_records of them; by push-sum it ruins every model",
+        payloads={"golf-message/1": _wire, "push-sum-share/1": _shares},
         audit={"data.features": 8, "data.classes": 3},
     )
 )

@@ -7,6 +7,7 @@ from sottovoce.algorithms.family import Family, Kept, Made, scaling_of, settings
 from sottovoce.algorithms.golf.settings import GolfSettings
 from sottovoce.config import AgentConfig
 from sottovoce.data import width
+from sottovoce.errors import ConfigError
 from sottovoce.kernels.gossip_rules import RULES
 from sottovoce.kernels.linear import OneVsAll
 from sottovoce.kernels.ridge import ridge
@@ -16,6 +17,9 @@ from sottovoce.vault.terms.records import RecordTerms
 
 if TYPE_CHECKING:
     from sottovoce.learners import Provenance
+
+SHARE_BITS = 24
+"""Of a share of sums: with as many, models differ by less than 10^-5 of their largest number after 40 cycles."""
 
 
 def family(config: AgentConfig) -> Family:
@@ -34,7 +38,49 @@ def family(config: AgentConfig) -> Family:
         return golf, GolfCodec(golf)
 
     model = OneVsAll(perturbed.features, perturbed.classes)
-    return Family(model, None, RecordTerms(learner.name, perturbed, scaling_of(config)), made, keeps_records=True)
+    terms = RecordTerms(learner.name, perturbed, scaling_of(config))
+    if learner.mixing == "push-sum":
+        return _by_sums(config, learner, model, terms)
+    return Family(model, None, terms, made, keeps_records=True)
+
+
+def _by_sums(config: AgentConfig, learner: GolfSettings, model: OneVsAll, terms: RecordTerms) -> Family:
+    each, perturbed = math.ceil(config.data.expected_records), terms.scheme
+
+    def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
+        from sottovoce.algorithms.golf.public.moments_machine import GolfMoments
+        from sottovoce.algorithms.golf.public.packed_moments import PackedMoments
+        from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
+        from sottovoce.algorithms.steps.public.descent import Schedule
+
+        del owner, provenance, kept  # mass has no author
+        moments = PackedMoments(perturbed, each)
+        schedule = Schedule(
+            learner=learner.name,
+            size=moments.size,
+            period=learner.period,
+            steps=each,
+            step_size=1.0,
+            step_decay=0.0,
+            expected_records=1.0,
+            fanout=1,
+            share_bits=SHARE_BITS,
+        )
+        golf = GolfMoments(schedule, moments)
+        return golf, PushSumCodec(golf)
+
+    def check() -> None:
+        from sottovoce.algorithms.golf.public.packed_moments import PackedMoments
+        from sottovoce.wire.limits import MAX_PARAMETERS
+
+        size = PackedMoments(perturbed, each).size
+        if size > MAX_PARAMETERS:
+            raise ConfigError(
+                f"learner.mixing: the sums over records of {perturbed.features} features are {size} numbers, and a "
+                f"message holds {MAX_PARAMETERS}: choose a data.transform with fewer columns"
+            )
+
+    return Family(model, None, terms, made, check=check)
 
 
 def scheme_of(config: AgentConfig) -> Scheme:

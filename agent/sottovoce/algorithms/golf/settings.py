@@ -1,6 +1,6 @@
 """Settings of gossip learning on perturbed records."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -10,13 +10,21 @@ from sottovoce.plugins import MECHANISM, installed
 from sottovoce.suggestions import suggestion
 
 _PERTURBATIONS = ("best", "laplace", "privunit", "krr-privunit")
+_BATCH, _CAPACITY = 128, 4096
 
 
 class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
     """Golf's."""
 
     longest_period: LongestPeriod = 3_600.0
-    batch: Annotated[int, Meta(ge=1, le=4096, description="published records in one message, at most")] = 128
+    mixing: Annotated[
+        Literal["records", "push-sum"],
+        Meta(
+            description="what is sent: records, each signed by its owner; push-sum, shares of the sums over them, for "
+            "fleets of more records than a device can keep, whose members are trusted"
+        ),
+    ] = "records"
+    batch: Annotated[int, Meta(ge=1, le=4096, description="published records in one message, at most")] = _BATCH
     perturbation: Annotated[
         str,
         Meta(
@@ -27,7 +35,7 @@ class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
     ] = "best"
     capacity: Annotated[
         int, Meta(ge=1, le=1_000_000, description="published records kept, the same for the whole fleet")
-    ] = 4096
+    ] = _CAPACITY
 
     def __post_init__(self) -> None:
         """The paper has one perturbation."""
@@ -39,6 +47,18 @@ class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
             raise invalid_key("perturbation", f"there is none of this name; {what}")
         if self.fidelity == "paper" and self.perturbation != "best":
             raise invalid_key("perturbation", "to the letter there is one perturbation; leave it out")
+        if self.mixing == "push-sum":
+            self._check_sums()
+
+    def _check_sums(self) -> None:
+        if self.fidelity == "paper" or self.chosen_model != "ridge":
+            raise invalid_key(
+                "mixing",
+                'only ridge is fitted from sums; write mixing = "records", or leave learner.model out',
+            )
+        for key, usual in (("batch", _BATCH), ("capacity", _CAPACITY)):
+            if getattr(self, key) != usual:
+                raise invalid_key(key, 'no records are kept or sent where sums are mixed; write mixing = "records"')
 
     @property
     def unproved(self) -> bool:

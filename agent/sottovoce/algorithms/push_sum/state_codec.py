@@ -8,7 +8,7 @@ class PushSumCodec:
     """Implements StateCodec for push-sum learners."""
 
     def __init__(self, learner: PushSum) -> None:
-        self._size = learner.schedule.width
+        self._size, self._state_type = learner.schedule.width, learner.state_type
 
     def encode(self, state: PushSumState) -> bytes:
         """See StateCodec.encode."""
@@ -17,4 +17,4 @@ class PushSumCodec:
     def decode(self, raw: bytes) -> PushSumState:
         """See StateCodec.decode; also of version 0.1."""
         weight, saved = decoded(raw, self._size)
-        return PushSumState(weight=weight, **saved)
+        return self._state_type(weight=weight, **saved)

@@ -8,6 +8,7 @@ from sottovoce_lab.simulator.vector.engine import Engine, Network
 from sottovoce_lab.simulator.vector.models import TravellingModels
 from sottovoce_lab.simulator.vector.peers import PEERS, Overlay, Peers, peers_named
 from sottovoce_lab.simulator.vector.stores import MOST_STORES, RecordStores
+from sottovoce_lab.simulator.vector.sums import MixedSums
 from sottovoce_lab.simulator.vector.tracing import Tracer
 from sottovoce_lab.simulator.vector.walk import GradientWalk, SequentialDescent
 
@@ -18,6 +19,7 @@ __all__ = [
     "Engine",
     "GradientWalk",
     "LogNormal",
+    "MixedSums",
     "Network",
     "Overlay",
     "Peers",

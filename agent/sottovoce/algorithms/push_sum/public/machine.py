@@ -14,9 +14,10 @@ B is a public constant, the records a device is expected to hold or to draw, bec
 private under add/remove neighbours.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +25,8 @@ from numpy.typing import NDArray
 from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumShare
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, beat, contribution, question
 from sottovoce.algorithms.steps.public.descent_schedule import ahead, learnt_after, progress, refused
-from sottovoce.door import Answer, Refused
+from sottovoce.door import Answer, Refused, Release
 from sottovoce.errors import MessageRefused
-from sottovoce.kernels.profile import Profile
 from sottovoce.learners.events import (
     Ask,
     Delivered,
@@ -115,20 +115,25 @@ class PushSum:
     Args:
         schedule: its actions over time.
         initial: float64[P], the public start, the same for the whole fleet; None for 0.
-        profile: profile of whose coefficients the mass is; None for the model's own numbers.
+        model_of: makes the model that is published of the estimate's first P numbers; None where they are the model.
     """
 
+    state_type: ClassVar[type[PushSumState]] = PushSumState
+
     def __init__(
-        self, schedule: Schedule, initial: NDArray[np.float64] | None = None, profile: Profile | None = None
+        self,
+        schedule: Schedule,
+        initial: NDArray[np.float64] | None = None,
+        model_of: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
     ) -> None:
-        self.schedule, self._profile = schedule, profile
+        self.schedule, self._model_of = schedule, model_of
         model = np.zeros(schedule.size) if initial is None else initial
         beside = () if schedule.thresholds is None else schedule.thresholds.start
         self._start: NDArray[np.int64] = np.rint(np.append(model, beside) * UNIT).astype(np.int64)
 
     def fresh(self) -> PushSumState:
         """The state of a device that joins: w = 1, and x = z, the public start."""
-        return PushSumState(self._start.copy(), WEIGHT_ONE)
+        return self.state_type(self._start.copy(), WEIGHT_ONE)
 
     def without_state(self, step: int) -> PushSumState:
         """The state of a device that lost its state: (0, 0), so that no mass is counted twice.
@@ -136,7 +141,7 @@ class PushSum:
         Args:
             step: releases already in its ledger, which would otherwise be handed out and applied again.
         """
-        return PushSumState(np.zeros(self.schedule.width, dtype=np.int64), 0, step=step)
+        return self.state_type(np.zeros(self.schedule.width, dtype=np.int64), 0, step=step)
 
     def resumed(self, state: PushSumState, pending: frozenset[str]) -> PushSumState:
         """See Learner.resumed."""
@@ -192,15 +197,19 @@ class PushSum:
             threshold, query = question(self.schedule, state.step, estimate)
             state = replace(state, threshold=threshold, asked=query.id, asking=state.over)
             effects.append(Ask(query))
+        return self._until_next(state, effects, now)
+
+    def _until_next(self, state: PushSumState, effects: list[Effect], now: float) -> Step:
+        """The end of a cycle: the model is published, and the next cycle is due a period later."""
         state = replace(state, cycle=state.cycle + 1)
         effects.append(SetTimer(_CYCLE, now + self.schedule.period))
-        if estimate is not None:
+        if (estimate := state.estimate) is not None:
             effects.append(self._published(state, estimate))
         return state, effects
 
     def _published(self, state: PushSumState, estimate: NDArray[np.float64]) -> PublishModel:
         model = estimate[: self.schedule.size]
-        return PublishModel(model if self._profile is None else self._profile.vector(model), state.cycle)
+        return PublishModel(model if self._model_of is None else self._model_of(model), state.cycle)
 
     def _split(self, state: PushSumState) -> Step:
         """Equal shares for itself and for the next peers in turn that have confirmed their last one.
@@ -278,10 +287,9 @@ class PushSum:
         )
         if isinstance(answer, Refused):
             return self._mixed(replace(state, asked=None, due=None, **refused(self.schedule, state, answer)), effects)
-        numerator = state.numerator - contribution(self.schedule, state, answer.value, answer.step, answer.units)
         state = replace(
             state,
-            numerator=np.clip(numerator, -MAX_NUMERATOR, MAX_NUMERATOR),
+            numerator=self.with_release(state, state.numerator, answer),
             step=state.step + 1,
             learnt=learnt_after(self.schedule, state),
             simulated=state.simulated or answer.simulated,
@@ -289,6 +297,18 @@ class PushSum:
             due=None,
         )
         return self._mixed(state, effects)
+
+    def with_release(self, state: PushSumState, numerator: NDArray[np.int64], answer: Release) -> NDArray[np.int64]:
+        """A numerator after the answer to the question that a state awaits.
+
+        Args:
+            state: gives what was asked.
+            numerator: int64[width], x.
+            answer: the release.
+        """
+        moved = contribution(self.schedule, state, answer.value, answer.step, answer.units)
+        clipped: NDArray[np.int64] = np.clip(numerator - moved, -MAX_NUMERATOR, MAX_NUMERATOR)
+        return clipped
 
     def _mixed(self, state: PushSumState, effects: list[Effect]) -> Step:
         """The shares that wait for the step, where it comes first."""

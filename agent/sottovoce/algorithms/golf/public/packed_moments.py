@@ -1,0 +1,70 @@
+"""Sums over perturbed records as one row of numbers, of a size that push-sum's integers hold."""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.kernels.ridge import ridge
+from sottovoce.perturbation import Moments, Scheme
+
+_LARGEST = 16.0
+"""Size, typically, of the largest number that one device puts in; a numerator holds 65,000 times that."""
+
+_RECORDS_PER_FEATURE = 100
+"""The penalty that `ridge` adds for the number of records, which push-sum does not tell, is that of this many."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedMoments:
+    """Public, linear map from moments to a row of numbers, and from a mean of such rows to a model.
+
+    Attributes:
+        scheme: how the records are perturbed; d features and `copies` copies.
+        each: records of one device, at most.
+    """
+
+    scheme: Scheme
+    each: int
+
+    @property
+    def size(self) -> int:
+        """Numbers P of a row: copies · d of Σ y⁽ᵏ⁾x, d (d + 1)/2 of Σ xxᵀ, and the count."""
+        features = self.scheme.features
+        return self.scheme.copies * features + features * (features + 1) // 2 + 1
+
+    @property
+    def scale(self) -> float:
+        """The power of two with which each number is multiplied."""
+        return 2.0 ** -math.ceil(math.log2(self.each * (1 + self.scheme.error) / _LARGEST))
+
+    def packed(self, moments: Moments) -> NDArray[np.float64]:
+        """A row, float64[size]."""
+        upper = moments.second[_upper(self.scheme.features)]
+        row: NDArray[np.float64] = np.concatenate([moments.first.ravel(), upper, [moments.count]]) * self.scale
+        return row
+
+    def model(self, mean: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The ridge model of a fleet, float64[copies · d], by the mean row of its devices; 0 while it has no record.
+
+        Args:
+            mean: float64[size].
+        """
+        copies, features = self.scheme.copies, self.scheme.features
+        count = float(mean[-1])
+        if count <= 0:
+            return np.zeros(copies * features)
+        records = _RECORDS_PER_FEATURE * features
+        first, upper = np.split(mean[:-1] * (records / count), [copies * features])
+        second = np.zeros((features, features))
+        second[_upper(features)] = upper
+        second += np.triu(second, 1).T
+        return ridge(Moments(first.reshape(copies, features), second, records)).ravel()
+
+
+@lru_cache(maxsize=4)
+def _upper(features: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    rows, columns = np.triu_indices(features)
+    return rows, columns

@@ -1,0 +1,71 @@
+"""Push-sum of what each device put in before the first cycle, without the numbers themselves.
+
+Mixing is linear, so what a device holds after some cycles is a weighted sum over all devices. The weights follow from
+who sent to whom, from the last cycle back to the first; a fleet of 10⁵ devices and 10⁴ numbers each fits in memory so.
+Real arithmetic: the rounding of shares is left out.
+"""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce_lab.simulator.vector.engine import Parcel, Places
+
+
+class MixedSums:
+    """The paths of mass: in every cycle a device sends half of what it holds to another one.
+
+    Args:
+        nodes: how many devices.
+        message_bytes: size of a share.
+
+    Attributes:
+        copied: records that were transferred: none.
+        updates: shares that were taken in.
+    """
+
+    def __init__(self, nodes: int, message_bytes: int) -> None:
+        self.copied = 0
+        self.updates = 0
+        self._nodes = nodes
+        self._message_bytes = message_bytes
+        self._recipients: list[NDArray[np.int64]] = []
+
+    @property
+    def nodes(self) -> int:
+        """See State.nodes."""
+        return self._nodes
+
+    @property
+    def message_bytes(self) -> int:
+        """Size of a share."""
+        return self._message_bytes
+
+    def sent(self) -> Parcel:
+        """See State.sent: a cycle begins; the number of the sender identifies a share."""
+        self._recipients.append(np.arange(self._nodes))
+        return (np.arange(self._nodes),)
+
+    def receive(self, receivers: Places, parcel: Parcel, rows: Places) -> None:
+        """See State.receive: a share arrives in the cycle in which it was sent."""
+        self._recipients[-1][parcel[0][rows]] = receivers
+        self.updates += len(receivers)
+
+    def parts(self, device: int) -> NDArray[np.float64]:
+        """Weights of all devices in the mean that one device holds, float64[nodes]; their sum is 1."""
+        held = np.zeros(self._nodes)
+        held[device] = 1.0
+        for recipients in reversed(self._recipients):
+            held = (held + held[recipients]) / 2  # of what sends to itself, nothing changes
+        parts: NDArray[np.float64] = held / held.sum()
+        return parts
+
+    def described(self) -> list[dict[str, Any]]:
+        """The state of every device, JSON-ready: the number of devices of which it holds something."""
+        return [{"devices": int(np.count_nonzero(self.parts(node)))} for node in range(self._nodes)]
+
+    def digest(self) -> str:
+        """SHA-256 of all recipients, in hexadecimal."""
+        return hashlib.sha256(np.stack(self._recipients).data if self._recipients else b"").hexdigest()

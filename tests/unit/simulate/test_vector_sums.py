@@ -1,0 +1,64 @@
+"""Golf by push-sum in arrays: what each device contributes to a mean, by who sent to whom."""
+
+import numpy as np
+import pytest
+from sottovoce.algorithms.golf.public.packed_moments import PackedMoments
+from sottovoce.data import DataSet, Records
+from sottovoce.errors import ConfigError
+from sottovoce_lab.experiments.fleet import assembled
+from sottovoce_lab.experiments.models import FittedFromSums
+from sottovoce_lab.experiments.run import run_fleet
+from sottovoce_lab.experiments.settings import settings
+from sottovoce_lab.simulator.vector import Engine, MixedSums
+from sottovoce_lab.testbed.progress import Watcher
+
+from tests.support.devices import some_records
+
+NODES = 17
+
+
+def test_parts_are_those_of_push_sum_forwards() -> None:
+    state = MixedSums(NODES, 10)
+    engine = Engine(state, seed=3)
+    masses = np.eye(NODES)  # what each device holds of each
+    for _ in range(6):
+        engine.step()
+        recipients = state._recipients[-1]
+        assert (recipients != np.arange(NODES)).all(), "everybody sends"
+        halves = masses / 2
+        masses = halves.copy()
+        np.add.at(masses, recipients, halves)
+        for device in range(NODES):
+            assert state.parts(device) == pytest.approx(masses[device] / masses[device].sum(), abs=1e-15)
+    assert state.updates == 6 * NODES
+
+
+def test_a_fleet_ends_with_the_model_of_all_records() -> None:
+    features, labels = some_records(260, 3)
+    data = DataSet("some", Records(features, labels), 3, (np.zeros(4), np.ones(4)), None)
+    fleet = assembled(
+        settings({"agents": 200, "cycles": 40, "evaluate.every": 20, "learner.mixing": "push-sum"}, "here"), data
+    )
+    document, _ = run_fleet(fleet, Watcher())
+    packed, values = PackedMoments(fleet.scheme, 1), fleet.released()
+    everything = packed.model(packed.packed(fleet.scheme.moments(values)))
+    assert document["traffic"]["messages"] == 200 * 40
+    state = MixedSums(200, 1)
+    engine = Engine(state, seed=1)
+    for _ in range(40):
+        engine.step()
+    models, _ = FittedFromSums(state, packed, values).of(np.arange(3))
+    assert models.reshape(3, -1) == pytest.approx(np.tile(everything, (3, 1)), abs=3e-4)
+
+
+@pytest.mark.parametrize(
+    "beside, words",
+    [
+        ({"learner.model": "pegasos"}, "golf's ridge alone"),
+        ({"fidelity": "paper"}, "golf's ridge alone"),
+        ({"faults.drop": 0.1}, "without faults"),
+    ],
+)
+def test_what_cannot_be_mixed_as_sums_is_refused(beside: dict[str, object], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        settings({"learner.mixing": "push-sum", **beside}, "here")
