@@ -16,7 +16,7 @@ class Acceptor:
         listening: a bound socket that listens; closed by `stop`.
         opened: called with each connection and its address. It owns the connection unless it raises, and returns the
             seconds to wait before the next one.
-        failed: called with what the system refuses. That is tried again, after pauses of up to a second.
+        failed: called with each error of the operating system; another try follows, after pauses of up to a second.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ class Cell:
     Attributes:
         least: members of the smallest one.
         most: members of the largest one.
-        colluding: devices of the fleet, at most, that share what they know with one another and with eavesdroppers.
+        colluding: devices of the fleet, at most, that share their knowledge with one another and with eavesdroppers.
         threshold: share of a roster that has to be left.
         spare: rounds that may come to nothing, which the budget pays for beside those that are planned.
     """

@@ -11,7 +11,7 @@ _OF_THE_DISK = {
 
 
 def sqlite_code(error: BaseException) -> int:
-    """SQLite's code of what went wrong; 0 for no error of SQLite. The rest of it says where SQLite met the error."""
+    """SQLite's primary error code; 0 for an error that is not SQLite's."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
@@ -21,7 +21,7 @@ def of_the_disk(error: BaseException) -> bool:
 
 
 def read_only(directory: Path) -> bool:
-    """Whether the disk of a directory is mounted read-only: then what it refuses is no question of permissions."""
+    """Whether the disk of a directory is mounted read-only, so that permissions are not the cause of a refusal."""
     try:
         return bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
     except OSError:

@@ -7,7 +7,7 @@ SottovoceError                  8
 ├── PrivacyError                5   an unproved or impossible guarantee
 │   ├── LedgerError             5   the ledger is missing, damaged, locked, or belongs to another device
 │   │   └── LedgerUnwritable    5   its disk is full or fails
-│   ├── TaskRefused             5   this device does not do what its fleet asks for
+│   ├── TaskRefused             5   this device does not take up its fleet's task
 │   └── VaultAway               5   the vault's process does not answer
 ├── IdentityError               6   keys, certificates, trust
 │   └── ClockError              6   the clock stands before a time that this device has been at
@@ -17,7 +17,7 @@ SottovoceError                  8
 ├── DiskReadOnly               75   a disk is mounted read-only, which only a new process sees the end of
 └── InternalError               8   a defect in Sottovoce
 
-A message names the thing at fault and says what to do next. It never carries a value read from a record.
+A message names the thing at fault and the remedy. It never carries a value read from a record.
 """
 
 from enum import IntEnum
@@ -79,7 +79,7 @@ class LedgerUnwritable(LedgerError):
 
 
 class TaskRefused(PrivacyError):
-    """A task of the fleet's that this device does not take up; it continues with what it does."""
+    """A task of the fleet that this device does not take up; it continues with its present one."""
 
 
 class VaultAway(PrivacyError):

@@ -1,4 +1,4 @@
-"""ε and δ of dominating pairs composed: what to ask of `convolution`, and of which grid.
+"""ε and δ of composed dominating pairs: the questions to `convolution`, and the grid for each.
 
 An answer never falls when an event is added. On one grid that is so because a composition costs no more without one of
 its parts; a coarser grid only costs more; and where an added pair would make the grid finer, the answer is at least

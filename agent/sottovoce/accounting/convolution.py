@@ -3,11 +3,11 @@
 A sum's law is the product of transforms, T equal losses the T-th power. The transform's rounding error, about 10⁻¹⁶ of
 the largest mass, would drown a δ of 10⁻¹⁰; so every law is first tilted, to masses · e^(θ loss) / E[e^θL], with the θ
 that centres the sum where the answer is expected. Undoing the tilt multiplies masses and errors near the answer by
-about e^-θε E[e^θL]^T, Chernoff's bound on what is asked for: the error is relative.
+about e^-θε E[e^θL]^T, Chernoff's bound on the number asked for: the error is relative.
 
-What floating point may have lost is added: rounding of the transforms (8 log₂ N + 16 parts in 2^53 of the sum of
-masses; each butterfly adds at most a few), of powers, of tilts. The window is circular. What lies below it comes back
-on top, which can only add; what lies above it is bounded by Chernoff and added.
+The possible loss of floating point is added: rounding of the transforms (8 log₂ N + 16 parts in 2^53 of the sum of
+masses; each butterfly adds at most a few), of powers, of tilts. The window is circular. Mass below it comes back
+on top, which can only add; mass above it is bounded by Chernoff and added.
 """
 
 import math
@@ -84,7 +84,7 @@ def convolved(
         centre: about the ε that is asked for.
         low: where the window begins, at most 0.
         high: where it ends, at least.
-        far: a larger θ, for the bound on what lies above the window.
+        far: a larger θ, for the bound on the mass above the window.
     """
     step = parts[0][0].step
     start = math.floor(low / step)

@@ -1,7 +1,7 @@
 """Cost of a release, as the ledger keeps it: a frozen value for each charge, without anything a record holds.
 
 An accountant only composes events; it never asks how the noise was made. An event's `terms` are its canonical JSON, by
-which the ledger knows a charge again and from which anyone can recompute what it costs.
+which the ledger recognises a charge and from which anyone can recompute its cost.
 """
 
 import json
@@ -57,7 +57,7 @@ class GaussianSum:
     units: Units = EVERY
 
     def __post_init__(self) -> None:
-        """Raises PrivacyError for what is no charge."""
+        """Raises PrivacyError for numbers that make no charge."""
         if self.sensitivity_squared < 1 or self.sigma < 0:
             raise PrivacyError(
                 "a charge needs a positive sensitivity and a σ of 0 or more: calibrate the mechanism again"
@@ -98,7 +98,7 @@ class CellSum:
     units: Units = EVERY
 
     def __post_init__(self) -> None:
-        """Raises PrivacyError for what is no charge."""
+        """Raises PrivacyError for numbers that make no charge."""
         if self.sensitivity_squared < 1 or self.share < 0 or self.honest < 1:
             raise PrivacyError("a charge needs a sensitivity and an honest share: calibrate the mechanism again")
 
@@ -145,7 +145,7 @@ class RecordReleased:
     epsilon: float
 
     def __post_init__(self) -> None:
-        """Raises PrivacyError for what is no charge."""
+        """Raises PrivacyError for numbers that make no charge."""
         if self.record < 0 or not self.epsilon > 0:
             raise PrivacyError("a charge needs a record's place and an ε above 0: set privacy.epsilon")
 
@@ -188,7 +188,7 @@ class PureRelease:
     units: Units = EVERY
 
     def __post_init__(self) -> None:
-        """Raises PrivacyError for what is no charge, or too little of one."""
+        """Raises PrivacyError for numbers that make no charge, or too small a one."""
         if self.sensitivity < 1 or self.scale < 0 or not self.epsilon > 0:
             raise PrivacyError("a charge needs a positive sensitivity and an ε above 0: calibrate the mechanism again")
         if math.isfinite(self.epsilon) and Fraction(self.epsilon) * self.scale < self.sensitivity:

@@ -9,8 +9,8 @@ A pure release of ε adds its ε, whatever came before or comes after: when the 
 nothing, so that ε is counted record by record (parallel composition), and a ledger's ε is that of the record charged
 most.
 
-Every rounding here goes to the safe side: δ and ε up, μ down. The allowance in `gaussian_delta` is larger than what
-floating point can have lost, in it or in adding up the μᵢ².
+Every rounding here goes to the safe side: δ and ε up, μ down. The allowance in `gaussian_delta` is larger than the
+error of floating point, in it or in adding up the μᵢ².
 """
 
 import math

@@ -5,11 +5,11 @@ promises one of these for all it ever releases. So each charge is taken in the l
 below, or not at all.
 
 - A release that hides whether the whole device is there, or which data it has, hides one record or window of it, too.
-- What is added or removed under one relation is one change. Replacing is removing and adding: two changes, by group
+- An addition or a removal under one relation is one change. Replacing is removing and adding: two changes, by group
   privacy (Dong, Roth & Su 2022, Theorem 2.14, for Gaussian differential privacy; Dwork & Roth 2014, Theorem 2.2, for
   pure ε). From one of a device's data sets to another leads the way over none at all: two changes again.
 
-What hides only which record is there says nothing of whether one is: a chain over blocks of records, or records
+A mechanism that hides which record is there does not hide whether one is: a chain over blocks of records, or records
 released one by one, show how many there are. So nothing that was made for replacing pays for adding.
 
 Nothing is said of units that are larger than those that the release hides: how many of them one device has is private.

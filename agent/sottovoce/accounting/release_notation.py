@@ -53,7 +53,7 @@ def read(text: str) -> Written:
     """Parse one release.
 
     Raises:
-        UsageError: if it is none; the message names what is wrong.
+        UsageError: if it is none; the message names the fault.
     """
     found = _json(text) if text.lstrip().startswith("{") else _plain(text)
     if "event" in found:

@@ -1,4 +1,4 @@
-"""Sampled Gaussian releases: the charge, and what a ledger of them costs.
+"""Sampled Gaussian releases: the charge, and the cost of a ledger of them.
 
 A sum over a secret random subset of the records is cheaper than one over all of them. It is neither Gaussian nor pure,
 so its part of a ledger's ε is computed from privacy loss distributions (docs/decisions/0012-accounting.md).
@@ -55,7 +55,7 @@ class SampledGaussian:
     units: Units = EVERY
 
     def __post_init__(self) -> None:
-        """Raises PrivacyError for what is no charge."""
+        """Raises PrivacyError for numbers that make no charge."""
         if self.sensitivity_squared < 1 or self.sigma < 0 or not 1 <= self.batch <= self.of:
             raise PrivacyError(
                 "a sampled charge needs a positive sensitivity, a σ of 0 or more and a rate in (0, 1]: calibrate again"

@@ -1,4 +1,4 @@
-"""Events as ledgers hold them: from their canonical terms back to what they are."""
+"""Events as ledgers hold them: from canonical terms back to objects."""
 
 import json
 from functools import lru_cache

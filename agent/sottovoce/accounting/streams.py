@@ -56,7 +56,7 @@ def sensitivity_squared(whole: Sequence[int], bound: int, participations: int = 
 
 
 def encode(readings: Sequence[int], whole: Sequence[int]) -> list[int]:
-    """C x, exactly: what noise is added to."""
+    """C x, exactly: the numbers to which noise is added."""
     return [sum(c * readings[t - k] for k, c in enumerate(whole[: t + 1])) for t in range(len(readings))]
 
 

@@ -48,7 +48,7 @@ class Tally:
         """Charge an event to the units it touches, as often changed as `charged_as` says.
 
         Raises:
-            TaskRefused: if it was not calibrated for this many changes, and what they cost is unknown.
+            TaskRefused: if it was not calibrated for this many changes, so that their cost is unknown.
         """
         part = part_of(event, changes)
         for first, last in event.units.spans:
@@ -97,7 +97,7 @@ class Tally:
         return min(_times(parts, epsilon, self._delta) for parts in self._paid(0, LAST))
 
     def renumbered(self) -> "Tally":
-        """Another, for the same units under numbers of which nothing is known: each has paid what any has."""
+        """A tally for the same units under new numbers: each has paid the most that any has."""
         most = Counter[Part]()
         for parts in {*self._runs, *(self._at(unit) for unit in self._single)}:
             most |= Counter(dict(parts))
@@ -168,7 +168,7 @@ def part_of(event: Event, changes: int = 1) -> Part:
 
 @lru_cache(maxsize=1024)
 def _price(parts: Parts, delta: float) -> float:
-    """ε of one unit, rounded up: μ² adds up, so does pure ε, and what is sampled composes as losses do."""
+    """ε of one unit, rounded up: μ² adds up, so does pure ε, and sampled releases compose as losses do."""
     mu_squared, pure, sampled = _sums(parts)
     if not sampled or math.isinf(pure):
         return composed(gaussian_epsilon(math.sqrt(mu_squared), delta), pure)

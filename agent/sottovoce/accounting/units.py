@@ -20,7 +20,7 @@ class Units:
     spans: tuple[tuple[int, int], ...]
 
     def __post_init__(self) -> None:
-        """Raises PrivacyError for what is no set of units, or an empty one."""
+        """Raises PrivacyError if this is no set of units, or an empty one."""
         after = -1
         for first, last in self.spans:
             if not after < first <= last <= LAST:

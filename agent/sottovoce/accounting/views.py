@@ -51,14 +51,14 @@ def views(mixing: Matrix, *, rounds: int, noise: Noise, of: int, seen_by: Sequen
 
     Valid for contributions that depend on earlier messages, because no message depends on later noise (Denisov,
     McMahan, Rush, Smith & Thakurta 2022, Theorem 2.1), and for observers that follow the protocol or only listen, not
-    for ones that change what they send to learn more: against these, `local` holds.
+    for ones that change their messages to learn more: against these, `local` holds.
 
     Args:
-        mixing: [agents, agents], row i the weights of what agent i averages; symmetric support.
+        mixing: [agents, agents], row i the weights with which agent i averages; symmetric support.
         rounds: T.
         noise: `fresh` every round, or `once`, with one contribution, before the first.
         of: the agent.
-        seen_by: observers, who pool what they know; not `of`.
+        seen_by: observers, who pool their knowledge; not `of`.
 
     Raises:
         PrivacyError: if there is no such agent, round or observer.
@@ -150,7 +150,7 @@ def _fresh(mixing: Matrix, rounds: int, observers: list[int], heard: list[int]) 
 
 
 def _once(mixing: Matrix, rounds: int, observers: list[int], heard: list[int]) -> Matrix:
-    """Basis [r, agents]: each round adds what mixing makes of the last round's new directions (Arnoldi)."""
+    """Basis [r, agents]: each round adds the last round's new directions after mixing (Arnoldi)."""
     agents = len(mixing)
     latest = np.eye(agents)[heard]
     basis = np.zeros((0, agents))

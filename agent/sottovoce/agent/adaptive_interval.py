@@ -1,6 +1,6 @@
-"""How often a device speaks that has nothing left to learn: ever more seldom while nothing is new, at once on news.
+"""The interval between messages of a device that has nothing left to learn: longer and longer, until there is news.
 
-Only a learner that says what it believes is paced, and only when its private steps are over. The rule looks at nothing
+Only a learner that states its belief is paced, and only when its private steps are over. The rule looks at nothing
 but that belief, which is made of released values: how often a device speaks says nothing about its records.
 """
 
@@ -21,7 +21,7 @@ class AdaptiveInterval:
     """Adaptive interval of one device. It is not kept: a start counts as news.
 
     Args:
-        longest: pause between two cycles, seconds; what the learner wants is never shortened.
+        longest: pause between two cycles, seconds; the learner's own pause is never shortened.
     """
 
     def __init__(self, longest: float) -> None:

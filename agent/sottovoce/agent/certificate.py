@@ -42,7 +42,7 @@ class Certificate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_f
 
 
 def certify(ledger: Ledger, identity: Identity) -> str:
-    """The certificate of what a ledger says now, as a JSON document.
+    """The certificate of a ledger as it is now, as a JSON document.
 
     Raises:
         LedgerError: if the ledger is another device's.

@@ -36,7 +36,7 @@ def consent(directory: Path, task: SignedTask, said: Said) -> None:
     """Say it, durably. To a task that one has withdrawn from nothing else can be said.
 
     Raises:
-        IdentityError: if it cannot be written, or what is there cannot be read.
+        IdentityError: if it cannot be written, or the present file cannot be read.
         TaskRefused: if its owner has withdrawn.
     """
     before, digest = _all(directory), _digest(task)

@@ -57,7 +57,7 @@ class Controlled(Protocol):
         ...
 
     async def leave(self) -> dict[str, Any]:
-        """Hand over what others would miss, and stop; returns once that is done."""
+        """Hand over this device's part, and stop; returns once that is done."""
         ...
 
 
@@ -165,7 +165,7 @@ class ControlServer:
 
 
 def public(status: dict[str, Any]) -> dict[str, Any]:
-    """A status, without what a fault may say of records."""
+    """A status, without details of a fault that may reveal records."""
     if (fault := status.get("fault")) is None:
         return status
     return {**status, "fault": {**fault, "reason": Fault.told(fault).public_reason}}

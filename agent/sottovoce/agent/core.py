@@ -1,7 +1,7 @@
 """The agent without its I/O: a learner, a store, and links on which every share is applied exactly once.
 
 A link is stop-and-wait: one share is on its way to a peer at a time, so the outbox is bounded by the number of peers.
-What leaves is durable before it leaves; what arrives is durable before it is confirmed; a share confirmed or a release
+A message is durable before it leaves, and before it is confirmed on arrival; a share confirmed or a release
 applied is written with the next commit, because repeating either after a crash changes nothing. A share that its
 recipient has permanently refused, and durably so, is taken back in the same way. Of a learner that says again and again
 what it holds (Restating) only the numbers of its messages are durable before they leave, and what arrives is written
@@ -112,7 +112,7 @@ class Core:
         return tuple(self._outbox.values())
 
     def start(self, peers: tuple[str, ...], now: float) -> list[Action]:
-        """Begin or resume: what was on its way is sent again with the same bytes."""
+        """Begin or resume: messages that were on their way are sent again with the same bytes."""
         self._state, effects = self._learner.start(self._state, now)
         again = [Transmit(outgoing) for outgoing in self._outbox.values()]
         return [*again, *self._perform(effects), *self.meet(peers, now)]
@@ -123,7 +123,7 @@ class Core:
 
     @property
     def hands_off(self) -> bool:
-        """Whether the others miss what a device of this learner takes with it."""
+        """Whether a device of this learner must hand something over before it leaves."""
         return isinstance(self._learner, HandingOff)
 
     @property
@@ -138,7 +138,7 @@ class Core:
         return self._applied(self._learner.hand_off(self._state, heir), None)
 
     def fire(self, timer: str, now: float) -> list[Action]:
-        """A timer is due; what has changed since the last commit is durable after it."""
+        """A timer is due; changes since the last commit are durable after it."""
         actions = self._apply(Timer(timer), now)
         if self._unwritten:
             self._commit(self._state, [], None)
@@ -172,7 +172,7 @@ class Core:
         """Apply a message whose sender is authenticated, unless it was applied before.
 
         Returns:
-            whether it is a duplicate, and what is to be done: a reply is the same both times.
+            whether it is a duplicate, and the effects: a reply is the same both times.
 
         Raises:
             MessageRefused: if it is from an older life of its sender, or does not fit; nothing changed.
@@ -244,7 +244,7 @@ class Core:
             raise
 
     def take_back(self, recipient: str, sequence: int, now: float) -> list[Action]:
-        """The recipient has permanently refused the share: what it holds is here again."""
+        """The recipient has permanently refused the share: its content is back here."""
         if not self.awaits(recipient, sequence):
             return []
         message = self._opened(self._outbox.pop(recipient).parcel)

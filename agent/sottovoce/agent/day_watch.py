@@ -16,7 +16,7 @@ class DayWatch:
     Args:
         days: the first and the last that may be learnt from.
         clock: seconds of Unix time.
-        waits: told what is waited for.
+        waits: the metric of waits in progress.
     """
 
     def __init__(self, days: tuple[int, int], clock: Callable[[], float], waits: Waits) -> None:
@@ -42,7 +42,7 @@ class DayWatch:
                 self._waits.end(_WAIT)
 
     async def look(self, tell: Callable[[int], Awaitable[None]]) -> float:
-        """Tell what there is to tell; returns how many seconds to wait, ten at most."""
+        """Report a day that has ended; returns how many seconds to wait, ten at most."""
         now = self._clock()
         over = last_day_over(now)
         if over is not None and self._first <= over and (over := min(over, self._last)) != self._told:

@@ -1,4 +1,4 @@
-"""Leaving for good, or for long: what the others would miss is handed to them before the device goes.
+"""Departure for good, or for long: the device hands its part to the others before it goes.
 
 Push-sum's mass is the fleet's, not the device's: if a device went with its share, the average of all would lack it. So
 it goes, in whole, to one peer that is alive, which confirms it like any other share. Whatever is not confirmed in time
@@ -69,7 +69,7 @@ class Departure:
         return await asyncio.shield(self._ended)
 
     async def hand_over(self, stopping: asyncio.Event, *, told: bool) -> None:
-        """Hand everything over, and what comes meanwhile; give up after half a minute.
+        """Hand everything over, messages that arrive meanwhile included; give up after half a minute.
 
         Args:
             stopping: set when the device must stop at once.

@@ -28,7 +28,7 @@ class Description(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         transform: the declared one.
         ranges: whether the features have declared ranges, and whether the agent knows them.
         bounds: the least and greatest values, of each feature, or one for all of them.
-        privacy: the statement, and what is spent.
+        privacy: the statement, and the ε spent.
     """
 
     schema: Literal["sottovoce.model/1"] = SCHEMA

@@ -70,8 +70,8 @@ class Discovery:
 
         Args:
             known: how many devices are in the view now.
-            learn: takes a source's name and what it says.
-            waits: told what is waited for.
+            learn: takes a source's name and the peers it names.
+            waits: the metric of waits in progress.
         """
         stopping = asyncio.ensure_future(self._stopping.wait())
         attending = [asyncio.ensure_future(self._attend(source, known, learn, waits)) for source in self._sources]

@@ -1,4 +1,4 @@
-"""Gossip of signed documents, of which the newest version counts: how two devices tell each other what they hold."""
+"""Gossip of signed documents, of which the newest version counts: the exchange between two devices."""
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -22,7 +22,7 @@ class DocumentGossip(Generic[Document]):
         encode: a saying as a payload.
         decode: the other way round; raises MessageRefused.
         held: contributions that this device holds.
-        take: keeps what a peer has told, if it is newer than that; raises MessageRefused where it does not hold.
+        take: keeps a peer's document, if it is newer; raises MessageRefused if it is not valid.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class DocumentGossip(Generic[Document]):
         return self._known.get(peer, 0)
 
     async def tell(self, peer: Peer) -> Exception | None:
-        """Say what this device holds, and give it to whom it is news; returns why that failed.
+        """Tell a peer the version held here, and send the document if it is news; returns the failure, if any.
 
         Anyone who answers and does not take it is not given it again and again.
         """
@@ -63,10 +63,10 @@ class DocumentGossip(Generic[Document]):
         return None
 
     async def answer(self, sender: str, told: VersionOffer[Document]) -> bytes:
-        """Take in what a peer holds, and answer with what this device holds.
+        """Take in a peer's document, and answer with this device's.
 
         Raises:
-            MessageRefused: if what it told does not hold.
+            MessageRefused: if the peer's document is not valid.
         """
         await self._taken(sender, told)
         held = self._held()

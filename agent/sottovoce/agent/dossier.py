@@ -1,7 +1,7 @@
 """A device's promise as a document for auditors and data-protection officers: from its ledger and its configuration.
 
-Every fact is the vault's statement, the ledger's, or a key of the configuration. What neither of them says is not
-guessed: it is marked open, for the operator of the device to answer.
+Every fact is the vault's statement, the ledger's, or a key of the configuration. A fact that neither of them states
+is not guessed: it is marked open, for the operator of the device to answer.
 """
 
 import json

@@ -86,7 +86,7 @@ def _stop(*_: object) -> NoReturn:
 
 
 def _enough_descriptors() -> None:
-    """To begin with; what fails for the want of one in the midst of a start may say something else.
+    """Check this first: a failure for want of a descriptor in the middle of a start may be reported as something else.
 
     Raises:
         OSError: if there are not.

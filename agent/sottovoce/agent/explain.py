@@ -1,4 +1,4 @@
-"""The promise of a configuration in plain words: what, to whom, and where it ends."""
+"""The promise of a configuration in plain words: its content, whom it protects, and its limits."""
 
 import math
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """Table of faults: which ones pass without help, and which need a person.
 
-A fault that passes is waited for, with growing pauses; with what is on the disk the device then continues, as after a
-power cut. What needs a person is said to callers, by an agent that a service manager has started; any other agent
-ends, with its exit code.
+A fault that passes is waited for, with growing pauses; the device then continues from its disk, as after a
+power cut. A fault that needs a person is reported to callers, by an agent that a service manager has started; any
+other agent ends, with its exit code.
 """
 
 import errno
@@ -130,7 +130,7 @@ def passing(error: BaseException, *, worked: bool) -> str | None:
 
 
 def only_anew(directory: Path) -> DiskReadOnly | None:
-    """With what a process is to end whose faults no patience helps: its disk was mounted read-only when it was started.
+    """The error with which a process ends when waiting does not help: its disk was read-only when it started.
 
     A service manager gives a process a view of the disks of its own (ReadWritePaths=), which stays read-only when the
     disk is mounted for writing again.
@@ -202,7 +202,7 @@ def _kind(error: BaseException, *, worked: bool) -> str | None:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error, and what it was raised from."""
+    """The error, and its causes."""
     found: BaseException | None = error
     while found is not None:
         yield found

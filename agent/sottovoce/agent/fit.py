@@ -19,7 +19,7 @@ _DECODED_ROWS = 256
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A model and what it was made of.
+    """A model and its origin.
 
     Attributes:
         weights: float64[copies, d], of transformed features.

@@ -71,7 +71,7 @@ def keep_task(directory: Path, task: SignedTask, authority: Authority) -> bool:
     """Puts a verified task into a directory unless a newer one is there, or the same; whether it did.
 
     Raises:
-        IdentityError: if it cannot be written, or what is there is damaged.
+        IdentityError: if it cannot be written, or the present file is damaged.
     """
     kept = kept_task(directory, authority)
     if kept is not None and kept.epoch >= task.epoch:
@@ -90,7 +90,7 @@ def propose(directory: Path, fleet: Fleet, tables: dict[str, dict[str, Any]], wh
         when: begins, ends, purpose and period, each where it is given; by default the period of the task before.
 
     Raises:
-        IdentityError: if what is beside the key is damaged or cannot be written, or the task is too large.
+        IdentityError: if a file beside the key is damaged or cannot be written, or the task is too large.
     """
     kept = kept_task(directory, fleet.authority)
     epoch, period = (1, 0) if kept is None else (kept.epoch + 1, kept.period)
@@ -150,7 +150,7 @@ class FleetTasks:
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         change: Callable[[], None],
     ) -> None:
-        """Sets where to write, whom there are links to, what runs beside, and how another task is announced."""
+        """Connects the files to write, the peers with links, the work beside, and the announcement of another task."""
         self._disk, self._peers, self._spawn, self._change = disk, peers, spawn, change
 
     @property
@@ -172,7 +172,7 @@ class FleetTasks:
         return {"epoch": self.epoch, "next": waiting}
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Pass on what is new, and take it up when its time has come, until told to stop."""
+        """Pass on a new task, and start it when its time has come, until stopped."""
         while self._signed and not stopping.is_set():
             self._awake.clear()
             if await self._taken_up():
@@ -209,7 +209,7 @@ class FleetTasks:
             self._spawn(self._tell(peer))
 
     async def receive(self, sender: str, payload: bytes) -> bytes:
-        """Take in what a peer holds, and answer with what this device holds.
+        """Take in a peer's task, and answer with this device's.
 
         Raises:
             MessageRefused: if it is malformed, or not signed by the fleet.

@@ -1,4 +1,4 @@
-"""The highest ledger head that each device has told this one, on its disk: what a restored copy is found out by.
+"""The highest ledger head that each device has reported, on the disk: it exposes a restored copy.
 
 Nothing of this device's own spending is only here, so a book that cannot be read is started over; but until its peers
 have told their heads again, this device is no witness for them, and it says so.
@@ -37,7 +37,7 @@ class Taken:
 
     Attributes:
         known: the highest of its device that was known before; None when none was.
-        fits: whether it continues what was known; the book keeps no other.
+        fits: whether it continues the head known before; the book keeps no other.
     """
 
     known: SignedHead | None
@@ -102,7 +102,7 @@ class HeadBook:
             self._wait("FULL")
 
     def take(self, head: SignedHead, kept: Collection[str]) -> Taken:
-        """Keep a verified head if it continues what is known of its device, durably on return.
+        """Keep a verified head if it continues its device's last known one, durably on return.
 
         Args:
             head: as its device told it.

@@ -13,7 +13,7 @@ def one_arena() -> None:
 
 
 def give_back() -> None:
-    """Give the operating system what a start has used and freed."""
+    """Return memory that the start has freed to the operating system."""
     library = ctypes.CDLL(None)
     if hasattr(library, "malloc_trim"):  # of glibc
         library.malloc_trim(0)

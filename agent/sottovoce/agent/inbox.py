@@ -40,7 +40,7 @@ class Inbox:
         self._serially = serially
 
     async def take(self, sender: str, opened: VerifiedMessage) -> Receipt:
-        """Apply a message of an authenticated sender, durably; what has become of it.
+        """Apply a message of an authenticated sender, durably; returns the outcome.
 
         Raises:
             MessageRefused: if it is not for now, or does not fit; nothing changed.

@@ -46,7 +46,7 @@ def join_from_bundle(bundle: Path, state: Path, budget: Choice, *, vault: Path |
     Args:
         bundle: the file.
         state: the directory to make; it must not exist.
-        budget: chosen by what the devices of the fleet promise.
+        budget: chosen by the promise of the fleet's devices.
         vault: the directory of a separate vault, to make too.
 
     Raises:

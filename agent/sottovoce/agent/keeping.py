@@ -32,8 +32,8 @@ class Keeping:
 
     Args:
         vault: whose ledger it is.
-        detector: judges what they answer.
-        tell: tells a peer the present head and hears what it knew; raises DeliveryFailed or MessageRefused.
+        detector: judges their answers.
+        tell: sends a peer the present head and receives the one it knew; raises DeliveryFailed or MessageRefused.
         dns_name: DNS name of a node.
     """
 

@@ -1,6 +1,6 @@
-"""Tells peers how far this device's ledger has come, hears what they knew, and keeps what they tell of theirs.
+"""Exchange of ledger heads: each device keeps its peers' newest heads, and learns which head of its own they know.
 
-A peer knows the head before it uses what was paid for: links tell it with the share, or before.
+A peer knows the head before it uses the release that was paid for: links send it with the share, or before.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class Voice:
         transport: carries it.
         timeout: seconds for one question.
         counters: counts its bytes.
-        waits: told what is waited for.
+        waits: the metric of waits in progress.
     """
 
     seal: Callable[[str, str, bytes], bytes]
@@ -63,7 +63,7 @@ class LedgerHeadGossip:
         identity: signs the heads.
         vault: whose ledger it is.
         book: where heads are remembered.
-        detector: judges what peers know.
+        detector: judges the heads that peers know.
         voice: how to reach them.
         contacts: whether the configuration names any peer, or a way to find some.
 
@@ -186,12 +186,12 @@ class LedgerHeadGossip:
         return stale or self.detector.told(peer) != self.head
 
     async def tell(self, peer: Peer) -> None:
-        """Tell a peer the present head, and hear what it knew.
+        """Send a peer the present head, and receive the one it knew.
 
         Raises:
             DeliveryFailed: if it is not known to have arrived.
             MessageRefused: if the answer is malformed, or its head does not belong to this device.
-            LedgerError: if what the peer knew is newer than this ledger, or of another past.
+            LedgerError: if the head that the peer knew is newer than this ledger, or of another past.
         """
         head, question = await self.question(peer.id)
         voice = self._voice
@@ -200,7 +200,7 @@ class LedgerHeadGossip:
         await self.answered(peer.id, head, await voice.transport.deliver(peer, raw, voice.timeout))
 
     async def question(self, peer: str) -> tuple[SignedHead, bytes]:
-        """The present head, and what tells a peer of it and asks what it knew."""
+        """The present head, and the request that carries it to a peer and asks for the one it knew."""
         head = self.head
         known = await self._on_disk(lambda: self._book.known(peer))
         return head, encode_heads(Heads(head, known))
@@ -219,15 +219,15 @@ class LedgerHeadGossip:
         self._told_at.pop(peer, None)
 
     async def receive(self, sender: str, payload: bytes) -> tuple[bytes, MessageRefused | None]:
-        """Take in a peer's head and what it knows.
+        """Take in a peer's head, and the head of this device that it knows.
 
         Returns:
-            the answer, and why the head was not kept, if it was not: the answer tells its device what was known, and
+            the answer, and why the head was not kept, if it was not: the answer tells its device the known head, and
             the next answer to the device whose head is kept tells it of this one.
 
         Raises:
             MessageRefused: if the message is malformed, or a head of it is not signed by its device.
-            LedgerError: if what the peer knows is newer than this ledger, or of another past.
+            LedgerError: if the head that the peer knows is newer than this ledger, or of another past.
         """
         heads = decode_heads(payload)
         if heads.head is None or heads.head.owner != sender:
@@ -266,7 +266,7 @@ class LedgerHeadGossip:
         return known
 
     async def _hear(self, peer: str, known: SignedHead | None) -> None:
-        """Judge what a peer knows of this device."""
+        """Judge the head of this device that a peer knows."""
         own, mark = self.head, None
         if known is not None:
             if known.owner_key != self._identity.public_key:

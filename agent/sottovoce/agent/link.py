@@ -36,7 +36,7 @@ class Telling(Protocol):
         ...
 
     async def question(self, peer: str) -> tuple[SignedHead, bytes]:
-        """The present head, and what tells a peer of it beside a share."""
+        """The present head, and the request that carries it beside a share."""
         ...
 
     async def answered(self, peer: str, head: SignedHead, raw: bytes) -> None:
@@ -51,11 +51,11 @@ class Link:
         peer: the recipient.
         transport: carries the bytes.
         head_gossip: tells the peer this device's ledger head.
-        confirmed: called once the recipient has made a share durable, with what its learner replies, if anything.
+        confirmed: called once the recipient has made a share durable, with its learner's reply, if any.
         declined: called with the reason once the recipient has permanently refused it.
         missed: called with the peer's id after each attempt that failed, and may have failed because of the peer.
         counters: counts attempts and failures.
-        waits: told what this link waits for.
+        waits: the metric of waits in progress.
         timeout: seconds for one attempt.
         backoff: seconds of the first pause, before jitter.
         backoff_max: seconds of the longest.
@@ -120,7 +120,7 @@ class Link:
         self._awake.set()
 
     async def run(self) -> None:
-        """Tell the peer of the ledger, and deliver what is offered, until stopped."""
+        """Send the peer the ledger's head, and deliver shares, until stopped."""
         stopping = asyncio.ensure_future(self._stopping.wait())
         try:
             await self._deliver(None)
@@ -169,7 +169,7 @@ class Link:
             return
 
     def _room_beside(self, outgoing: Outgoing | None) -> bool:
-        """Whether a share leaves room for ledger heads: what goes in parts is always of the same bytes."""
+        """Whether a share leaves room for ledger heads: a message in parts always has the same bytes."""
         if outgoing is None or not isinstance(outgoing.parcel, bytes):
             return False
         return len(outgoing.parcel) + _HEADS_BYTES <= self._transport.largest

@@ -16,7 +16,7 @@ class Outgoing:
     Attributes:
         recipient: node id.
         sequence: position on the link to the recipient, from 1.
-        parcel: exactly what is sent.
+        parcel: the message as it is sent.
     """
 
     recipient: str
@@ -75,7 +75,7 @@ class Store(Protocol):
             seen: sender and newest message applied.
 
         Raises:
-            SottovoceError: if it failed, and whether it is durable is unknown: continue only from what a new store
+            SottovoceError: if it failed, so that it may be durable or not: continue only from what a new store
                 loads.
         """
         ...

@@ -1,6 +1,6 @@
 """Moving house: a device continues in another place, from the same ledger, and the old one has ended for good.
 
-The order is what counts. All of the new place is on its disk, but for the ledger's name, before the old ledger ends;
+The order matters. All of the new place is on its disk, but for the ledger's name, before the old ledger ends;
 and the new ledger has its name only after that. Whenever power fails, one of the two can be used or none, and the same
 command continues. The new ledger begins with an entry that costs nothing, by which its head is newer than any copy's:
 from the first start on the keepers know.
@@ -86,7 +86,7 @@ def _mark(draft: Path) -> str | None:
 
 
 def _copy(state: Path, draft: Path, mark: str) -> None:
-    """Everything of the state directory but the ledger, and what belongs to a running process."""
+    """Copy the state directory, without the ledger and the files of a running process."""
 
     def stays(directory: str, names: list[str]) -> set[str]:
         top = Path(directory) == state

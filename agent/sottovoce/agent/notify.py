@@ -44,7 +44,7 @@ def tell(*facts: str) -> bool:
 
 
 def ping_every() -> float | None:
-    """Seconds between two ALIVE, half of what the service manager waits for one; None when it waits for none."""
+    """Seconds between two ALIVE, half of the service manager's limit; None when it has none."""
     microseconds = os.environ.get("WATCHDOG_USEC", "")
     if not microseconds.isdecimal() or os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return None

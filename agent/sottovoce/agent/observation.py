@@ -41,7 +41,7 @@ async def watched(agent: Watched) -> AsyncIterator[None]:
     """Answer anyone who asks for this agent's metrics and health, as its configuration says.
 
     Raises:
-        ConfigError: if what is needed for it is not installed.
+        ConfigError: if a package that it needs is not installed.
         NetworkError: if the address cannot be used.
     """
     kept_until = float("-inf")
@@ -119,7 +119,7 @@ async def _answering(
 
 
 def tells_machine(agent: Watched) -> bool:
-    """Whether what the operating system says of this process may be told."""
+    """Whether the operating system's figures of this process may be published."""
     return agent.config.observe.local or agent.config.vault.socket is not None
 
 
@@ -136,7 +136,7 @@ async def core_finding(agent: Watched, seconds: float = _CORE_SECONDS) -> str:
 
 
 def readiness(agent: Watched) -> dict[str, str]:
-    """Reasons why this device cannot learn with others, by what should be there."""
+    """Reasons why this device cannot learn with others, by the missing part."""
     ways = troubles(agent)
     up = not all(ways.values())
     return {

@@ -78,7 +78,7 @@ def _settings(config: AgentConfig, ranges: str) -> Iterator[tuple[str, Value]]:
 
 
 def _model(name: str) -> str:
-    """A graph by what it is, wherever it lies here."""
+    """A graph by its content, wherever its file is."""
     if not has_graph(name):
         return name
     from sottovoce.kernels.onnx.allowed import digest_of, stock_hashes

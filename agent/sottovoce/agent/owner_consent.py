@@ -14,7 +14,7 @@ from sottovoce.identity.signed_task import SignedTask
 
 
 def consent_directory(config: AgentConfig) -> Path:
-    """The directory where the ledger is, and what the owner says."""
+    """The directory of the ledger and of the owner's consent."""
     return config.vault.directory or config.agent.state
 
 

@@ -46,7 +46,7 @@ class Door:
         meet: told whom the learner may send to, when that changes.
         spawn: runs something beside.
         disk: where to write.
-        waits: told what is waited for.
+        waits: the metric of waits in progress.
     """
 
     seal: Callable[[str, str, bytes], bytes]

@@ -1,6 +1,7 @@
 """Predictions for programs on the same device, by the agent's public model: answers to `predict` over its socket.
 
-What is predicted is of the asker's own features, and goes to the asker alone. The model is public: nothing is charged.
+A prediction is made from the asker's own features, and goes to the asker alone. The model is public, so nothing is
+charged.
 """
 
 from typing import Any

@@ -22,7 +22,7 @@ _ALONE = Budget(2.0, 1e-5, "record", "add-remove")  # of a device whose fleet sa
 
 
 def keep(fleet: Path, promised: Promised) -> None:
-    """Write into a fleet's directory what its devices promise.
+    """Write the promise of a fleet's devices into its directory.
 
     Raises:
         IdentityError: if it cannot be written.
@@ -53,7 +53,7 @@ def agreed(promised: Promised | None, **chosen: Any) -> Budget:
         chosen: fields of Budget that the owner has chosen; None for the fleet's.
 
     Raises:
-        IdentityError: if the owner has chosen what does not keep the fleet's promise.
+        IdentityError: if the owner's choice does not keep the fleet's promise.
     """
     common = _ALONE if promised is None else Budget(**msgspec.structs.asdict(promised))
     budget = replace(common, **{name: value for name, value in chosen.items() if value is not None})

@@ -25,9 +25,9 @@ def _nobody(node: str) -> bool:
 
 
 class Witness:
-    """Verifies what devices of a fleet have signed for one task.
+    """Verifier of signatures that devices of a fleet have made for one task.
 
-    What is published outlives its owner's certificate: `verify` checks that the fleet issued it, not that it still
+    A published document outlives its owner's certificate: `verify` checks that the fleet issued it, not that it still
     holds. `admit` checks that too.
 
     Args:
@@ -75,7 +75,7 @@ class Witness:
 
 
 class RosterWitness:
-    """Verifies what members of a secure sum have signed: devices of this fleet, neither expired nor revoked.
+    """Verifier of signatures of a secure sum's members: devices of this fleet, neither expired nor revoked.
 
     Args:
         authority: authority of the fleet.

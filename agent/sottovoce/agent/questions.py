@@ -22,7 +22,7 @@ class Questions:
     Args:
         vault: is asked.
         head_gossip: knows whether this device may release.
-        waits: told what is waited for.
+        waits: the metric of waits in progress.
         rest: waits while the ledger's share of the disk's wear is used up.
         leaving: whether the device leaves, so that nothing is asked any more.
 

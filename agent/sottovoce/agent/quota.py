@@ -1,6 +1,6 @@
 """Quota of one peer, however often it asks: a token bucket for each of three resources.
 
-A device of the fleet is no stranger, but may be defective or someone else's by now. What it hands over costs others
+A device of the fleet is no stranger, but may be defective or someone else's by now. Its messages cost others
 processor time, memory on its way, and writing to the disk. An honest device sends a neighbour a few shares a period,
 and its ledger head, views and revocations now and then.
 """

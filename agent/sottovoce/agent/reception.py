@@ -1,4 +1,4 @@
-"""Entrance of every message from the network: who may send, what it is about, and which part answers it."""
+"""Entrance of every message from the network: it checks the sender, and finds the part that answers."""
 
 import time
 from collections.abc import Callable
@@ -26,7 +26,7 @@ _LARGEST_NUMBER = 2**63 - 1  # that SQLite keeps
 
 
 class Reception:
-    """Takes what the transports hand over.
+    """Receiver of messages from all transports.
 
     Args:
         trust: who this device is, and who is refused.
@@ -36,7 +36,7 @@ class Reception:
         tasks: told which task a sender has.
         roll_call: says how this device is.
         counters: counts messages and refusals.
-        inbox: takes what is for the learner.
+        inbox: takes messages for the learner.
         heard: told whom a message is from that was rightly signed.
         failed: told when this device fails at one permanently.
     """
@@ -114,7 +114,7 @@ class Reception:
         return answer
 
     async def confirmed(self, outgoing: Outgoing, reply: tuple[str, bytes] | None) -> None:
-        """A peer has taken in what was sent to it. What it replies may be refused; that it arrived stands."""
+        """A peer has confirmed a message. Its reply may be refused; the confirmation stands."""
         try:
             await self._inbox.confirm(outgoing, reply)
         except MessageRefused as refusal:

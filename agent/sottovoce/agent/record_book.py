@@ -60,7 +60,7 @@ class RecordBook:
             return ()
 
     def shelve(self, new: Iterable[PublishedRecord], gone: Iterable[PublishedRecord]) -> None:
-        """Write what came and strike what went, all or nothing.
+        """Write new records and delete others, all or nothing.
 
         Raises:
             DataError: if the disk is full or failing.

@@ -24,12 +24,12 @@ _NEVER: Stamp = (("", 0, 0, 0),)
 
 
 class Renewal:
-    """Keeps a trust to what is on the disk.
+    """Reloads a trust when its files on the disk change.
 
     Args:
         trust: given each new identity.
         directory: the identity's files.
-        watched: other files, and what to call when one has changed.
+        watched: other files, and the function to call when one has changed.
         floor: told the time, hourly.
         enroller: host:port, asked for a new certificate in time; None when an operator brings it.
         pinned: the node ids that a pinned device trusts.

@@ -82,7 +82,7 @@ class RevocationGossip:
         return self._trust.revoked
 
     def attend(self, disk: Executor, peers: Callable[[], Collection[Peer]], shun: Callable[[], None]) -> None:
-        """Sets where to write, whom there are links to, and what to call when other devices are refused."""
+        """Connects the file to write, the peers with links, and the function to call when other devices are refused."""
         self._disk, self._peers, self._shun = disk, peers, shun
 
     async def run(self) -> None:
@@ -123,7 +123,7 @@ class RevocationGossip:
             await self._adopt(found)
 
     async def receive(self, sender: str, payload: bytes) -> bytes:
-        """Take in what a peer holds, and answer with what this device holds; a revoked device, too, once a minute.
+        """Take in a peer's list, and answer with this device's; a revoked device gets one, too, once a minute.
 
         Raises:
             MessageRefused: if it is malformed, not signed by the fleet, or a revoked device asks again.

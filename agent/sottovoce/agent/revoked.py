@@ -55,7 +55,7 @@ def keep_list(state: Path, revoked: RevocationList, authority: Authority) -> boo
     """Puts a verified list into a state directory unless there is a newer one, or the same; whether it did.
 
     Raises:
-        IdentityError: if it cannot be written, or what is there is damaged.
+        IdentityError: if it cannot be written, or the present file is damaged.
     """
     kept = kept_list(state, authority)
     if kept is not None and kept.rank >= revoked.rank:

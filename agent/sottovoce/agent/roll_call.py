@@ -108,7 +108,7 @@ _SILENT = (DeliveryFailed, MessageRefused, TimeoutError, asyncio.CancelledError)
 
 
 def _decoded(raw: bytes) -> Condition:
-    """Raises MessageRefused for what is no answer."""
+    """Raises MessageRefused if this is no answer."""
     try:
         if len(raw) > _LONGEST:
             raise ValidationError(f"{len(raw)} bytes")

@@ -1,7 +1,7 @@
-"""May this device release? Only while what peers know of its ledger is nothing but this ledger's own past.
+"""Permission to release: only while the heads that peers know of this ledger are its own past.
 
-A device that was restored from a copy has forgotten what it has spent, and a second one with the same keys spends the
-same budget again: both are seen in what peers give back. Peers can keep silent, and they cannot forge.
+A device restored from a copy has forgotten part of its spending, and a second one with the same keys spends the same
+budget again: peers' heads show both. Peers can keep silent, and they cannot forge.
 
 Once anything was charged, a peer that knows nothing of the ledger says nothing about it. Then those count who keep its
 newest head, whom the ledger itself names: they know it however large the fleet is.
@@ -30,7 +30,7 @@ class _Peer:
 
 @dataclass(slots=True)
 class RollbackDetector:
-    """Judges what peers know.
+    """Judge of the heads that peers know.
 
     Attributes:
         needed: this many different peers have to know nothing newer before the first release.
@@ -67,13 +67,13 @@ class RollbackDetector:
         return self._peers[peer].told if peer in self._peers else None
 
     def hear(self, peer: str, own: SignedHead, known: SignedHead | None, mark: bytes | None) -> None:
-        """A peer says what it knows of this device.
+        """A peer has sent the head of this device that it knows.
 
         Args:
             peer: its node id.
             own: this device's head now.
             known: the highest of this device that the peer knows, its signature verified; None when it knows none.
-            mark: what this device's ledger says of `known`'s charges and releases; None when it never held those.
+            mark: this ledger's own head at `known`'s charges and releases; None when it never held those.
 
         Raises:
             LedgerError: if it is newer than this ledger, or of another past.
@@ -112,7 +112,7 @@ def check(where: str, own: SignedHead, known: SignedHead, mark: bytes | None) ->
         where: in words.
         own: this device's head now.
         known: the head known there, its signature verified.
-        mark: what this device's ledger says of `known`'s charges and releases; None when it never held those.
+        mark: this ledger's own head at `known`'s charges and releases; None when it never held those.
 
     Raises:
         LedgerError: if it is newer than this ledger, or of another past.

@@ -32,7 +32,7 @@ class Listing(Protocol):
 
 
 async def roster(agent: Listing) -> dict[str, Any]:
-    """Every device that this one knows of, itself included, JSON-ready: what they say in public, and nothing else."""
+    """Every device that this one knows, itself included, JSON-ready: public facts alone."""
     mine, sampling = agent.identity, agent.peer_sampling
     own = _device(
         agent, mine.node_id, agent.config.transport.announced, heard=0.0, expires=mine.not_after, same_task=True
@@ -93,7 +93,7 @@ def _device(
     expires: datetime | None = None,
     same_task: bool | None = None,
 ) -> dict[str, Any]:
-    """One of them; null is what is not known of it."""
+    """One of them; null for an unknown fact."""
     return {
         "id": node,
         "endpoints": list(endpoints),

@@ -52,7 +52,7 @@ def rotate_by_spare(directory: Path, spare: Path, state: Path | None, accept: in
     Args:
         directory: the fleet's; made where it is gone.
         spare: where the spare key is.
-        state: state of any device of the fleet, which knows what the fleet has signed, where the directory is gone.
+        state: state directory of any device of the fleet, with the fleet's signed documents, if the fleet's is lost.
         accept: seconds for which certificates of the present key still hold.
 
     Raises:

@@ -219,7 +219,7 @@ class Agent:
         self._stopping.set()
 
     async def leave(self) -> dict[str, Any]:
-        """Hand what others would miss to one of them, say goodbye, and stop; see Departure.outcome."""
+        """Hand this device's part to a peer, say goodbye, and stop; see Departure.outcome."""
         if not self._departure.begun:
             self._departure.begun = True
             self._spawn(self._depart())
@@ -287,7 +287,7 @@ class Agent:
                 self._table.offer(outgoing)
 
     async def serially(self, act: Callable[[], list[Action]]) -> None:
-        """Let the core act, one act at a time, then do what it wants done."""
+        """Let the core act, one act at a time, then carry out its effects."""
         async with self._serial:
             actions = await self._loop.run_in_executor(self._core_thread, lambda: self._shelved(act()))
             self._perform(actions)
@@ -375,7 +375,7 @@ class Agent:
         self._stopping.set()
 
     async def _close(self, control: ControlServer) -> None:
-        """No new work, let what is in progress end, make everything durable; whatever fails, close the rest."""
+        """Accept no new work, wait for work in progress, make everything durable; if one part fails, close the rest."""
         async with contextlib.AsyncExitStack() as stack:
             for file in (self._store, self.head_gossip, self._book, self.peer_sampling):
                 if file is not None:
@@ -389,7 +389,7 @@ class Agent:
         self.lives.say(logging.INFO, "stopped", "stopped id=%s charges=%d", node, charges)
 
     async def _still(self) -> None:
-        """No new work, and what is in progress has ended."""
+        """Accept no new work, and wait for work in progress."""
         self._timers.cancel()
         for link in self.links.values():
             link.stop()

@@ -1,4 +1,4 @@
-"""The public model of an agent that is not running, from what its last commit left. Nothing is changed."""
+"""The public model of an agent that is not running, from its last commit. Nothing is changed."""
 
 import sqlite3
 from pathlib import Path

@@ -59,7 +59,7 @@ class SqliteStore:
     """Implements sottovoce.agent.links.Store.
 
     A device's first start begins its first incarnation with the learner's fresh state. If the file is ever lost, the
-    next start begins another incarnation, without_state: what the lost state held is gone, and is not counted twice.
+    next start begins another incarnation, without_state: the content of the lost state is gone, not counted twice.
 
     Args:
         directory: the agent's state directory.

@@ -123,7 +123,7 @@ class Tasks:
     def document(self) -> dict[str, Any]:
         """Part of `agent status --json`; the most frequent of the others' tasks comes first.
 
-        Of each its digest, the devices that have it as far as is known, and what differs from this device's in words:
+        For each: its digest, the devices known to have it, and the difference from this device's in words:
         none while its document is not known.
         """
         devices = Counter(said.digest for node, said in self._others.items() if not self.mixes(node))
@@ -141,7 +141,7 @@ class Tasks:
         self._look()
 
     def _look(self) -> None:
-        """Tell the learner, if what it was told is no longer so; and look again when that may change by itself."""
+        """Inform the learner of a change; and look again when the answer may change by itself."""
         if self._mixing() != self._told:
             self._spawn(self._mix())
         apart = [self._others[node].until for node in self.peers if not self.mixes(node)]

@@ -10,7 +10,7 @@ class Timers:
     """One of a name at a time.
 
     Args:
-        waits: told what is waited for.
+        waits: the metric of waits in progress.
         due: called with the name of a timer when it is due.
     """
 

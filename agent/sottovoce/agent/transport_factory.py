@@ -39,9 +39,9 @@ def transport_of(
         trust: who this device is, and whom it trusts.
         directory: directory of its identity.
         incarnation: how often the device has started.
-        waits: told what is waited for.
+        waits: the metric of waits in progress.
         quota: quota of every peer.
-        counters: counts what it refuses.
+        counters: counters of refused messages.
 
     Raises:
         SottovoceError: if one of them cannot be used.

@@ -57,7 +57,7 @@ def vault_here(
         lived: seconds on a clock that only goes forward; the machine's uptime.
         noise: noise of a simulation, whose releases no wire takes; None for the operating system's.
         closed: says why nothing more is released, or None.
-        belongs: checks who signed what others say in secure sums.
+        belongs: verifies the signatures of others in secure sums.
 
     Raises:
         SottovoceError: if the records cannot be read, or the terms have no guarantee.
@@ -81,7 +81,7 @@ def vault_here(
 
 
 def _count(config: AgentConfig, ledger: Ledger) -> None:
-    """Keep to what the owner allows a month, a year and a period of the ledger's budget, and count the time of these.
+    """Apply the owner's limits for a month, a year and a budget period, and count their time.
 
     Where tasks follow one another, or days do, it is counted without limits too, to say how long the budget lasts.
     """
@@ -105,7 +105,7 @@ def records_here(data: DataSection) -> Records:
     A feed gives a regression its forecasting records, and anything else the loads of the days that are declared.
 
     Raises:
-        DataError: if they cannot be read, or are not what is declared.
+        DataError: if they cannot be read, or differ from the declaration.
     """
     loads = data.source.startswith("feed:") and data.classes > 1
     found = load(f"{data.source}{'&' if '#' in data.source else '#'}task=profile" if loads else data.source)

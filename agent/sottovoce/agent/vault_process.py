@@ -42,7 +42,7 @@ def keep(config: AgentConfig, file: Path) -> ExitCode:
         file: which the agent's user, if it is another, must not be able to change.
 
     Returns:
-        DONE after SIGTERM, INTERRUPTED after Ctrl-C; what was being answered is finished first.
+        DONE after SIGTERM, INTERRUPTED after Ctrl-C; the answer in progress is finished first.
 
     Raises:
         SottovoceError: if anything is missing, damaged or impossible; nothing was served.

@@ -24,7 +24,7 @@ from sottovoce.vault import Ledger, VaultFront
 
 @dataclass(frozen=True, slots=True)
 class VaultSession:
-    """A vault, and what this device does with it.
+    """A vault, and this device's session with it.
 
     Attributes:
         vault: the vault.

@@ -29,7 +29,7 @@ class Past:
 
     Attributes:
         begun: how many.
-        seconds: how long they took; what is in progress is added when it ends, or is looked at again.
+        seconds: how long they took; a wait in progress is added when it ends, or at the next look.
     """
 
     begun: int = 0
@@ -38,7 +38,7 @@ class Past:
 
 @dataclass(slots=True)
 class Waits:
-    """The waits in progress, by name, and what there was, by kind: the part of a name before its colon."""
+    """The waits in progress, by name, and past ones, by kind: the part of a name before its colon."""
 
     current: dict[str, Wait] = field(default_factory=dict)
     past: dict[str, Past] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Run an agent, and let it be watched where its configuration says so. What that takes is imported only then."""
+"""An agent and its metrics, if its configuration asks for them; their packages are imported only then."""
 
 import asyncio
 

@@ -16,7 +16,7 @@ _AT_ONCE = 0.25  # of a day's bytes, which may be written as soon as the day beg
 
 @dataclass(slots=True)
 class DailyCounter:
-    """Since midnight UTC, or since this object was made, of what only grows.
+    """A counter's growth since midnight UTC, or since this object was made.
 
     Attributes:
         count: count of all there ever was.
@@ -48,7 +48,7 @@ class WriteThrottle:
     Attributes:
         most: bytes in a day, UTC.
         written: bytes today.
-        waits: told what is waited for.
+        waits: the metric of waits in progress.
         stopping: ends the wait.
         wait: its name.
         reason: reason of the wait.

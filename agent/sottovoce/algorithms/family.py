@@ -29,7 +29,7 @@ NOISY = 120.0
 
 @dataclass(frozen=True, slots=True)
 class SignalAndNoise:
-    """How far a device's own steps move a model in all, by what is public alone.
+    """Total effect of a device's own steps on a model, from public facts alone.
 
     Attributes:
         signal: length of the way, if all its records point the same way and nothing but the clip holds them back.
@@ -80,8 +80,8 @@ class Family:
         learner: makes the state machine and its codec, for (node id, provenance, published records kept).
         keeps_records: whether published records are to be kept on the disk.
         facts: more about the algorithm for reports, JSON-ready.
-        check: refuses what its learner cannot continue, with a ConfigError, before one is made.
-        signal: how far what a device says can be heard; None where no one has worked that out.
+        check: raises ConfigError for a configuration that its learner cannot run, before one is made.
+        signal: the size of a device's signal beside its noise; None if it is not known.
     """
 
     model: Model

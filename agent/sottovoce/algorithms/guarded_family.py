@@ -32,7 +32,7 @@ def guarded_family(plugin: Plugin, made: Callable[[], object]) -> Family:
         made: makes them.
 
     Raises:
-        PluginError: if it failed, or the parts are not what they have to be.
+        PluginError: if it failed, or the parts are not of the right types.
     """
     with guarded(plugin, "parts()"):
         family = made()
@@ -72,7 +72,7 @@ def _own(plugin: Plugin, thing: Any) -> Any:
 
 
 class GuardedLearner:
-    """Checks what a plug-in's learner returns.
+    """A plug-in's learner, whose results are checked.
 
     Args:
         plugin: plugin that brings it.

@@ -17,7 +17,7 @@ class StateCodec(Protocol):
         """The state again.
 
         Raises:
-            DecodeError, ValueError: it is damaged, or of another model; the message says what it holds.
+            DecodeError, ValueError: it is damaged, or of another model; the message names its content.
         """
         ...
 
@@ -33,7 +33,7 @@ def saved_model(raw: bytes, like: NDArray[np.float64]) -> NDArray[np.float64]:
     """A saved model in the shape of `like`, from the bytes of float64.
 
     Raises:
-        ValueError: if it has another size, or holds what is not a number.
+        ValueError: if it has another size, or holds a NaN or an infinity.
     """
     parameters = np.frombuffer(raw, dtype="<f8").astype(np.float64)
     if parameters.size != like.size:

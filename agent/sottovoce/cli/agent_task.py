@@ -1,4 +1,4 @@
-"""`sottovoce agent tasks` and `agent task`: what the fleet asks of this device, and what its owner says to that."""
+"""`sottovoce agent tasks` and `agent task`: the fleet's task for this device, and its owner's consent."""
 
 import json
 from datetime import UTC, datetime

@@ -88,7 +88,7 @@ def run() -> object:
     """Parse the command line and run the command.
 
     Returns:
-        What the command returns: its exit code, if that is not 0.
+        The command's exit code, if that is not 0.
 
     Raises:
         UsageError: if there is no such command, or an option is wrong.

@@ -1,4 +1,4 @@
-"""`sottovoce doctor`: what is wrong with a device, and what to do about it."""
+"""`sottovoce doctor`: faults of a device and their remedies."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`sottovoce fleet broker`: what a Mosquitto of the fleet needs."""
+"""`sottovoce fleet broker`: the files for the fleet's Mosquitto."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`sottovoce fleet task`: what the fleet is to learn, signed by its key."""
+"""`sottovoce fleet task`: the task of the fleet, signed by its key."""
 
 from datetime import UTC, datetime
 from pathlib import Path

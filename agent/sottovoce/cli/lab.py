@@ -15,7 +15,7 @@ INSTALL = "pip install 'sottovoce[all]'"
 
 
 def add(app: typer.Typer, name: str, panel: str | None = None, group: str = "") -> None:
-    """Add a command of the lab; where the lab is not installed, a hidden one that says what to install.
+    """Add a command of the lab, or, without the lab, a hidden one that names the package to install.
 
     Args:
         app: the application it is a command of.

@@ -1,4 +1,4 @@
-"""`sottovoce ledger`: what a device has spent, checked, and certified."""
+"""`sottovoce ledger`: a device's spending, shown, checked and certified."""
 
 import json
 from pathlib import Path

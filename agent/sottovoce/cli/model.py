@@ -1,4 +1,4 @@
-"""`sottovoce model`: build models, look at them, take them elsewhere; models from what was published."""
+"""`sottovoce model`: build, show and export models, and fit them from published records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sottovoce model predict`: what a model says of one's own records. Nothing of it leaves this machine."""
+"""`sottovoce model predict`: a model's predictions for one's own records. They do not leave this machine."""
 
 import json
 from pathlib import Path
@@ -131,7 +131,7 @@ def _asked(state: Path, question: str) -> list[Any]:
 
 
 def _without_target(found: "DataSet", records: "Records") -> "NDArray[np.float64]":
-    """Features float64[n, d]; the last column of a regression is what is to be predicted."""
+    """Features float64[n, d]; the last column of a regression is the target."""
     return records.features[:, :-1] if found.classes == 1 else records.features
 
 

@@ -1,4 +1,4 @@
-"""An agent's public model for the commands that use it: from the running agent, or from what a stopped one has kept."""
+"""An agent's public model for the commands that use it: from the running agent, or from a stopped one's files."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,7 +80,7 @@ def _some(parameters: "NDArray[np.float64] | None", state: Path) -> "NDArray[np.
 
 
 def _privacy(config: "AgentConfig") -> dict[str, Any]:
-    """The statement and what is spent, as a running agent tells them; the latter only where the ledger can be read."""
+    """The statement and the ε spent, from a running agent; the latter only if the ledger can be read."""
     from sottovoce.agent.assemble import state_files
     from sottovoce.agent.explain import explanation
     from sottovoce.vault import Ledger

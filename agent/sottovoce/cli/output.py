@@ -44,7 +44,7 @@ def put(option: str, path: Path, raw: bytes, mode: int = 0o666) -> None:
         option: option that named it.
         path: path of the file.
         raw: its contents.
-        mode: mode of the file, less what the umask takes.
+        mode: mode of the file, before the umask.
 
     Raises:
         UsageError: if it cannot be written; a file that was there is as it was.

@@ -1,4 +1,4 @@
-"""Plug-ins of every kind: what there is, and whether each can be imported."""
+"""Plug-ins of every kind, and whether each can be imported."""
 
 from collections.abc import Container
 

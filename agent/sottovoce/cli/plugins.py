@@ -1,4 +1,4 @@
-"""`sottovoce plugins`: what other packages bring."""
+"""`sottovoce plugins`: plug-ins of other packages."""
 
 import json
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Words of others on a terminal: what a peer or a broker has said must not steer it."""
+"""Words of others on a terminal: text from a peer or a broker must not control it."""
 
 
 def printable(words: str) -> str:

@@ -1,4 +1,4 @@
-"""`sottovoce privacy`: how much noise a budget needs, and what releases cost."""
+"""`sottovoce privacy`: the noise that a budget needs, and the cost of releases."""
 
 import json
 import math

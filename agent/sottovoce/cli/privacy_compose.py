@@ -1,4 +1,4 @@
-"""`sottovoce privacy compose`: what several releases cost together."""
+"""`sottovoce privacy compose`: the cost of several releases together."""
 
 import json
 import math

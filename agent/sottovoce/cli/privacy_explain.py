@@ -1,4 +1,4 @@
-"""`sottovoce privacy explain`: who can see what, how sure one can be, and what is left."""
+"""`sottovoce privacy explain`: a promise in plain words, the certainty that it allows, and the rest of the budget."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""`sottovoce privacy views`: what neighbours, coalitions and the receiver of the average see of an agent."""
+"""`sottovoce privacy views`: the ε against neighbours, coalitions and the receiver of the average."""
 
 import csv
 import json

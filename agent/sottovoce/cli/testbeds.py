@@ -1,4 +1,4 @@
-"""Testbeds that run on this machine: where they are, and what they have measured last."""
+"""Testbeds that run on this machine: their directories and last measurements."""
 
 import json
 import os

@@ -113,7 +113,7 @@ def _quality(measured: dict[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column of the table of a testbed: its heading, its width, and what stands in it."""
+    """A column of the table of a testbed: its heading, its width and its cells."""
 
     name: str
     width: int
@@ -154,7 +154,7 @@ def _waits(device: Device) -> str:
 
 
 def _bar(device: Device) -> Text:
-    """ε spent, as a bar and in numbers; it has no colour of alarm, for spending is what it is for."""
+    """ε spent, as a bar and in numbers; without a colour of alarm, since a budget is there to be spent."""
     spent, total = device["spent_epsilon"], device["epsilon"]
     if spent is None or total is None:
         return Text("no ε is promised", style="yellow")

@@ -1,4 +1,4 @@
-"""The sections of the schema about the home: its broker, its meters, and what Home Assistant is shown."""
+"""The sections of the schema about the home: its broker, its meters, and its Home Assistant."""
 
 import re
 import tomllib
@@ -127,7 +127,7 @@ class HomeAssistantSection(Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[feed]`: what `sottovoce feed run` listens to, and what it keeps."""
+    """`[feed]`: the sources of `sottovoce feed run`, and the windows it keeps."""
 
     broker: Annotated[
         Annotated[str, Meta(pattern=BROKER)] | None,
@@ -219,7 +219,7 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 def filled(text: str, names: Mapping[str, str]) -> str:
-    """A topic or a part of a path, with what a meter's names say in place of each {word} that they give."""
+    """A topic or a part of a path, with a meter's names in place of each {word}."""
     return _PLACEHOLDER.sub(lambda word: names.get(word[1], word[0]), text)
 
 

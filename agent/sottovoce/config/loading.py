@@ -1,4 +1,4 @@
-"""From a TOML file to a configuration, or to a list of what is wrong in it, line by line."""
+"""From a TOML file to a configuration, or to a list of its errors, one line each."""
 
 import math
 import re
@@ -206,7 +206,7 @@ def _decoded(kind: type, value: Any) -> Any:
 
 
 def _problem(message: str, table: KeyPath, types: Mapping[str, Any], origin: str, line_of: LineOf) -> str:
-    """One line from msgspec's words: where, which key, what is wrong, what to do."""
+    """One line from msgspec's words: the place, the key, the error and the remedy."""
     message, *places = message.split(" - at `$")  # the innermost table first
     place = "".join(reversed(places))
     location = table + tuple(int(index) if index else name for name, index in re.findall(r"\.(\w+)|\[(\d+)\]", place))

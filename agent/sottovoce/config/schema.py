@@ -29,7 +29,7 @@ BytesPerDay = Annotated[int, Meta(ge=2**20, le=2**50)]
 
 
 class AgentSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[agent]`: where this device keeps what it must not lose."""
+    """`[agent]`: the directory of this device's state."""
 
     state: Annotated[Path, Meta(description="directory made by `sottovoce fleet join`")]
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -113,7 +113,7 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class CellSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[privacy.cell]`: within which devices share their noise, and what is believed of them."""
+    """`[privacy.cell]`: groups of devices that share their noise, and the trust in them."""
 
     min: Annotated[int, Meta(ge=2, le=1024, description="devices in a round, at least")] = 8
     max: Annotated[int, Meta(ge=2, le=1024, description="devices in a round, at most")] = 1000
@@ -150,7 +150,7 @@ class CellSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[privacy]`: what the ledger must have been made for."""
+    """`[privacy]`: the budget for which the ledger must have been made."""
 
     epsilon: Annotated[float, Meta(gt=0, description="total ε")] = 2.0
     delta: Annotated[float, Meta(gt=0, lt=1, description="total δ")] = 1e-5
@@ -188,7 +188,7 @@ class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class TaskSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[task]`: what the whole fleet says alike of what it learns, beside [data] and [learner]."""
+    """`[task]`: the facts of a task that the whole fleet shares, beside [data] and [learner]."""
 
     name: Annotated[str, Meta(max_length=200, description="of the task; devices with another do not mix")] = ""
     epoch: Annotated[int, Meta(ge=0, le=2**53, description="of it; devices with another do not mix")] = 0
@@ -203,7 +203,7 @@ class TaskSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class LedgerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[ledger]`: what must be known of this device's ledger before anything is released."""
+    """`[ledger]`: conditions on this device's ledger before anything is released."""
 
     echoes: Annotated[
         int,
@@ -223,7 +223,7 @@ class LedgerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class VaultSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[vault]`: what it may load, and where it is, if it is a process of its own. One file serves both processes."""
+    """`[vault]`: the graphs it may load, and its socket as a process of its own. One file serves both processes."""
 
     socket: Annotated[
         Path | None, Meta(description="Unix socket of `sottovoce vault run`; without it the vault is in the agent")
@@ -428,7 +428,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
 
     @property
     def unproved(self) -> bool:
-        """Whether no ε is proved for what the learner does, so that its releases are charged as infinite."""
+        """Whether no ε is proved for the learner, so that its releases are charged as infinite."""
         return self.learner.unproved
 
 

@@ -1,4 +1,4 @@
-"""The configuration under a task that the fleet has signed: the task says what is learnt, the device keeps its own."""
+"""The configuration under a task that the fleet has signed: the task sets what is learnt, the rest is the device's."""
 
 import tomllib
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ Tables = Mapping[str, Mapping[str, Any]]
 def under(config: AgentConfig, tables: Tables, epoch: int, epsilon: float | None = None) -> AgentConfig:
     """The configuration with which a device carries out a task.
 
-    Its data, its period, its limits and all that is its own stay; what is learnt, and how, is the task's.
+    The device's data, period and limits stay; the learner and its settings are the task's.
 
     Args:
         config: the device's own.

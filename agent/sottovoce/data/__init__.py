@@ -1,4 +1,4 @@
-"""Records: where they come from, what may be done to them in public, and who holds which."""
+"""Records: their sources, their public transforms, and their distribution over devices."""
 
 from sottovoce.data.bounds import Bounds, uniform_bounds
 from sottovoce.data.dataset import DataSet

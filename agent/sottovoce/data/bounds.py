@@ -1,4 +1,4 @@
-"""The declared range of each feature: a public promise about what is measured, never computed from records."""
+"""The declared range of each feature: a public promise about the quantity, never computed from records."""
 
 import re
 from typing import Any

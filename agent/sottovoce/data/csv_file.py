@@ -51,7 +51,7 @@ def load_csv(path: Path, options: Mapping[str, str]) -> DataSet:
 
     Raises:
         DataError: if the file cannot be read, an option is wrong, or a line is not a record. The message gives the line
-            and column, counted from 1, and never what the cell holds.
+            and column, counted from 1, and never the cell's content.
     """
     delimiter = options.get("delimiter", ",")
     if len(delimiter) != 1 or delimiter in '"\r\n':

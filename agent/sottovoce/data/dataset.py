@@ -28,7 +28,7 @@ class DataSet:
         test: the official test split, or None when the source has none.
         groups: int64[n], the group of each of `records`, such as the household it is from, numbered from 0; None
             without groups. For dealing records out: no agent knows of it.
-        target: target of a regression, what its target stands for; None where no one says so.
+        target: meaning of a regression's target; None if it is not declared.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Next-half-hour forecasting: from the energies of half hours to records of a regression.
 
 A record says how the load continues from its last half hour: its features are of that half hour, of the three before it
-and of the time of day, its last column is what is to be predicted. Loads are seen on a logarithmic scale, u = ln(1 +
+and of the time of day, its last column is the target. Loads are seen on a logarithmic scale, u = ln(1 +
 Wh/50), on which a household's errors are of one size at all loads, and the target is u - u of the half hour before. So
 the model of zeros is persistence, "as in the last half hour", and a model that learns begins there.
 

@@ -70,7 +70,7 @@ def partition(
 
 
 def held_by_most(parts: list[Indices]) -> int:
-    """The largest number of agents that hold one record. What it costs such a record, all of them cost together."""
+    """The largest number of agents that hold one record. All of them together spend on it."""
     return int(np.bincount(np.concatenate(parts), minlength=1).max())
 
 

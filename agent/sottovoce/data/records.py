@@ -21,11 +21,11 @@ class Records:
         features: float64[n,d], C-contiguous, finite; in a vault as its kernel reads them.
         labels: int64[n], not negative.
         windows: int64[n], the number of the window that each record belongs to, such as its day; None without windows.
-        identities: uint8[n,32], what each record was in its source, hashed: see `identified`. None where a source does
-            not say; then a record is what it is here.
+        identities: uint8[n,32], hashes of the records as in their source: see `identified`. None if a source does
+            not give them; then the record itself counts.
         units: int64[n], the number of each record's privacy unit, by which it is charged. The vault sets it; None where
             every release is of all units.
-        prepared: how the features were made of what the source holds, in words; public.
+        prepared: the way from the source to the features, in words; public.
     """
 
     features: NDArray[np.float64] = field(repr=False)
@@ -68,7 +68,7 @@ class Records:
 
 
 def identified(records: Records) -> Records:
-    """Records that know what each of them was before anything was done to it: a hash of its features, label and window.
+    """Records with the hash of each before any transform: of its features, label and window.
 
     Two records have the same identity if and only if they are equal. It follows a record through clamping and
     transforms, so that a record stays the same one whatever later settings make of its features.
@@ -91,7 +91,7 @@ def checked(
     windows: NDArray[Any] | None = None,
     origin: str,
 ) -> Records:
-    """Turn two arrays into `Records`, or say what is wrong with them without showing any of their values.
+    """Turn two arrays into `Records`, or raise an error that shows none of their values.
 
     Zero records are legal: an agent may hold none.
 

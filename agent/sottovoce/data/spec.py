@@ -45,7 +45,7 @@ class DataKind:
         has_path: whether a path is given.
         options: options that it takes.
         required: required of these, those that it needs.
-        file: the option that names the file, where what follows the kind is the address of something else.
+        file: the option that names the file, if the text after the kind is another address.
         seconds: seconds that loading may take, of a kind that another package brings; 3,600 at most.
     """
 

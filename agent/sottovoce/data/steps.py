@@ -131,7 +131,7 @@ def hog_width(features: int, side: int) -> int:
 
 
 def harmonics(rows: Rows, count: int) -> Rows:
-    """Level of each row, and cosine and sine of its first `count` frequencies: what is smooth in a day's profile.
+    """Level of each row, and cosine and sine of its first `count` frequencies: the smooth part of a day's profile.
 
     Raises:
         DataError: if the rows have too few numbers.

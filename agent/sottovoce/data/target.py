@@ -16,7 +16,7 @@ class Target:
     Attributes:
         unit: unit in which errors are reported, for example `kWh`.
         told: targets float64[N, m], predicted or true, in that unit, for records float64[m, d].
-        baselines: by name, what is predicted for each test record without learning, float64[m] in the unit.
+        baselines: by name, predictions for the test records without learning, float64[m] in the unit.
         overlap: records that one measured value is part of, at most.
     """
 

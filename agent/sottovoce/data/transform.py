@@ -95,7 +95,7 @@ def parsed(name: TransformName) -> tuple[tuple[str, float], ...]:
     """The steps of a transform, each with its number, 0 where it has none.
 
     Raises:
-        DataError: if it is not a transform; the message names the nearest step, or what its number must be.
+        DataError: if it is not a transform; the message names the nearest step, or the range of its number.
     """
     if name == _NONE:
         return ()

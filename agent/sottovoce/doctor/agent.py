@@ -12,7 +12,7 @@ _SOCKET = "agent.sock"
 
 
 def agent(subject: Subject) -> Iterator[Finding]:
-    """Whether one answers, and what it complains of.
+    """Check that an agent answers, and its complaints.
 
     Raises:
         ConfigError: if none could, since no socket has so long a path.

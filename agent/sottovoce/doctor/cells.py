@@ -8,7 +8,7 @@ from sottovoce.doctor.subject import Subject
 
 
 def cells(subject: Subject) -> Iterator[Finding]:
-    """Whether this device can take part in secure sums, and what its agent says of them.
+    """Check that this device can take part in secure sums, and its agent's report of them.
 
     Raises:
         ConfigError: if it knows too few others, and looks for none.

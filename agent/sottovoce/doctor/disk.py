@@ -32,7 +32,7 @@ def disk(
     look: Callable[[Path], os.statvfs_result] = os.statvfs,
     write: Callable[[Path], float] = written,
 ) -> Iterator[Finding]:
-    """Whether there is room, and whether what is written arrives."""
+    """Check that there is room, and that a write succeeds."""
     if subject.state is None or not subject.open:
         return
     state, system = subject.state, look(subject.state)

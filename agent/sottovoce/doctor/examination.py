@@ -1,4 +1,4 @@
-"""All checks, in the order in which things depend on one another: what is wrong first is to be mended first."""
+"""All checks, in the order of their dependence: the first fault is the first to mend."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

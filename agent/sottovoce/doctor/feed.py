@@ -19,7 +19,7 @@ _RUN = "see that `sottovoce feed run` runs, and that the meter still publishes: 
 
 
 def feed(subject: Subject) -> Iterator[Finding]:
-    """Whether there is what `[feed]` declares; nothing where it declares nothing."""
+    """Check the sources and the store that `[feed]` declares; nothing if it declares none."""
     config = subject.config
     if config is None or not (config.feed.meters or config.data.source.startswith("feed:")):
         return

@@ -1,4 +1,4 @@
-"""One thing that was looked at: how it is, and what to do about it."""
+"""The result of one check: its state, and the remedy."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Finding:
 
     Attributes:
         level: how bad it is.
-        what: in one line; nothing secret, and nothing computed from records.
+        what: the result in one line; nothing secret, and nothing computed from records.
         remedy: the remedy, in one line; empty where none is needed.
         code: the exit code of the kind that a problem is of; 0 for the others.
     """

@@ -1,4 +1,4 @@
-"""Memory: what is left of the machine's, and of what its control group allows."""
+"""Memory: the rest of the machine's, and of its control group's limit."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The records: that their file is there, and for whom, and that they are what the configuration declares."""
+"""The records: their file, its permissions, and their agreement with the configuration."""
 
 import os
 import stat
@@ -15,7 +15,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def records(subject: Subject) -> Iterator[Finding]:
-    """Whether `data.source` names what an agent starts with, and what this user can read and others cannot."""
+    """Check that an agent can start with `data.source`, and that this user alone can read it."""
     if subject.config is None:
         return
     data = subject.config.data

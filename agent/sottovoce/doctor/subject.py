@@ -1,4 +1,4 @@
-"""The device that is examined: what its configuration and its running agent say, if there are any."""
+"""The examined device: its configuration and the state of its running agent, if there are any."""
 
 import os
 import pwd

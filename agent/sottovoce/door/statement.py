@@ -1,4 +1,4 @@
-"""An ε is a statement, not a number: what is protected, against whom, by what, and how far it is proved."""
+"""An ε is a statement, not a number: the thing protected, the adversary, the mechanism, and the status of its proof."""
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -24,9 +24,9 @@ class PrivacyStatement:
         composition: the rule by which releases add up to `epsilon`.
         epsilon: total ε of everything the budget allows; None when nothing is promised.
         delta: total δ of the same.
-        threat_model: who sees what.
+        threat_model: the adversary's view.
         status: proved, as-published, refuted, or none.
-        reason: why the status is what it is, with the section or page to read.
+        reason: the reason for the status, with the section or page to read.
         epsilon_alone: ε at the same δ if all other devices collude; None where it does not depend on them, or there is
             none.
     """

@@ -43,7 +43,7 @@ class Authority(Protocol):
 
         Args:
             certificate: the device's certificate.
-            now: an aware datetime; None if what the certificate vouches for outlives it.
+            now: an aware datetime; None if the signed document outlives the certificate.
             source: names the certificate in the error.
 
         Raises:
@@ -52,7 +52,7 @@ class Authority(Protocol):
         ...
 
     def verify_signature(self, message: bytes, signature: bytes) -> None:
-        """Checks what the fleet itself says, not one of its devices: its revocation lists.
+        """Verify a document of the fleet itself, not of one of its devices: a revocation list.
 
         Raises:
             IdentityError: if it did not say this, or there is no one who could.
@@ -139,7 +139,7 @@ class FleetAuthority:
         return next((one for one in self.retired if _issued(certificate, one.certificate)), None)
 
     def verify(self, certificate: x509.Certificate, now: datetime | None, source: object) -> Subject:
-        """See Authority.verify. What a retired key has issued ends when the fleet has said."""
+        """See Authority.verify. Certificates of a retired key end on the day that the fleet has set."""
         issuer, retired = self.certificate, None
         if not _issued(certificate, issuer) and (retired := self.retirement(certificate)) is not None:
             issuer = retired.certificate
@@ -225,7 +225,7 @@ class PinnedAuthority:
     """A handful of devices that know one another by id, and no other.
 
     An id is a digest of a device's key, and the key has signed the device's self-signed certificate: so the list of
-    ids is what is trusted, and certificates may come by any way.
+    ids are trusted, and certificates may come from anywhere.
 
     Attributes:
         fleet: the name they gave themselves.

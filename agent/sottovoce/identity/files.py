@@ -35,7 +35,7 @@ def make_private_directory(directory: Path) -> None:
 
 
 def check_new(paths: Iterable[Path]) -> None:
-    """Before what cannot be taken back: these files can be new ones.
+    """Check, before a step that cannot be undone, that these files can be created.
 
     Raises:
         IdentityError: if one of them exists, or its directory does not.
@@ -62,7 +62,7 @@ def replace(path: Path, content: bytes) -> None:
     """Writes a file, in place of one that may be there, whole or not at all, mode 0600, on the disk on return.
 
     Raises:
-        IdentityError: if it cannot be written; what was there is still there.
+        IdentityError: if it cannot be written; the file before is unchanged.
     """
     draft = path.with_name(f".{path.name}.new")
     try:
@@ -98,10 +98,10 @@ def move_in(directory: Path, files: dict[str, bytes]) -> None:
 
 
 def finish_move(directory: Path) -> None:
-    """Does what a power cut has kept from being done.
+    """Finish a move that a power cut has interrupted.
 
     Raises:
-        IdentityError: if it cannot be done.
+        IdentityError: if the directory cannot be written.
     """
     if not (directory / _COMING).is_dir():
         return

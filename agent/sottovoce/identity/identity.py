@@ -101,7 +101,7 @@ def load(directory: Path, now: datetime | None = None, peers: Iterable[str] = ()
         directory: where its files are.
         now: an aware datetime to judge the certificates by; the clock's by default.
         peers: the node ids that a pinned device trusts; of no meaning to others.
-        dated: whether the certificates must hold at `now`; what is about to be renewed need not.
+        dated: whether the certificates must be valid at `now`; those about to be renewed need not be.
 
     Raises:
         IdentityError: if a file is missing, unreadable, malformed or open to other users, a certificate does not hold
@@ -199,7 +199,7 @@ def verify_credential(der: bytes, authority: Authority, now: datetime | None = N
     Args:
         der: the certificate.
         authority: authority of the fleet that must have issued it.
-        now: an aware datetime; None if what was signed outlives the certificate.
+        now: an aware datetime; None if the signed document outlives the certificate.
 
     Returns:
         Whose it is, with the key that signs.

@@ -1,4 +1,4 @@
-"""Invitations to a fleet: a file with everything a new device needs, or a short-lived token; and what both bring along.
+"""Invitations to a fleet: a file with everything a new device needs, or a short-lived token; and their common content.
 
 A bundle holds the keys that its fleet made for one device: anyone who has the file is that device, and the first to
 join from it leaves only a note in its place. A token holds no key: it names the enroller that will answer, the
@@ -158,7 +158,7 @@ class Token:
 
     @classmethod
     def decode(cls, text: str) -> Self:
-        """Reads what `str` wrote; blanks and capitals, as people type them, do not matter.
+        """The token of a text; blanks and capitals, as people type them, do not matter.
 
         Raises:
             IdentityError: if it is no token.

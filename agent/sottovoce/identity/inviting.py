@@ -1,4 +1,4 @@
-"""Making the bundle of a device that does not exist yet: its keys, and what the fleet vouches for them with."""
+"""The bundle of a device that does not exist yet: its keys, and the fleet's certificates for them."""
 
 from sottovoce.identity.certificates import Validity
 from sottovoce.identity.fleet import Fleet

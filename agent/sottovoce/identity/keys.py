@@ -39,7 +39,7 @@ def node_id(public: Ed25519PublicKey | bytes) -> str:
 
 
 def encode_private_key(key: PrivateKeyTypes) -> bytes:
-    """PKCS #8 PEM, unencrypted: the file's mode is what guards it."""
+    """PKCS #8 PEM, unencrypted: the file's mode guards it."""
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

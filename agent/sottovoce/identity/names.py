@@ -22,7 +22,7 @@ def check_fleet_name(name: str) -> str:
 
 
 def peer_dns_name(node_id: str, fleet: str) -> str:
-    """The DNS name in a device's certificate: what a client must ask TLS to verify, never resolved."""
+    """The DNS name in a device's certificate: a client asks TLS to verify it, and never resolves it."""
     return f"{node_id}.{fleet}.internal"
 
 

@@ -102,11 +102,11 @@ def write_identity(directory: Path, keys: DeviceKeys, certificate: bytes, *, fle
 
 
 def write_external_certificate(directory: Path, chain: bytes, issuer: bytes) -> None:
-    """Completes the identity whose keys are there with what an external CA has issued for them.
+    """Complete the identity whose keys are there with the certificates of an external CA.
 
     Args:
         directory: holds the keys.
-        chain: PEM, the device's certificate first; what follows it is not kept.
+        chain: PEM, the device's certificate first; the rest is not kept.
         issuer: PEM, the CA that signed it.
 
     Raises:
@@ -116,7 +116,7 @@ def write_external_certificate(directory: Path, chain: bytes, issuer: bytes) -> 
 
 
 def first_certificate(chain: bytes) -> bytes:
-    """The device's own of what an external CA has issued, both PEM.
+    """The device's own certificate from an external CA's chain, both PEM.
 
     Raises:
         IdentityError: if there is none.

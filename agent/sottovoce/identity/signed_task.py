@@ -1,4 +1,4 @@
-"""A task that the fleet has signed: what its devices are to learn from some day on, and until when."""
+"""A task that the fleet has signed: the learning task of its devices, with its first and last day."""
 
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -28,7 +28,7 @@ class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         purpose: purpose of the result, by which a device's owner may refuse it.
         period: period of the devices' budgets that it opens, where that is time; 0: of the first. See
             sottovoce.vault.periods.
-        tables: `[task]`, `[data]`, `[learner]` and `[privacy]` of a configuration, without what is each device's own.
+        tables: `[task]`, `[data]`, `[learner]` and `[privacy]` of a configuration, without each device's own keys.
         keys: how the fleet's keys have changed; empty where they have not.
         signature: ECDSA P-256 with SHA-256, DER, in hexadecimal digits, by the fleet's key over all of the above.
     """
@@ -80,7 +80,7 @@ class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 def _check_depth(value: Any, left: int) -> None:
-    """Raises ValueError for what is nested deeper."""
+    """Raises ValueError for a deeper nesting."""
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     if left == 0 and inside:
         raise ValueError("the task's tables are nested too deeply")

@@ -49,7 +49,7 @@ class Blend:
     def share(self, fleet: Floats) -> float:
         """How much of its own model the home goes by, 0 to 1: the most that was as good as the best on its last days.
 
-        As good is what was worse by less than one standard error.
+        A source that was worse by less than one standard error counts as equal.
 
         Args:
             fleet: weights float64[FEATURES - 1] of the fleet's model.

@@ -47,7 +47,7 @@ class BrokerSettings:
         username: if it wants one.
         password: password of that user.
         mqtt5: or else 3.1.1.
-        identifier: identifier of this client, the same each time: the broker ends what is left of the session before.
+        identifier: identifier of this client, the same each time: the broker ends the remains of the session before.
     """
 
     host: str
@@ -65,7 +65,7 @@ class Will:
 
     Attributes:
         topic: where.
-        payload: what; retained.
+        payload: the bytes; retained.
     """
 
     topic: str
@@ -100,7 +100,7 @@ class Session:
 
         Args:
             topic: where.
-            payload: what.
+            payload: the bytes.
             retain: whether the broker keeps it for those who come later.
             confirmed: whether to wait until the broker has it.
 

@@ -66,7 +66,7 @@ class Listener:
                     _log.info("meter-heard meter=%s", meter.name)
 
     def count(self, meter: str, reason: str, explanation: str) -> None:
-        """Count what is left out; the first of its kind is logged."""
+        """Count a rejected reading; the first of its kind is logged."""
         self._refused[meter, reason] += 1
         if (meter, reason) not in self._told:
             self._told.add((meter, reason))
@@ -74,7 +74,7 @@ class Listener:
             _log.warning("reading-refused meter=%s reason=%s %s; more are only counted", meter, reason, explanation)
 
     def keep(self, *, idle: bool) -> bool:
-        """Write what is finished, if now is a time to: then there is time, or a lot has come together.
+        """Write finished windows if there is time, or if many have accumulated.
 
         Args:
             idle: whether no message is waiting.
@@ -91,7 +91,7 @@ class Listener:
         return False
 
     def save(self) -> bool:
-        """Write what is finished; returns whether there were windows among it.
+        """Write finished windows; returns whether there were any.
 
         Raises:
             DataError: if the disk is full or failing.

@@ -105,7 +105,7 @@ class Panel:
             _log.debug("left-silently")
 
     def state(self) -> dict[str, Any]:
-        """The state, JSON-ready; None stands for what is not known. Asks the agent, and reads the windows."""
+        """The state, JSON-ready, None for an unknown value. Asks the agent, and reads the windows."""
         try:
             status = ask(self._state, "status", _PATIENCE, waiting=True, readers=self._readers)
             model = {} if "fault" in status else ask(self._state, "model", _PATIENCE, readers=self._readers)

@@ -1,4 +1,4 @@
-"""From the configuration to what the feed is made of."""
+"""From the configuration to the parts of the feed."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""The fleet's newest task in Home Assistant: what it is, and a switch by which the owner takes part in it, or not."""
+"""The fleet's newest task in Home Assistant: a description, and a switch with which the owner takes part or not."""
 
 import logging
 from typing import Any
@@ -25,7 +25,7 @@ class TakingPart:
         epoch: epoch of the newest task that was shown; 0 before any.
 
     Raises:
-        ConfigError: if this user may not read what the owner is asked.
+        ConfigError: if this user may not read the owner's consent.
     """
 
     def __init__(self, config: AgentConfig) -> None:
@@ -41,7 +41,7 @@ class TakingPart:
             ) from error
 
     def state(self, status: dict[str, Any]) -> dict[str, Any]:
-        """The newest task, whether its owner takes part, and what is in the way; None for what is not known.
+        """The newest task, whether the owner takes part, and the obstacle, if any; None for an unknown value.
 
         Args:
             status: status of the agent.

@@ -37,7 +37,7 @@ class AverageSettings(LearnerSettings, frozen=True, tag="average"):
     share_bits: ShareBits = 16
 
     def __post_init__(self) -> None:
-        """A shape is what harmonics make of a vector."""
+        """Check that `shape_clip` comes with `harmonics`."""
         super().__post_init__()
         if not all(math.isfinite(number) for number in self.prior):
             raise invalid_key("prior", "each number must be finite")

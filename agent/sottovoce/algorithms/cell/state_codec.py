@@ -1,4 +1,4 @@
-"""The durable state of a device that takes part in secure sums: what is known of those that were opened."""
+"""The durable state of a device that takes part in secure sums: the opened sums it knows."""
 
 import numpy as np
 

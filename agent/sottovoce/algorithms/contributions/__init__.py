@@ -1,1 +1,1 @@
-"""Contributions: what each device has put into a model, signed by itself, and a model that few of them can bend."""
+"""Contributions: signed parts, one from each device, and a model that few devices can bend."""

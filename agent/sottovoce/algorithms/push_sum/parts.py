@@ -180,7 +180,7 @@ def schedule_of(config: AgentConfig, size: int) -> "Schedule":
 
 
 def _share_bits(config: AgentConfig, size: int) -> int:
-    """Bits behind the point of what is sent: as chosen, else enough that the noise of a step hides the rounding."""
+    """Bits behind the point of shares: as chosen, else enough that the noise of a step hides the rounding."""
     from sottovoce.algorithms.steps.public.descent import SHARE_BITS
 
     learner = settings_of(config, PushSumSettings)
@@ -244,7 +244,7 @@ def _batch(config: AgentConfig) -> float:
 
 
 def step_size(config: AgentConfig, size: int) -> float:
-    """γ of the first step: as chosen, or by a public rule of what the noise allows.
+    """γ of the first step: as chosen, or by a public rule from the noise.
 
     K steps of noise z = √K/μ per clip move the model by γ C √(K P) z/B = γ C K √P / (B μ). A model is best where that
     is some 120, whatever the budget, the size and the number of records (docs/explanation/push-sum.md); a regression,

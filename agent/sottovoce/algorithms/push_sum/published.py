@@ -1,4 +1,4 @@
-"""AdaD²P, ConstD²P and ClipD²P to the letter (ICLR 2024 submission, Section 4): their noise, and what it is worth."""
+"""AdaD²P, ConstD²P and ClipD²P to the letter (ICLR 2024 submission, Section 4): their noise, and its guarantee."""
 
 import math
 from functools import lru_cache

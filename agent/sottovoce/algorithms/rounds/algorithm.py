@@ -26,7 +26,7 @@ def of_rounds(settings: type[RoundsSettings], rule: "Callable[[], Rule]", **own:
 
     Args:
         settings: settings of the algorithm, tagged with its name.
-        rule: finds what happens in a round, when it is asked for.
+        rule: returns the rule of its rounds, imported only when called.
         own: attributes of Algorithm that it has otherwise than the others in rounds.
     """
 

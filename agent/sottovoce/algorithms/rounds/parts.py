@@ -58,7 +58,7 @@ def schedule_of(config: AgentConfig, size: int) -> "RoundsSchedule":
 
 
 def _check(config: AgentConfig, rule: Rule, public: Records | None) -> None:
-    """Refuse what a learner in rounds cannot continue.
+    """Refuse a configuration that a learner in rounds cannot run.
 
     Raises:
         ConfigError: if its neighbours are not fixed, or its own rule refuses.

@@ -1,4 +1,4 @@
-"""Claims of the papers about their noise, and what the claims are worth.
+"""The papers' claims about their noise, and whether they hold.
 
 Every claim is for one record replaced, in one round; `privacy.epsilon_per` says whether the ε at hand is one round's or
 is to be divided by the number of rounds, which is how the papers' claims would add up.

@@ -39,7 +39,7 @@ class Rule:
         made: the algorithm of one round, for (configuration, kernel, public records by which models are scored: None
             for those that data.public names).
         questions: gradients that a device may be asked for in one round.
-        check: refuses what it cannot continue, with a ConfigError.
+        check: raises ConfigError for a configuration that it cannot run.
     """
 
     made: "Callable[[AgentConfig, Kernel, Records | None], Algorithm]"

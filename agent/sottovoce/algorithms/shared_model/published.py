@@ -1,4 +1,4 @@
-"""Jin, He & Dai 2023 to the letter: their noise, their step sizes, and what their theorem is worth."""
+"""Jin, He & Dai 2023 to the letter: their noise, their step sizes, and the guarantee of their theorem."""
 
 import math
 
@@ -94,7 +94,7 @@ def published_terms(config: AgentConfig) -> Terms:
 
 
 def _refuted(config: AgentConfig) -> bool:
-    """Whether anything goes beyond what Theorem 2 and its classical noise cover."""
+    """Whether a setting is outside the range of Theorem 2 and its classical noise."""
     learner, epsilon, delta = settings_of(config, SharedModelSettings), config.privacy.epsilon, config.privacy.delta
     one = learner.chosen_model == "softmax" or config.data.classes == 2
     if learner.control[0] == "deep-q" or learner.regularisation > 0 or not one:

@@ -1,1 +1,1 @@
-"""Private steps: what all learners have in common that step along noised sums."""
+"""Private steps: the common part of all learners that step along noisy sums."""

@@ -31,7 +31,7 @@ class OneTopic:
 
 
 class Fresh:
-    """A broker hands out what it retained, however old that is; and clocks of meters are wrong.
+    """A broker delivers retained messages, however old they are; and clocks of meters are wrong.
 
     Args:
         longest_gap: seconds that a retained reading may be old.
@@ -43,7 +43,7 @@ class Fresh:
         self._replay = replay
 
     def check(self, retained: bool, measured: float | None, now: float) -> None:
-        """Refuse what is not from now.
+        """Refuse a reading that is not from now.
 
         Args:
             retained: whether the broker says so.
@@ -74,7 +74,7 @@ class Newer:
         self.last = float("-inf")
 
     def check(self, measured: float) -> None:
-        """Refuse what is not after the last.
+        """Refuse a reading that is not after the last.
 
         Raises:
             MessageRefused: if it is a duplicate, or late.
@@ -88,7 +88,7 @@ class Counting:
     """A counter rises, and not faster than the largest plausible power; one that is net falls as fast, too.
 
     A value that does not continue the one before is refused until three in a row continue each other: then a new count
-    begins, because the meter was reset or replaced or its register overflowed, and what lies between is missing.
+    begins, because the meter was reset or replaced or its register overflowed, and the energy between is missing.
 
     Meters say 0 until they have found their count after a start, so that a counter that is the whole count of its meter
     begins with its first value above 0. Of several tariffs one may well be 0, and so may a net count.
@@ -157,7 +157,7 @@ class Counting:
 
 
 class InRange:
-    """A power lies between 0 and the largest plausible one; a net one, which counts what is fed in, below 0 as far.
+    """A power lies between 0 and the largest plausible one; a net one, which counts energy fed in, below 0 as far.
 
     Args:
         most_watts: the largest plausible power.
@@ -169,7 +169,7 @@ class InRange:
         self._most_watts = most_watts
 
     def check(self, watts: float) -> None:
-        """Refuse what does not.
+        """Refuse a value outside the range.
 
         Raises:
             MessageRefused: if it does not.

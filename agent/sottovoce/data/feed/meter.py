@@ -124,7 +124,7 @@ class Meter:
 
 
 class ClockBack(MessageRefused):
-    """The times of a meter went back, so that what lies between two of its readings took longer than they say."""
+    """The times of a meter went back, so that the interval between two readings was longer than they say."""
 
     def __init__(self, words: str) -> None:
         super().__init__("clock-back", words)

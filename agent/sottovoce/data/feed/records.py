@@ -1,4 +1,4 @@
-"""`feed:mqtt://…#store=FILE`: what a feed has kept, as records of next-half-hour forecasting or as loads of days."""
+"""`feed:mqtt://…#store=FILE`: a feed's windows, as records of next-half-hour forecasting or as loads of days."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ _WH_IN_KWH = 1000.0
 
 
 def load_feed(path: Path, options: Mapping[str, str]) -> DataSet:
-    """Load what a feed has kept. A window of records is a day.
+    """Load a feed's windows. A window of records is a day.
 
     By `task`, without it `forecast`, its records are
 
@@ -27,8 +27,8 @@ def load_feed(path: Path, options: Mapping[str, str]) -> DataSet:
 
     Args:
         path: path of the store.
-        options: `task`; `meter`, one of the store's, without it all of them but what net meters fed in; `test`, the
-            share of the last days that is held back for measuring, without it none.
+        options: `task`; `meter`, one of the store's, without it all of them but energy that net meters fed in; `test`,
+            the share of the last days that is held back for measuring, without it none.
 
     Raises:
         DataError: if there is no such store or meter, or half hours cannot be made of its windows.

@@ -1,4 +1,4 @@
-"""From readings to windows: energy between two edges that are known. What is not known is missing, never invented."""
+"""From readings to windows: energy between two known edges. An unknown value is missing, never invented."""
 
 _HOUR = 3600.0
 
@@ -24,7 +24,7 @@ class CounterWindows:
         self._edge: tuple[int, float] | None = None
 
     def forget(self) -> None:
-        """Nothing that was read before can be compared with what follows."""
+        """Forget earlier readings: later ones cannot be compared with them."""
         self._last = self._edge = None
 
     def add(self, instant: float, wh: float) -> list[tuple[int, int]]:
@@ -74,7 +74,7 @@ class PowerWindows:
         self._wh = 0.0
 
     def forget(self) -> None:
-        """Nothing that was read before can be compared with what follows."""
+        """Forget earlier readings: later ones cannot be compared with them."""
         self._last = None
         self._counter.forget()
 

@@ -1,4 +1,4 @@
-"""Declaration of one meter: where its values are, in which unit, and what is plausible."""
+"""Declaration of one meter: the place of its values, their unit, and their plausible range."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -36,7 +36,7 @@ class Source:
         time_zone: time zone of times of ISO 8601 that name none, such as Europe/Berlin; without it they are refused.
         most_watts: the largest plausible power, W.
         resolution: the smallest step of a counter, Wh.
-        longest_gap: readings further apart, in seconds, leave what is between them missing.
+        longest_gap: seconds between two readings beyond which the energy between them is missing.
         replay: whether times of the past are no mistake.
         net: whether energy that is fed in counts against energy that is taken.
     """

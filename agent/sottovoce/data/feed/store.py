@@ -93,7 +93,7 @@ class WindowStore:
         refused: Mapping[tuple[str, str], int],
         heard: Mapping[str, Heard] = MappingProxyType({}),
     ) -> None:
-        """Add windows, and refusals since the last time, durably; then forget what is too old.
+        """Add windows, and refusals since the last time, durably; then delete old ones.
 
         Args:
             windows: finished; one that is there already stays as it was.
@@ -217,7 +217,7 @@ def summary(path: Path, *, untouched: bool = False) -> Summary:
 
 
 class _Reading:
-    """A store opened for reading, `still` if no other has it open; what fails in the `with` is one clear error."""
+    """A store opened for reading, `still` if no other has it open; a failure in the `with` is one clear error."""
 
     def __init__(self, path: Path, *, still: bool = False) -> None:
         self._path = path

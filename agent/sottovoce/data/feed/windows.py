@@ -1,4 +1,4 @@
-"""Energies of windows: what is left of a meter's readings."""
+"""Energies of windows, made of a meter's readings."""
 
 from dataclasses import dataclass
 

@@ -48,9 +48,9 @@ class Led:
 
     Attributes:
         leading: the leader's state; None when the round is finished.
-        said: to whom, what.
+        said: messages by recipient.
         opened: the sum, when it is open.
-        lies: which member did what, as this device has seen it.
+        lies: the lie of each member, as this device has seen it.
         proofs: proofs of lies.
     """
 
@@ -62,7 +62,7 @@ class Led:
 
 
 class Gathering:
-    """Takes in what members say.
+    """Collector of the members' messages.
 
     Args:
         cell: the rule.
@@ -150,7 +150,7 @@ class Gathering:
         return Led(replace(leading, vectors={**leading.vectors, place: said}))
 
     def _revealed(self, leading: Leading, roster: Roster, place: int, said: SharesRevealed) -> Led:
-        """Shares that fit what their dealers committed to; anyone who reveals another is left out, and named."""
+        """Shares that fit their dealers' commitments; a member that reveals another is left out, and named."""
         revealed, gone = said.revealed, leading.gone
         shown = self._signed(roster, place, said.said, Shown)
         if shown.round != leading.round:

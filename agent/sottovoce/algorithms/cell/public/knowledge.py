@@ -67,7 +67,7 @@ class OpenedRound:
 
 
 class Knowledge:
-    """Verifies what other devices say of sums.
+    """Verifier of other devices' statements about sums.
 
     Args:
         cell: the rule of the cell.
@@ -92,7 +92,7 @@ class Knowledge:
         """The round with more vectors.
 
         Raises:
-            Lie: if one is not what its owner signed for this round.
+            Lie: if one is not the vector that its owner signed for this round.
         """
         return replace(opened, vectors={**opened.vectors, **self._checked(opened.verified, given)})
 
@@ -163,7 +163,7 @@ def knows(slot: int, members: int, numerator: Numerator) -> Knows:
 
 
 def check_vector(given: Given, h: bytes, size: int) -> None:
-    """Check that a masked vector is of this round and what its owner signed; the signature is not looked at.
+    """Check that a masked vector is of this round and the one its owner signed; the signature is not checked here.
 
     Raises:
         Lie: if it is not.

@@ -48,7 +48,7 @@ class Leader:
     def go_on(self, leading: Leading, expected: frozenset[str], struck: frozenset[str], beat: int) -> Led:
         """To the next stage, if all that is waited for is there, or enough of it after a while.
 
-        What members have said cannot be made to fail here: it was checked when it came. If it does, the round is over.
+        The members' messages were checked when they came; if one fails here all the same, the round is over.
 
         Args:
             leading: the leader's state.

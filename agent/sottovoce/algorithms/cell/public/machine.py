@@ -152,7 +152,7 @@ class Cells:
         return CellState(numerator=self.course.fresh())
 
     def without_state(self, releases: int) -> CellState:
-        """The state of a device that lost its own: the others tell it what they know. Its vault knows what it paid."""
+        """The state of a device that lost its own: the others send it the sums. Its vault knows its payments."""
         del releases
         return self.fresh()
 
@@ -170,7 +170,7 @@ class Cells:
         return Progress(phase, state.slot, self.course.rounds, state.exhausted, details)
 
     def belief(self, state: CellState) -> Belief | None:
-        """See Settling: what is known after all sums."""
+        """See Settling: the result of all sums."""
         return None if self._ahead(state) or state.numerator is None else Belief(state.numerator / UNIT)
 
     def start(self, state: CellState, now: float) -> Step:
@@ -178,7 +178,7 @@ class Cells:
         return replace(state, stage="idle", asked=None), [SetTimer(_CYCLE, now), *self._published(state)]
 
     def on(self, state: CellState, event: Event, now: float) -> Step:
-        """The next state, and what is to be done.
+        """The next state, and the effects.
 
         Raises:
             MessageRefused: if a received message does not fit; the state stays as it was.
@@ -263,7 +263,7 @@ class Cells:
         return self._say(self._at(state, "joined"), state.leader, Shared(sealed, leaves, self._bare(deal)))
 
     def _ready(self, state: CellState, ready: Ready) -> Step:
-        """Send to the leader, and to the deputies, who compare what the leader signed for each."""
+        """Send to the leader, and to the deputies, who compare the leader's signatures."""
         if state.lead is None:
             return state, []
         said = Readied(self._bare(ready), state.lead)
@@ -274,7 +274,7 @@ class Cells:
         return state, effects
 
     def _unready(self, state: CellState, dealers: tuple[int, ...]) -> Step:
-        """Some members dealt worthless shares: this device says so, and waits for what others open."""
+        """Some members dealt worthless shares: this device reports it, and waits for the others."""
         if state.roster is None:
             return state, []
         roster, effects = state.roster, list[Effect]()
@@ -377,7 +377,7 @@ class Cells:
         return self._heard(state, sender, said)
 
     def _informed(self, state: CellState, sender: str, said: Result | Vectors | Known) -> Step:
-        """Another device says what comes of a sum.
+        """Another device has sent the result of a sum.
 
         Raises:
             Lie: if it does not hold.
@@ -438,7 +438,7 @@ class Cells:
         return replace(state, opening=opened), [Send(sources[0], CellMessage(opened.want, state.simulated))]
 
     def _believed(self, state: CellState, opened: OpenedRound) -> Step:
-        """A sum is open: the next is taken at what comes of it."""
+        """A sum is open: the next is taken at its result."""
         numerator, members = self._knowledge.after(opened, state.numerator)
         regulars = frozenset(opened.verified.roster.owners)
         state = replace(state, opened=replace(opened, sources=()))

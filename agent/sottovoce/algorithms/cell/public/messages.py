@@ -56,7 +56,7 @@ class Readied(Content, frozen=True):
 
 
 class Unready(Content, frozen=True):
-    """Message to the leader: the shares of these members do not fit what they signed."""
+    """Message to the leader: the shares of these members do not fit their signatures."""
 
     roster: Digest
     dealers: Places
@@ -149,7 +149,7 @@ class Doubted(Content, frozen=True):
 
 
 class Seek(Content, frozen=True):
-    """Anyone who has come farther than this many sums is asked for what it knows."""
+    """A request for later sums, to any device that knows more than this many."""
 
     slot: Slot
 

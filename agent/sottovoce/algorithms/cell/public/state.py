@@ -95,7 +95,7 @@ class CellState:
     Attributes:
         cycle: beats of its clock.
         slot: sums that were opened: the number of the next.
-        numerator: int64[P], what is known of them, in units of 2^-40; None where that is nothing.
+        numerator: int64[P], their total, in units of 2^-40; None before the first.
         members: devices in the last of them.
         regulars: ids of these, where this device was one of them.
         exhausted: the vault pays for no more rounds.
@@ -114,14 +114,14 @@ class CellState:
         named: the survivors that a leader named, signed.
         given: the masked vector, which is sent on the beat after it was made.
         stood: the statement that this device has published about itself.
-        dishonest: by device, what this one knows of its lies.
-        doubts: by device, and by who says so, what others say of its lies.
+        dishonest: lies of each device that this one has proof of.
+        doubts: lies of each device that others report, by the reporting device.
         silent: devices that led nowhere, and are passed over.
         turn: whom to ask next for a sum.
         opening: the present sum, which others have opened, while its masked vectors are fetched.
         opened: the last sum that this device has verified, for those who ask.
-        votes: by device, what it says it knows, while this device is behind.
-        sought: the beat on which all peers were last asked for what they know.
+        votes: by device, the sums that it claims to know, while this device is behind.
+        sought: the beat on which all peers were last asked for later sums.
         leading: by sum, where this device leads a round or is to continue with one.
         failed: rounds that came to nothing here.
         queued: by peer to which a message is on its way, those that come after it.

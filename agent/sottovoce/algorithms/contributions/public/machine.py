@@ -1,4 +1,4 @@
-"""Learning from contributions: every device publishes what it has put into the model, and no one's word about others.
+"""Learning from contributions: every device publishes its own part of the model, signed, and no claim about others.
 
 A device adds up its own releases, each times γ_t/B, and signs the sum every second step: its contribution.
 Contributions travel whole, from device to device, each under its maker's signature; of one maker the one of most steps
@@ -9,15 +9,15 @@ same contributions have the same model.
 A newer contribution may differ from the one before it by as much as its further steps account for, and is declined
 otherwise. So a device that is honest to the end cannot turn its whole contribution round in a last step.
 
-What one device can do to the others is bounded by one contribution, its own. Nothing is handed over, so that no device
+One device's influence on the others is bounded by one contribution, its own. Nothing is handed over, so that no device
 runs dry beside one that is slow, away or cut off.
 
 A revoked device's contribution is sent to no one, and no newer one is believed. It leaves the model if this device has
 asked for no gradient since it came. Otherwise it stays as it was: gradients have been taken around it, and without it
-they would correct what is no longer there.
+they would correct a part that is no longer there.
 
-On the beat of its own clock a device signs what it has added, sends its contribution to the next peers in turn, with a
-list of what it holds, and asks its vault for a gradient at its model, unless that has yet to answer. A peer replies
+On the beat of its own clock a device signs its sum, sends this contribution to the next peers in turn, with a
+list of those it holds, and asks its vault for a gradient at its model, unless that has yet to answer. A peer replies
 with contributions that the device lacks, so that each comes to a device once. The moment of sending says nothing about
 its records; a vault slower than a period shows in steps that are not there yet.
 """
@@ -139,7 +139,7 @@ class Mixer:
         return self.fresh()
 
     def resumed(self, state: ContributionsState, pending: frozenset[str]) -> ContributionsState:
-        """See Learner.resumed; what was signed for another task is dropped."""
+        """See Learner.resumed; contributions signed for another task are dropped."""
         valid = {at: one for at, one in {**state.kept, **state.held}.items() if self._holds(one)}
         kept = {at: one for at, one in valid.items() if self._provenance.refuses(one.owner)}
         held = {at: one for at, one in valid.items() if at not in kept}
@@ -173,7 +173,7 @@ class Mixer:
         )
 
     def belief(self, state: ContributionsState) -> Belief | None:
-        """See Settling: which contributions it holds, and what it knows that its peers lack."""
+        """See Settling: the contributions it holds, and those its peers lack."""
         if not self._done(state):
             return None
         lacking = tuple(peer for peer in state.peers if self._offer(state, peer) is not None)
@@ -193,7 +193,7 @@ class Mixer:
         return replace(state, pending=state.pending | {heir}), [Send(heir, message)]
 
     def estimate(self, state: ContributionsState) -> NDArray[np.float64]:
-        """The model, float64[width]: the start, less the mean of what it holds and its own sum, in the order of ranks.
+        """The model, float64[width]: the start, less the mean of contributions held and its own sum, in order of rank.
 
         A device that has taken fewer steps than others counts for as many as that: its contribution is as much longer,
         and its weight as much less. So a device that is slow or cut off holds none back, and when two halves of a fleet
@@ -223,7 +223,7 @@ class Mixer:
         return replace(state, asked=None), [SetTimer(_CYCLE, now), published]
 
     def on(self, state: ContributionsState, event: Event, now: float) -> Step:
-        """The next state, and what is to be done.
+        """The next state, and the effects.
 
         Raises:
             MessageRefused: if a received message does not fit; the state stays as it was.
@@ -273,7 +273,7 @@ class Mixer:
         return moved
 
     def _without_revoked(self, state: ContributionsState) -> ContributionsState:
-        """The state in which what revoked devices put in stays at most as it was; see the module."""
+        """The state in which parts of revoked devices stay as they were, or go; see the module."""
         left = {at: one for at, one in state.held.items() if not self._provenance.refuses(one.owner)}
         if len(left) == len(state.held):
             return state
@@ -316,10 +316,10 @@ class Mixer:
         return state, [*sent]
 
     def _offer(self, state: ContributionsState, peer: str) -> tuple[Contribution, ...] | None:
-        """Offer to a peer, beside the list of what is held here; None if both hold the same.
+        """Contributions for a peer, beside the list of those held here; None if both hold the same.
 
-        A device gets what others hold in replies, as far as those have room for it. So a peer that sends messages here
-        is only sent the own contribution, and another one also what it still lacks a turn after it was listed.
+        A device gets the others' contributions in replies, as far as those have room. So a peer that sends messages
+        here is only sent this device's own, and another peer also those that it still lacks a turn after the list.
         """
         known, own = state.known.get(peer), state.held.get(self.rank)
         if known is None:
@@ -342,7 +342,7 @@ class Mixer:
 
         Args:
             state: state of this device.
-            known: steps of what the other one holds, by rank.
+            known: steps of the contributions that the other one holds, by rank.
             other: its rank.
             most: bytes before they are packed, unless one alone has more.
         """
@@ -366,7 +366,7 @@ class Mixer:
         return sorted(ranks)[self._capacity - 1] if len(ranks) >= self._capacity else _HIGHEST
 
     def _receive(self, state: ContributionsState, sender: str, message: Message) -> Step:
-        """Take in a message; reply with what its sender lacks."""
+        """Take in a message; reply with the contributions that its sender lacks."""
         state = self._taken_in(state, sender, message)
         known = cast(Contributions, message).steps
         lacking: tuple[Contribution, ...] = ()
@@ -377,7 +377,7 @@ class Mixer:
         return state, [Reply(Contributions(_steps(state.held), lacking))]
 
     def _taken_in(self, state: ContributionsState, sender: str, message: Message) -> ContributionsState:
-        """The state with what a message, or a reply, holds that is news."""
+        """The state with the new contributions of a message or a reply."""
         if not isinstance(message, Contributions):
             raise MessageRefused(
                 "learner",
@@ -415,7 +415,7 @@ class Mixer:
         return [one for one in news if reached(one)]
 
     def _believes(self, state: ContributionsState, sender: str, one: Contribution) -> bool:
-        """Whether it is news that holds. What someone only passes on is passed over where it does not.
+        """Whether a contribution is new and valid. An invalid one that a peer only passed on is ignored.
 
         Raises:
             MessageRefused: if its own maker hands it over, and it does not hold.
@@ -450,7 +450,7 @@ class Mixer:
         return at <= self._last(state.held.keys() - {self.rank})
 
     def _meet(self, state: ContributionsState, peers: tuple[str, ...]) -> Step:
-        """Peers that left are forgotten, with what was on its way to them: nothing is lost by it."""
+        """Forget peers that left, and messages on their way to them: nothing is lost by it."""
         left = state.pending - set(peers)
         known = {peer: held for peer, held in state.known.items() if peer in peers}
         listed = {peer: held for peer, held in state.listed.items() if peer in peers}

@@ -7,8 +7,8 @@ The robust mean also leaves vectors out. Allouah, Farhadkhani, Guerraoui, Gupta,
 mixing"): each vector gives way to the mean of those nearest to it (nearest-neighbour mixing), and of these the
 coordinate-wise trimmed mean is taken. Where at most f of n > 2f vectors are not honest, it is off the honest mean by no
 more than O(f/n) times the honest spread. But it also throws away honest noise that others would have cancelled. So it
-is only the middle from which distances are taken: what is no farther from it than half of the others are, and a little
-more, counts in full, what is far away counts nothing.
+is only the middle from which distances are taken: a vector no farther from it than half of the others are, and a little
+more, counts in full, one far away counts nothing.
 """
 
 import numpy as np

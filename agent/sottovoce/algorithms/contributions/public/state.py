@@ -29,8 +29,8 @@ class ContributionsState:
         declined: contributions that differed too much from the one before. Not kept.
         simulated: a seeded release is part of it.
         peers: node ids it may send to, in rotation.
-        known: steps of what each of them holds, by rank, as it last said, and as it was sent since.
-        listed: steps of what this device held when it last sent them a message, by rank.
+        known: steps of the contributions that each of them holds, by rank, as it last said or was sent since.
+        listed: steps of the contributions held here at the last message to them, by rank.
         heard: those of them that have said so.
         pending: peers that have not confirmed the last message.
         asked: id of the query the vault is answering, if any.

@@ -109,7 +109,7 @@ class GolfState:
         pending: peers that have not confirmed the last message.
         exhausted: the vault has refused for want of budget.
         answered: the vault has no more records to release, or this device has published as many as one may.
-        dropped: records of others that were beyond what one device may publish, since the start.
+        dropped: records beyond the number that one device may publish, since the start.
         simulated: a seeded release is part of it.
     """
 
@@ -206,7 +206,7 @@ class Golf:
         )
 
     def belief(self, state: GolfState) -> Belief | None:
-        """See Settling: the model where it travels; what it holds, and what it has told its peers of that."""
+        """See Settling: the model, if it travels; the records held, and those sent to each peer."""
         if not self._done(state):
             return None
         told = tuple((peer, known.cursor) for peer, known in sorted(state.known.items()))
@@ -223,7 +223,7 @@ class Golf:
         return state, [SetTimer(_CYCLE, now), self._ask(0)]
 
     def on(self, state: GolfState, event: Event, now: float) -> Step:
-        """The next state, and what is to be done.
+        """The next state, and the effects.
 
         Raises:
             MessageRefused: if a received message does not fit; the state stays as it was.
@@ -314,7 +314,7 @@ class Golf:
         return walking, age
 
     def _check(self, record: PublishedRecord) -> None:
-        """Refuse what cannot be learnt from, or what its owner did not publish."""
+        """Refuse a record that is not usable, or that its owner did not publish."""
         mine = self._perturbation
         how = record.perturbation
         if (how.features, how.classes) != (mine.features, mine.classes):
@@ -355,7 +355,7 @@ class Golf:
         return replace(state, shelf=shelf, moments=moments, simulated=simulated), [Shelve(tuple(new), tuple(gone))]
 
     def _meet(self, state: GolfState, peers: tuple[str, ...]) -> Step:
-        """Peers that left are forgotten, with what was on its way to them: nothing is lost by it."""
+        """Forget peers that left, and messages on their way to them: nothing is lost by it."""
         left = state.pending - set(peers)
         known = {peer: what for peer, what in state.known.items() if peer in peers}
         state = replace(state, peers=peers, known=known, pending=state.pending - left)

@@ -1,6 +1,6 @@
 """Gossip learning on perturbed records of which only sums travel: golf by push-sum.
 
-A device publishes each of its records once, in noise, as in golf; but what it sends are the debiased sums over its
+A device publishes each of its records once, in noise, as in golf; but it sends only the debiased sums over its
 records, Σ y⁽ᵏ⁾x and Σ xxᵀ, in shares of push-sum. Every device learns their mean over the fleet, and fits a ridge
 model from it: the model of all published records, however many, in messages whose size does not depend on their number.
 """

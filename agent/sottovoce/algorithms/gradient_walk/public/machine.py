@@ -177,7 +177,7 @@ class GradientWalk:
         return state, [SetTimer(_CYCLE, now), PublishModel(state.parameters.ravel(), state.cycle)]
 
     def on(self, state: GradientWalkState, event: Event, now: float) -> Step:
-        """The next state, and what is to be done.
+        """The next state, and the effects.
 
         Raises:
             MessageRefused: if a received message does not fit, or this device holds too many walks; the state stays as

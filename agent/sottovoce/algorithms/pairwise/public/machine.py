@@ -6,7 +6,7 @@ it is, to the last bit, and no one gains weight or loses any: each model counts 
 device that is slow, cut off or gone answers late or not at all, which costs the others nothing. An exchange of which
 only one half comes about, because a device crashed in between, moves the sum by that half, which is bounded, once.
 
-What one neighbour can do is bounded by how far a device goes: of what lies between two models no more counts than about
+One neighbour's influence is bounded: of the difference between two models no more counts than about
 what one step moves (`reach`), no one goes along with a model that is farther away than a device can come that learns
 alone, and who has just been met has to wait until others have. All moves with one peer together are no longer than a
 bound that grows with the steps of the schedule and no further: so mixing ends with it.
@@ -66,11 +66,11 @@ class Pairwise:
     Args:
         schedule: its actions over time.
         initial: float64[P], the public start, the same for the whole fleet.
-        reach: length of what lies between two models that counts, at most; infinity where nothing bounds a step.
+        reach: the length of a difference between two models that counts, at most; infinity if a step has no bound.
         most_steps: largest number of steps that any device of the fleet takes.
 
     Attributes:
-        farthest: length of what may lie between two models that go towards one another: where noise leads, alone.
+        farthest: the largest distance of two models that move towards one another: the reach of noise alone.
         outermost: the same for a device that has taken no step, or lost its model: where all steps together lead.
     """
 
@@ -98,7 +98,7 @@ class Pairwise:
         return PairwiseState(self._start.copy(), blank=True, step=releases)
 
     def resumed(self, state: PairwiseState, pending: frozenset[str]) -> PairwiseState:
-        """See Learner.resumed; what was on its way when the device stopped is left."""
+        """See Learner.resumed; proposals that were on their way when the device stopped are dropped."""
         del pending
         return replace(state, beat=0, proposed={}, lag=0, met=())
 
@@ -116,7 +116,7 @@ class Pairwise:
         return replace(state, asked=None, answer=None), [SetTimer(_CYCLE, now), *self._published(state)]
 
     def on(self, state: PairwiseState, event: Event, now: float) -> Step:
-        """The next state, and what is to be done.
+        """The next state, and the effects.
 
         Raises:
             MessageRefused: if a received message does not fit; the state stays as it was.
@@ -248,7 +248,7 @@ class Pairwise:
             raise of_another_model(f"{numerator.size} numbers reached a model of {self.schedule.size}")
 
     def _stepped(self, state: PairwiseState) -> PairwiseState:
-        """The state after what the vault has answered."""
+        """The state after the vault's answer."""
         answer = state.answer
         if answer is None:
             return state
@@ -266,10 +266,10 @@ class Pairwise:
 
 
 def part(between: NDArray[np.int64], parts: int, reach: float, share_bits: int) -> NDArray[np.int64]:
-    """How far both go, int64[P]: a part of what lies between them, as much of it as counts.
+    """The move of both, int64[P]: a part of their difference, as much of it as counts.
 
     For its way it is cut towards 0, to multiples of 2^-share_bits, and to so few bits that a large model's fits an
-    answer. What is cut off still lies between them, and the next exchange finds it.
+    answer. The rest of the difference remains for the next exchange.
 
     Args:
         between: int64[P], in units of 2^-40.

@@ -13,8 +13,8 @@ class Proposal:
 
     Attributes:
         numerator: int64[P] in units of 2^-40: the sender's model, rounded for its way.
-        parts: each goes one of this many parts of what lies between them, 2 or more.
-        reach: length of what lies between them that counts, at most; infinity for all of it.
+        parts: each moves by one of this many parts of their difference, 2 or more.
+        reach: the length of their difference that counts, at most; infinity for all of it.
         simulated: some of it stems from a seeded noise stream; the wire refuses to encode it.
     """
 

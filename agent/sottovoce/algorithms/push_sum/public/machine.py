@@ -2,11 +2,11 @@
 
 Each device holds a numerator x and a weight w and believes in z = x/w. A cycle, on the device's own clock, is: split
 (x, w) among itself and the next peers in rotation, then ask the vault for one privatised gradient sum at z and, when
-it comes, x ← x - γ_t/B · release. What a device sends in a cycle was settled before the cycle began, and cycles begin
+it comes, x ← x - γ_t/B · release. The shares of a cycle were settled before the cycle began, and cycles begin
 on the beat of that clock alone, so that the moment of sending says nothing about how long the records took: except that
 a vault slower than a period costs whole beats, which do show. Choose a period that it keeps.
 
-Amounts are integers in units of 2^-40. What is sent is rounded to a coarser grid, as fine as the share's weight needs,
+Amounts are integers in units of 2^-40. A share is rounded to a coarser grid, as fine as the share's weight needs,
 and so takes a third of the bytes. A split leaves the remainder with the sender, so that the mass of the whole fleet is
 conserved to the last bit as long as every share sent is applied exactly once; the driver sees to that.
 
@@ -163,7 +163,7 @@ class PushSum:
         return replace(state, asked=None, due=None), [SetTimer(_CYCLE, now), *published]
 
     def on(self, state: PushSumState, event: Event, now: float) -> Step:
-        """The next state, and what is to be done.
+        """The next state, and the effects.
 
         Raises:
             MessageRefused: if a received message does not fit; the state stays as it was.
@@ -214,8 +214,8 @@ class PushSum:
     def _split(self, state: PushSumState) -> Step:
         """Equal shares for itself and for the next peers in turn that have confirmed their last one.
 
-        A device that gathered much weight (the hub of a star) keeps what exceeds the largest share; one with too little
-        to share keeps it all.
+        A device that gathered much weight (the hub of a star) keeps the excess over the largest share; one with
+        too little to share keeps it all.
         """
         peers = state.peers
         chosen = list(islice(in_turn(peers, state.turn, state.pending), self.schedule.fanout))
@@ -235,7 +235,7 @@ class PushSum:
         return state, [Send(recipient, share) for recipient in recipients]
 
     def hand_off(self, state: PushSumState, heir: str) -> Step:
-        """All mass to one peer, in as many shares as that takes: see HandingOff. What is left is (0, 0).
+        """All mass to one peer, in as many shares as that takes: see HandingOff. Then (0, 0) is left.
 
         A device that comes back with that sends nothing until others have sent to it, as after a loss of its state.
         """
@@ -273,7 +273,7 @@ class PushSum:
         return _with(state, numerator, share)
 
     def _regained(self, state: PushSumState, share: Message) -> Step:
-        """A share that was permanently refused; what a numerator cannot hold is cut off, as of a release."""
+        """A share that was permanently refused comes back; the numerator is clipped as after a release."""
         if not isinstance(share, PushSumShare):
             return state, []
         return _with(state, np.clip(state.numerator + share.numerator, -MAX_NUMERATOR, MAX_NUMERATOR), share)
@@ -302,7 +302,7 @@ class PushSum:
         """A numerator after the answer to the question that a state awaits.
 
         Args:
-            state: gives what was asked.
+            state: holds the question.
             numerator: int64[width], x.
             answer: the release.
         """

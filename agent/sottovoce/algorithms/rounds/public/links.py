@@ -1,4 +1,4 @@
-"""One message a neighbour at a time: what waits for a confirmation, and what waits behind it."""
+"""Links that carry one message at a time: one waits for its confirmation, the others behind it."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ Step = tuple[RoundsState, list[Effect]]
 
 
 def sent(state: RoundsState, recipient: str, message: RoundMessage) -> Step:
-    """Send now, or behind what is on its way."""
+    """Send now, or after the message on its way."""
     if recipient not in state.pending:
         return replace(state, pending=state.pending | {recipient}), [Send(recipient, message)]
     waiting = [other for other in state.queue.get(recipient, ()) if other.round == message.round]

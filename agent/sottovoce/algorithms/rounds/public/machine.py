@@ -1,6 +1,6 @@
 """Synchronous rounds without a server: each device keeps its own clock, and waits for its neighbours within a deadline.
 
-A round is a fixed row of phases. In each a device sends what it has for its neighbours and waits for theirs; when all
+A round is a fixed row of phases. In each a device sends its messages to its neighbours and waits for theirs; when all
 has come, or after the deadline, it continues to the next. The weight of anyone who was missing is its own. A device
 acts on the beats of its own clock alone, so that the moment of sending says nothing about how long the records took:
 except that a vault slower than a beat costs whole beats, which do show. Choose a period that it keeps.
@@ -9,7 +9,7 @@ Anyone who was missing is not waited for again until it is heard of in the prese
 or starts again, continues with the model it has in the round after the one that more than half of its neighbours are
 in.
 
-A gradient of round t has a slot of its own, t · questions + position, so that a vault rations what a round may cost. A
+A gradient of round t has a slot of its own, t · questions + position, so that a vault limits the cost of a round. A
 device that starts again leaves the round that it was in: no slot is asked for again at another point.
 """
 
@@ -98,7 +98,7 @@ class Rounds:
         return replace(state, due=now + listening), [SetTimer(_BEAT, now), published]
 
     def on(self, state: RoundsState, event: Event, now: float) -> Step:
-        """The next state, and what is to be done.
+        """The next state, and the effects.
 
         Raises:
             MessageRefused: if a received message does not fit; the state stays as it was.
@@ -149,7 +149,7 @@ class Rounds:
         return state, [*effects, PublishModel(state.work.model, state.cycle)]
 
     def _entered(self, state: RoundsState, phase: int, now: float) -> Step:
-        """Send what there is for the neighbours, and ask the vault."""
+        """Send messages to the neighbours, and ask the vault."""
         algorithm, effects = self._algorithm(state.work.round), list[Effect]()
         state = replace(
             state, phase=phase, began=now, work=replace(state.work, received=(*state.work.received[:phase], {}))
@@ -181,7 +181,7 @@ class Rounds:
         return self._in(state, state.work.round + 1), [published]
 
     def _asking(self, state: RoundsState) -> Step:
-        """Take in what has come of the phase under way, and ask what can be asked."""
+        """Take in messages of the phase in progress, and ask every question that is possible now."""
         if state.phase == RESTING:
             return state, []
         state, algorithm = _gathered(state), self._algorithm(state.work.round)
@@ -234,7 +234,7 @@ class Rounds:
 
 
 def _gathered(state: RoundsState) -> RoundsState:
-    """Messages of the phase under way become part of what is in hand; those without a vector are only noted."""
+    """Messages of the phase in progress are taken in; those without a vector are only noted."""
     *before, there = state.work.received
     here, eligible = (state.work.round, state.phase), set(state.work.neighbours).difference(there)
     fresh = {
@@ -250,6 +250,6 @@ def _gathered(state: RoundsState) -> RoundsState:
 
 
 def _bounded(work: Work) -> Work:
-    """No number grows beyond what a message holds."""
+    """Numbers, clipped to the range of a message."""
     model, direction = (np.clip(vector, -LARGEST, LARGEST) for vector in (work.model, work.direction))
     return replace(work, model=model, direction=direction)

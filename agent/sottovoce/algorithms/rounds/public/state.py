@@ -24,7 +24,7 @@ class RoundsState:
         work: the device's present work.
         phase: phase of the round under way; RESTING between two.
         exhausted: the vault has permanently refused.
-        simulated: a seeded release is part of what is in hand.
+        simulated: a seeded release is part of the state.
         joining: it starts again, and does not yet know the round of its neighbours.
         due: when the next round shall begin; seconds on the driver's clock.
         began: when the phase under way began.
@@ -34,7 +34,7 @@ class RoundsState:
         absent: those who were missing when a phase went on, and have not been heard of in the present round since.
         expected: those who are waited for in the round under way.
         heard: the most advanced round that each neighbour has spoken of.
-        came: messages of the phase under way and of what is ahead, by round, phase and sender.
+        came: messages of the phase in progress and of later ones, by round, phase and sender.
         pending: neighbours that have not confirmed the last message.
         queue: messages to send to each of them, oldest first; all of one round.
         asked: id of the query the vault is answering, if any.

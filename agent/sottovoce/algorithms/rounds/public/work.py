@@ -49,7 +49,7 @@ class Work:
         kept: an algorithm's further state, float64[P]; see there.
         neighbours: all of them, in ascending order.
         answers: gradients of one's own records, by their position in the round.
-        received: for each phase that has ended, what came, float64[v, P] by sender; so also for the one under way.
+        received: for each phase that has ended, or is in progress, the vectors received, float64[v, P] by sender.
         mixing: among those who were there in the phase that has just ended.
         noted: values of the last round that left any, `noted_in`, for step-by-step comparisons.
     """

@@ -10,7 +10,7 @@ from sottovoce.learners.messages import Message
 
 
 def sent(state: SharedModelState) -> tuple[SharedModelState, list[Effect]]:
-    """Send what is due to anyone who has confirmed the last message; the rest waits for the confirmation."""
+    """Send due messages to each peer that has confirmed its last one; the others wait for the confirmation."""
     effects: list[Effect] = []
     due = {*state.requests, state.wanting, *state.owed} - state.pending - {""}
     for peer in dict.fromkeys((*state.requests, state.wanting, *state.peers)) if due else ():

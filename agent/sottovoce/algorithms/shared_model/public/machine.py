@@ -8,10 +8,10 @@ period costs whole beats, which do show.
 
 A device that is silent is waited for some beats, then the one after it continues; a writer that does not answer is
 passed over for another holder, then for what this device has itself. So two devices may write the same step. Then the
-larger step wins, and at one step a hash that favours no one; what the loser learnt is lost, and counted. When its turns
+larger step wins, and at one step a hash that favours no one; the loser's step is lost, and counted. When its turns
 are over a device continues fetching, so that all end with the newest model.
 
-A link carries one message at a time: what else is due to a peer waits in the state, at most one of each kind.
+A link carries one message at a time: others for the same peer wait in the state, at most one of each kind.
 """
 
 import math
@@ -60,7 +60,7 @@ Step = tuple[SharedModelState, list[Effect]]
 
 
 class SharedModel:
-    """The state machine. It keeps nothing but what it receives at the start.
+    """The state machine. It keeps only its arguments.
 
     Args:
         schedule: public.
@@ -103,7 +103,7 @@ class SharedModel:
         return state, [SetTimer(_CYCLE, now), PublishModel(state.model.parameters, state.cycle)]
 
     def on(self, state: SharedModelState, event: Event, now: float) -> Step:
-        """The next state, and what is to be done.
+        """The next state, and the effects.
 
         Raises:
             MessageRefused: if a received message does not fit; the state stays as it was.
@@ -229,7 +229,7 @@ class SharedModel:
         raise MessageRefused("learner", "it is not for a shared model: give both devices the same learner.name")
 
     def _heard(self, state: SharedModelState, head: Head, sender: str) -> SharedModelState:
-        """Keep the newest head, and count what that makes of others."""
+        """Keep the newest head, and count the steps that it discards."""
         if head == state.heard:
             return state
         forks = state.forks + (head.step == state.heard.step)

@@ -1,4 +1,4 @@
-"""Order of the writers of a shared model, and of the devices to fetch it from: functions of what is public alone."""
+"""Order of the writers of a shared model, and of the devices to fetch it from: functions of public values alone."""
 
 from hashlib import sha256
 

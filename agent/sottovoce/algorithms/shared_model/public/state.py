@@ -1,4 +1,4 @@
-"""State of a device that shares one model, and what it must not forget."""
+"""State of a device that shares one model, its durable part included."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ class SharedModelSchedule:
         learner: the name under which it asks the vault.
         period: seconds from beat to beat.
         turns: turns of this device; for `decisions` the most that there can be, one a batch.
-        asks: what a turn asks for: the noisy `gradient` sum of a batch at the global model, the noisy end of a `chain`
-            of steps, or `decisions`, batch by batch, until one is to continue with the chain's end.
+        asks: the question of a turn: the noisy `gradient` sum of a batch at the global model, the noisy end of a
+            `chain` of steps, or `decisions`, batch by batch, until one is to continue with the chain's end.
         batch: B, public, by which a gradient sum is divided.
         step_size: η of the first step, and the largest.
         law: law of η_t: `constant`; `strongly-convex`: min(η, 1/(aγt)), t counting this device's turns; `inverse-root`:
             η/√t, t counting everybody's.
         slope: a of `strongly-convex`.
-        regularisation: λ = γ; a gradient sum is of the loss alone, and what λ adds is added here.
+        regularisation: λ = γ; a gradient sum is of the loss alone, and the term of λ is added here.
         radius: R, onto whose ball models are projected.
         order: the next writer: `round`: the one after the last writer; `random`: all alike, by a public hash.
         patience: beats that a device waits for the writers before it, and for an answer.
@@ -75,7 +75,7 @@ class Held:
 
 
 class SharedModelState(Struct, frozen=True):
-    """State of a device. Never changed in place; what follows `written` does not outlive a restart.
+    """State of a device. Never changed in place; fields after `written` do not outlive a restart.
 
     Attributes:
         model: the newest that it has and that others may know it to have.

@@ -1,4 +1,4 @@
-"""Private steps: what a device asks its vault on each beat of its own clock, and how far an answer moves its numbers.
+"""Private steps: a device's question to its vault on each beat of its own clock, and the move that an answer makes.
 
 All that is said here is public: a schedule is settled before a device starts, and an answer is a release.
 """
@@ -39,7 +39,7 @@ class Schedule:
         expected_records: B, need not be a whole number.
         fanout: peers sent to in one cycle.
         thresholds: how the clipping threshold moves; None where the vault's stays.
-        asks: what of: `gradient` at the model; `mean`, one vector that is the device's own, wherever the model is.
+        asks: the kind of question: `gradient` at the model; `mean`, the device's one vector, wherever the model is.
         share_bits: z of a share is rounded to multiples of some 2^-share_bits, at most.
         follows: windows that pay for themselves are followed: K is how many releases one is in, and B is of one.
         every: windows from one step to the next, where they are followed and the device pays for all of them; else 0.
@@ -95,7 +95,7 @@ def question(plan: Schedule, step: int, estimate: NDArray[np.float64]) -> tuple[
     Args:
         plan: plan of the run.
         step: private steps finished.
-        estimate: float64[width], what the device believes in.
+        estimate: float64[width], the device's estimate of the fleet's mean.
 
     Returns:
         C_t where it moves, else None; and the question.

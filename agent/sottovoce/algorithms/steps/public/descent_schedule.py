@@ -3,7 +3,7 @@
 Of a source that stays as it is a device takes this many steps, one after the other. A feed's windows come one by one,
 and each pays for as many releases. Half of them a device takes at once, of all windows that are over by then; from then
 on it takes one step for each window that ends, of all that can still pay: of the last K, in the long run, which says as
-much of a window as one step after the other would, with far less noise. What is older has been forgotten by then, by a
+much of a window as one step after the other would, with far less noise. Older windows have been forgotten by then, by a
 rule that is public. Where the device as a whole pays, its K steps are spread evenly over a year of windows.
 """
 
@@ -92,7 +92,7 @@ def learnt_after(schedule: Schedule, state: ScheduleProgress) -> int | None:
 def refused(schedule: Schedule, state: ScheduleProgress, answer: Refused) -> dict[str, Any]:
     """Changes of a state whose vault has refused.
 
-    Windows that come have a budget of their own. What is refused because the vault does not believe its clock is asked
+    Windows that come have a budget of their own. A question refused because the vault does not trust its clock is asked
     again on the next beat.
     """
     if answer.reason == "calendar":

@@ -27,9 +27,9 @@ class Thresholds:
     """How C_t follows from C_0.
 
     Attributes:
-        rule: `decay`, `quantile` or `automatic`, under which C stays and only says what a normalised gradient counts.
+        rule: `decay`, `quantile` or `automatic`, under which C stays and is the length of a normalised gradient.
         initial: C_0.
-        ratio: decay: what is left of C_0 after the last step.
+        ratio: decay: the part of C_0 that is left after the last step.
         target: quantile: share of gradients that shall be no longer than C.
     """
 
@@ -49,7 +49,7 @@ class Thresholds:
         Args:
             slot: t, from 0.
             steps: K.
-            estimate: float64, what the device believes in; its last number is ln C where that is mixed.
+            estimate: float64, the device's estimate; its last number is ln C if that is mixed.
         """
         if self.rule == "decay":
             return decayed(self.initial, self.ratio, slot, steps)
@@ -61,7 +61,7 @@ class Thresholds:
     def descent(self, total: NDArray[np.float64], threshold: float, rate: float, batch: float) -> NDArray[np.float64]:
         """Step that one release takes off the device's numbers, float64.
 
-        The last number is η_C (share - target), in ln C: C exp(-η_C (share - target)) is what Andrew et al. have.
+        The last number is η_C (share - target), in ln C: C exp(-η_C (share - target)) is the rule of Andrew et al.
 
         Args:
             total: float64, the release.
