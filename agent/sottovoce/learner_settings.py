@@ -120,7 +120,7 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
 
     @property
     def unproved(self) -> bool:
-        """Whether no ε is proved for what it does, so that its releases are charged as infinite."""
+        """Whether no ε is proved for it, so that its releases are charged as infinite."""
         return self.fidelity == "paper" and self.algorithm.to_the_letter != "proved"
 
     @property

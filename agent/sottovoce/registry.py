@@ -35,18 +35,18 @@ class Algorithm:
     """An algorithm, with all that configuration, testbed, reports and audit need to know of it.
 
     Attributes:
-        settings: what can be configured of it, a subclass of sottovoce.learner_settings.LearnerSettings that is tagged
+        settings: its configuration, a subclass of sottovoce.learner_settings.LearnerSettings that is tagged
             with its name.
         releases: a device's releases, in words.
         parts: its sottovoce.algorithms.family.Family for a configuration and public records by which models are scored,
-            or None; imports what it needs when it is called.
+            or None; it imports modules only when it is called.
         models: models that it can learn, its own first.
         neighbouring: its own relation. Publishing record by record, or the mean over records, shows how many there are:
             then they are replaced, not added.
         relation: the same where it depends on its settings; None where it does not.
         to_the_letter: verdict on its paper's variant; None if the sound one is the only one.
         letter_model: the model of its paper's variant, where that is not its own.
-        record_level: it bounds what a record adds, and nothing larger.
+        record_level: it bounds the effect of a record, and of nothing larger.
         unit: its own privacy unit.
         noiseless: it adds no noise, so that nothing can be promised.
         regression: it also learns to predict a number.
@@ -207,7 +207,7 @@ def unknown(name: str) -> str:
 
 @lru_cache(maxsize=1)
 def _own() -> dict[str, Algorithm]:
-    """This package's: of each folder in algorithms, what its `algorithm` has as ALGORITHMS."""
+    """This package's algorithms: ALGORITHMS of the module `algorithm` in each folder of algorithms."""
     home = Path(__file__).with_name(_HOME)
     folders = sorted(file.parent.name for file in home.glob("*/algorithm.py*"))  # or its bytecode alone
     found: dict[str, Algorithm] = {}

@@ -1,4 +1,4 @@
-"""The task document: what devices must mean alike before their models may be mixed.
+"""The task document: the settings on which devices must agree before their models may be mixed.
 
 It is a flat list of public settings by their names in the configuration, in one canonical form with one digest. What a
 device may choose for itself (its ε and steps below the fleet's ceilings, its period, its limits) is not in it.

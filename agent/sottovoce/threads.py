@@ -84,7 +84,7 @@ class Threads(ThreadPoolExecutor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Call what was submitted, or not even that, then end the threads."""
+        """End the threads, after the calls submitted, or without them."""
         with self._changes:
             self._over = True
             while cancel_futures and not self._work.empty():

@@ -92,7 +92,7 @@ def check_issuer(
 def subject_in(
     certificate: x509.Certificate, fleet: str, authority: x509.Certificate, source: object, *, exact: bool = True
 ) -> Subject:
-    """Checks what a certificate says of its device: names and binding.
+    """The subject of a certificate, after a check of its names and binding.
 
     Args:
         certificate: the device's certificate, whose issuer is trusted.

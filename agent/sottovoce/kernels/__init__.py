@@ -1,7 +1,7 @@
 """Model steps as pure functions over arrays whose leading axis is the node.
 
-What every vault needs is here, and the usual model; another model's own arithmetic is imported from where it stands, by
-what uses it.
+The parts that every vault needs are here, with the usual model; another model's arithmetic is imported from its own
+module.
 """
 
 from sottovoce.kernels.kernel import MOST_SUMMED, SAFETY, Kernel, Model

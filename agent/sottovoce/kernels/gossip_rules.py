@@ -66,7 +66,7 @@ def merge(
 ) -> Model[Float]:
     """Algorithm 1's merge: the average of two models; the counter is the larger of the two.
 
-    The paper does not say what becomes of the counter; the larger one keeps step sizes from growing again.
+    The paper does not define the counter of the result; the larger one keeps step sizes from growing again.
 
     Args:
         weights: float[N,k,d].

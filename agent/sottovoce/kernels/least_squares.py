@@ -1,4 +1,4 @@
-"""Linear regression, trained by its gradient: what is predicted is a number, which an example carries itself."""
+"""Linear regression, trained by its gradient: the target is a number, which an example carries itself."""
 
 from dataclasses import dataclass
 

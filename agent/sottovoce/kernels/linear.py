@@ -1,4 +1,4 @@
-"""A linear one-vs-all model as a flat parameter vector: what gossip learning publishes and harnesses measure."""
+"""A linear one-vs-all model as a flat parameter vector, as gossip learning publishes it."""
 
 from dataclasses import dataclass
 

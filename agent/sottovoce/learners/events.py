@@ -68,7 +68,7 @@ class Send:
 class Reply:
     """Say this to the sender of the message that is just received, with the word that it has arrived.
 
-    Once: it is lost when this device crashes, or the sender gives up. Of a learner that restates what it holds.
+    Once: it is lost when this device crashes, or the sender gives up. Only of a learner that restates its knowledge.
     """
 
     message: Message

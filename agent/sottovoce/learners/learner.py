@@ -62,7 +62,7 @@ class Learner(Protocol[S]):
         ...
 
     def resumed(self, state: S, pending: frozenset[str]) -> S:
-        """A saved state, with the peers that have not confirmed what was sent to them."""
+        """A saved state, with the peers that have not confirmed their last message."""
         ...
 
     def start(self, state: S, now: float) -> tuple[S, list[Effect]]:
@@ -70,7 +70,7 @@ class Learner(Protocol[S]):
         ...
 
     def on(self, state: S, event: Event, now: float) -> tuple[S, list[Effect]]:
-        """The next state, and what is to be done.
+        """The next state, and the effects.
 
         Raises:
             MessageRefused: if a received message does not fit; the state stays as it was.
@@ -106,7 +106,7 @@ class Settling(Protocol):
 
 @runtime_checkable
 class Restating(Protocol):
-    """A learner whose messages say what its device holds: one that is lost is made good by the next.
+    """A learner whose messages restate its device's knowledge: the next one replaces one that is lost.
 
     One that comes twice changes nothing, or little. So a device need not wait for its disk before it sends or confirms
     one: what it knows is durable on its next beat, and what has arrived since may arrive again after a crash.
@@ -135,12 +135,12 @@ class TakingPart(Protocol):
 
 @runtime_checkable
 class HandingOff(Protocol):
-    """A learner whose state holds what the others would miss if its device left with it."""
+    """A learner whose device must hand over a part of its state before it leaves."""
 
     def hand_off(self, state: Any, heir: str) -> tuple[Any, list[Effect]]:
         """Send to `heir`, which has confirmed everything before, as much of it as one message holds.
 
-        A device that comes back continues from what is left.
+        A device that comes back continues from the rest.
         """
         ...
 

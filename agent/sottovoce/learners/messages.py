@@ -30,7 +30,7 @@ def of_another_model(what: str) -> MessageRefused:
     """Refusal of numbers whose shape does not fit this device's model.
 
     Args:
-        what: a sentence that says how many came, and how many were expected.
+        what: a sentence with the number of parameters received, and the number expected.
     """
     return MessageRefused(
         "shape", f"{what}: the sender runs another model; give both the same [data] and [learner] tables"

@@ -22,7 +22,7 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Perturbation:
-    """How a record was perturbed: what one must know to learn from it.
+    """The perturbation of a record: the facts needed to learn from it.
 
     Attributes:
         scheme: name of a sottovoce.perturbation scheme.
@@ -113,7 +113,7 @@ S = TypeVar("S", bound=Signed)
 
 
 class Provenance(Protocol):
-    """Signs what a device publishes itself, and verifies what others did."""
+    """Signer of a device's own documents, and verifier of others'."""
 
     def signed(self, own: S) -> S:
         """The record with this device's credential and signature."""
@@ -199,7 +199,7 @@ class Shelf:
         return rank not in self.ranked and (len(self.ranked) < self.capacity or rank < self._order[-1])
 
     def added(self, records: Iterable[PublishedRecord]) -> tuple[Self, list[PublishedRecord], list[PublishedRecord]]:
-        """A shelf with these too; what is new on it, and what had to leave it."""
+        """A shelf with these too; the new records on it, and those that had to leave it."""
         fresh = {_rank(record.key): record for record in records if record.key not in self}
         if not fresh:
             return self, [], []

@@ -9,7 +9,7 @@ def in_turn(peers: Sequence[str], turn: int, waiting: Container[str]) -> Iterato
     Args:
         peers: node ids, in rotation.
         turn: the place of the next.
-        waiting: those that have yet to confirm what they were sent.
+        waiting: those that have yet to confirm their last message.
     """
     places = ((turn + i) % len(peers) for i in range(len(peers)))
     return (place for place in places if peers[place] not in waiting)

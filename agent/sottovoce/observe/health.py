@@ -13,7 +13,7 @@ def health(findings: Mapping[str, str]) -> Page:
     """The page of some checks.
 
     Args:
-        findings: by the name of the check, what is wrong; empty where nothing is.
+        findings: faults, by the name of the check; empty if there are none.
 
     Returns:
         status 200 when nothing is wrong, else 503, with every check and its finding as JSON.

@@ -34,7 +34,7 @@ def log_to_stderr(level: str, form: Literal["text", "json"] = "text") -> None:
 
 
 class JsonLines(logging.Formatter):
-    """`time`, `level`, `event`, `text` and, of what the event's words name as `name=…`, `fields`."""
+    """`time`, `level`, `event`, `text` and `fields`, made of each `name=…` in the event's words."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line of JSON, of ASCII alone."""

@@ -136,7 +136,7 @@ class _Values(Collector):
 
 
 def bounded(values: Mapping[str, float]) -> Mapping[str, float]:
-    """Values by label, of which there are not many; what is beyond is added up as `other`."""
+    """Values by label, for a bounded number of labels; all others are added up as `other`."""
     kept: dict[str, float] = {}
     for label, value in sorted(values.items()):
         fits = _LABEL.fullmatch(label) is not None and len(kept) < _MOST_LABELS

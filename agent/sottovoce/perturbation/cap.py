@@ -51,7 +51,7 @@ class Cap:
 
     @property
     def share(self) -> float:
-        """γm, what E VVᵀ holds of uuᵀ; 1 - γm of it is I/D."""
+        """γm, the weight of uuᵀ in E VVᵀ; I/D has the weight 1 - γm."""
         return self.gamma * self.mean
 
     @property

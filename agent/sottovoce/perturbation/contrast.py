@@ -1,6 +1,6 @@
 """Which scheme serves a ridge model best: a public rule of d, c and ε.
 
-`perturbation.best` compares errors of y^(k)x, which is what a travelling model meets. A ridge model is linear in the
+`perturbation.best` compares errors of y^(k)x, which a travelling model meets. A ridge model is linear in the
 mean y^(k)x and its label is the largest of c scores, so an error common to all c copies moves all scores alike
 and changes nothing. Only the error of the contrasts, copy less mean of the copies, counts. The mean of y^(k) over k is
 -m with m = 1 - 2/c, so:

@@ -45,7 +45,7 @@ class LabelledPrivUnit:
 
     @property
     def cap(self) -> Cap:
-        """The features' part; what the difference is rounded by, the cap's own slack covers a million times over."""
+        """The features' part; the cap's own slack is a million times the rounding of the difference."""
         return best_cap(self.features, self.epsilon - self.label.epsilon)
 
     @property

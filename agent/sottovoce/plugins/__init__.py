@@ -1,4 +1,4 @@
-"""Plug-ins: what other packages bring by entry points, loaded when it is named, and called with care."""
+"""Plug-ins: parts of other packages, found by entry points, loaded when they are named, and called with care."""
 
 from sottovoce.plugins.discovery import (
     DATA_KIND,

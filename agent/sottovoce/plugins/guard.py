@@ -1,4 +1,4 @@
-"""Calls into a plug-in: what fails there is an error of its package, with the line, and not a defect of Sottovoce."""
+"""Calls into a plug-in: a failure is an error of its package, with the line, not a defect of Sottovoce."""
 
 import functools
 import traceback
@@ -108,7 +108,7 @@ def watched(plugin: Plugin, thing: Any) -> Any:
 def attributed(error: BaseException) -> PluginError | None:
     """The error of a plug-in for an exception outside a guard; None where no plug-in was called in this process.
 
-    It is of the plug-in whose code raised it, and else of the one called last: what that returned does not work.
+    It belongs to the plug-in whose code raised it, else to the one called last, whose result does not work.
     """
     frames = _frames(error.__traceback__)
     for frame in reversed(frames):
@@ -135,7 +135,7 @@ def place(plugin: Plugin, code: list[tuple[str, str, int, str]]) -> str:
 
 
 def _taken(step: Callable[[], Any]) -> tuple[bool, Any]:
-    """One step of a coroutine: whether it has ended, and what it returned or waits for."""
+    """One step of a coroutine: whether it has ended, and its result or the object it waits for."""
     try:
         return False, step()
     except StopIteration as end:
@@ -158,7 +158,7 @@ def _ending() -> tuple[type[BaseException], ...]:
 
 
 def _raised_by(plugin: Plugin, error: BaseException) -> bool:
-    """Whether the plug-in's own code raised an exception, and not what it called."""
+    """Whether the plug-in's own code raised an exception, and not a function it called."""
     frames = _frames(error.__traceback__)
     return bool(frames) and frames[-1][0] == plugin.root
 

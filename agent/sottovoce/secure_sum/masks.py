@@ -79,7 +79,7 @@ def agreed(own: X25519PrivateKey, other: bytes) -> bytes:
 
 
 def check_keys(*keys: bytes) -> None:
-    """Refuse what is no public key, or one of those with which every secret is the same.
+    """Refuse bytes that are no public key, or a key with which every secret is the same.
 
     Raises:
         MessageRefused: for `malformed`: one of them is.

@@ -46,7 +46,7 @@ class Secrets:
     Attributes:
         seeds: seeds of the survivors' own masks, ascending.
         mask_keys: private mask keys of the members that dropped out, ascending.
-        cheated: places of members whose shares do not give what they offered, for which there is no sum.
+        cheated: places of members whose shares do not fit their offers, for which there is no sum.
     """
 
     seeds: tuple[bytes, ...]
@@ -63,7 +63,7 @@ def recovered(
         roster: the roster.
         members: places of those that gave shares to all.
         survivors: places, ascending.
-        revealed: by member, what it revealed for these survivors; as many members as the threshold says.
+        revealed: by member, the shares it revealed for these survivors; of as many members as the threshold says.
     """
     gone = [place for place in members if place not in survivors]
     combiner = Combiner(tuple(sorted(revealed)))

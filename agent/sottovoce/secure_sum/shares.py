@@ -58,7 +58,7 @@ class Combiner:
         self._weights = [_weight(place + 1, [other + 1 for other in places if other != place]) for place in places]
 
     def secret(self, shares: Mapping[int, bytes]) -> bytes:
-        """32 bytes; anything at all where a share is wrong, so compare it with what was promised.
+        """32 bytes; arbitrary ones if a share is wrong, so compare them with the commitment.
 
         Args:
             shares: by place.

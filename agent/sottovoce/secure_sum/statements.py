@@ -69,7 +69,7 @@ class Lead(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag
 
 
 class Ready(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="ready"):
-    """A member's shares fit what their dealers signed, and it will mask its part for this round and no other.
+    """A member's shares fit their dealers' signatures, and it will mask its part for this round and no other.
 
     Attributes:
         roster: its digest.
@@ -260,7 +260,7 @@ def roster_of(statements: Sequence[Statement]) -> Roster:
 
 
 def round_digest(roster: bytes, members: Sequence[int], roots: Sequence[bytes]) -> bytes:
-    """h: what members must mean alike before one masks anything.
+    """h: the facts on which all members must agree before one masks anything.
 
     Args:
         roster: its digest.

@@ -61,7 +61,7 @@ class Sealed(Step, frozen=True):
 
 
 class Agree(Step, frozen=True):
-    """These members dealt shares to all others: what each sealed for this one, its path, and the root it signed."""
+    """These members dealt shares to all others: each one's sealed share for this one, its path, and the signed root."""
 
     members: Places
     sealed: SealedShares
@@ -101,7 +101,7 @@ class Reveal(Step, frozen=True):
 
 
 class RevealedShare(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """A share of one secret of one member, and what shows that it is the one that was dealt.
+    """A share of one secret of one member, with the proof that it is the one that was dealt.
 
     Attributes:
         dealer: place of the member.

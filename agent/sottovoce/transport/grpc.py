@@ -263,7 +263,7 @@ async def _abort(context: grpc.aio.ServicerContext, code: grpc.StatusCode, detai
 
 
 def _explained(peer: Peer, error: grpc.aio.AioRpcError, timeout: float) -> DeliveryFailed:
-    """One sentence: who, what happened, what to do."""
+    """One sentence: the peer, the failure and the remedy."""
     details = error.details() or ""
     where = f"peer {peer.id} at {peer.address}"
     match error.code():

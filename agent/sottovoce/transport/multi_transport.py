@@ -1,4 +1,4 @@
-"""A device's transports as one: it tries the addresses one of them leads to, and cuts up what is too large for it."""
+"""A device's transports as one: it tries a peer's addresses in turn, and splits messages that are too large."""
 
 import asyncio
 import time
@@ -22,7 +22,7 @@ _ELSEWHERE = {"unreachable", "timeout", "tls", "rejected"}  # another way may su
 class MultiTransport:
     """Implements sottovoce.transport.Transport.
 
-    What one way did not deliver is tried on the next within the same deadline, the way that worked last first. A
+    A message that one way did not deliver goes to the next within the same deadline, the way that worked last first. A
     message continues by the part that is missing, on whatever way and in whatever attempt.
 
     Args:
@@ -98,7 +98,7 @@ class MultiTransport:
         await asyncio.gather(*(transport.stop(grace) for transport in self.transports))
 
     def _ways(self, peer: Peer) -> list[tuple[str, Transport]]:
-        """Addresses of a peer, and what leads there, in the order in which to try them."""
+        """Addresses of a peer, each with its transport, in the order in which to try them."""
         ways = [
             (address, transport)
             for transport in self.transports

@@ -39,8 +39,8 @@ class DeliveryFailed(NetworkError):
 
     Attributes:
         cause: a stable word: unreachable, timeout, tls, rejected, refused, busy, other.
-        left: whether the peer may be the reason. What never left this device, or was lost because one of the two was
-            not connected to a broker, is tried again soon, and is not held against the peer.
+        left: whether the peer may be the reason. A message that never left this device, or was lost because one of the
+            two was not connected to a broker, is tried again soon, and is not held against the peer.
     """
 
     def __init__(self, cause: str, explanation: str, *, left: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""A ledger as a document: all that a third party needs to compute again what was spent; nothing about a record."""
+"""A ledger as a document: everything a third party needs to recompute the spending; nothing about a record."""
 
 from collections.abc import Iterable
 from typing import Annotated

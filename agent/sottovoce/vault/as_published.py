@@ -1,7 +1,7 @@
 """Noise as papers print it, on gradients as papers clip them, so that the papers can be followed to the letter.
 
 None of it is charged less than everything: the scale may depend on the records, the clip may be forgotten, or taken
-once for a whole batch, or the ε printed may be one round's. What is claimed, and what is wrong with it, is said in the
+once for a whole batch, or the ε printed may be one round's. The claims and their errors are in the
 statement of the terms that use it.
 """
 

@@ -53,7 +53,7 @@ def calibrate_point(*, distance: float, size: int, releases: int, epsilon: float
         delta: total δ.
 
     Raises:
-        PrivacyError: outside what the grid can carry.
+        PrivacyError: if it is outside the grid's range.
     """
     exponent = math.floor(math.log2(distance / (2**10 * math.sqrt(size))))
     sensitivity = math.ceil(math.ldexp(distance, -exponent) + math.sqrt(size))

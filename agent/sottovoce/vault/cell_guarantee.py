@@ -1,4 +1,4 @@
-"""The statement of what the sums of a cell promise: with this many colluding, and, beside it, with everybody else."""
+"""The statement of a cell's sums: the promise with this many colluding, and, beside it, with all others colluding."""
 
 import math
 

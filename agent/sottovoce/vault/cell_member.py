@@ -1,4 +1,4 @@
-"""A member of a cell, as its own vault holds it: the secrets of one round, and what is checked before each step.
+"""A member of a cell, as its own vault holds it: the secrets of one round, and the checks before each step.
 
 Whatever is said here comes from an agent that may be taken over, and through it from a leader and members who may lie.
 The secrets are for one offer, which is good for one roster, one masked vector and one set of survivors; they are in
@@ -69,7 +69,7 @@ class _Held:
     path: bytes
 
     def fits(self, recipient: int, root: bytes, size: int) -> bool:
-        """Whether they are what was committed to, in a roster of that size."""
+        """Whether they fit their commitments, in a roster of that size."""
         seed, mask_key = seed_leaf(recipient, self.shares.seed), mask_key_leaf(recipient, self.shares.mask_key)
         return len(self.path) == path_bytes(size) and root_at(recipient, seed, mask_key, self.path) == root
 
@@ -170,7 +170,7 @@ class Member:
         """Take it that these members take part: before anything is charged, and once.
 
         Returns:
-            the dealers whose shares do not fit what they signed, if there are any; nothing changed then.
+            the dealers whose shares do not fit their signatures, if there are any; nothing changed then.
 
         Raises:
             MessageRefused: if some gave no shares, or too few are left; nothing changed.

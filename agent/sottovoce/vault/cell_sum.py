@@ -39,7 +39,7 @@ class CellMechanism:
         clip_squared: the largest squared L2 norm of a device's vector, in squared units; None where nothing is clipped.
         sensitivity_squared: squared sensitivity of a cell's sum, in squared units.
         sigma: sigma of the noise that is in every sum which can be opened and which no other knows; 0 for none.
-        summed: the kernel clips and sums, and what comes here is one row, the sum.
+        summed: the kernel clips and sums, and one row, the sum, comes here.
         rows: rows that one device is taken to have, at most, so that a sum has room: public.
     """
 
@@ -120,7 +120,7 @@ def calibrate_cell(
     Args:
         cell: the rule of the cell.
         sums: sums that are planned; the cell's spare rounds come on top.
-        clip: L2 threshold of what one unit adds.
+        clip: L2 threshold of one unit's part.
         size: numbers of a sum.
         epsilon: total ε; None for no noise.
         delta: total δ.
@@ -130,7 +130,7 @@ def calibrate_cell(
         rows: rows that one device is taken to have, at most.
 
     Raises:
-        PrivacyError: if the budget or the clip is none, or outside what the grid can carry.
+        PrivacyError: if the budget or the clip is not valid, or outside the grid's range.
     """
     if size < 1 or not CLIPS[0] < clip < CLIPS[1]:
         raise PrivacyError(f"no grid for {size} numbers clipped at {clip:g}: set learner.clip to a positive number")

@@ -33,7 +33,7 @@ class DiscreteGaussian:
         clip_squared: the largest squared L2 norm of one example's contribution, in squared units.
         sensitivity_squared: squared L2 sensitivity of the sum, in squared units.
         sigma: the noise's standard deviation parameter, in units.
-        summed: the kernel clips and sums, and what comes here is one row, the sum.
+        summed: the kernel clips and sums, and one row, the sum, comes here.
     """
 
     size: int
@@ -123,7 +123,7 @@ def calibrate(
             Kernel.sum_error.
 
     Raises:
-        PrivacyError: if the budget, the relation or the clip is none, or outside what the grid can carry.
+        PrivacyError: if the budget, the relation or the clip is not valid, or outside the grid's range.
     """
     if releases < 1:
         raise PrivacyError("a privacy budget must be spread over at least one release: set learner.steps to 1 or more")

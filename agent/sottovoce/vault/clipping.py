@@ -1,7 +1,7 @@
 """Per-example clipping on the grid: after it, one example moves the sum by at most the bound, exactly.
 
 A row is scaled to the threshold, rounded toward zero (which never lengthens it), and its integer norm is compared with
-the bound in exact arithmetic. What is done to a row depends on that row alone, to the last bit: a sum whose other terms
+the bound in exact arithmetic. The result for a row depends on that row alone, to the last bit: a sum whose other terms
 changed when one record is removed would have another sensitivity.
 """
 

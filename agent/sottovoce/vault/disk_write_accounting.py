@@ -1,7 +1,7 @@
 """How much a ledger writes to its disk in a day. Flash memory wears out; a ledger that cannot be written is the end.
 
 SQLite's log is read, not the device: https://sqlite.org/walformat.html. Every page is written at most twice, into the
-log and, when the log is folded into the file, from there; what the file system adds is not counted.
+log and, when the log is folded into the file, from there; the file system's own writes are not counted.
 """
 
 import struct
@@ -15,7 +15,7 @@ _DAY_SECONDS = 86_400
 
 
 class DiskWriteCounter:
-    """Counts what is appended to one log.
+    """Counter of the bytes appended to one log.
 
     Args:
         log: the file, which SQLite makes, starts over and removes as it likes.
@@ -33,7 +33,7 @@ class DiskWriteCounter:
         self._written = 0  # what was there before was written by another process, or on another day
 
     def count(self) -> None:
-        """Count what was appended since the last call; call it after every transaction."""
+        """Count the bytes appended since the last call; call it after every transaction."""
         if (day := self._today()) != self._day:
             self._day, self._written = day, 0
         if not self._log.exists():

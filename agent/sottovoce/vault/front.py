@@ -11,7 +11,7 @@ from sottovoce.vault.keepers import Keeper
 class VaultFront(Protocol):
     """Answers queries. Every method but `ask` may wait for a disk or another process: keep it off an event loop.
 
-    Every method raises PrivacyError when what it asks for cannot be had: LedgerError when the ledger failed.
+    Every method raises PrivacyError if there is no answer, and LedgerError if the ledger failed.
     """
 
     @property
@@ -48,5 +48,5 @@ class VaultFront(Protocol):
         ...
 
     def close(self) -> None:
-        """Finish what is being answered, and let go of everything."""
+        """Finish the answer in progress, and release everything."""
         ...

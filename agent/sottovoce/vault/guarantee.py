@@ -1,4 +1,4 @@
-"""The statement of what a run of gradient sums promises, and what the statements of all rooms share."""
+"""The statement of a run of gradient sums, and the common part of all statements."""
 
 from typing import Literal
 

@@ -4,7 +4,7 @@ A draw is a program that reads uniform real numbers from a tape and decides: kee
 computes with their first bits, in decimals; whatever it computes lies within a margin of what the numbers' infinitely
 many bits would give. A decision further from its edge than that is the decision the real numbers would have led to. One
 that is nearer is `Undecided`: then the program runs again, from its start, over the same numbers with more of their
-bits. So the law of what comes out is that of the real program, with no error at all.
+bits. So the law of the output is that of the real program, with no error at all.
 
 The margins are proved in docs/decisions/0009-record-releases.md.
 """

@@ -236,7 +236,7 @@ class Ledger:
         """Units of `event` that can pay for it; None when there are none.
 
         Raises:
-            TaskRefused: if nothing says what it costs in this ledger's terms.
+            TaskRefused: if its cost in this ledger's terms is unknown.
         """
         self._catch_up()
         return self._spent.payable(event)
@@ -352,7 +352,7 @@ class Ledger:
         return query if self.mandate is None else self.mandate.query(query)
 
     def _catch_up(self) -> None:
-        """Follow the chain over charges not yet tallied. Only what the file holds is ever tallied."""
+        """Follow the chain over charges not yet tallied. Only charges in the file are ever tallied."""
         with named(self._path):
             rows = self._connection.execute(
                 "SELECT number, query, terms, stamp, link FROM charge WHERE number > ? ORDER BY number",

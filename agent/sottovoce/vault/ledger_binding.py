@@ -1,4 +1,4 @@
-"""Whose ledger it is, and for which budget: what an agent refuses to start with, in the caller's words."""
+"""The owner and the budget of a ledger: an agent refuses to start with another one's, in the caller's words."""
 
 from pathlib import Path
 

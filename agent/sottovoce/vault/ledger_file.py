@@ -84,7 +84,7 @@ _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
 def fill(connection: sqlite3.Connection, owner: str, budget: Budget, key: bytes) -> None:
-    """Make the tables of a new ledger; `key` is what it numbers records by."""
+    """Make the tables of a new ledger; `key` is the key of its records' numbers."""
     connection.executescript(
         f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_SCHEMA_VERSION}; {_SCHEMA}"
     )
@@ -96,7 +96,7 @@ def fill(connection: sqlite3.Connection, owner: str, budget: Budget, key: bytes)
 
 
 def checked(connection: sqlite3.Connection) -> tuple[str, Budget, bytes]:
-    """Owner, budget and nonce of a ledger that is whole, indices included: they tell what was answered before."""
+    """Owner, budget and nonce of a ledger that is whole, its indices included: they identify earlier answers."""
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     if application != _APPLICATION_ID:
         raise sqlite3.DatabaseError("it is not a Sottovoce ledger")
@@ -123,7 +123,7 @@ def checked(connection: sqlite3.Connection) -> tuple[str, Budget, bytes]:
 
 
 def check_releases(connection: sqlite3.Connection) -> None:
-    """Every release is what was stored, for a charge that was made."""
+    """Check that every release is as it was stored, for a charge that was made."""
     rows = connection.execute(
         "SELECT release.number, link, exponent, value, simulated, digest FROM release LEFT JOIN charge USING (number)"
     )
@@ -236,7 +236,7 @@ def _head_holds(head: bytes) -> bool:
 
 
 def _folded(log: BinaryIO, ledger: Path, page: int, salt: bytes) -> bool:
-    """Whether the newest frame of each page, of the commits under this salt, is what the database has there."""
+    """Whether the newest frame of each page, of the commits under this salt, is in the database."""
     newest: dict[int, int] = {}
     commit: dict[int, int] = {}
     at = _LOG_HEAD

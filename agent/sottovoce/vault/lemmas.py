@@ -10,7 +10,7 @@ L2 norm, however long the chain was.
 both worlds, so that L stays that of the loss alone. And when no step is longer than the first, and models are projected
 onto a ball, which brings no two points farther apart, 2ηL/b with the first step's η is a bound still.
 
-The lemma is about real numbers. What floating point can add to it is bounded beside it (`rounding`), and added to it.
+The lemma is about real numbers. The error of floating point is bounded beside it (`rounding`), and added to it.
 """
 
 import math
@@ -113,7 +113,7 @@ def rounding(
     and their sum, hence c logistic slopes by no more than √c/4 of that; a mean gradient besides by b · 4u; the weights
     by 2u W in each of P numbers. A regulariser's λw is wrong by 2u λW, and 2ηλ ≤ 1; a norm of P numbers by (P/2 + 2) u
     of itself, and the projection that divides by it by (P + 8) u W. Errors are not stretched by later steps, and the
-    factors below are more than twice what is needed.
+    factors below are more than twice the ones needed.
 
     Args:
         features: d.

@@ -57,7 +57,7 @@ class Life:
         """Write it into the ledger, in a transaction that the caller has begun.
 
         Returns:
-            What was written, for `noted` when the transaction is through.
+            Note a write, for `noted` when the transaction is through.
         """
         seconds = self.seconds
         connection.execute("INSERT OR REPLACE INTO lived VALUES (1, ?)", (seconds,))

@@ -15,8 +15,8 @@ class Mandate:
 
     Attributes:
         epoch: epoch of the task, from 1; the highest one counts.
-        budget: what one of its units may cost in this task; less than the ledger's own, which holds for all of them
-            together.
+        budget: the cost of one of its units in this task, at most; less than the ledger's own, which holds for all of
+            them together.
         document: as the fleet has signed it; empty in a trial.
         period: period of the ledger's budget that it is in, at the earliest; see sottovoce.vault.periods.
     """

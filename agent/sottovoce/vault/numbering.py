@@ -1,4 +1,4 @@
-"""The number of a record: what a charge names, and what a release reads.
+"""The number of a record: a charge names it, and a release reads the record under it.
 
 A number is durable, and does not follow from the record's place in the file of a later start.
 
@@ -10,7 +10,7 @@ A number is durable, and does not follow from the record's place in the file of 
   number is its place in the file of the task's first start. The ledger keeps these records, and no later file is read:
   which of two equal records is gone could not be told, and would show (docs/decisions/0043-enrolled-records.md).
 
-A ledger numbers in one of the two ways. Otherwise no rule could say which record has paid what. After a change of the
+A ledger numbers in one of the two ways. Otherwise no rule could tell the cost of each record. After a change of the
 learner by a signed task, each record counts as the one that has paid most.
 """
 

@@ -1,6 +1,6 @@
 """A simulation may look into its vaults, to compare a learner step by step with its paper. On a device no one does.
 
-What an observer sees is private: the records of a batch, an un-noised model. It is attached to a vault of seeded noise
+An observer's view is private: the records of a batch, an un-noised model. It is attached to a vault of seeded noise
 alone, whose releases no wire will carry.
 """
 
@@ -10,7 +10,7 @@ from sottovoce.door import Query
 
 
 class Observer(Protocol):
-    """Receiver of what a simulated vault has computed."""
+    """Receiver of a simulated vault's intermediate results."""
 
     def computed(self, query: Query, facts: dict[str, Any]) -> None:
         """A release was made for a query.

@@ -50,7 +50,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return {span: epsilon for span, epsilon in found.items() if epsilon is not None}
 
     def check(self, *, algorithm: str, unit: str, purpose: str, cell: Cell | None) -> None:
-        """Refuse what the owner does not allow.
+        """Refuse a task that the owner does not allow.
 
         Raises:
             TaskRefused: if it is that.
@@ -85,7 +85,7 @@ def read_policy(path: Path | None) -> Policy:
     """The policy in a file; without a file, the one that allows all.
 
     Raises:
-        ConfigError: if it cannot be read, or says what no policy says.
+        ConfigError: if it cannot be read, or is not a policy.
     """
     if path is None:
         return Policy(approve="auto")

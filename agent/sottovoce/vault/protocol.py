@@ -39,7 +39,7 @@ class Introduce(Message, frozen=True):
 
 
 class Introduction(Message, frozen=True):
-    """A vault says whose it is, what it may spend, what it promises, and what of its records is declared.
+    """A vault's owner, budget, promise, and the declared facts of its records.
 
     `ranges` are those of the features; `follows`: records are added while it serves; `task`: the document of the task
     that was taken up last, as the fleet has signed it.

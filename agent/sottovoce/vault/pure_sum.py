@@ -125,7 +125,7 @@ def pure_sum(*, copies: int, features: int, law: Literal["copies", "joint"], eps
 def bounded_units(rows: Rows, exponent: int) -> NDArray[np.int64]:
     """Gradients in grid units, each with Σ_j max_k |v_kj| ≤ 1, rounded toward zero.
 
-    What is done to a row depends on that row alone, to the last bit.
+    The result for a row depends on that row alone, to the last bit.
 
     Args:
         rows: float64[n, c, d]; one that is not finite counts as zero.

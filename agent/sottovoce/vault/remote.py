@@ -181,7 +181,7 @@ class RemoteVault:
         return CellAnswer(reply.query_id, reply.said, reply.simulated)
 
     def close(self) -> None:
-        """Wait for nothing more. What the vault is answering it still stores."""
+        """Stop waiting. The vault still stores the answer in progress."""
         self._closed.set()
         for connection in list(self._open):
             with contextlib.suppress(OSError):  # it has ended by itself

@@ -46,10 +46,10 @@ def calibrate_sampled(
         sum_error: rounding error of a kernel that clips and sums; see `clipped_sum.calibrate`.
 
     Returns:
-        the mechanism, and what one release of it costs.
+        the mechanism, and the cost of one of its releases.
 
     Raises:
-        PrivacyError: if the budget, the relation, the rate or the clip is none, or outside what the grid can carry.
+        PrivacyError: if the budget, the relation, the rate or the clip is not valid, or outside the grid's range.
     """
     if releases < 1 or not 1 <= batch <= of:
         raise PrivacyError("sampled sums need at least one release, and a batch of 1 to all records: set learner.batch")

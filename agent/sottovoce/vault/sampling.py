@@ -1,6 +1,6 @@
 """Sampling of a release's records: the vault draws them after the charge, from its own randomness, and tells no one.
 
-Rates are fractions of public whole numbers, so that a draw is exact and the charge is for what was really done.
+Rates are fractions of public whole numbers, so that a draw is exact and the charge is for the draw that was made.
 """
 
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ class FixedSize:
 
 @dataclass(frozen=True, slots=True)
 class WithReplacement:
-    """`batch` draws, each of any record alike: what papers call i.i.d. batches. None of our own guarantees rests on it.
+    """`batch` draws, each of any record alike, called i.i.d. batches in papers. None of our own guarantees rests on it.
 
     Attributes:
         batch: b.

@@ -134,7 +134,7 @@ class VaultServer:
         self._note("connections-refused", f"at=the vault's socket tries again: {str(error) or 'no memory'}")
 
     def _attend(self, connection: socket.socket) -> None:
-        """Answer one question; raises MemoryError, after which only what is on the disk is certain."""
+        """Answer one question; raises MemoryError, after which only the disk is certain."""
         try:
             reply = protocol.encoded(self._reply(connection))
             protocol.send(connection, reply, _PATIENCE_SECONDS)

@@ -1,6 +1,6 @@
 """Record releases for simulators: the same laws in ordinary floats, many rows at a time. Never for a device.
 
-A float's low bits tell what was added to it, and the generator is seeded: nothing drawn here protects anyone.
+A float's low bits reveal the noise added to it, and the generator is seeded: this noise protects no one.
 """
 
 import math
@@ -36,7 +36,7 @@ def simulate(scheme: Scheme, features: Rows, labels: Labels, generator: "np.rand
         generator: where the noise comes from.
 
     Returns:
-        int64[n, width], distributed as what the vault of each record's owner would release.
+        int64[n, width], distributed as the releases of the owners' vaults.
     """
     values = np.empty((len(labels), scheme.width), dtype=np.int64)
     rows = max(1, _CHUNK_NUMBERS // scheme.width)

@@ -26,7 +26,7 @@ def simulate_sums(
         noise: noise of all devices.
 
     Returns:
-        int64[N, P] on the mechanism's grid, distributed as what each device's vault would release.
+        int64[N, P] on the mechanism's grid, distributed as the releases of the devices' vaults.
     """
     devices, batch = counted.shape
     values = np.empty((devices, mechanism.size), dtype=np.int64)

@@ -1,6 +1,6 @@
 """Totals of a ledger's charges in its own terms: all, the present period, and under each limit of the owner's.
 
-What those of the present task come to stands in the task's terms.
+The total of those of the present task is in the task's terms.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from sottovoce.vault.mandate import Mandate, promise_of, read_stamp
 class Spent:
     """Charges, followed in their order.
 
-    Records are numbered again by each task, so that no one can say what one has paid in earlier ones: there each is
+    Records are numbered again by each task, so that the cost of one in earlier tasks is unknown: there each is
     taken for the one that has paid most.
 
     Args:
@@ -67,7 +67,7 @@ class Spent:
         """Charge an event that was made durable with this stamp.
 
         Raises:
-            PrivacyError: if nothing says what it costs, or its epoch or its period is over.
+            PrivacyError: if its cost is unknown, or its epoch or its period is over.
         """
         read = read_stamp(stamp, self._promise)
         epoch, made = read.epoch, read.promise
@@ -94,7 +94,7 @@ class Spent:
             self._task.add(_of_task(event, made))
 
     def check(self, event: Event, budget: Budget) -> None:
-        """Whether anything says what an event under this budget costs in the ledger's own terms.
+        """Check that the cost of an event under this budget is known in the ledger's own terms.
 
         Raises:
             TaskRefused: if nothing does.
@@ -107,7 +107,7 @@ class Spent:
         """Units of `event` that can pay for it; None when there are none.
 
         Raises:
-            TaskRefused: if nothing says what it costs.
+            TaskRefused: if its cost is unknown.
         """
         units: Units | None = event.units
         budget = self._own if self._task is None or self._mandate is None else self._mandate.budget

@@ -70,7 +70,7 @@ def calibrate_stream(
         neighbouring: `add-remove` (a window is there or not) or `replace-one` (twice as far).
 
     Raises:
-        PrivacyError: outside what the grid can carry.
+        PrivacyError: if it is outside the grid's range.
     """
     if not (math.isfinite(clip) and clip > 0 and size >= 1 and coefficients and neighbouring in DISTANCES):
         raise PrivacyError("a stream needs a positive clip, a size, coefficients and a neighbouring relation")

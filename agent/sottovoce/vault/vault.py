@@ -50,7 +50,7 @@ class VaultContext:
         observer: looks into a simulation; None on a device.
         followed: where `records` are from, if it grows; then they are those of the start.
         closed: says why nothing more is released, which depends on no record; None while something may be.
-        cell: makes what takes part in secure sums, of what checks who signed; None where none are made.
+        cell: makes the member of secure sums, from a verifier of signatures; None if there are no secure sums.
         belongs: checks that.
     """
 
@@ -142,7 +142,7 @@ class Vault:
         The same query id is answered by the same stored bytes, with no new draw and no new charge. A charge whose
         release was never stored (the device died in between) pays for the one release its query may still have.
 
-        Records that are followed are read before they are charged: what cannot be read costs nothing.
+        Records that are followed are read before they are charged: a failed read costs nothing.
 
         Raises:
             LedgerError: if the ledger failed, or holds a charge for this query under other terms; nothing was released.
@@ -213,7 +213,7 @@ class Vault:
             return self._unpaid(query.id, cell.event) if answer is None else answer
 
     def close(self) -> None:
-        """Finish what is being answered, then close the ledger."""
+        """Finish the answer in progress, then close the ledger."""
         self._closing.set()
         if self._thread is not None:
             self._thread.shutdown(wait=True)
@@ -281,7 +281,7 @@ class Vault:
         """The event over those of its units that can still pay: which they are depends on the ledger alone.
 
         Raises:
-            TaskRefused: if nothing says what it costs.
+            TaskRefused: if its cost is unknown.
         """
         units = self._context.ledger.payable(event)
         return None if units is None else over(event, units)

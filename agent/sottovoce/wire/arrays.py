@@ -1,4 +1,4 @@
-"""Arrays of numbers as the bytes of a payload, and the limits of what a peer may send."""
+"""Arrays of numbers as the bytes of a payload, and the limits on a peer's numbers."""
 
 import numpy as np
 from numpy.typing import NDArray

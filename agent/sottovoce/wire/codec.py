@@ -30,7 +30,7 @@ class PayloadCodec(Protocol):
         ...
 
     def check(self, message: Any) -> None:
-        """Refuse what is beyond the limits of this type.
+        """Refuse a message beyond the limits of its type.
 
         Raises:
             MessageRefused: for `shape` or `range`.
@@ -81,7 +81,7 @@ def decode(payload_type: str, payload: bytes) -> Message:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The answer to an envelope: what has become of it, durably.
+    """The answer to an envelope: its fate, durably.
 
     Attributes:
         duplicate: it was applied before.
@@ -109,7 +109,7 @@ def decode_receipt(raw: bytes) -> Receipt:
     """The answer to an envelope.
 
     Raises:
-        MessageRefused: for `malformed`: it does not say what has become of the envelope.
+        MessageRefused: for `malformed`: it does not state the envelope's fate.
     """
     try:
         message = envelope_pb2.Receipt.FromString(raw)

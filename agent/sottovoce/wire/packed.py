@@ -1,6 +1,6 @@
 """Whole numbers in as many bits as the largest of them takes.
 
-What all numbers are multiples of, a power of two, is taken out first. So the sender decides by its rounding how small
+The largest power of two that divides all numbers is taken out first. So the sender decides by its rounding how small
 they get, and nothing is lost here.
 """
 

@@ -98,7 +98,7 @@ class Assembly:
             the whole message, once nothing is missing.
 
         Raises:
-            MessageRefused: for `malformed`, or `size`: it grows beyond what a message may be.
+            MessageRefused: for `malformed`, or `size`: it is larger than a message may be.
         """
         if part.index not in self._pieces:
             self._bytes += len(part.piece)

@@ -33,13 +33,13 @@ def global_step(
     noise: NDArray[np.float64],
     step_size: float,
 ) -> NDArray[np.float64]:
-    """w^G ← (w^G + w^L)/2 - η(∇f_D(w^G) + N); the result is what is published, and the agent's next w^L.
+    """w^G ← (w^G + w^L)/2 - η(∇f_D(w^G) + N); the result is published, and is the agent's next w^L.
 
     Args:
         latest: w^G, as its last writer published it.
         local: w^L.
         gradient: the mean gradient of the batch D at w^G.
-        noise: N. Theorem 2 calibrates ηN, to Lemma 4's sensitivity: divide what it asks for by η.
+        noise: N. Theorem 2 calibrates ηN, to Lemma 4's sensitivity: divide its noise by η.
         step_size: η.
     """
     return (latest + local) / 2 - step_size * (gradient + noise)

@@ -1,6 +1,6 @@
 """Clipping thresholds that move without spending on it: by a public rule, or by noised bits that are accounted for.
 
-The multiplier of a noised gradient, noise over threshold, is what privacy depends on; so a threshold C_t may follow any
+Privacy depends on the multiplier of a noisy gradient, noise over threshold; so a threshold C_t may follow any
 public rule, or earlier releases.
 """
 

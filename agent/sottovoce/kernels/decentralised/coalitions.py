@@ -1,6 +1,6 @@
 """The accuracy of every coalition's mean of candidates, eqs. (16), (17) of PDSL, for many coalitions at once.
 
-What records give in a first layer is linear in its parameters: the layer of a mean is the mean of the layers. So
+The output of a first layer is linear in its parameters: the layer of a mean is the mean of the layers. So
 records go through the first layer once for each candidate, and not once for each of 2ⁿ coalitions. Coalitions are
 scored in float32, a hundred times as fast where there is a tanh; wherever a record's label wins or loses by so little
 that rounding could decide it, in float64 again. So the outcome is that of float64.

@@ -78,7 +78,7 @@ class TargetStep:
 class Controller:
     """Algorithm 2's state, deterministic given the generators that it is handed.
 
-    A turn: `observe` what the last action led to, `learn`, `decide`.
+    A turn: `observe` the result of the last action, `learn`, `decide`.
 
     Attributes:
         terms: as told.

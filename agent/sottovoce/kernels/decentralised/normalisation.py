@@ -71,7 +71,7 @@ def undone(total: NDArray[np.float64], rule: Rule, threshold: float) -> Undone:
     Args:
         total: float64[numbers(rule, P)].
         rule: rule that of the rows.
-        threshold: C, that of the rows; under `automatic`, what a row shall count for.
+        threshold: C, that of the rows; under `automatic`, the length that a row counts for.
     """
     if rule == "quantile":
         return Undone(total[:-1] * (threshold / _REST), float(total[-1]) / BIT_SHARE)

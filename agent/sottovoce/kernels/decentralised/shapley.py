@@ -1,4 +1,4 @@
-"""Shapley values of neighbours' gradients (PDSL 2025, eqs. 16-20): what each adds to the score of an average.
+"""Shapley values of neighbours' gradients (PDSL 2025, eqs. 16-20): the part of each in the score of an average.
 
 The players are the n = |N_i| agents of a neighbourhood, agent i included, numbered from 0. A coalition S is worth v(S),
 in PDSL the accuracy of the mean ȳ_S of its candidates on public data; on private data every value is a release.
@@ -50,7 +50,7 @@ def exact_game(candidates: NDArray[np.float64], score: Score) -> NDArray[np.floa
 def monte_carlo(
     value: Value, players: int, permutations: int, generator: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Algorithm 2: the mean, over random orders of arrival, of what each player adds on arriving.
+    """Algorithm 2: the mean, over random orders of arrival, of each player's gain on arrival.
 
     Args:
         value: v, called once for each coalition that occurs.

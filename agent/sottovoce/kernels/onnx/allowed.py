@@ -1,7 +1,7 @@
 """The graphs that a vault may load: those of this package, by hashes that it carries, and those that the owner lists.
 
-A graph decides what of a record leaves the vault: one that no one has checked could leave clipping out. So its name is
-not enough, nor where it lies. What is hashed is what is loaded: the file is read once.
+A graph decides which numbers leave the vault: an unchecked one could leave clipping out. So neither its name nor its
+place is enough. The bytes that are hashed are the bytes that are loaded: the file is read once.
 """
 
 import hashlib

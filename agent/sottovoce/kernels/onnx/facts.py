@@ -48,7 +48,7 @@ class GraphFacts(Struct, frozen=True, forbid_unknown_fields=True):
         features: columns of x, d, without a target.
         classes: labels are 0 … classes - 1; 1 for a regression.
         loss: its name.
-        chunk: examples that one call of the graph takes; a device pads what it has fewer of.
+        chunk: examples that one call of the graph takes; a device pads a smaller number.
         parameters: in the order of the flat vector.
         declaration: the text of the file it was built from.
     """

@@ -1,4 +1,4 @@
-"""A model whose gradient is in its graph: what leaves the graph are sums of clipped gradients, not gradients."""
+"""A model whose gradient is in its graph; the graph returns sums of clipped gradients, not gradients."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

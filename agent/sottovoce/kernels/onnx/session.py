@@ -1,4 +1,4 @@
-"""One graph in ONNX Runtime: loaded from bytes, checked against what it says of itself, run a chunk at a time."""
+"""One graph in ONNX Runtime: loaded from bytes, checked against its own description, run a chunk at a time."""
 
 import math
 import os

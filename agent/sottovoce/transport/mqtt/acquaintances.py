@@ -91,7 +91,7 @@ class Acquaintances:
         return device in self._known
 
     def find(self, device: str) -> Acquaintance | None:
-        """A device, if it is known, and what it is known by still holds."""
+        """A device, if it is known, and its introduction is still valid."""
         known = self._known.get(device)
         return known if known is not None and self._holds(known) else None
 
@@ -105,7 +105,7 @@ class Acquaintances:
         """Know a device by its introduction.
 
         Raises:
-            MessageRefused: if it does not hold, or is older than what is known.
+            MessageRefused: if it is not valid, or is older than the known one.
         """
         known = self._known.get(device)
         if known is not None and known.raw == raw:

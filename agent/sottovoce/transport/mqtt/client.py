@@ -1,4 +1,4 @@
-"""A client of a broker, made so that no broker can have a device spend what it has not. Knows aiomqtt and paho."""
+"""A client of a broker, with bounds on the memory and time that a broker can cost. Knows aiomqtt and paho."""
 
 import ssl
 from collections.abc import Callable
@@ -97,7 +97,7 @@ def new_client(broker: Broker, identifier: str, will: tuple[str, bytes], will_se
     Args:
         broker: to whom.
         identifier: identifier of the client, the same at each start: the broker keeps its messages for it.
-        will: topic, and what the broker is to keep there when the connection breaks.
+        will: topic, and the payload that the broker keeps there when the connection breaks.
         will_seconds: for how long.
     """
     five = broker.five
@@ -154,7 +154,7 @@ def _watch_open_sockets_alone(client: Client) -> None:
 
 
 def _bound(client: Client) -> None:
-    """End the connection to a broker that sends what no device has sent, or does not read what it is sent.
+    """End the connection to a broker that sends messages of no device, or does not read.
 
     paho takes in packets of 256 MiB, keeps messages of QoS 2 until they are released, and acknowledges without end.
     """

@@ -31,7 +31,7 @@ _WAIT = "broker"
 
 
 class Waiting(Protocol):
-    """Told what a connection waits for; sottovoce.agent.wait_status.Waits."""
+    """The metric of a connection's waits; sottovoce.agent.wait_status.Waits."""
 
     def begin(self, name: str, reason: str, seconds: float) -> None:
         """A wait of at most `seconds` begins."""
@@ -48,11 +48,11 @@ class Connection:
     Args:
         broker: to whom.
         identifier: identifier of this client, the same at each start: the broker keeps its messages for it.
-        farewell: topic, and what the broker is to put there when the connection breaks, made again for each connection.
+        farewell: topic and payload that the broker publishes when the connection breaks; new for each connection.
         connected: called whenever it is connected, its topics subscribed.
         arrived: called with the topic and the payload of each message.
         lost: called whenever the connection is lost.
-        waiting: told what it waits for.
+        waiting: the metric of waits in progress.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Connection:
 
         Args:
             topic: where.
-            payload: what.
+            payload: the bytes.
             expires: seconds after which the broker forgets it, if it speaks MQTT 5; and for which to wait for it.
             retain: whether it keeps it for anyone who comes later.
 

@@ -31,7 +31,7 @@ class Exchanges:
 
     @contextmanager
     def begin(self, peer: str) -> Iterator[tuple[int, "asyncio.Future[Content | Gone]"]]:
-        """The number of a new one, and what its end will be in, as long as someone waits."""
+        """The number of a new exchange, and the future of its result."""
         number = self.begun = next(self._numbers)
         future: asyncio.Future[Content | Gone] = asyncio.get_running_loop().create_future()
         self._waiting[number] = (peer, future)

@@ -1,4 +1,4 @@
-"""Decoding what came from a broker."""
+"""Decoding of messages from a broker."""
 
 from typing import TypeVar
 

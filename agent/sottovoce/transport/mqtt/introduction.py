@@ -1,4 +1,4 @@
-"""Introductions: a device's key of this session, in the name of its identity. What the broker keeps is one of these."""
+"""Introductions: a device's session key, signed by its identity. The broker keeps one for each device."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -96,7 +96,7 @@ def claimed(raw: bytes, fleet: str, device: str) -> Claim:
 
 
 def verified(claim: Claim, vouch: Callable[[bytes], Subject]) -> Introduced:
-    """Verify what an introduction claims.
+    """Verify an introduction's claims.
 
     Args:
         claim: as read.

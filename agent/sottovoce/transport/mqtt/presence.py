@@ -21,7 +21,7 @@ class Presence:
 
     Args:
         trust: who it is.
-        notary: verifies what others say in its name.
+        notary: verifies others' statements in its name.
         incarnation: how often it has started.
 
     Attributes:

@@ -1,8 +1,8 @@
 """Secrecy between two devices through a broker that reads, keeps, repeats and forges whatever it likes.
 
 Each device has an X25519 key pair from its start to its stop, never on a disk. Two of them give a key for each
-direction (HKDF-SHA256), under which messages are sealed with ChaCha20-Poly1305 and a counter. What was captured before
-a restart can be opened by no one after it; what was captured since is refused as a repetition.
+direction (HKDF-SHA256), under which messages are sealed with ChaCha20-Poly1305 and a counter. A message captured
+before a restart can be opened by no one after it; one captured since is refused as a repetition.
 """
 
 import itertools
@@ -55,8 +55,8 @@ class Channel:
     """Both directions between two session keys.
 
     Args:
-        outward: the key of what this device seals.
-        inward: the key of what it opens.
+        outward: the key with which this device seals.
+        inward: the key with which it opens.
         counters: numbers that rise, shared by all channels of this device's key: two channels between the same keys
             would otherwise use a nonce twice.
     """
@@ -69,7 +69,7 @@ class Channel:
         self._seen = 0  # bit i: the counter i below the newest
 
     def seal(self, content: bytes) -> tuple[int, bytes]:
-        """A counter that was never used, and what was sealed under it."""
+        """A counter that was never used, and the message sealed under it."""
         counter = next(self._counters)
         return counter, self._outward.encrypt(_nonce(counter), content, None)
 

@@ -55,7 +55,7 @@ class MqttTransport:
         broker: where, and how.
         trust: who this device is, and whom it trusts.
         incarnation: how often this device has started.
-        waiting: told what is waited for.
+        waiting: the metric of waits in progress.
         returned: called with the node id of a peer that has connected to the broker, with None when this device has.
     """
 

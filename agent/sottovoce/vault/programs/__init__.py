@@ -1,1 +1,1 @@
-"""The private half of each learner: what it computes from records, and by what bound it is charged. One file each."""
+"""The private half of each learner: its computation on records, and the bound by which it is charged. One file each."""

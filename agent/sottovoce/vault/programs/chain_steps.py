@@ -1,4 +1,4 @@
-"""Steps on batches of records: what chains at a public period and chains that a controller ends have in common."""
+"""Steps on batches of records: the common part of chains at a public period and chains that a controller ends."""
 
 import math
 from dataclasses import dataclass

@@ -20,7 +20,7 @@ class NormalisedSum:
     """Answers `gradient` queries whose point is the model and, as its last number, the threshold C.
 
     Attributes:
-        sums: computes each unit's gradient, and says what a release costs; its mechanism clips at 1.
+        sums: computes each unit's gradient, and the cost of a release; its mechanism clips at 1.
         rule: treatment of a gradient.
     """
 

@@ -31,7 +31,7 @@ class QChain:
     `decide`, at this device's last release, P numbers: LOCAL, and the local step has been taken, or GLOBAL.
     `chain`, after GLOBAL, at the last release and the global weights, 2P numbers: see Chain.
 
-    Not pure, as other programs are: what it answers depends on all that it has answered before.
+    Not pure, unlike other programs: its answer depends on all earlier ones.
 
     Attributes:
         steps: on batches.

@@ -35,7 +35,7 @@ class Terms(Protocol):
 def unit_records(records: Records, unit: str) -> Records:
     """Records that know their windows where a window is the unit, and only there; they are charged by them.
 
-    They come in an order of their own, by window and by what they are: a window's sum of floats depends on the order in
+    They are sorted by window and by content: a window's sum of floats depends on the order in
     which it is added up, and where its records stand in the file is nothing that a window pays for.
 
     Where single records are charged, see `numbered`.
@@ -56,7 +56,7 @@ def unit_records(records: Records, unit: str) -> Records:
 
 
 def check_unit(learner: str, budget: Budget) -> None:
-    """Refuse a unit that is larger than what the learner bounds.
+    """Refuse a unit that is larger than the learner's.
 
     Raises:
         PrivacyError: if the unit is not a record.

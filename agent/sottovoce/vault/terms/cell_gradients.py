@@ -1,4 +1,4 @@
-"""Sums of clipped gradients in cells: what DP-SGD over a whole cell's records asks of its vaults."""
+"""Sums of clipped gradients in cells: the vaults' terms for DP-SGD over a whole cell's records."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class CellGradientTerms:
     Attributes:
         learner: its name.
         sums: sums that are planned.
-        clip: L2 threshold of what one privacy unit adds to a sum.
+        clip: L2 threshold of one privacy unit's part in a sum.
         cell: within which noise is shared.
         rows: rows that one device is taken to have, at most, so that a sum has room.
     """

@@ -138,7 +138,7 @@ class PublishedChainTerms:
 
 
 def unpromised(learner: str, budget: Budget) -> None:
-    """Refuse to promise an ε for what is done to the letter.
+    """Refuse to promise an ε for a chain to the letter.
 
     Raises:
         PrivacyError: if the budget has one.

@@ -29,7 +29,7 @@ class GradientTerms:
     Attributes:
         learner: its name.
         releases: how many gradient sums the budget is spread over; with blocks, how many passes.
-        clip: L2 threshold of what one privacy unit adds to a sum; None: nothing is clipped, and no noise added.
+        clip: L2 threshold of one privacy unit's part in a sum; None: nothing is clipped, and no noise added.
         windows: first and last window that may be asked about; None for all there are and will be.
         sampling: which records a sum is over: `full`: all; `poisson`: each with probability batch / of; `blocks`: one
             of of // batch blocks of numbers after another, each once a pass.
@@ -65,7 +65,7 @@ class GradientTerms:
         return {mechanism.event if event is None else event: self.releases}
 
     def program(self, kernel: Kernel, budget: Budget, size: int, *, summed: bool) -> tuple[ClippedSum, GradientSum]:
-        """Bound and noise of every release of `size` numbers, and what answers queries by them.
+        """Bound and noise of every release of `size` numbers, and the program that answers queries with them.
 
         Args:
             kernel: the model.
@@ -129,7 +129,7 @@ class GradientTerms:
 
 
 def summed(kernel: Kernel, budget: Budget, records: Records | None) -> bool:
-    """Whether the kernel clips and sums: it can, and what is clipped is an example's gradient.
+    """Whether the kernel clips and sums: it can, and an example's gradient is clipped.
 
     Args:
         kernel: the model.

@@ -1,4 +1,4 @@
-"""One vector of a whole device, once: what averaging over a fleet asks of its vaults."""
+"""One vector of a whole device, once: the vaults' terms for averaging over a fleet."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -19,7 +19,7 @@ from sottovoce.vault.vault import VaultContext
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Claim of a paper about its noise, and what the claim is worth.
+    """Claim of a paper about its noise, and the verdict on it.
 
     Attributes:
         mechanism: in words.
