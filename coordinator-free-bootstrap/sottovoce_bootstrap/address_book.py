@@ -85,7 +85,7 @@ class AddressBook:
     def remember(self, contact: Contact, now: float) -> None:
         """Put in, or move to the front, someone who has answered; drop who is too old or too many.
 
-        What is new, or has not been written for a day, is written at once, with all the rest.
+        A new address, or one not written for a day, is written at once, with all the rest.
 
         Raises:
             DataError: if it cannot be written; the book is as before.
@@ -125,7 +125,7 @@ class AddressBook:
         return {node: (endpoints, answered) for node, endpoints, answered in rows}
 
     def close(self) -> None:
-        """Write what is unwritten, if that is possible, and close the file."""
+        """Write the rest, if that is possible, and close the file."""
         if self._unwritten:
             with suppress(DataError):
                 self._write(max(seconds for _, seconds in self._unwritten.values()))

@@ -14,7 +14,7 @@ CANDIDATES = 32
 
 
 class Contacts:
-    """The address book in memory, the seeds, and what sources say now.
+    """The address book in memory, the seeds, and the sources' present contacts.
 
     Args:
         seeds: from the configuration; never dropped.

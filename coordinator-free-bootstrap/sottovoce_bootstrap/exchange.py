@@ -33,7 +33,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """The sender's own entry, and what it chose from its view.
+    """The sender's own entry, and entries it chose from its view.
 
     Attributes:
         entries: 1 to 16 of different devices; the sender's own is the first.

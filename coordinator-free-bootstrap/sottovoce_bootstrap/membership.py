@@ -1,4 +1,4 @@
-"""Peer sampling as a state machine: no I/O, no clock, no randomness but what it is given.
+"""Peer sampling as a state machine: no I/O, and no clock or randomness of its own.
 
 NewsCast (Jelasity, Voulgaris, Guerraoui, Kermarrec and van Steen, "Gossip-based Peer Sampling", TOCS 25(3), 2007): once
 a period a device exchanges what it knows with one peer of its view, and both keep the freshest. Descriptors are signed,
@@ -56,7 +56,7 @@ class Membership:
 
     Args:
         node_id: this device.
-        settings: what the fleet has chosen.
+        settings: the fleet's settings.
         incarnation: from BootCounter.begin.
         issue: signs this device's records.
         verify: raises MessageRefused for a record that does not belong to this fleet; Verifier.verify.
@@ -131,7 +131,7 @@ class Membership:
         """A source of contacts has looked: these may be there, and are tried. Nothing is believed of them.
 
         Args:
-            source: its name; what it said before is forgotten.
+            source: its name; its earlier contacts are forgotten.
             contacts: any number of them, of whom 32 are kept.
             now: seconds.
         """
@@ -168,7 +168,7 @@ class Membership:
 
         Args:
             sender: node id of who sent it, authenticated.
-            exchange: what it sent.
+            exchange: its exchange.
             now: seconds.
 
         Raises:

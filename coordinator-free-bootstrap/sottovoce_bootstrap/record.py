@@ -1,4 +1,4 @@
-"""A peer record: what a device says of itself, signed, so that anyone may pass it on and no one may change it.
+"""A peer record: a device's statement about itself, signed, so that anyone may pass it on and no one may change it.
 
 As libp2p's signed peer records (specs, RFC 0002 and 0003) it has a domain string of its own and a version that only
 rises and is no time; unlike them it carries its device's certificate, so that a stranger can check it.

@@ -1,4 +1,4 @@
-"""Settings of a fleet's peer sampling, and what follows from them."""
+"""Settings of a fleet's peer sampling, and their consequences."""
 
 from dataclasses import dataclass
 
@@ -40,7 +40,7 @@ class Settings:
     def horizon(self) -> float:
         """Seconds: the age beyond which no one takes an entry or passes it on, eight periods.
 
-        It caps what a relay can add to an age, and is why a device that has died is out of every view in ten periods.
+        It limits the age that a relay can add, so a device that has died is out of every view in ten periods.
         """
         return _HORIZON_PERIODS * self.period
 

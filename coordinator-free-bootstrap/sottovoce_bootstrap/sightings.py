@@ -1,6 +1,6 @@
-"""The newest record of every device lately heard of, and what bounds its age: the memory behind the view.
+"""The newest record of every device lately heard of, with a bound on its age: the memory behind the view.
 
-Ages are unsigned, so a relay may lie about them. Two rules bound the lie, both by what this device knows itself:
+Ages are unsigned, so a relay may lie about them. Two rules bound the lie, both by this device's own knowledge:
 
 - A record cannot be younger than the time since it was first seen here. Anyone who says "age 0" of a dead device's last
   record, however often, buys it one horizon in this view, counted from its first appearance, and no more.
@@ -60,7 +60,7 @@ class Sightings:
         self._sightings.pop(node_id, None)
 
     def is_news(self, record: PeerRecord) -> bool:
-        """Whether a record is newer than what is known, so that its signature has yet to be verified."""
+        """Whether a record is newer than the known one, so that its signature has yet to be verified."""
         known = self._sightings.get(record.node_id)
         return known is None or record.version > known.record.version
 
@@ -74,7 +74,7 @@ class Sightings:
             keep: ids that are not forgotten to make room; fewer than the memory holds.
 
         Returns:
-            What is now known of its device.
+            Note a record as its device's newest.
         """
         known = self._sightings.get(record.node_id)
         if known is None:

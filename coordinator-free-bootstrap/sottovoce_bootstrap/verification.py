@@ -1,4 +1,4 @@
-"""Checking records that strangers pass on: cheap the second time, bounded in what it remembers."""
+"""Verification of records that strangers pass on: cheap the second time, in bounded memory."""
 
 import hashlib
 from collections import OrderedDict

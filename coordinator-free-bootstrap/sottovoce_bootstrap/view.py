@@ -1,4 +1,4 @@
-"""A device's view of its fleet: what it takes from an exchange, and what it tells in one."""
+"""A device's view of its fleet: the entries that it takes from an exchange, and those that it gives."""
 
 import random
 from collections import Counter
@@ -22,7 +22,7 @@ class View:
 
     Args:
         own: node id of this device.
-        settings: what the fleet has chosen.
+        settings: the fleet's settings.
         verify: raises MessageRefused for a record that does not belong to this fleet.
         rng: breaks ties.
         refused: counts refused records, by the reason.
@@ -93,7 +93,7 @@ class View:
             self._verify(exchange.sender)
 
     def take(self, introducer: str, exchange: Exchange, now: float, shunned: Callable[[str], bool]) -> list[str]:
-        """Merge a checked exchange: what is newer is noted, and the freshest of old and new become the view.
+        """Merge a checked exchange: newer records are noted, and the freshest of old and new become the view.
 
         Args:
             introducer: who sent it.

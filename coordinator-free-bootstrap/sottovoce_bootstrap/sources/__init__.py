@@ -1,7 +1,7 @@
 """Sources of contacts for a device that knows none. Any number at once, and none of them is believed.
 
-What a source says is a contact: a node id, and where it may be. The exchange with it proves who answers, and brings a
-signed record; a contact by itself enters no view and is passed to no one. So a source that lies costs tries.
+A source gives contacts: a node id, and an address where it may be. The exchange with it proves who answers, and brings
+a signed record; a contact by itself enters no view and is passed to no one. So a source that lies costs tries.
 
 Peers of the configuration and of the invitation need no looking for: they are a membership's seeds.
 """

@@ -1,6 +1,6 @@
-"""Does what leaves a device keep the promise? Distinguishing games against the shipped release path.
+"""Audit of releases: distinguishing games against the shipped release path.
 
-The auditor sees what a peer sees, chooses the records of two neighbouring worlds, and knows every public parameter.
+The auditor has a peer's view, chooses the records of two neighbouring worlds, and knows every public parameter.
 """
 
 from sottovoce_lab.auditor.finding import CONFIDENCE, SIGNIFICANCE, Audit, Finding

@@ -1,4 +1,4 @@
-"""p-values of what is seen under a stated law, without SciPy: Γ, Φ, and the largest gap between two distributions."""
+"""p-values of observations under a stated law, without SciPy: Γ, Φ, and the largest gap between two distributions."""
 
 import math
 

@@ -1,7 +1,7 @@
-"""The stated law of what is released, as the auditor computes it from public parameters alone.
+"""The stated law of releases, as the auditor computes it from public parameters alone.
 
-A law says what float64[n, P] releases look like whose exact values are known. It is the auditor's own: nothing here is
-taken from the vault, since a faulty vault would otherwise be checked against its own rule. Grid steps are finer than a
+A law gives the distribution of float64[n, P] releases whose exact values are known. It is the auditor's own: nothing here
+is taken from the vault, since a faulty vault would otherwise be checked against its own rule. Grid steps are finer than a
 thousandth of the noise, so continuous laws serve.
 """
 
@@ -37,11 +37,11 @@ class Law(Protocol):
     """Distribution of a release, given its exact value."""
 
     def doubts(self, values: Floats, exact: Floats) -> dict[str, float]:
-        """p-values by what was looked at. Too little noise and too much of it both count.
+        """p-values by the thing tested. Too little noise and too much of it both count.
 
         Args:
             values: float64[n, P], releases.
-            exact: float64[n, P], what was to be released, before noise.
+            exact: float64[n, P], the exact values, before noise.
         """
         ...
 

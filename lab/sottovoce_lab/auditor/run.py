@@ -41,7 +41,7 @@ def audit(
         delta: δ.
         trials: canaries to tell apart; None for as many as take a few seconds.
         seed: seed of the auditor's coins; the noise is the operating system's.
-        progress: told what is played.
+        progress: called with the name of each game.
 
     Raises:
         UsageError: if there is no such target, or no such claim.

@@ -1,4 +1,4 @@
-"""Families of mechanisms, one member for each amount of noise, and what the best test of a member comes to.
+"""Families of mechanisms, one member for each amount of noise, and the power of the best test of a member.
 
 Anyone who says "first" in one world with chance t and in the other with chance f has an advantage of t - f. No test of
 two neighbours has more than the δ of their mechanism at ε = 0. So an advantage that was seen says how much noise there

@@ -26,7 +26,7 @@ class Sighting:
         values: float64[n, P], its releases, in their own unit.
         points: float64[n, P], where they were asked for, as the observer knows too; of no numbers where nowhere.
         versions: in how many versions a release was seen; more than one means noise that was drawn again.
-        key: key of the device's ledger. No peer sees it, but what is promised holds for anyone who knows which block a
+        key: key of the device's ledger. No peer sees it, but the promise holds for anyone who knows which block a
             record is in.
     """
 
@@ -63,7 +63,7 @@ class Subject(Protocol):
 
     @property
     def played(self) -> dict[str, Any]:
-        """The public parameters of what is audited, JSON-ready."""
+        """The public parameters of the subject, JSON-ready."""
         ...
 
     @property
@@ -93,7 +93,7 @@ class Subject(Protocol):
 
     @property
     def grid(self) -> float | None:
-        """The public grid step of what is seen; None where a learner's arithmetic comes after it."""
+        """The public grid step of observations; None if a learner's arithmetic comes after it."""
         ...
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
@@ -113,11 +113,11 @@ class Subject(Protocol):
         ...
 
     def worlds(self) -> Mapping[str, Records]:
-        """Records for which the noise must be the same; what hides in a data set is in at least one of them."""
+        """Records for which the noise must be the same; a defect that depends on the data set shows in one of them."""
         ...
 
     def doubts(self, records: Records, sighting: Sighting) -> dict[str, float]:
-        """p-values of the stated law, by what was looked at."""
+        """p-values of the stated law, by the thing tested."""
         ...
 
     def arms(self, coins: NDArray[np.bool_]) -> Records:

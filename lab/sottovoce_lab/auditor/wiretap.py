@@ -1,6 +1,6 @@
 """A device's wire, with its peers emulated: the shipped core, learner, vault and codec under a clock of the auditor's.
 
-What a frame holds besides its payload (sender, order, signature) is the same whatever the records are.
+The rest of a frame (sender, order, signature) is the same whatever the records are.
 """
 
 import heapq
@@ -38,7 +38,7 @@ Reply = Callable[[Message], Message | None]
 
 
 def overheard(learner: Learner[Any], vault: Vault, seconds: float, reply: Reply = lambda message: None) -> list[Frame]:
-    """Every frame of a device that starts over and runs so long; its peers confirm each, and send what they reply."""
+    """Every frame of a device that starts over and runs so long; its peers confirm each, and reply."""
     tap = _Tap(learner, vault, reply)
     tap.run(seconds)
     return tap.frames

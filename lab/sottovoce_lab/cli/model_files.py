@@ -16,7 +16,7 @@ def require_models() -> None:
     """Fail early if the extra `models` is not installed.
 
     Raises:
-        ConfigError: says what to install.
+        ConfigError: names the package to install.
     """
     missing = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
     if missing:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def run_bar() -> Iterator[Callable[[int, int, str], None]]:
-    """A bar on standard error, updated by calling what it yields with runs done, runs in all, and the last run.
+    """A bar on standard error; the function it yields updates it with runs done, runs in all, and the last run.
 
     Where standard error is no terminal, each run that ends is a line instead.
     """

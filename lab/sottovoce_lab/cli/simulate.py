@@ -74,7 +74,7 @@ def run_simulate(
 
 
 def summary(report: dict[str, Any]) -> None:
-    """Print what came out."""
+    """Print the result."""
     run, privacy, final, traffic = report["run"], report["privacy"], report["final"], report["traffic"]
     lines = {
         "fleet": f"{run['agents']} agents, {run['learner']}, {run['model']}, {run['data']}, {run['topology']}",

@@ -73,7 +73,7 @@ class ConsoleWatcher(Watcher):
             self._live.update(Group(*table, self._progress), refresh=True)
 
     def summary(self, report: dict[str, Any]) -> None:
-        """Print what came out."""
+        """Print the result."""
         run, privacy, final, traffic = report["run"], report["privacy"], report["final"], report["traffic"]
         alive = sum(agent["alive"] for agent in report["agents"])
         table = Table(show_header=False, box=None, pad_edge=False)

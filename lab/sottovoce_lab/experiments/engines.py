@@ -26,7 +26,7 @@ def run(spec: RunSpec, watcher: Watcher, data: DataSet | None = None) -> dict[st
     """Run it.
 
     Args:
-        spec: what.
+        spec: the run.
         watcher: is shown how it goes.
         data: the data set that `spec.data` names, if it is loaded already.
 
@@ -34,7 +34,7 @@ def run(spec: RunSpec, watcher: Watcher, data: DataSet | None = None) -> dict[st
         the report, `sottovoce.report/1`.
 
     Raises:
-        SottovoceError: if it cannot be run; the message says what to change.
+        SottovoceError: if it cannot be run; the message names the remedy.
     """
     options = spec.options()
     planned = plan(options, data)

@@ -56,7 +56,7 @@ def run(
         the report, and the trace if there is one.
 
     Raises:
-        SottovoceError: if it cannot be run; the message says what to change.
+        SottovoceError: if it cannot be run; the message names the remedy.
     """
     if traced and asked.agents * asked.cycles > LARGEST_TRACE:
         raise UsageError(f"--trace is for at most {LARGEST_TRACE} agents times cycles; take fewer")

@@ -1,4 +1,4 @@
-"""A fleet of one-record devices before it starts: who holds what, how it is perturbed, and what is held back."""
+"""A fleet of one-record devices before it starts: their records, the perturbation, and the test set."""
 
 import math
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ _FEW = 8
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """One record a device, and what is public about all of them.
+    """One record a device, and the public facts about all of them.
 
     Attributes:
         settings: as asked.
@@ -154,8 +154,8 @@ def _loaded(settings: Settings) -> DataSet:
 def _default_transform(settings: Settings, data: DataSet) -> str:
     """To the letter: min-max to [0, 1]. Else by declared bounds or a logarithm, without the record's own mean.
 
-    Few features are left their mean, which is much of what they say. Large images are pooled, which takes little from a
-    linear model and three quarters from every message.
+    A few features keep their mean, which carries much of their information. Large images are pooled, which takes little
+    from a linear model and three quarters from every message.
     """
     features = data.records.features.shape[1]
     if settings.fidelity == "paper":
@@ -173,7 +173,7 @@ def _default_transform(settings: Settings, data: DataSet) -> str:
 def _model(settings: Settings, agents: int) -> str:
     """The chosen model; or ridge, which learns most from the same releases.
 
-    To the letter, on a walk, and in a fleet where not everybody can keep everybody's record, what the paper uses.
+    The paper's model, to the letter, on a walk, and in a fleet where not everybody can keep everybody's record.
     """
     published = settings.fidelity == "paper" or settings.learner.name != "golf"
     return settings.learner.model or ("pegasos" if published or agents > MOST_STORES else "ridge")

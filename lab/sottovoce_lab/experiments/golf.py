@@ -30,7 +30,7 @@ def run(fleet: Fleet, watcher: Watcher, traced: bool = False) -> tuple[Document,
     """Run a fleet to its end.
 
     Args:
-        fleet: who holds what.
+        fleet: the devices and their records.
         watcher: is shown how it goes.
         traced: whether to write every message and state down.
 

@@ -44,7 +44,7 @@ class Fitted:
     Different models take about as much work in a cycle as 4·10¹⁰ multiplications, and no fewer than one.
 
     Args:
-        state: who holds what.
+        state: the records that each device holds.
         scheme: how records are perturbed.
         values: int64[nodes, width], the published records.
     """
@@ -80,7 +80,7 @@ class FittedFromSums:
     """A ridge model from the mean of sums that a device holds; of a few of the devices.
 
     Args:
-        state: what each device holds of the others.
+        state: the mixing weights of each device.
         moments: how rows are made of releases, and a model of their mean.
         values: int64[nodes, width], the published records.
     """

@@ -32,7 +32,7 @@ def run(plan: Plan, watcher: Watcher) -> dict[str, Any]:
     """Run a fleet to its end.
 
     Args:
-        plan: who holds what, and who sends to whom.
+        plan: the devices' records, and their peers.
         watcher: is shown how it goes.
 
     Returns:

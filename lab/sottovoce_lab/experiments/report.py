@@ -18,7 +18,7 @@ _MOST_AGENTS = 10_000
 
 
 def charged(statement: PrivacyStatement) -> float | None:
-    """ε charged to a record: what is not proved counts as infinite, which JSON writes as null."""
+    """ε charged to a record: infinite if none is proved, which JSON writes as null."""
     return statement.epsilon if statement.status is Status.PROVED else None
 
 

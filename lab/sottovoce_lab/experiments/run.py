@@ -25,7 +25,7 @@ def run(settings: Settings, watcher: Watcher, traced: bool = False) -> tuple[dic
         the report, and the trace if there is one.
 
     Raises:
-        DataError, PrivacyError, UsageError: it cannot be run; the message says what to change.
+        DataError, PrivacyError, UsageError: it cannot be run; the message names the remedy.
     """
     if traced and settings.learner.name != "golf":
         raise UsageError("--trace is for the learner golf: a walk has one model, which the report follows")

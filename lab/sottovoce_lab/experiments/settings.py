@@ -65,7 +65,7 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class FaultSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[faults]`: what goes wrong."""
+    """`[faults]`: faults of the network and of devices."""
 
     drop: Annotated[float, Meta(ge=0, lt=1, description="probability that a message is lost")] = 0.0
     delay: Annotated[
@@ -214,7 +214,7 @@ def flat(tables: Mapping[str, Any], origin: str, known: Collection[str] | None =
 
 
 def from_assignments(assignments: Sequence[str], known: Collection[str] | None = KEYS) -> dict[str, Any]:
-    """Dotted keys and TOML values from `--set KEY=VALUE`; what is no TOML is a string.
+    """Dotted keys and TOML values from `--set KEY=VALUE`; text that is not TOML is a string.
 
     Args:
         assignments: KEY=VALUE, each.

@@ -28,12 +28,12 @@ def build(declaration: Declaration, real: DTypeLike = np.float32) -> ModelProto:
 
     Inputs are `parameters` real[P], `features` real[B, d], `labels` int64[B] (of a regression: targets real[B]), `mask`
     bool[B] and `clip` float64[]; outputs are `loss` float64[], `predictions` int64[B] (of a regression: real[B]) and
-    `gradient_sum` float64[P]. What else a device must know is in its metadata. The same declaration gives the same
-    bytes.
+    `gradient_sum` float64[P]. Everything else that a device must know is in its metadata. The same declaration gives the
+    same bytes.
 
     Args:
         declaration: declaration of the model to build.
-        real: float32, which is what devices take; float64 for comparing with finite differences.
+        real: float32, for devices; float64 to compare with finite differences.
     """
     tape = Tape(real)
     size = sum(tensor.size for tensor in declaration.network.parameters)

@@ -124,7 +124,7 @@ def checked(raw: bytes, file: str, opset_is_read: Callable[[int], bool]) -> Mode
         opset_is_read: whether a version of the operators is.
 
     Raises:
-        ConfigError: names the thing and what to do.
+        ConfigError: names the thing and the remedy.
     """
     try:
         model = ModelProto.FromString(raw)
@@ -177,7 +177,7 @@ def _check_nodes(model: ModelProto, opset: int, file: str) -> None:
 
 
 def _check_by_onnx(model: ModelProto, file: str) -> None:
-    """ONNX's own checks, and that no tensor inside is larger than what a device could hold."""
+    """ONNX's own checks, and a check that a device can hold every tensor inside."""
     try:
         checker.check_model(model, full_check=True)
         inferred = shape_inference.infer_shapes(model)

@@ -1,7 +1,7 @@
 """From examples' gradients to the sum of the clipped ones: the arithmetic that a proof of privacy rests on.
 
 Each example's gradient is made of float32 numbers that depend on that example and on the parameters alone. From there
-on all is float64: its norm, by what it is scaled, and the sum (docs/decisions/0024-gradients-in-the-graph.md).
+on all is float64: its norm, its scale, and the sum (docs/decisions/0024-gradients-in-the-graph.md).
 """
 
 from collections.abc import Sequence

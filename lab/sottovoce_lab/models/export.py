@@ -1,6 +1,6 @@
 """A public model as others take it: an ordinary ONNX model, or the coefficients of a linear one.
 
-Everything here is made of the model that the device has published, and of what is declared about it.
+Everything here is made of the model that the device has published, and of its declaration.
 """
 
 import json
@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class PublicModel:
-    """A model and what it is of.
+    """A model and its origin.
 
     Attributes:
         name: `softmax`, `logistic`, `pegasos`, `ridge`, `mlp`, or that of a graph.

@@ -73,7 +73,7 @@ def read_forward(model: ModelProto, file: str, name: str, loss: LossName | None 
             squared of one that does not.
 
     Raises:
-        ConfigError: if an operator is no supported layer; names it, its node and what to do.
+        ConfigError: if an operator is no supported layer; names it, its node and the remedy.
     """
     reader = _Reader(model.graph, file)
     chain = reader.chain()

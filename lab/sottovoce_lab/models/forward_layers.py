@@ -278,7 +278,7 @@ def _vector(node: Node, value: NDArray[np.generic], size: int) -> Floats:
 
 
 def _channels(node: Node, value: Floats, shape: Shape) -> Floats:
-    """One number for each channel of what has the shape of an example."""
+    """One number for each channel of an array in the shape of an example."""
     per_channel = (shape[0], *(1 for _ in shape[1:]))
     if value.size == 1 or value.shape in (per_channel, (1, *per_channel)):
         return np.ascontiguousarray(np.broadcast_to(value.reshape(-1), (shape[0],)))

@@ -1,4 +1,4 @@
-"""An ordinary model in ONNX Runtime, with one input and one or two outputs: what it predicts of rows."""
+"""An ordinary model in ONNX Runtime, with one input and one or two outputs: its predictions for rows."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Losses: of an example's scores and label, with the slope by each score, and what the scores predict."""
+"""Losses: of an example's scores and label, with the slope by each score, and the prediction of the scores."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -22,7 +22,7 @@ class Layer:
     """A layer that was found.
 
     Attributes:
-        table: as a declaration has it; of a residual block without what is inside.
+        table: as a declaration has it; of a residual block without its layers.
         tensors: its parameters, in order.
         body: body of a residual block.
         shortcut: shortcut of a residual block.
@@ -56,7 +56,7 @@ class Point:
     part: tuple[int, bool] | None = None
 
     def back(self) -> "Iterator[Point]":
-        """Itself, and what it was made of, back to the input; the insides of blocks are left out."""
+        """The layer and those before it, back to the input; the insides of blocks are left out."""
         point: Point | None = self
         while point is not None:
             yield point
@@ -136,7 +136,7 @@ def reshaped(node: Node, point: Point, target: Vector, batch: int | None) -> Sha
     Args:
         node: for the error.
         point: the vector to reshape.
-        target: the new shape; 0 keeps a dimension, one -1 is what is left.
+        target: the new shape; 0 keeps a dimension, one -1 takes the rest.
         batch: how many examples the file is made for; None for any number.
 
     Raises:

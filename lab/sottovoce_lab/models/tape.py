@@ -18,7 +18,7 @@ Value = str
 class Tape:
     """Operations in the order in which they are asked for; the same one asked for twice is written once.
 
-    The same calls give the same bytes. What no output needs is left out.
+    The same calls give the same bytes. Nodes that no output needs are left out.
 
     Args:
         real: the type in which a model computes its scores and its examples' gradients: float32 in every file; float64

@@ -23,14 +23,14 @@ _KINDS: dict[int, tuple[str, int]] = {  # the field that holds them one by one, 
 
 
 def check_tensors(model: ModelProto, file: str) -> None:
-    """Refuse tensors that are elsewhere, or not what they say they are. Nothing of the claimed size is allocated.
+    """Refuse tensors in other files, or other than declared. Nothing of the claimed size is allocated.
 
     Args:
         model: parsed, otherwise unchecked.
         file: whose it is, for the error.
 
     Raises:
-        ConfigError: names the tensor and what to do.
+        ConfigError: names the tensor and the remedy.
     """
     found = [*_tensors(model)]
     for tensor in found:

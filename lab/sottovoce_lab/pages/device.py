@@ -1,4 +1,4 @@
-"""The page of a device: what its ledger says of its whole life, and what it does now."""
+"""The page of a device: its whole life, from the ledger, and its present state."""
 
 import math
 from dataclasses import dataclass

@@ -62,7 +62,7 @@ def warnings(words: Iterable[str]) -> Markup:
 
 
 def facts(caption: str, rows: Iterable[tuple[str, str]]) -> Markup:
-    """A table of names and values; what has no value is left out."""
+    """A table of names and values; names without a value are left out."""
     cells = "".join(
         f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in rows if value
     )
@@ -100,7 +100,7 @@ def budget(spent: float, total: float) -> Markup:
 
 
 def figure(drawing: Markup, caption: str) -> Markup:
-    """A drawing with what it shows in words."""
+    """A drawing with its description in words."""
     return Markup(f"<figure>{drawing.html}<figcaption>{escape(caption)}</figcaption></figure>")
 
 

@@ -146,7 +146,7 @@ class Plotter:
             return self._svg(drawing, title)
 
     def _svg(self, drawing: Any, title: str) -> Markup:
-        """The drawing without what a file of its own needs, and with names that no other drawing has."""
+        """The drawing without the header of a file of its own, and with names that no other drawing has."""
         written = io.StringIO()
         drawing.savefig(written, format="svg", metadata=_NOT_TOLD)
         self._plt.close(drawing)

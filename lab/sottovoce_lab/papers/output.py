@@ -40,14 +40,14 @@ def reproduce(
         seeds: seeds of each series; without it as many as the experiment has.
         folder: where data sets are.
         out: where the files go; made when it is missing.
-        say: called with what is left out.
+        say: called with each figure that is left out.
         told: called with how many runs are done, of how many, and the last one.
 
     Returns:
         the findings.
 
     Raises:
-        UsageError: if there is no such experiment, or what draws it is not installed.
+        UsageError: if there is no such experiment, or the plotting package is not installed.
         DataError: if none of its data sets is in the folder.
     """
     began = time.monotonic()

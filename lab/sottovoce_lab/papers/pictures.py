@@ -126,7 +126,7 @@ def _curves(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any)
 
 
 def _heat(spec: Experiment, cells: Cells, panel: str, series: str, axes: Any) -> None:
-    """The measure over both axes, y upwards; what does not depend on x is the left column."""
+    """The measure over both axes, y upwards; a series that does not depend on x is the left column."""
     xs, ys = _xs(cells, panel, series), list(dict.fromkeys(where[3] for where in cells if where[0] == panel))
     ys = sorted(ys)
     column = spec.series[series].column

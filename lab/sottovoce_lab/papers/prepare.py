@@ -1,4 +1,4 @@
-"""Transforms that are fitted to all training records, as the papers have them: no ε pays for what they reveal."""
+"""Transforms that are fitted to all training records, as in the papers: no ε pays for their release."""
 
 import re
 from dataclasses import replace

@@ -39,7 +39,7 @@ class Axis(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A key that takes several values.
 
     Attributes:
-        key: the dotted key; empty where each series says by `at` what a value means.
+        key: the dotted key; empty if each series gives the meaning of a value by `at`.
         also: other keys that take the same value.
         label: in words.
     """

@@ -1,6 +1,6 @@
-"""Whether an experiment shows what is claimed: computed from paired runs, never written down.
+"""Verdicts on the claims of an experiment: computed from paired runs, never written down.
 
-A claim holds or fails when the 95 % interval over at least five seeds lies on one side of what it claims; else it is
+A claim holds or fails when the 95 % interval over at least five seeds lies on one side of the claimed value; else it is
 undecided. Two series that both do no better than the majority class decide nothing, whatever their order.
 """
 
@@ -130,7 +130,7 @@ def _found(spec: Experiment, claim: Claim, panel: str, points: list[Point], cell
 
 
 def _printed(spec: Experiment, cells: Cells) -> list[Finding]:
-    """Whether our mean is within the band of what is printed."""
+    """Whether our mean is within the band of the printed value."""
     found = []
     for (panel, series, x, y), cell in cells.items():
         printed = spec.printed.get(panel, {}).get(series, {}).get(str(x))

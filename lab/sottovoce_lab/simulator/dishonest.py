@@ -67,7 +67,7 @@ class LyingVault(WrappedVault):
 
 
 class LyingMixer(Mixer):
-    """A device that signs as its contribution what serves it; made of an honest one."""
+    """A device that signs a false contribution; made of an honest one."""
 
     def __init__(self, honest: Mixer, lie: "Lie") -> None:
         self.__dict__.update(honest.__dict__)
@@ -79,7 +79,7 @@ class LyingMixer(Mixer):
         return super().signed(state) if len(others) < 2 else self._signed_as(state, self._lie(others))
 
     def _signed_as(self, state: ContributionsState, vector: NDArray[np.float64]) -> ContributionsState:
-        """The state with this signed in the place of its own sum, which stays what it is."""
+        """The state with this signed in place of its own sum, which stays as it is."""
         numerator = np.rint(vector * UNIT).clip(-MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
         return replace(super().signed(replace(state, numerator=numerator)), numerator=state.numerator)
 
@@ -110,7 +110,7 @@ class LyingPairwise(Pairwise):
 
     Args:
         honest: the state machine.
-        lie: what it makes of the models that it was told, float64[k, P], about the start.
+        lie: the model it makes of those it received, float64[k, P], about the start.
         late: whether it is honest until it has taken its steps.
     """
 
@@ -121,7 +121,7 @@ class LyingPairwise(Pairwise):
         self._known: dict[str, NDArray[np.float64]] = {}
 
     def on(self, state: PairwiseState, event: Event, now: float) -> tuple[PairwiseState, list[Effect]]:
-        """See Learner.on. What it believes itself is what others tell it."""
+        """See Learner.on. It takes the others' models for its own."""
         if isinstance(event, Received) and isinstance(event.message, Proposal):
             self._known[event.sender] = event.message.numerator / UNIT
         honest = len(self._known) < 2 or (self._late and state.step < self.schedule.steps)
@@ -134,7 +134,7 @@ class LyingPairwise(Pairwise):
 
 
 class _Silence:
-    """Says nothing of what a learner says; in front of its class."""
+    """A learner that sends nothing; in front of its class."""
 
     def on(self, state: Any, event: Event, now: float) -> tuple[Any, list[Effect]]:
         """See Learner.on."""

@@ -1,7 +1,7 @@
 """Disks of simulated agents, which can be full: neither the state nor the ledger can be written then.
 
-The state's file takes no further commit. The ledger's takes what still fits in its last page, as SQLite has it: so a
-charge may be durable, and the release that it pays for not.
+The state's file takes no further commit. The ledger's takes rows that still fit in its last page, as SQLite has it: so
+a charge may be durable, and the release that it pays for not.
 """
 
 import sqlite3

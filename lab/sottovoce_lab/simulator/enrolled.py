@@ -26,7 +26,7 @@ _FOR_ALL = 3650.0  # days; of the fleet's certificate, and of devices' that are 
 
 
 class Member:
-    """One agent: who it is, whom it takes for a member, and what its wall clock says.
+    """One agent: its identity, the members it accepts, and its wall clock.
 
     Args:
         fleet: it is enrolled in.
@@ -37,7 +37,7 @@ class Member:
     Attributes:
         refused: node ids that its fleet has revoked, as far as it knows.
         wrong: days by which its wall clock is ahead.
-        provenance: signs, and checks what others signed.
+        provenance: signs, and verifies others' signatures.
         witness: the same of secure sums, for its vault.
     """
 

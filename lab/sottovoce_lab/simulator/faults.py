@@ -13,7 +13,7 @@ broker-kill=TIME@cycle:N      the testbed's MQTT broker is killed (kill -9) at c
 vault=MEAN±SPREAD             each answer of a vault takes MEAN±SPREAD, likewise
 dishonest=SHARE@WHAT          a share of the agents, the last ones, lies from the beginning: see simulate.dishonest
 revoke=SHARE@cycle:N          the fleet revokes a share of the agents, the last ones, at cycle N; the others hear of it
-                              within three cycles. What an honest agent hears of its own revocation ends it for good
+                              within three cycles. An honest agent that hears of its own revocation ends for good
 renew=CYCLES                  certificates hold for CYCLES, at least 3, and are renewed after two thirds of them
 clock=SHARE@cycle:A-B         from cycle A until cycle B the wall clocks of a share of the agents are wrong by months
 disk-full=SHARE@cycle:A-B     from cycle A until cycle B a share of the agents cannot write: neither state nor ledger
@@ -97,7 +97,7 @@ class Sessions:
 
 @dataclass(frozen=True, slots=True)
 class Dishonesty:
-    """A share of the agents, and what they do: one of LIES."""
+    """A share of the agents, and their lie: one of LIES."""
 
     share: float
     lie: str
@@ -168,10 +168,10 @@ class Faults:
         return faults
 
     def check(self, agents: int, cycles: int) -> None:
-        """Refuse what cannot happen in a run of this many agents and cycles.
+        """Refuse faults that cannot happen in a run of this many agents and cycles.
 
         Raises:
-            UsageError: if the message says what the run has.
+            UsageError: the message names the run's agents and cycles.
         """
         moments = (self.kill, self.restart, self.broker_kill, self.revoke)
         last = [moment.cycle for moment in moments if moment is not None]

@@ -1,7 +1,7 @@
 """Laws asserted after every event of a simulation: a bug stops the run at the event that shows it.
 
-Some hold for every learner, others are about what one learner's states hold and stand in LAWS under the type of the
-state. They rely on what stores, ledgers and messages say, not on the code under suspicion.
+Some hold for every learner; others are about one learner's states, and stand in LAWS under the type of the state. They
+rely on stores, ledgers and messages, not on the code under suspicion.
 """
 
 from collections import defaultdict
@@ -38,7 +38,7 @@ LAWS: dict[type, Callable[[Sequence[Device]], Law]] = {
 class AppliedOnce:
     """No message is applied twice, and a duplicate changes nothing. Implements Law.
 
-    A device whose learner restates what it holds forgets in a crash what it has applied, and may apply it again.
+    A device whose learner restates its knowledge forgets in a crash which messages it applied, and may repeat them.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class AppliedOnce:
 
 
 class Charged:
-    """Ledger ≥ releases: what is handed out was stored, what is stored was charged, within the budget. Implements Law.
+    """Ledger ≥ releases: every release was stored and charged before, within the budget. Implements Law.
 
     A question asked again gets the same answer.
     """

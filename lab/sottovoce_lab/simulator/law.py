@@ -15,7 +15,7 @@ class Happening:
         event: its name, as a Witness receives it.
         device: where.
         state: the learner's state after it; None while the device is down.
-        facts: what came with it: of `receive` the `sender`, `sequence` and `duplicate`, of `confirm` the `recipient`
+        facts: its facts: of `receive` the `sender`, `sequence` and `duplicate`, of `confirm` the `recipient`
             and `sequence`, of both the `reply`, if there is one; of `answer` the `answer`.
     """
 

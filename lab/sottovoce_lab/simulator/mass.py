@@ -43,7 +43,7 @@ class PushSumMass:
         self._moves: dict[str, dict[int, NDArray[np.int64]]] = defaultdict(dict)  # by slot; a crash undoes them
 
     def broken(self, happening: Happening) -> str | None:
-        """See Law.broken. Of a device that is down counts what its store will bring back."""
+        """See Law.broken. Of a device that is down, the state in its store counts."""
         device, facts, node = happening.device, happening.facts, happening.device.id
         before = self._states[node]
         if device.core is None:

@@ -78,7 +78,7 @@ def _too_long(move: Move, learner: Pairwise) -> bool:
 
 
 def _released(happening: Happening, before: PairwiseState) -> NDArray[np.int64]:
-    """The numbers before, less what the vault has answered since the last beat."""
+    """The numbers before, less the vault's answer since the last beat."""
     if before.answer is None or isinstance(before.answer, Refused):
         return before.numerator
     schedule = cast(Pairwise, happening.device.learner).schedule

@@ -2,7 +2,7 @@
 
 Each device runs the same core, learner and vault as the real agent. Only the clock and the network are pretended; a
 message is handed over as an object, and a crash forgets whatever the store had not been told. Messages are lost,
-duplicated, delayed, held back and cut off as Faults say. What must hold of the fleet is asserted after every event.
+duplicated, delayed, held back and cut off as Faults say. The laws of the fleet are asserted after every event.
 """
 
 import heapq

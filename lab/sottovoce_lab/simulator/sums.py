@@ -1,6 +1,6 @@
 """Secure sums: two honest devices that open one round know the same, none strikes another, none sums with the revoked.
 
-A dishonest device may believe and say what it likes; of what it does to the honest these laws make no exception.
+A dishonest device may believe and say anything; for its effect on honest ones these laws make no exception.
 """
 
 from collections.abc import Sequence

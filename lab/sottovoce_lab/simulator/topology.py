@@ -70,7 +70,7 @@ def out_peers(name: str, agents: int, seed: int = 0) -> list[list[int]]:
     Args:
         name: one of TOPOLOGIES, or `random-regular(K)`: a connected undirected graph in which all have K peers.
         agents: how many devices there are, at least 1; one alone has no peers.
-        seed: seed of what is random in it; the same seed gives the same graph.
+        seed: seed of its random part; the same seed gives the same graph.
 
     Raises:
         UsageError: for an unknown topology, or one that is impossible for this number.

@@ -1,11 +1,11 @@
-"""A vault in front of the real one, for subclasses that change some of what it does."""
+"""A vault in front of the real one, for subclasses that change a part of its behaviour."""
 
 from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused
 from sottovoce.vault import Spending, Vault
 
 
 class WrappedVault:
-    """Does what the real vault does.
+    """A vault that passes every call on to the real one.
 
     Args:
         vault: the real one.

@@ -45,7 +45,7 @@ def write(template: str, directory: Path) -> list[Path]:
 
 
 def _words(source: Path, name: str) -> dict[str, str]:
-    """The words of a template that become the package's own, by what they become."""
+    """The words of a template that are replaced, by their replacements."""
     if not (source / "pyproject.toml").exists():
         return {}
     (module,) = (path.stem for path in source.glob("*.py"))

@@ -20,7 +20,7 @@ class ErrorMeter:
     """Measures means.
 
     Args:
-        vectors: float64[n, d], what each device's own vector is, before clip and noise.
+        vectors: float64[n, d], each device's own vector, before clip and noise.
         profile: the part of it that is released.
         deviation: σ of the noise on each coefficient of a device.
     """

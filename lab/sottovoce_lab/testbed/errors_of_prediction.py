@@ -1,4 +1,4 @@
-"""How far predicted numbers are from the true ones, and what is predicted without learning."""
+"""Errors of predicted numbers, and of predictions without learning."""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -25,8 +25,8 @@ class FaultyTransport:
     """Implements sottovoce.transport.Transport.
 
     Args:
-        inner: carries what is not lost.
-        faults: how often what goes wrong.
+        inner: carries the messages that are not lost.
+        faults: the rate of each fault.
         seed: seed of the faults.
         reach: who is on the other side of a partition, which may change at any time.
     """
@@ -78,7 +78,7 @@ class FaultyTransport:
         return self._inner.listener()
 
     async def stop(self, grace: float) -> None:
-        """Stop the real one; what is held back is lost."""
+        """Stop the real one; delayed messages are lost."""
         for task in self._held:
             task.cancel()
         await asyncio.gather(*self._held, return_exceptions=True)

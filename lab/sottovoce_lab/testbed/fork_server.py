@@ -1,4 +1,4 @@
-"""Forks agents from one process that has imported what they need.
+"""Server that forks agents from one process, which has imported their modules.
 
 Run by a testbed as `python -m sottovoce_lab.testbed.fork_server DIRECTORY`, where the fleet lives, which names it and
 its agents in a list of processes; with one end of a pair of sockets as its standard input. There it receives, in JSON:

@@ -1,7 +1,7 @@
 """ConstD²P's G: the longest gradient of five runs without any privacy (AdaD²P 2024, Section 5). For testbeds alone.
 
 The runs are of push-sum SGD as the paper has it, on a network that mixes at once: a step takes one random record of
-each device. They look at all records of the fleet, and what they find is charged to no one.
+each device. They look at all records of the fleet, and their result is charged to no one.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""How a testbed starts its agents' processes: as forks of one that has imported what they need, or each by itself.
+"""Start of a testbed's agents: as forks of one process that has imported their modules, or each by itself.
 
 Either way an agent is a process of its own, with its own keys, sockets and state, in a session of its own.
 """
@@ -75,7 +75,7 @@ class Starter(Protocol):
         """Start one.
 
         Args:
-            module: what an agent does is its `main`, which returns the exit code, and which it also does as a program.
+            module: its `main` is the agent, and returns the exit code; it also runs as a program.
             words: for `main`.
             log: file to append its output to.
         """
@@ -90,7 +90,7 @@ class Starter(Protocol):
         ...
 
     def close(self) -> None:
-        """End what starts agents, and those that still run."""
+        """End the fork server, and agents that still run."""
         ...
 
 

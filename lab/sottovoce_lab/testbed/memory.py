@@ -88,7 +88,7 @@ def run(
     points: int = MOST_POINTS,
     weather: Weather = CALM,
 ) -> Report:
-    """Run the plan to its end and measure it. Ctrl-C ends it early, with a report of what there is.
+    """Run the plan to its end and measure it. Ctrl-C ends it early, with a report up to then.
 
     Args:
         plan: the fleet.

@@ -186,7 +186,7 @@ class Options:
 
     @property
     def unproved(self) -> bool:
-        """Whether no ε is proved for what the learner does: to the letter, or with a mechanism of another package."""
+        """Whether no ε is proved for the learner: to the letter, or with a mechanism of another package."""
         if self.fidelity == "paper" and self.algorithm.to_the_letter is None:
             return False  # which is refused elsewhere
         return self.own_settings.unproved
@@ -207,7 +207,7 @@ class Options:
 
     @property
     def _relation(self) -> str:
-        """The learner's own relation, by what is set of it."""
+        """The learner's own relation, by its settings."""
         algorithm = self.algorithm
         if algorithm.relation is None:
             return algorithm.neighbouring
@@ -285,7 +285,7 @@ class Options:
         return {**usual, "data.transform": "squash(1)"} if self.ranges_from_training else usual
 
     def configuration(self, **sections: dict[str, Any]) -> AgentConfig:
-        """One agent's configuration: what is given here, then the command line, then the schema's defaults.
+        """One agent's configuration: these tables first, then the command line, then the schema's defaults.
 
         Raises:
             ConfigError: if a value is impossible; the message names its key.

@@ -211,7 +211,7 @@ def _check_contributors(options: Options, config: AgentConfig) -> None:
     """Refuse the default mixing of a fleet in which some contributions would count nowhere.
 
     Raises:
-        UsageError: if the message names what to choose.
+        UsageError: the message names the choices.
     """
     if "learner.mixing" in options.settings or getattr(config.learner, "mixing", None) != "contributions":
         return

@@ -82,7 +82,7 @@ class _Run:
         self._interrupted: int | None = None
 
     def report(self) -> Report:
-        """Run, and report. Ctrl-C ends the run early, with a report of what there is."""
+        """Run, and report. Ctrl-C ends the run early, with a report up to then."""
         try:
             if self._fleet.broker is not None:
                 self._watcher.note(f"MQTT through {self._fleet.broker.words}")
@@ -253,10 +253,10 @@ class _Run:
         )
 
     def _ledgers_agree(self, ledgers: dict[str, Spending]) -> bool:
-        """Whether what agents said of their spending when they stopped is what their ledgers say.
+        """Whether the spending that agents reported when they stopped is that of their ledgers.
 
         One release may have been under way then. An agent that had to be killed has said nothing at the end: its ledger
-        must hold at least what it said when it was last asked.
+        must hold at least its last reported spending.
         """
         agree = True
         for member in self._fleet.running():

@@ -1,7 +1,7 @@
 """Labelled records that are no secret, by which a learner scores models: where a testbed takes them from.
 
 `held-apart`: a share of the training part, which no agent holds and nothing is measured on. `test`: some of the test
-records, as in the PDSL paper; weights are then chosen on what is measured on, and the report says so. Either takes a
+records, as in the PDSL paper; weights are then chosen on the test records, and the report says so. Either takes a
 number of records: `held-apart(200)`.
 """
 

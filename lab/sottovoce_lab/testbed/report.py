@@ -56,7 +56,7 @@ class Report:
         resources: time and memory used.
         agents: each agent at the end, its spending read from its ledger.
         faults: the `--fault` specifications.
-        ledgers_agree: whether every ledger says what its agent said.
+        ledgers_agree: whether every ledger agrees with its agent's report.
         baselines: computes the accuracies of trivial rules, for the document; None where nothing is classified.
         warnings: warnings for the reader.
         interrupted: the cycle at which Ctrl-C ended the run; None for a whole run.

@@ -18,7 +18,7 @@ SIMULATED = "simulated noise is seeded and protects no one; the ε printed is wh
 
 
 def described(plan: Plan, wall: float) -> dict[str, Any]:
-    """The `run` part: what was run, and how long it took."""
+    """The `run` part: the settings, and how long it took."""
     options = plan.options
     return {
         "learner": options.learner,
@@ -54,7 +54,7 @@ def contaminated(plan: Plan) -> list[str]:
 
 
 def shared_records(plan: Plan) -> list[str]:
-    """Warnings where several agents hold one record, or several records one reading: what each costs adds up."""
+    """Warnings where several agents hold one record, or several records one reading: their costs add up."""
     agents, budget, found = plan.held_by_most, plan.options.budget, []
     if budget.epsilon is None:
         return []

@@ -1,7 +1,7 @@
 """One description of a run, whatever executes it: `sottovoce run`, from TOML and from `--set`.
 
 A file has the keys below, flat or in tables, and any key of an agent's configuration: `learner.steps`,
-`data.transform`, …. The same file runs on every engine; what one cannot do is an error that names another.
+`data.transform`, …. The same file runs on every engine; a setting that one cannot run is an error that names another.
 """
 
 import json

@@ -33,7 +33,7 @@ def tables_of(config: AgentConfig) -> dict[str, Any]:
 
 
 def _present(table: dict[str, Any]) -> dict[str, Any]:
-    """A table without what has no value, at any depth."""
+    """A table without keys that have no value, at any depth."""
     return {
         key: _present(value) if isinstance(value, dict) else value for key, value in table.items() if value is not None
     }

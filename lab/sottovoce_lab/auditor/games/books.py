@@ -54,7 +54,7 @@ def _life(
     *,
     cut_short: bool,
 ) -> int:
-    """One life of a device, or half of one; what was answered is added to `known`, what was wrong to `wrong`."""
+    """One life of a device, or half of one; its answers are added to `known`, errors to `wrong`."""
     paid, beyond = subject.queries(records)
     if cut_short:
         paid = paid[: (len(paid) + 1) // 2]

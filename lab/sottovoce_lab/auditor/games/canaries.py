@@ -1,6 +1,6 @@
 """Can canaries be told apart better than ε allows?
 
-Each canary is in one of two neighbouring worlds by a fair coin. The observer scores what it sees by the stated law's
+Each canary is in one of two neighbouring worlds by a fair coin. The observer scores its view by the stated law's
 likelihood ratio and says "first" above a threshold fixed before anything is seen. In one device, it guesses at
 those canaries, an eighth, of which it is surest.
 """

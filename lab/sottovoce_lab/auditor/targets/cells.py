@@ -135,7 +135,7 @@ class CellMeans(Means):
     """The mean of a device in a cell.
 
     Attributes:
-        more: members that collude beside those that are promised, to see what that costs.
+        more: members that collude beyond the promised number, to measure the loss.
     """
 
     more: int = 0
@@ -160,7 +160,7 @@ class CellMeans(Means):
 
     @property
     def sigma(self) -> float:
-        """σ of what is seen: of the shares that are honest."""
+        """σ of the observation: of the honest shares."""
         known = self._mechanism
         return known.share(self.cell.least) * known.step * math.sqrt(self._honest)
 
@@ -217,7 +217,7 @@ class CellGradients(GaussianSums):
 
     @property
     def sigma(self) -> float:
-        """σ of what is seen: C √sums / μ, and a little more, since a share is of whole units."""
+        """σ of the observation: C √sums / μ, and a little more, since a share is of whole units."""
         assert self.terms.clip is not None  # noqa: S101
         at_least = self.terms.clip * math.sqrt(self.terms.releases) / claimed_mu(self.budget)
         known, honest = self._mechanism, self.cell.honest(self.cell.least)

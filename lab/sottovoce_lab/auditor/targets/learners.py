@@ -136,7 +136,7 @@ def _models(schedule: Schedule, vault: Vault) -> Floats:
 
 
 def _released(moved: Floats, point: Floats, thresholds: Thresholds | None) -> Floats:
-    """The release behind what one step took away."""
+    """The release behind the move of one step."""
     if thresholds is None:
         return moved / _RATE
     rest = math.sqrt(1 - BIT_SHARE**2) if thresholds.rule == "quantile" else 1.0

@@ -1,7 +1,7 @@
 """Neighbours' reading of the messages of a learner in rounds: every release behind them.
 
 The emulated neighbours send each message back. A mean of equal vectors is that vector, so from round to round the model
-moves by the device's own gradient alone; and what it answers a neighbour is a gradient at the model that it sent.
+moves by the device's own gradient alone; and its answer to a neighbour is a gradient at the neighbour's model.
 """
 
 from dataclasses import replace

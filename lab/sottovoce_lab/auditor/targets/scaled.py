@@ -28,7 +28,7 @@ _RATIO = 1.1
 class ScaledNoiseSums:
     """One canary a device: a record whose gradient is 1.1 long in its first world, 1 in its second.
 
-    The law it is held against is what its (ε, δ) asks for: a Gaussian whose scale does not depend on the record.
+    The law it is held against follows from its (ε, δ): a Gaussian whose scale does not depend on the record.
 
     Attributes:
         epsilon: ε as published.

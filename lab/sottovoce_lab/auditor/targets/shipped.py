@@ -1,4 +1,4 @@
-"""Learners as they ship: all that is not in `Algorithm.audit` is what a device has whose owner says nothing."""
+"""Learners as they ship: every setting that is not in `Algorithm.audit` has its default."""
 
 import math
 from typing import Any, cast

@@ -102,7 +102,7 @@ class Streams:
         return Records(_HUGE * np.eye(self.size)[days], np.zeros(len(days), dtype=np.int64), days)
 
     def scores(self, sighting: Sighting) -> Floats:
-        """See Subject.scores: what is seen of a window, by the weights it was seen with."""
+        """See Subject.scores: the observations of a window, by their weights."""
         lags = np.array(_WEIGHTS) / 2**_BITS
         seen = [sighting.values[day : day + _BAND, day] @ lags for day in range(_CANARIES)]
         scores: Floats = np.array(seen) / (_CLIP * (lags @ lags))

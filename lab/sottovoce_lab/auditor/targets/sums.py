@@ -29,7 +29,7 @@ _HUGE = 100.0
 
 
 def some() -> GradientTerms:
-    """A few sums over all records: what the mechanism by itself is looked at with."""
+    """A few sums over all records, to test the mechanism by itself."""
     return GradientTerms("mechanism", SLOTS, CLIP)
 
 

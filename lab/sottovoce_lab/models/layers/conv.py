@@ -52,7 +52,7 @@ class Conv2d(Declared, frozen=True, tag="conv2d"):
         return (weight, constant("bias", (self.filters,), 0)) if self.bias else (weight,)
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
-        """See Layer. By w: Σ_l D_l ⊗ A_l over places l, where A_l is what the filter sees; by b: Σ_l D_l."""
+        """See Layer. By w: Σ_l D_l ⊗ A_l over places l, where A_l is the filter's input; by b: Σ_l D_l."""
         seen = self._windows(shape)
 
         def back(D: Value) -> tuple[Value, Sequence[Contribution]]:
@@ -86,9 +86,9 @@ def _side_by_side(tape: Tape, rows: list[Value], count: int, inner: int, shape: 
     Args:
         tape: to write on.
         rows: one a row of the kernel, each real[B, count × inner].
-        count: count of what is outside of the kernel.
-        inner: inner of what is inside of its rows.
-        shape: shape of what comes out, of one example.
+        count: size of the axes outside of the kernel.
+        inner: size of the axes inside of its rows.
+        shape: shape of the output of one example.
     """
     parts = [tape.reshape(row, -1, count, 1, inner) for row in rows]
     return tape.reshape(tape.op("Concat", *parts, axis=2), -1, *shape)

@@ -26,7 +26,7 @@ class Layer(Protocol):
     """Whether weights before it start for the activation after it, since it is neither an activation nor a product."""
 
     def output(self, shape: Shape) -> Shape:
-        """The shape of what it gives.
+        """The shape of its output.
 
         Raises:
             ValueError: if it does not take such an input; begins with the key to change.
@@ -43,7 +43,7 @@ class Layer(Protocol):
         ...
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
-        """Writes the forward pass; what it returns writes the backward pass.
+        """Writes the forward pass; the returned function writes the backward pass.
 
         Args:
             tape: to write on.
@@ -59,7 +59,7 @@ class Declared(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"
 
 
 def drawn(shape: Shape, fan_in: int, fan_out: int, *, rectified: bool) -> ParameterFacts:
-    """A weight that starts uniform in a range that fits what comes after it.
+    """A weight that starts uniform in a range that fits the next layer.
 
     ±√(6 / fan_in) before a ReLU (He et al. 2015), else ±√(6 / (fan_in + fan_out)) (Glorot & Bengio 2010, equation 16).
     """

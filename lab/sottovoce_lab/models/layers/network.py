@@ -20,7 +20,7 @@ class Placed:
     Attributes:
         layer: the layer's declaration.
         input: shape of its input.
-        output: shape of what it gives.
+        output: shape of its output.
         parameters: its tensors, by their full names.
     """
 
@@ -36,7 +36,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Layers of which each takes what the one before it gives; without any, what comes in goes out.
+    """Layers, each of which takes the output of the one before; without any, the identity.
 
     Attributes:
         stages: in order.
@@ -48,7 +48,7 @@ class Chain:
 
     @property
     def output(self) -> Shape:
-        """Shape of what the last one gives."""
+        """Shape of the last one's output."""
         return self.stages[-1].output if self.stages else self.input
 
     @property

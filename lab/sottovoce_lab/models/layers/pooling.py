@@ -79,7 +79,7 @@ class AveragePool(_Pool, frozen=True, tag="average-pool"):
     kernel: Pair | Literal["all"]
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
-        """See Layer. What comes back is shared out evenly: each channel is an image of its own."""
+        """See Layer. The slope is shared out evenly: each channel is an image of its own."""
         seen = self._windows(shape)
         y = tape.op("AveragePool", x, kernel_shape=list(seen.kernel), count_include_pad=1, **seen.attributes)
 

@@ -1,4 +1,4 @@
-"""Windows that slide over images: their places, and what is in them."""
+"""Windows that slide over images: their places and contents."""
 
 from dataclasses import dataclass
 from math import prod
@@ -94,7 +94,7 @@ class Windows:
         return [tape.reshape(part, -1, self.channels * wide.kernel, prod(self.places)) for part in parts]
 
     def spread(self, tape: Tape, D: Value, weight: Value) -> Value:
-        """An image real[B, channels, height, width] of what windows say of it, added up where they overlap.
+        """An image real[B, channels, height, width] made of windows, added up where they overlap.
 
         Args:
             tape: to write on.

@@ -1,7 +1,7 @@
 """Synchronous cycles of push gossip over a whole fleet, with loss, delay and churn.
 
-In every cycle each online device sends what it holds at the beginning of the cycle to one peer. What arrives is
-processed one message after another; what arrives at a device that is offline is lost. Everything random comes from one
+In every cycle each online device sends its state at the beginning of the cycle to one peer. Messages are processed one
+after another; those to a device that is offline are lost. Everything random comes from one
 seed, in streams that do not disturb one another.
 """
 

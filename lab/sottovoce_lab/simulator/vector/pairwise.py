@@ -28,7 +28,7 @@ class PairwiseFleet:
         peers: for each device, those that it meets, in turn.
         released: the fleet's vaults.
         loss: probability that a message is lost, below 1.
-        seed: seed of what is lost.
+        seed: seed of the losses.
 
     Attributes:
         cycle: cycles that are over.
@@ -55,7 +55,7 @@ class PairwiseFleet:
 
     @property
     def steps(self) -> int:
-        """Private steps of each device so far; what was answered in this cycle is one in the next."""
+        """Private steps of each device so far; an answer of this cycle counts from the next."""
         return self._states[0].step
 
     @property

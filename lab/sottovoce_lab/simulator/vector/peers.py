@@ -63,7 +63,7 @@ class _Graph:
 
 
 def _uniform(nodes: int, generator: np.random.Generator) -> Recipients:
-    """Anyone else: what NewsCast approximates."""
+    """Any other device, uniformly, as NewsCast approximates."""
     return generator.integers(1, nodes, nodes)
 
 

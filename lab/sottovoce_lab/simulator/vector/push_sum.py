@@ -1,7 +1,7 @@
 """Push-sum SGD of a whole fleet in a few arrays, in synchronous cycles: the arithmetic of the agents' state machine.
 
 A cycle is that of sottovoce.algorithms.push_sum.public.machine: every device splits its mass among itself and the peers
-that are next in rotation, then steps along a privatised sum at what it believes. What is sent arrives before the next
+that are next in rotation, then steps along a privatised sum at its estimate. A share arrives before the next
 cycle, or, when it is lost, in the first later cycle in which its retry is not; until then nothing more is sent to that
 peer. The mass of the fleet is conserved to the last bit.
 """
@@ -37,7 +37,7 @@ class PushSumFleet:
         peers: for each device, those that it sends to, in turn.
         released: the fleet's vaults.
         loss: probability that a message is lost, below 1.
-        seed: seed of what is lost.
+        seed: seed of the losses.
 
     Attributes:
         cycle: cycles that are over.

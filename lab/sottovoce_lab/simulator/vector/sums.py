@@ -1,7 +1,7 @@
-"""Push-sum of what each device put in before the first cycle, without the numbers themselves.
+"""Push-sum of numbers that devices put in before the first cycle, by its weights alone.
 
-Mixing is linear, so what a device holds after some cycles is a weighted sum over all devices. The weights follow from
-who sent to whom, from the last cycle back to the first; a fleet of 10⁵ devices and 10⁴ numbers each fits in memory so.
+Mixing is linear, so a device holds a weighted sum over all devices after some cycles. The weights follow from the
+recipients in each cycle, from the last back to the first; so 10⁵ devices with 10⁴ numbers each fit in memory.
 Real arithmetic: the rounding of shares is left out.
 """
 

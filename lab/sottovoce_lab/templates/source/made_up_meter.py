@@ -8,7 +8,7 @@ from sottovoce.data.feed import MeterSource
 
 
 async def messages(settings: Mapping[str, Any]) -> AsyncIterator[tuple[str, bytes]]:
-    """A message (topic, payload) for each reading; `[[feed.formats]]` says what they mean.
+    """A message (topic, payload) for each reading; `[[feed.formats]]` gives their meaning.
 
     Args:
         settings: `[feed.settings]`: `every`, seconds between two readings; `watts`, the power of the home.

@@ -32,7 +32,7 @@ def run(root: Path, faults: Sequence[str], owner: str, address: str) -> ExitCode
         address: address at which it is reached in this one.
 
     Raises:
-        SottovoceError: if there is no place for it, or what is there does not hold.
+        SottovoceError: if there is no place for it, or its files are not valid.
     """
     place = claim(wait_until_ready(root, _PATIENCE), owner)
     place.faults.write_text("".join(f"{word}\n" for word in faults))

@@ -95,7 +95,7 @@ class ContainerFleet:
         return [member for member in self.members if not member.killed]
 
     def charges_when_stopped(self, member: Member) -> int | None:
-        """See RunningFleet.charges_when_stopped; what a container says is not read."""
+        """See RunningFleet.charges_when_stopped; a container's output is not read."""
         del member
         return None
 

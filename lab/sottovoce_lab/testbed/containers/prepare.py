@@ -31,7 +31,7 @@ def prepare(
     port: int = BROKER_PORT,
     home: Path | None = BROKER_HOME,
 ) -> int:
-    """Make everything, once; what is there already stays.
+    """Make everything, once; existing files stay.
 
     Args:
         asked: the fleet.

@@ -16,7 +16,7 @@ _ROWS = 12
 
 
 class Lines(Watcher):
-    """A watcher that says what it is shown on standard error, a line now and then."""
+    """A watcher that reports on standard error, a line now and then."""
 
     def note(self, text: str) -> None:
         """Something happened."""

@@ -1,4 +1,4 @@
-"""The records are what the data SPEC says."""
+"""The records are those of the data SPEC."""
 
 from sottovoce.data import load
 
