@@ -1,8 +1,8 @@
 """The stated law of releases, as the auditor computes it from public parameters alone.
 
-A law gives the distribution of float64[n, P] releases whose exact values are known. It is the auditor's own: nothing here
-is taken from the vault, since a faulty vault would otherwise be checked against its own rule. Grid steps are finer than a
-thousandth of the noise, so continuous laws serve.
+A law gives the distribution of float64[n, P] releases whose exact values are known. It is the auditor's own:
+nothing here is taken from the vault, since a faulty vault would otherwise be checked against its own rule. Grid steps
+are finer than a thousandth of the noise, so continuous laws serve.
 """
 
 import math

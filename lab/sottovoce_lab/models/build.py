@@ -28,8 +28,8 @@ def build(declaration: Declaration, real: DTypeLike = np.float32) -> ModelProto:
 
     Inputs are `parameters` real[P], `features` real[B, d], `labels` int64[B] (of a regression: targets real[B]), `mask`
     bool[B] and `clip` float64[]; outputs are `loss` float64[], `predictions` int64[B] (of a regression: real[B]) and
-    `gradient_sum` float64[P]. Everything else that a device must know is in its metadata. The same declaration gives the
-    same bytes.
+    `gradient_sum` float64[P]. All else that a device must know is in its metadata. The same declaration gives the same
+    bytes.
 
     Args:
         declaration: declaration of the model to build.

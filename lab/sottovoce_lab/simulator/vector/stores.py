@@ -1,4 +1,4 @@
-"""Published records that spread by themselves: a contact brings the receiver all of the sender's records (anti-entropy).
+"""Published records that spread by themselves: a contact brings all of the sender's records (anti-entropy).
 
 Demers et al., "Epidemic algorithms for replicated database maintenance" (1987), push only. A store is a row of bits,
 one for each record of the fleet, so a fleet of N devices takes N²/8 bytes, and as much again for messages.
