@@ -19,7 +19,7 @@ def assigned(texts: Sequence[str], example: str, aliases: Mapping[str, str] = _N
         aliases: keys that are short for others.
 
     Raises:
-        UsageError: for text that is no assignment, or a key given twice.
+        UsageError: for text that is not an assignment, or a key given twice.
     """
     values: dict[str, Any] = {}
     for text in texts:

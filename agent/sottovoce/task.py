@@ -67,7 +67,7 @@ def read(raw: bytes) -> Task:
     """The document that a peer has handed over.
 
     Raises:
-        ValueError: if it is none, it is too large, or it is not in its canonical form.
+        ValueError: if it is not one, it is too large, or it is not in its canonical form.
     """
     if len(raw) > LARGEST:
         raise ValueError("a task document is too large")

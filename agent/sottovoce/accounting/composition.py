@@ -47,7 +47,7 @@ def released(event: Event) -> Release:
     """The release of a ledger's charge.
 
     Raises:
-        PrivacyError: if an event of which nothing is known here.
+        PrivacyError: for an event of an unknown kind.
     """
     if isinstance(event, Unproved) or math.isinf(event.mu_squared) or math.isinf(event.epsilon):
         return NOTHING

@@ -28,7 +28,7 @@ class Curve:
     """δ(ε) of a composition, near one θ, never below the truth.
 
     Attributes:
-        low: ε of the first node, to the left of which nothing is known but that δ falls.
+        low: ε of the first node; to its left δ falls, and nothing else is known.
         step: between nodes.
         centre: the ε relative to which `below` is scaled.
         above: float64[n], δ's first term for ε in the interval that ends at each node.

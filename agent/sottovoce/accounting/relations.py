@@ -12,7 +12,7 @@ below, or not at all.
 A mechanism that hides which record is there does not hide whether one is: a chain over blocks of records, or records
 released one by one, show how many there are. So nothing that was made for replacing pays for adding.
 
-Nothing is said of units that are larger than those that the release hides: how many of them one device has is private.
+There is no statement for larger units than those that the release hides: their number on one device is private.
 """
 
 from dataclasses import dataclass

@@ -53,7 +53,7 @@ def read(text: str) -> Written:
     """Parse one release.
 
     Raises:
-        UsageError: if it is none; the message names the fault.
+        UsageError: if it is not one; the message names the fault.
     """
     found = _json(text) if text.lstrip().startswith("{") else _plain(text)
     if "event" in found:

@@ -106,7 +106,7 @@ class Tally:
         return tally
 
     def _begun(self, unit: int) -> int:
-        """The place of the run that begins with a unit; another is split where there is none."""
+        """The place of the run that begins with a unit; another is split if there is none."""
         place = bisect_left(self._starts, unit)
         if place == len(self._starts) or self._starts[place] != unit:
             self._starts.insert(place, unit)
@@ -129,7 +129,7 @@ class Tally:
         return found | {self._at(unit) for unit in self._single if first <= unit <= last}
 
     def _pieces(self, units: Units) -> Iterator[tuple[int, int]]:
-        """`units` in runs, within each of which all units have paid alike."""
+        """`units` in runs; within a run all units have paid alike."""
         if all(first == last for first, last in units.spans):
             yield from units.spans
             return

@@ -54,7 +54,7 @@ EVERY = Units(((0, LAST),))
 
 
 def overlap(one: Units, other: Units) -> Units | None:
-    """The units that are in both; None where there is none."""
+    """The units that are in both; None if there is none."""
     both = ((max(a, c), min(b, d)) for a, b in one.spans for c, d in other.spans)
     spans = tuple(sorted((first, last) for first, last in both if first <= last))
     return Units(spans) if spans else None

@@ -26,7 +26,7 @@ class DayWatch:
         self._told: int | None = None
 
     async def run(self, stopping: asyncio.Event, tell: Callable[[int], Awaitable[None]]) -> None:
-        """Look, and wait for the next midnight, until told to stop.
+        """Look, and wait for the next midnight, until stopped.
 
         Args:
             stopping: ends it.

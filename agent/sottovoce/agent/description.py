@@ -45,7 +45,7 @@ class Description(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     privacy: dict[str, Any]
 
     def declared(self) -> Bounds | None:
-        """The ranges, float64[features] twice; None where there are none or they are not known."""
+        """The ranges, float64[features] twice; None if there are none or they are not known."""
         if self.bounds is None:
             return None
         low, high = (np.broadcast_to(np.array(side), (self.features,)).copy() for side in self.bounds)

@@ -25,7 +25,7 @@ _WORKED_SECONDS = 60.0  # after which an agent has got over what ended the one b
 
 
 def run(config: AgentConfig) -> ExitCode:
-    """Work until told to stop, over faults that pass; under a service manager, over all that have a remedy.
+    """Work until stopped, over faults that pass; under a service manager, over all that have a remedy.
 
     Returns:
         See Agent.run.

@@ -1,6 +1,6 @@
 """An enroller: lets one invited device in, or renews certificates, for as long as an operator lets it run.
 
-It has the fleet's key, so it is no part of a running fleet: it is started for a moment, on the machine that has the
+It has the fleet's key, so it is not a part of a running fleet: it is started for a moment, on the machine that has the
 fleet's directory. The secret of an invitation is in its memory alone, and so is the key of the certificate that a token
 names: an enroller that is started again knows nothing of the tokens of the one before.
 """
@@ -45,7 +45,7 @@ class Enroller:
         address: host:port, where devices reach it and it listens.
         revoked: says who gets no new certificate.
         validity: validity of the certificates that it issues, from when it issues them; ninety days by default.
-        seeds: told to a new device.
+        seeds: seeds for a new device.
 
     Attributes:
         joined: the device that was let in.

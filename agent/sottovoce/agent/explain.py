@@ -169,7 +169,7 @@ def _left(budget: Budget, spent: Spent | None) -> dict[str, Any]:
 
 
 def _all_tasks(spent: Spent | None) -> dict[str, Any] | None:
-    """Joint cost of all tasks of the fleet; null where there are none."""
+    """Joint cost of all tasks of the fleet; null if there are none."""
     if spent is None or spent.life is None or spent.spending.of_task is None:
         return None
     life = spent.life

@@ -1,7 +1,7 @@
 """The highest ledger head that each device has reported, on the disk: it exposes a restored copy.
 
 Nothing of this device's own spending is only here, so a book that cannot be read is started over; but until its peers
-have told their heads again, this device is no witness for them, and it says so.
+have sent their heads again, this device is no witness for them, and says so.
 """
 
 import sqlite3
@@ -105,7 +105,7 @@ class HeadBook:
         """Keep a verified head if it continues its device's last known one, durably on return.
 
         Args:
-            head: as its device told it.
+            head: as its device sent it.
             kept: devices that never make room for others.
 
         Raises:

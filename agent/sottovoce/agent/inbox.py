@@ -74,7 +74,7 @@ class Inbox:
         """The recipient has taken it in, and replied.
 
         Raises:
-            MessageRefused: if the reply is none; nothing changed.
+            MessageRefused: if it is not a reply; nothing changed.
         """
         place, now = (outgoing.recipient, outgoing.sequence), asyncio.get_running_loop().time
 

@@ -65,7 +65,7 @@ class Keeping:
         return frozenset(keeper.node for keeper in self.keepers)
 
     async def tell(self, due: Callable[[str], bool], most: int) -> None:
-        """Tell those keepers that have yet to be told, `most` at a time and by turns; who is away is noted.
+        """Send the head to keepers that lack it, `most` at a time and in turn; absent ones are noted.
 
         Raises:
             LedgerError: if one of them knows a newer head, or one of another past.

@@ -181,7 +181,7 @@ class LedgerHeadGossip:
         await self.keeping.tell(self._lags, TOLD_AT_ONCE)
 
     def due(self, peer: str) -> bool:
-        """Whether this peer has yet to be told the present head, or was told it a minute ago."""
+        """Whether this peer lacks the present head, or was sent it a minute ago."""
         stale = time.monotonic() - self._told_at.get(peer, float("-inf")) >= TELL_EVERY_SECONDS
         return stale or self.detector.told(peer) != self.head
 

@@ -28,7 +28,7 @@ class Telling(Protocol):
     """Interface of sottovoce.agent.ledger_head_gossip.LedgerHeadGossip that a link uses."""
 
     def due(self, peer: str) -> bool:
-        """Whether this peer has yet to be told the present ledger head, or was told it long ago."""
+        """Whether this peer lacks the present ledger head, or was sent it long ago."""
         ...
 
     async def tell(self, peer: Peer) -> None:

@@ -151,7 +151,7 @@ def _company(agent: Reported) -> Values:
 
 
 def waiting(waits: Waits) -> Values:
-    """Waits by kind, 0 where there is none."""
+    """Waits by kind, 0 if there is none."""
     now = time.monotonic()
     going, overdue, longest = _filled(WAITS), _filled(WAITS), _filled(WAITS)
     for name, wait in waits.current.copy().items():

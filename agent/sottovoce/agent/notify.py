@@ -17,7 +17,7 @@ READY, ALIVE, STOPPING = "READY=1", "WATCHDOG=1", "STOPPING=1"
 
 
 def supervised() -> bool:
-    """Whether a service manager started this process and wants to be told of it."""
+    """Whether a service manager started this process and wants notifications."""
     return bool(os.environ.get("NOTIFY_SOCKET"))
 
 
@@ -28,7 +28,7 @@ def tell(*facts: str) -> bool:
         facts: assignments such as READY or `STATUS=…`, without line ends.
 
     Returns:
-        Whether there is one and it could be told.
+        Whether there is one and it was notified.
     """
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
@@ -58,7 +58,7 @@ async def attend(
 
     Args:
         stopping: set when the process begins to stop.
-        thread: one that must not get stuck. While it is, ALIVE is not told, and the service manager acts.
+        thread: one that must not get stuck. While it is, ALIVE is not sent, and the service manager acts.
         status: a line for `systemctl status`.
         ends: asked then: whether the process does. Who tells that it stops, and continues, is killed for it.
     """

@@ -38,7 +38,7 @@ class Pause:
         self._code: ExitCode | None = None
 
     async def wait(self) -> ExitCode | None:
-        """None when it is over; or how the agent ends, having been told to stop."""
+        """None when it is over; or the end of the agent, if it was stopped."""
         loop = asyncio.get_running_loop()
         loop.set_default_executor(Threads(USUAL))
         loop.add_signal_handler(signal.SIGTERM, self.stop)

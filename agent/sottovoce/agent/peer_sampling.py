@@ -43,7 +43,7 @@ class Door:
     Attributes:
         seal: makes the envelope of a payload for (recipient, payload type, payload).
         peer: how to reach a contact.
-        meet: told whom the learner may send to, when that changes.
+        meet: called with the learner's peers when they change.
         spawn: runs something beside.
         disk: where to write.
         waits: the metric of waits in progress.

@@ -53,7 +53,7 @@ class Predictor:
         Args:
             line: the question.
             parameters: float64[P] of the public model, None before the first.
-            cycle: it is of.
+            cycle: the model's cycle.
         """
         try:
             question = msgspec.json.decode(line, type=Question)

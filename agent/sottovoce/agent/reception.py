@@ -33,12 +33,12 @@ class Reception:
         revocations: answers about revoked devices.
         head_gossip: answers about ledger heads.
         peer_sampling: answers exchanges of views; None where peers are listed.
-        tasks: told which task a sender has.
+        tasks: called with the task of a sender.
         roll_call: says how this device is.
         counters: counts messages and refusals.
         inbox: takes messages for the learner.
-        heard: told whom a message is from that was rightly signed.
-        failed: told when this device fails at one permanently.
+        heard: called with the sender of each validly signed message.
+        failed: called when this device permanently fails at one.
     """
 
     def __init__(

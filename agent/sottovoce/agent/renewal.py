@@ -30,11 +30,11 @@ class Renewal:
         trust: given each new identity.
         directory: the identity's files.
         watched: other files, and the function to call when one has changed.
-        floor: told the time, hourly.
+        floor: the clock's floor, which gets the time hourly.
         enroller: host:port, asked for a new certificate in time; None when an operator brings it.
         pinned: the node ids that a pinned device trusts.
         pause: seconds between two looks at the files.
-        waits: told that the enroller is waited for.
+        waits: the metric of waits in progress.
     """
 
     def __init__(

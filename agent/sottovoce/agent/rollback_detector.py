@@ -63,7 +63,7 @@ class RollbackDetector:
         self._tried.add(peer)
 
     def told(self, peer: str) -> SignedHead | None:
-        """The head that this peer was last told and has answered."""
+        """The head that was last sent to this peer and answered."""
         return self._peers[peer].told if peer in self._peers else None
 
     def hear(self, peer: str, own: SignedHead, known: SignedHead | None, mark: bytes | None) -> None:
@@ -86,7 +86,7 @@ class RollbackDetector:
             self._agreeing.add(peer)
 
     def answered(self, peer: str, told: SignedHead, known: SignedHead | None) -> None:
-        """Notes that a peer answered when it was sent `told`; its own knowledge was recorded before.
+        """Note that a peer answered when it was sent `told`; its own knowledge was recorded before.
 
         Raises:
             LedgerError: if another process tells it heads of this device, by turns with this one.

@@ -148,7 +148,7 @@ class Agent:
         )
 
     async def run(self, *, embedded: bool = False) -> ExitCode:
-        """Work until told to stop.
+        """Work until stopped.
 
         Args:
             embedded: in another program's loop, whose signals and exception handler stay as they are.

@@ -207,7 +207,7 @@ def _next_incarnation(counter: Path, released: int) -> int:
 
 
 def _counted(counter: Path) -> int | None:
-    """The number that was written last; None where there is none."""
+    """The number that was written last; None if there is none."""
     try:
         return int(counter.read_text())
     except FileNotFoundError:

@@ -36,7 +36,7 @@ class _Said:
 
     Attributes:
         digest: digest of its task, while that is another.
-        until: when it is no longer held against it, on the monotonic clock.
+        until: time until which it counts against the peer, on the monotonic clock.
         changes: how often it has come back to this device's task before that time.
     """
 

@@ -78,7 +78,7 @@ def keep(config: AgentConfig, file: Path) -> ExitCode:
 
 
 def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
-    """Serve until told to stop; None where another task was taken up, for which a vault is made again."""
+    """Serve until stopped; None where another task was taken up, for which a vault is made again."""
     path, directory = config.vault.socket, config.vault.directory
     if path is None or directory is None:
         raise ConfigError(f"{file}: vault.socket and vault.directory: missing; say where the separate vault is")

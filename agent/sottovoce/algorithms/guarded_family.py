@@ -88,7 +88,7 @@ class GuardedLearner:
         self._since = -math.inf
 
     def adapted(self) -> Learner[Any]:
-        """A learner with the methods of the plug-in's, each of which is checked."""
+        """A learner with the plug-in's methods, each checked."""
         adapted = watched(self._plugin, self._learner)
         calls: dict[str, Callable[..., Any]] = {"on": self._on, "progress": self._progress}
         calls |= {name: self._step(name) for name in ("start", "over", "stepped", "hand_off") if hasattr(adapted, name)}

@@ -112,7 +112,7 @@ def _tell_of_broker(state: Path) -> None:
 
 
 def _check_belonging(pinned: bool, external: bool, **given: Any) -> None:
-    """Every option is of the way that was chosen."""
+    """Check that every option belongs to the chosen way."""
     ways = {"name": pinned or external, "pin": pinned}
     for option, value in given.items():
         if value and not ways.get(option, external):

@@ -11,7 +11,7 @@ def check_writable(option: str, path: Path) -> None:
     """Refuse before the run, not after it.
 
     Raises:
-        UsageError: `path` is no file that could be written.
+        UsageError: `path` cannot be written as a file.
     """
     directory = path.absolute().parent
     try:

@@ -248,7 +248,7 @@ def _fields(location: KeyPath, types: Mapping[str, Any]) -> list[str]:
 
 
 def _hint(location: KeyPath, types: Mapping[str, Any]) -> Any:
-    """The type at a location of the schema, annotations included; None where there is none."""
+    """The type at a location of the schema, annotations included; None if there is none."""
     hint: Any = types.get(str(location[0])) if location else None
     for part in location[1:]:
         if isinstance(part, int):

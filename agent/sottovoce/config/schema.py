@@ -180,7 +180,7 @@ class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     allow_unproved: Annotated[bool, Meta(description="run although no ε is proved")] = False
 
     def __post_init__(self) -> None:
-        """A budget that promises nothing is none; infinity, in a testbed, says so itself."""
+        """Check the budget; infinity, which promises nothing, is for testbeds."""
         if _MOST_EPSILON < self.epsilon < float("inf"):
             raise invalid_key("epsilon", f"above {_MOST_EPSILON:g} nothing is promised; choose less")
         if self.cell is not None and self.noise == "local":
@@ -287,7 +287,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
     observe: ObserveSection = ObserveSection()
 
     def __post_init__(self) -> None:
-        """A unit is one that the learner bounds, and windows are declared. A regression is learnt by what can."""
+        """Check that the learner bounds the unit, that windows are declared, and that it can learn a regression."""
         unit = self.unit
         if unit != "record" and self.learner.algorithm.record_level:
             why = f"learner {self.learner.name} bounds what one record adds"

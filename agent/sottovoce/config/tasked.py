@@ -135,7 +135,7 @@ def _graph(learner: Mapping[str, Any]) -> str | None:
 
 
 def _seconds(path: Path, key: str, given: Any) -> int:
-    """A date is its first moment, and a time without a zone is of UTC."""
+    """Seconds of a date's first moment, or of a time, in UTC without a zone."""
     if isinstance(given, date) and not isinstance(given, datetime):
         given = datetime.combine(given, time(), UTC)
     if not isinstance(given, datetime):

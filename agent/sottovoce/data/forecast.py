@@ -122,7 +122,7 @@ def held_out(options: Mapping[str, str], origin: str) -> float:
     """The option `test` of a data SPEC: the share of the days to hold back.
 
     Raises:
-        DataError: if it is no number.
+        DataError: if it is not a number.
     """
     try:
         return float(options.get("test", HELD_OUT))

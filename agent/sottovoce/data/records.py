@@ -42,7 +42,7 @@ class Records:
         """The places of the records of these units, int64[m], ascending.
 
         Raises:
-            InternalError: if some of the units are meant, and no one said which unit a record is of.
+            InternalError: if some of the units are asked for, and the records' units are not known.
         """
         if units == EVERY:
             return np.arange(len(self), dtype=np.int64)

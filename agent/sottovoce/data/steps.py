@@ -49,7 +49,7 @@ def pool(rows: Rows, side: int) -> Rows:
     """Means over the side × side squares of a square image, whose width must be a multiple of `side`.
 
     Raises:
-        DataError: if the features are no such image.
+        DataError: if the features are not such an image.
     """
     width = pooled_width(rows.shape[1], side)
     image = rows.reshape(len(rows), width, side, width, side)
@@ -75,7 +75,7 @@ def dct(rows: Rows, side: int) -> Rows:
     Most of an image's energy is there, as in its first principal components, which would have to be fitted to records.
 
     Raises:
-        DataError: if the features are no such image, or it has fewer frequencies.
+        DataError: if the features are not such an image, or it has fewer frequencies.
     """
     dct_width(rows.shape[1], side)
     pixels = math.isqrt(rows.shape[1])
@@ -110,7 +110,7 @@ def hog(rows: Rows, side: int) -> Rows:
     norm plus HOG_FLOOR · side². The columns are in order of cells, row by row, the directions of a cell together.
 
     Raises:
-        DataError: if the features are no such image.
+        DataError: if the features are not such an image.
     """
     columns = hog_width(rows.shape[1], side)
     pixels = math.isqrt(rows.shape[1])
@@ -184,7 +184,7 @@ def _cells(step: str, features: int, side: int) -> int:
     """Cells of side × side pixels along one side of a square image.
 
     Raises:
-        DataError: if the features are no such image.
+        DataError: if the features are not such an image.
     """
     pixels = math.isqrt(features)
     if pixels * pixels != features or pixels % side:

@@ -66,7 +66,7 @@ def examined(subject: Subject) -> Iterator[Entry]:
 
 
 def exit_code(entries: Iterable[Entry]) -> ExitCode:
-    """The kind of the first problem; 0 where there is none."""
+    """The kind of the first problem; 0 if there is none."""
     return next((entry.finding.code for entry in entries if entry.finding.level is Level.PROBLEM), ExitCode.DONE)
 
 

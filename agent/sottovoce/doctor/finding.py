@@ -23,7 +23,7 @@ class Finding:
         level: how bad it is.
         what: the result in one line; nothing secret, and nothing computed from records.
         remedy: the remedy, in one line; empty where none is needed.
-        code: the exit code of the kind that a problem is of; 0 for the others.
+        code: the exit code of a problem's kind; 0 for other results.
     """
 
     level: Level

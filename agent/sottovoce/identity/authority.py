@@ -55,7 +55,7 @@ class Authority(Protocol):
         """Verify a document of the fleet itself, not of one of its devices: a revocation list.
 
         Raises:
-            IdentityError: if it did not say this, or there is no one who could.
+            IdentityError: if the signature is not the fleet's, or there is no key to verify it.
         """
         ...
 
@@ -252,7 +252,7 @@ class PinnedAuthority:
         raise IdentityError("pinned devices have no revocation lists: take the device out of transport.peers")
 
     def following(self, changes: Sequence[KeyChange]) -> "PinnedAuthority":
-        """See Authority.following: there is no key that all trust."""
+        """See Authority.following: there is no common key that could change."""
         raise IdentityError("pinned devices have no key of a fleet to change")
 
 

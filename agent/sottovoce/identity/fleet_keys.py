@@ -154,7 +154,7 @@ def retired_by(changes: Sequence[KeyChange]) -> tuple[Retired, ...]:
     """The keys that these changes have retired.
 
     Raises:
-        IdentityError: if one of them is no certificate of a fleet.
+        IdentityError: if one of them is not a certificate of a fleet.
     """
     return tuple(Retired(_read(change.before), _time(change.since), _time(change.until)) for change in changes)
 
@@ -174,7 +174,7 @@ def decode_changes(raw: bytes, source: object) -> tuple[KeyChange, ...]:
     """Reads that; no signature is verified yet. `source` names it in the error.
 
     Raises:
-        IdentityError: if it is none, or too many, or not in its one form.
+        IdentityError: if it is not one, or too many, or not in its one form.
     """
     if not raw:
         return ()

@@ -1,6 +1,6 @@
 """The identity of this device, loaded from its directory or not at all.
 
-Every failure is an `IdentityError`; there is no mode without TLS or without a signature to fall back to.
+Every failure is an `IdentityError`; there is no fallback without TLS or without a signature.
 """
 
 from collections.abc import Iterable

@@ -161,7 +161,7 @@ class Token:
         """The token of a text; blanks and capitals, as people type them, do not matter.
 
         Raises:
-            IdentityError: if it is no token.
+            IdentityError: if it is not a token.
         """
         match = _TOKEN.fullmatch("".join(text.split()).lower())
         if match is None:

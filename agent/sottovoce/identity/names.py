@@ -37,6 +37,6 @@ def device_uri(node_id: str, fleet: str) -> str:
 
 
 def fleet_in_uri(uri: str) -> str | None:
-    """The fleet in the SPIFFE id of a device; None if it is none."""
+    """The fleet in the SPIFFE id of a device; None if it is not one."""
     match = _DEVICE_URI.fullmatch(uri)
     return match["fleet"] if match and _FLEET_NAME.fullmatch(match["fleet"]) else None

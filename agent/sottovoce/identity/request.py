@@ -70,7 +70,7 @@ def read_request(pem: bytes, source: object) -> Request:
     """Reads a request and checks its signatures; `source` names it in the error.
 
     Raises:
-        IdentityError: if it is none, or something in it does not hold.
+        IdentityError: if it is not one, or something in it does not hold.
     """
     if len(pem) > MAX_REQUEST_BYTES:
         raise IdentityError(f"{source} is too large to be a request for a certificate: {_AGAIN}")

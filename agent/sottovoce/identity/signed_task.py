@@ -92,7 +92,7 @@ def read_task(raw: bytes, source: object) -> SignedTask:
     """A document that came from somewhere, not verified yet; `source` names it in the error.
 
     Raises:
-        IdentityError: if it is none, too large, or not in its one form.
+        IdentityError: if it is not one, too large, or not in its one form.
     """
     if len(raw) > LARGEST_SIGNED:
         raise IdentityError(

@@ -60,7 +60,7 @@ def installed(kind: str) -> Mapping[str, tuple[Plugin, ...]]:
 
 
 def find(kind: str, name: str, own: Container[str]) -> Plugin | None:
-    """The plug-in of a name; None where there is none.
+    """The plug-in of a name; None if there is none.
 
     Args:
         kind: one of KINDS.

@@ -28,7 +28,7 @@ class _Call:
 
 
 class _Watchdog(threading.Thread):
-    """Looks twice a second at the calls that are under way."""
+    """Looks twice a second at the calls that are in progress."""
 
     def __init__(self, late: Callable[[PluginError], object]) -> None:
         super().__init__(name="plug-ins", daemon=True)
@@ -57,7 +57,7 @@ def enforce(late: Callable[[PluginError], object]) -> None:
 
 @contextmanager
 def timed(plugin: Plugin, words: str, seconds: float) -> Iterator[None]:
-    """Within it a call is under way; the outermost call of a thread counts."""
+    """Within it a call is in progress; the outermost call of a thread counts."""
     watchdog, thread = _running(), threading.get_ident()
     if watchdog is None or thread in watchdog.calls:
         yield

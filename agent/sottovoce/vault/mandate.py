@@ -63,7 +63,7 @@ class Stamp:
 
 
 def read_stamp(stamp: str, own: Promise) -> Stamp:
-    """Stamp of a charge; `own` and epoch 0 where there is none.
+    """Stamp of a charge; `own` and epoch 0 if there is none.
 
     Raises:
         PrivacyError: if it is no stamp.

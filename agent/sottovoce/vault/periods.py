@@ -60,7 +60,7 @@ class Periods:
         return self._life.seconds - self._opened
 
     def present(self, mandate: Mandate | None) -> Period | None:
-        """The present period under this task; None where there are none."""
+        """The present period under this task; None if there are none."""
         if not self.renewing and not self.number:
             return None
         waiting = self.renewing and mandate is not None and mandate.period > self.number

@@ -33,7 +33,7 @@ class VerifiedMessage:
         payload_type: which message the payload holds.
         payload: the serialised message.
         task: digest of the sender's task document.
-        heads: ledger heads beside a share, each signed by itself; None where there are none.
+        heads: ledger heads beside a share, each signed by itself; None if there are none.
     """
 
     sender: str

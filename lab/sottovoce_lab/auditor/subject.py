@@ -125,7 +125,7 @@ class Subject(Protocol):
         ...
 
     def alone(self) -> "Subject | None":
-        """The subject with releases of a single number, which code may take for a scalar; None where there is none."""
+        """The subject with releases of a single number, which code may take for a scalar; None if there is none."""
         ...
 
     def scores(self, sighting: Sighting) -> Floats:

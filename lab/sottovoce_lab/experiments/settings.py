@@ -221,7 +221,7 @@ def from_assignments(assignments: Sequence[str], known: Collection[str] | None =
         known: the keys that there are; None to look at that later.
 
     Raises:
-        UsageError: for text that is no assignment, or an unknown key; the message names the nearest.
+        UsageError: for text that is not an assignment, or an unknown key; the message names the nearest.
     """
     values = assigned(assignments, "epsilon=2", _ALIASES)
     for key in values:

@@ -68,7 +68,7 @@ def graph_file(path: Path) -> GraphFile:
     """Read and check a graph made by `sottovoce model build`.
 
     Raises:
-        ConfigError: if it is none, or not one to be trusted with records.
+        ConfigError: if it is not one, or not one to be trusted with records.
     """
     return graph_bytes(read(path, MOST_GRAPH_BYTES), str(path))
 

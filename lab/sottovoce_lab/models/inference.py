@@ -26,7 +26,7 @@ class Inference:
         file: whose it is, for errors.
 
     Raises:
-        ConfigError: if it is none, or ONNX Runtime cannot load it.
+        ConfigError: if it is not one, or ONNX Runtime cannot load it.
     """
 
     def __init__(self, model: ModelProto, file: str) -> None:

@@ -12,7 +12,7 @@ from amqtt.contexts import BrokerConfig, ListenerConfig
 
 
 async def serve(port: int) -> None:
-    """Serve until told to stop."""
+    """Serve until stopped."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)

@@ -36,7 +36,7 @@ class Errors:
         mae_mean: mean absolute error of a number, over agents.
         rmse_theory: σ/√n, the error of each number from the noise of n devices alone.
         rmse_clip: the error without noise: from the clip, and from harmonics that are left out.
-        rmse_prior: RMSE of the public prior alone, or of zeros where there is none: what a fleet that says nothing
+        rmse_prior: RMSE of the public prior alone, or of zeros if there is none: what a fleet that says nothing
             gets.
         mean_size: mean size of the numbers of the true mean, to hold all of these against.
     """

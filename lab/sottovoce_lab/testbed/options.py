@@ -322,7 +322,7 @@ def settings(assignments: Sequence[str]) -> dict[str, Any]:
     """Dotted keys and TOML values from `--set KEY=VALUE`.
 
     Raises:
-        UsageError: for text that is no assignment, an unknown key, or one with an option of its own.
+        UsageError: for text that is not an assignment, an unknown key, or one with an option of its own.
     """
     found = assigned(assignments, "learner.clip=0.5")
     for key in found:

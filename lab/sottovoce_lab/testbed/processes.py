@@ -255,7 +255,7 @@ class _Run:
     def _ledgers_agree(self, ledgers: dict[str, Spending]) -> bool:
         """Whether the spending that agents reported when they stopped is that of their ledgers.
 
-        One release may have been under way then. An agent that had to be killed has said nothing at the end: its ledger
+        One release may have been in progress then. An agent that had to be killed has reported nothing: its ledger
         must hold at least its last reported spending.
         """
         agree = True

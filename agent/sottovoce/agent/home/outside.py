@@ -22,7 +22,7 @@ class Outside:
         settings: its own.
 
     Raises:
-        ConfigError: if there is none of this name.
+        ConfigError: if none has this name.
         PluginError: if its package is broken.
     """
 

@@ -61,7 +61,7 @@ class Panel:
         return Will(self._topics.availability, OFFLINE)
 
     async def hear(self, topic: str, payload: bytes, *, retained: bool) -> None:
-        """Home Assistant has started, and wants to be told everything again; or the owner has switched, just now."""
+        """Handle a start of Home Assistant, which needs all states again, or a switch by the owner."""
         if topic == self._topics.birth and payload == ONLINE.encode():
             self._announce.set()
         if self._taking_part is not None and topic == self._topics.switch and not retained:

@@ -40,7 +40,7 @@ class Predictor:
             now: seconds of Unix time; without it this device's clock.
 
         Returns:
-            the energy, or None: there is no such model yet, or a window is missing that it looks at.
+            the energy, or None if there is no model yet, or a window that it needs is missing.
         """
         weights = parameters(model)
         if not self._fits or weights is None or weights.shape != (FEATURES - 1,):

@@ -38,7 +38,7 @@ def decoded(raw: bytes, size: int) -> tuple[int, dict[str, Any]]:
     Raises:
         OtherModel: if it holds another number of them.
         ValueError: if it is damaged.
-        DecodeError: if it is no such state.
+        DecodeError: if it is not such a state.
     """
     saved = state_pb2.PushSumState.FromString(raw)
     try:

@@ -35,7 +35,7 @@ class Fresh:
 
     Args:
         longest_gap: seconds that a retained reading may be old.
-        replay: whether times of the past are no mistake.
+        replay: whether times in the past are allowed.
     """
 
     def __init__(self, longest_gap: float, replay: bool) -> None:

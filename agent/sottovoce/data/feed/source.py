@@ -37,7 +37,7 @@ class Source:
         most_watts: the largest plausible power, W.
         resolution: the smallest step of a counter, Wh.
         longest_gap: seconds between two readings beyond which the energy between them is missing.
-        replay: whether times of the past are no mistake.
+        replay: whether times in the past are allowed.
         net: whether energy that is fed in counts against energy that is taken.
     """
 

@@ -42,7 +42,7 @@ class Topics:
         return _device(topic, self.inboxes[:-2])
 
     def present(self, topic: str) -> str | None:
-        """Whose presence a topic is; None if it is none, or that cannot be a device."""
+        """Whose presence a topic is; None if it is not one, or that cannot be a device."""
         return _device(topic, f"{ROOT}/{self.fleet}/peer")
 
 

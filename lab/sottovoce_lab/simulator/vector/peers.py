@@ -18,7 +18,7 @@ class Peers(Protocol):
     """A way to select a peer."""
 
     def draw(self, online: NDArray[np.bool_]) -> Recipients:
-        """int64[nodes]: one peer for every device, whether it is online or not; -1 where there is none."""
+        """int64[nodes]: one peer for every device, whether it is online or not; -1 if there is none."""
         ...
 
 

@@ -127,7 +127,7 @@ class Knowledge:
         """Another device's knowledge, as it has signed it.
 
         Raises:
-            MessageRefused: if it has not, or is no device of the fleet now.
+            MessageRefused: if it has not, or is not a device of the fleet now.
         """
         if known.said.owner != sender:
             raise MessageRefused("cell", "a device hands in another's statement")

@@ -96,7 +96,7 @@ class Leader:
         )
 
     def take_over(self, leading: Leading, named: Statement | None, beat: int) -> Led:
-        """A deputy continues, with the survivors for whom it or others stand; nothing comes of it where it cannot."""
+        """A deputy continues, with the survivors for whom it or others stand; it has no effect if it cannot."""
         named = named or leading.named
         leading = replace(leading, deputy=False, since=beat, named=None)
         if named is None:

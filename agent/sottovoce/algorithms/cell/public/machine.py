@@ -490,7 +490,7 @@ class Cells:
         return self._ended(replace(state, failed=state.failed + 1))
 
     def _ended(self, state: CellState) -> Step:
-        """No round is under way here: the vault drops its secrets, and a deputy is one no more."""
+        """No round is in progress here: the vault drops its secrets, and a deputy is one no more."""
         leading = {of: one for of, one in state.leading.items() if not one.deputy}
         state = replace(state, leading=leading)
         end = TakePart(CellQuery(self._learner, encoded(End(state.slot))))

@@ -30,7 +30,7 @@ class Leading:
         round: h.
         lead: the leader's signed opening of this round.
         readies: signed, by place.
-        unready: places of those to whom others dealt worthless shares.
+        unready: places of members that were dealt worthless shares.
         go: the same, enough of them, as a deputy has heard.
         vectors: masked and signed, by place.
         survivors: places.
@@ -79,7 +79,7 @@ class Finding:
         why: its offence.
         how: how this device knows that.
         until: the beat on which it may be in a roster again.
-        proof: which every device can verify; None where there is none.
+        proof: which every device can verify; None if there is none.
     """
 
     why: str

@@ -180,7 +180,7 @@ class Mixer:
         return Belief(np.empty(0), (_steps(state.held), lacking))
 
     def holds(self, state: ContributionsState) -> bool:
-        """See HandingOff: a step that no one was told of yet."""
+        """See HandingOff: a step that was sent to no one yet."""
         last = state.held.get(self.rank)
         return state.step > (0 if last is None else last.steps)
 
@@ -498,7 +498,7 @@ def _sent(state: ContributionsState, peer: str, some: tuple[Contribution, ...]) 
 
 
 def _still_lacks(known: Mapping[int, int], listed: Mapping[int, int], at: int) -> bool:
-    """Whether a peer's steps of one owner are fewer than it was told of before it said so."""
+    """Whether a peer still lacks steps of one owner that it was sent before it listed them."""
     return known.get(at, 0) < listed.get(at, 0)
 
 

@@ -24,7 +24,7 @@ _NEAR, _FAR = 1.1, 1.4
 
 
 def robust_mean(vectors: Vectors, weights: NDArray[np.float64], apart: int) -> NDArray[np.float64]:
-    """The weighted mean of vectors of which up to `apart` are arbitrary, float64[P]; with 0 the bounded mean.
+    """The weighted mean of vectors, up to `apart` of them arbitrary, float64[P]; with 0 the bounded mean.
 
     Args:
         vectors: float64[n, P], n ≥ 1, finite.
@@ -56,7 +56,7 @@ def counted(vectors: Vectors, apart: int) -> NDArray[np.float64]:
 
 
 def lower_median(numbers: NDArray[np.float64]) -> float:
-    """The middle one of these numbers, of which there is one at least; of two in the middle the lower."""
+    """The middle one of at least one number; of two in the middle the lower."""
     return float(np.sort(numbers)[(len(numbers) - 1) // 2])
 
 

@@ -1,4 +1,4 @@
-"""Gossip learning on perturbed records of which only sums travel: golf by push-sum.
+"""Golf by push-sum: gossip learning in which sums over perturbed records travel, not the records.
 
 A device publishes each of its records once, in noise, as in golf; but it sends only the debiased sums over its
 records, Σ y⁽ᵏ⁾x and Σ xxᵀ, in shares of push-sum. Every device learns their mean over the fleet, and fits a ridge

@@ -44,7 +44,7 @@ class PairwiseState:
         simulated: a seeded release is part of the model.
         declined: proposals that it did not go along with, because they were too far away.
         peers: node ids it may send to, in rotation.
-        proposed: to whom, where no answer came yet.
+        proposed: peers with an open proposal.
         lag: beats that the last answer took.
         moved: how far all moves with each peer went together. Not kept.
         met: who came to it lately, and after which beat, the last one last.

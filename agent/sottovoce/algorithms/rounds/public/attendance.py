@@ -8,7 +8,7 @@ from sottovoce.algorithms.rounds.public.state import RoundsState
 
 
 def noted(state: RoundsState, sender: str, message: RoundMessage) -> RoundsState:
-    """Keep a message that is still of use: of the phase under way or of one to come soon, the first of its kind.
+    """Keep a message that is still of use: of the phase in progress or of one to come soon, the first of its kind.
 
     Anyone who speaks of the present round, or a later one, is there.
     """

@@ -71,7 +71,7 @@ class Rounds:
         return replace(self._in(self.fresh(), turn), joining=turn > 0)
 
     def resumed(self, state: RoundsState, pending: frozenset[str]) -> RoundsState:
-        """See Learner.resumed. The round that was under way is over for this device."""
+        """See Learner.resumed. The round that was in progress is over for this device."""
         whole = replace(self.fresh(), work=state.work, exhausted=state.exhausted, simulated=state.simulated)
         return replace(self._in(whole, state.cycle), pending=pending, joining=state.cycle > 0)
 

@@ -22,17 +22,17 @@ class RoundsState:
 
     Attributes:
         work: the device's present work.
-        phase: phase of the round under way; RESTING between two.
+        phase: phase of the round in progress; RESTING between two.
         exhausted: the vault has permanently refused.
         simulated: a seeded release is part of the state.
         joining: it starts again, and does not yet know the round of its neighbours.
         due: when the next round shall begin; seconds on the driver's clock.
-        began: when the phase under way began.
+        began: when the phase in progress began.
         late: seconds between when the last round should have begun and when it did.
         missed: phases that went on without someone.
         neighbours: all of them, in ascending order.
         absent: those who were missing when a phase went on, and have not been heard of in the present round since.
-        expected: those who are waited for in the round under way.
+        expected: the neighbours expected in the round in progress.
         heard: the most advanced round that each neighbour has spoken of.
         came: messages of the phase in progress and of later ones, by round, phase and sender.
         pending: neighbours that have not confirmed the last message.

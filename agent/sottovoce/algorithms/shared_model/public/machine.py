@@ -1,4 +1,4 @@
-"""One model for all, of which every device writes the next in turn: Jin, He & Dai 2023, with and without replacement.
+"""One model for all; devices write its next version in turn: Jin, He & Dai 2023, with and without replacement.
 
 The newest model is announced with two integers, its step and its writer, and fetched from the writer. The next writer
 follows from the announced head alone: the device after the writer in the order of node ids, or one drawn by a

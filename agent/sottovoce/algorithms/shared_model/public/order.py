@@ -25,7 +25,7 @@ def before(state: SharedModelState, schedule: SharedModelSchedule, owner: str) -
 
 
 def holders(state: SharedModelState, owner: str) -> list[str]:
-    """Whom to ask for the newest model, in this order: its writer, who told of it, earlier writers, the other peers.
+    """Devices to ask for the newest model, in order: its writer, its announcer, earlier writers, the other peers.
 
     Peers alone, unless none of them is known: a writer elsewhere may be beyond reach.
     """

@@ -89,7 +89,7 @@ class SharedModelState(Struct, frozen=True):
         lost: updates known to be in no newer model.
         written: heads heard of, by those of their writers that are peers.
         waited: beats since the newest head was heard of; below 0 while a device that starts only listens.
-        source: who told of it.
+        source: the device that announced it.
         recent: writers of the heads before it, the newest first.
         served: someone has fetched this device's own last model.
         wanting: whom it has asked for a model, if anyone.
@@ -100,7 +100,7 @@ class SharedModelState(Struct, frozen=True):
         asked: id of the query the vault is answering, if any.
         writes: the step that the answer makes.
         fresh: records that the answer made, to be announced on the next beat.
-        owed: peers that have yet to be told of the head that was announced.
+        owed: peers to which the announced head has yet to be sent.
         requests: peers that wait for the model, in order.
         peers: node ids it may send to.
         pending: peers that have not confirmed the last message.

@@ -41,7 +41,7 @@ class Schedule:
         thresholds: how the clipping threshold moves; None where the vault's stays.
         asks: the kind of question: `gradient` at the model; `mean`, the device's one vector, wherever the model is.
         share_bits: z of a share is rounded to multiples of some 2^-share_bits, at most.
-        follows: windows that pay for themselves are followed: K is how many releases one is in, and B is of one.
+        follows: windows that pay for themselves are followed: K is the releases that one is in, and B is of one window.
         every: windows from one step to the next, where they are followed and the device pays for all of them; else 0.
         longest: γ/B of records that are followed, at most, so that the noise over few windows is bounded.
         steps_first: push-sum: take the private step before the shares are sent, as AdaD²P 2024, Algorithm 1, has it;
@@ -122,7 +122,7 @@ def contribution(
         state: gives t, and C_t where it moves.
         value: int64, the release on its grid.
         step: the grid's step.
-        units: see Release; of records that are followed, the windows that it is of.
+        units: see Release; of records that are followed, the number of windows.
     """
     if schedule.thresholds is None or state.threshold is None:
         return move(schedule, state.step, value, step, units)

@@ -23,7 +23,7 @@ class ScheduleProgress(Protocol):
         over: the last window that is over; None while no one has said so.
         learnt: the last one after which nothing was left to ask; None before the first.
         asking: the last one that was over when the question was asked that the vault is answering; not kept.
-        asked: id of the question that the vault is answering; None where there is none.
+        asked: id of the question that the vault is answering; None if there is none.
     """
 
     @property
