@@ -1,7 +1,7 @@
-"""An agent that is watched: its metrics and its health, read when someone asks. Imported only where that is wanted.
+"""Observation of an agent: its metrics and its health, read when someone asks. Imported only if it is configured.
 
-Processor time, memory and free space depend on the records that a process holds. Where the vault is inside, they are
-published here alone, where users see them anyway. How long the vault takes is reported to no one, and metrics are
+Processor time, memory and free space depend on the records that a process holds. If the vault is inside, they are
+published on this machine alone, whose users see them anyway. The vault's time is reported to no one, and metrics are
 read at most once a second, however often they are asked for.
 """
 
