@@ -37,7 +37,7 @@ SCHEMA = Schema(
 
 
 class AddressBook:
-    """At most 500 contacts, each dropped after 30 days without an answer.
+    """Address book of at most 500 contacts, each dropped after 30 days without an answer.
 
     Args:
         path: the file; made if it is not there.

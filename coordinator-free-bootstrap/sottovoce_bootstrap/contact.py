@@ -37,7 +37,7 @@ class Contact:
     endpoints: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        """Both are well-formed."""
+        """Check that both are well-formed."""
         check_node_id(self.node_id)
         if not 1 <= len(self.endpoints) <= MAX_ENDPOINTS + 1:
             raise MessageRefused("record", f"a contact has 1 to {MAX_ENDPOINTS + 1} endpoints")

@@ -88,7 +88,7 @@ class Contacts:
 
 
 def merged(contacts: Iterable[Contact]) -> dict[str, Contact]:
-    """One contact a device, with the endpoints of all, the first ones at the front, as many as a contact may have."""
+    """Contacts merged by device, with all endpoints, the first ones at the front, as many as a contact may have."""
     found: dict[str, Contact] = {}
     for contact in contacts:
         before = found.get(contact.node_id)

@@ -45,7 +45,7 @@ class Exchange:
     entries: tuple[Entry, ...]
 
     def __post_init__(self) -> None:
-        """They are few and all different."""
+        """Check that the entries are few and all different."""
         if not 1 <= len(self.entries) <= MAX_ENTRIES:
             raise MessageRefused("entries", f"an exchange has 1 to {MAX_ENTRIES} entries")
         if len({entry.record.node_id for entry in self.entries}) < len(self.entries):

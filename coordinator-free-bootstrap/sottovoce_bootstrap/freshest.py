@@ -12,7 +12,7 @@ PER_PREFIX = 2
 
 
 def freshest(candidates: Iterable[Sighting], size: int, rng: random.Random) -> list[Sighting]:
-    """At most `size` of the candidates, all of different devices, the freshest first; equals in random order."""
+    """The freshest candidates, at most `size`, all of different devices, the freshest first; equals in random order."""
     shuffled = list(candidates)
     rng.shuffle(shuffled)
     shuffled.sort(key=lambda sighting: -sighting.born)

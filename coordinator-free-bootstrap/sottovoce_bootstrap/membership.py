@@ -233,7 +233,7 @@ class Membership:
         self._hurry(now)
 
     def on_return(self, peer: str | None, now: float) -> None:
-        """There is a way to a peer again, or, for None, to all: those that failed are worth one more try, at once."""
+        """Try peers that failed once more, since there is a way to one again, or, for None, to all."""
         self._failures.forgive(peer, now)
         self._rewarm(now)
         self._hurry(now)

@@ -59,7 +59,7 @@ class PeerRecord:
     signature: bytes
 
     def __post_init__(self) -> None:
-        """Every field is well-formed."""
+        """Check that every field is well-formed."""
         check_node_id(self.node_id)
         if not 1 <= len(self.fleet) <= _MAX_FLEET_CHARACTERS:
             raise MessageRefused("record", "a fleet's name has 1 to 40 characters")

@@ -28,7 +28,7 @@ class Settings:
     warm_size: int = 6
 
     def __post_init__(self) -> None:
-        """Every value is in its range."""
+        """Check that every value is in its range."""
         if not 0 < self.period <= 86_400:
             raise ConfigError("membership.period: choose more than 0 and at most 86400 seconds")
         if self.view_size not in _VIEW_SIZES:

@@ -38,7 +38,7 @@ class Sighting:
 
 
 class Sightings:
-    """At most 1,024 of them; who was heard of the longest ago is forgotten first."""
+    """Sightings of at most 1,024 devices; the one heard of longest ago is forgotten first."""
 
     def __init__(self) -> None:
         self._sightings: OrderedDict[str, Sighting] = OrderedDict()

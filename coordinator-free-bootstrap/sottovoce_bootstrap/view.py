@@ -18,7 +18,7 @@ _DEPARTED_TOLD = 3
 
 
 class View:
-    """At most c devices, never this one, and of each its newest record.
+    """A view of at most c devices, never this one, each with its newest record.
 
     Args:
         own: node id of this device.

@@ -48,7 +48,7 @@ def composed_delta(counts: Mapping[Pair, int], epsilon: float) -> float:
 
 
 def _levels(counts: Mapping[Pair, int]) -> list[Counts]:
-    """All pairs, all but those of the finest grid, and so on."""
+    """Groups of pairs: all of them, all but those of the finest grid, and so on."""
     steps = {pair: outline(pair).step for pair, count in counts.items() if count > 0}
     ordered = sorted(steps, key=lambda pair: (steps[pair], repr(pair)))
     return [

@@ -114,7 +114,7 @@ class Tally:
         return place
 
     def _at(self, unit: int) -> Parts:
-        """All that one unit was charged."""
+        """The charges of one unit."""
         return _together(self._runs[bisect_right(self._starts, unit) - 1], self._single.get(unit, _NOTHING))
 
     def _paid(self, first: int, last: int) -> set[Parts]:

@@ -152,7 +152,7 @@ class ControlServer:
         return found
 
     async def _prediction(self, line: bytes) -> dict[str, Any]:
-        """One at a time, on a thread of its own, so that the agent keeps working meanwhile."""
+        """Answer one prediction at a time, on a thread of its own, so that the agent keeps working meanwhile."""
         from sottovoce.agent.predictions import Predictor  # memory that an agent whom no one asks has no use for
 
         try:

@@ -118,7 +118,7 @@ class Core:
         return [*again, *self._perform(effects), *self.meet(peers, now)]
 
     def meet(self, peers: tuple[str, ...], now: float) -> list[Action]:
-        """These are the peers from now on."""
+        """Replace the peers."""
         return self._apply(PeersChanged(peers), now)
 
     @property
@@ -145,7 +145,7 @@ class Core:
         return actions
 
     def over(self, window: int, now: float) -> list[Action]:
-        """No window up to this one grows any more, of records that are followed."""
+        """Note that windows up to this one are over, of records that are followed."""
         if not isinstance(self._learner, Following):
             return []
         return self._applied(self._learner.over(self._state, window, now), None)

@@ -25,7 +25,7 @@ _PAUSE_SECONDS = 0.2
 
 
 class Departure:
-    """One device's leaving.
+    """Departure of one device.
 
     Args:
         core: core of the agent.

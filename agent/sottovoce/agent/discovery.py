@@ -135,7 +135,7 @@ class Discovery:
         self._seldom.say(logging.WARNING, source.name, "discovery-failed source=%s %s", source.name, explanation)
 
     async def _sleep(self, seconds: float, known: Callable[[], int]) -> None:
-        """Until the pause is over, or the device has come to know no one, or it stops."""
+        """Wait until the pause is over, the device knows no one, or it stops."""
         loop = asyncio.get_running_loop()
         until, company = loop.time() + seconds, known() > 0
         while (left := until - loop.time()) > 0 and not (company and not known()):

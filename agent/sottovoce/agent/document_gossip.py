@@ -14,7 +14,7 @@ _MOST_REMEMBERED = 256  # peers
 
 
 class DocumentGossip(Generic[Document]):
-    """One device's part.
+    """One device's part in the gossip of a document.
 
     Args:
         voice: how to reach peers.

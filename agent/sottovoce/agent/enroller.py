@@ -157,7 +157,7 @@ class Enroller:
 
 @contextlib.contextmanager
 def noted(fleet: Path, address: str, seconds: float) -> Iterator[None]:
-    """While this lasts, `sottovoce fleet show` says that an invitation is open."""
+    """Context in which `sottovoce fleet show` reports an open invitation."""
     directory = fleet / INVITATIONS
     directory.mkdir(mode=0o700, exist_ok=True)
     path = directory / f"{os.getpid()}.json"

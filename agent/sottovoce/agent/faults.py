@@ -95,7 +95,7 @@ class Fault:
 
     @property
     def words(self) -> str:
-        """All that is public of it, in one line."""
+        """The public part of a fault, in one line."""
         return f"{self.doing}: {self.kind}: {' '.join(self.public_reason.split())}"
 
 
@@ -152,7 +152,7 @@ def shown() -> Iterator[None]:
 
 
 class Patience:
-    """With faults: says which it is, once a minute at most, and how long to wait, longer each time.
+    """Patience with faults: it logs a fault, once a minute at most, and gives the pause, longer each time.
 
     Args:
         longest: pause for one that passes, seconds.

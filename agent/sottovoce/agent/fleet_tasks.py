@@ -111,7 +111,7 @@ def propose(directory: Path, fleet: Fleet, tables: dict[str, dict[str, Any]], wh
 
 
 class FleetTasks:
-    """One device's part.
+    """One device's part in spreading the fleet's tasks.
 
     Args:
         trust: who is believed.

@@ -45,7 +45,7 @@ class Taken:
 
 
 class HeadBook:
-    """At most 4096 heads, one a device. Beyond that the device goes whose head changed longest ago.
+    """Heads of at most 4096 devices. Beyond that, the device whose head changed longest ago is dropped.
 
     Args:
         path: the file; made if it is not there.

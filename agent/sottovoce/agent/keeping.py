@@ -82,7 +82,7 @@ class Keeping:
         return sum(self._detector.told(keeper.node) is not None for keeper in self.keepers)
 
     async def appoint(self, due: Callable[[str], bool]) -> None:
-        """While there are too few, or some are gone, tell others, and name those that have answered.
+        """Appoint keepers while there are too few, and list those that have answered.
 
         Raises:
             PrivacyError: if the ledger could not be written.
@@ -106,7 +106,7 @@ class Keeping:
         self._detector.keepers = self.nodes
 
     def heard(self, node: str) -> None:
-        """This node has answered."""
+        """Note that this node has answered."""
         self._failing.pop(node, None)
 
     def _gone(self, node: str) -> bool:

@@ -214,7 +214,7 @@ class LedgerHeadGossip:
         self._told_at[peer] = time.monotonic()
 
     def forget(self, peer: str) -> None:
-        """Nothing goes to this peer any more."""
+        """Forget a peer."""
         self.detector.forget(peer)
         self._told_at.pop(peer, None)
 

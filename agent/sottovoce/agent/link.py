@@ -110,7 +110,7 @@ class Link:
         self._awake.set()
 
     def returned(self) -> None:
-        """There is a way to the peer again: end the pause, and begin with short ones."""
+        """End the pause, since there is a way to the peer again, and begin with short ones."""
         self._blamed = 0
         self._awake.set()
 

@@ -12,7 +12,7 @@ _log = logging.getLogger(__name__)
 
 
 class LinkTable:
-    """One link a peer.
+    """The links of a device, one for each peer.
 
     Args:
         made: a link to a peer, not at work yet.
@@ -57,7 +57,7 @@ class LinkTable:
         return self._known(node) if link is None else link.peer
 
     def meet(self, peers: Iterable[Peer]) -> None:
-        """These are the peers from now on. A link that still has something to deliver outlives its peer's leaving."""
+        """Replace the peers. A link with an undelivered message outlives its peer's departure."""
         chosen = {peer.id: peer for peer in peers}
         for node, peer in chosen.items():
             if node in self.links:

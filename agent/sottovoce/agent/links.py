@@ -66,7 +66,7 @@ class Store(Protocol):
     def commit(
         self, state: Any, sent: Sequence[Outgoing], confirmed: Sequence[str], seen: tuple[str, Seen] | None
     ) -> None:
-        """All of this, or nothing, durable on return.
+        """Write all of this, or nothing, durably on return.
 
         Args:
             state: the learner's new state.

@@ -40,7 +40,7 @@ _OVERDUE_SECONDS = 5.0  # past a deadline: what a busy machine may need to notic
 
 
 def troubles(agent: Reported) -> dict[str, str]:
-    """For each transport by name, the reason why no one can reach this device; empty where someone can."""
+    """The reason why no one can reach this device, by transport; empty if someone can."""
     return dict(zip(agent.config.transport.use, agent.transport.listener().troubles, strict=True))
 
 

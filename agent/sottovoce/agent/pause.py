@@ -19,7 +19,7 @@ from sottovoce.threads import USUAL, Threads
 
 
 class Pause:
-    """Until the agent is tried again; see Controlled.
+    """A pause until the agent is tried again; see Controlled.
 
     Args:
         config: the agent's.

@@ -158,7 +158,7 @@ class PeerSampling:
         self._perform([])
 
     def returned(self, peer: str | None) -> None:
-        """There is a way to a peer again, or, for None, to all of them."""
+        """Note that there is a way to a peer again, or, for None, to all of them."""
         if hasattr(self, "_door"):
             self.membership.on_return(peer, self._loop.time())
             self._perform([])

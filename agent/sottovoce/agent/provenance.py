@@ -161,11 +161,11 @@ class Unsigned:
         return own
 
     def verify(self, published: Signed) -> None:
-        """Nothing to check."""
+        """Accept without a check."""
 
     def admit(self, published: Signed) -> None:
-        """Nothing to check."""
+        """Accept without a check."""
 
     def refuses(self, owner: str) -> bool:
-        """No device is revoked."""
+        """False: no device is revoked here."""
         return _nobody(owner)

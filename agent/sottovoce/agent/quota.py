@@ -59,7 +59,7 @@ class Refusals:
         self._seldom = RateLimitedLog(_log)
 
     def note(self, sender: str, refusal: MessageRefused) -> None:
-        """One more."""
+        """Count one more."""
         self._counters.refused[refusal.reason] += 1
         reason = refusal.reason
         said = "message-refused sender=%s reason=%s %s"

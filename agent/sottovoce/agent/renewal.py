@@ -109,7 +109,7 @@ class Renewal:
         _log.info("identity-renewed expires=%s", identity.not_after.isoformat())
 
     async def _renew(self, now: datetime) -> None:
-        """Two thirds of the certificate's lifetime are over."""
+        """Renew the certificate, after two thirds of its lifetime."""
         identity = self._trust.identity
         if self._enroller is not None and now - self._asked >= self._between(identity):
             self._asked, pause = now, self._between(identity).total_seconds() + self._pause

@@ -42,7 +42,7 @@ class Condition(Struct, frozen=True):
 
 
 class RollCall:
-    """One device's part.
+    """One device's part in the roll call.
 
     Args:
         voice: how to reach others.

@@ -59,7 +59,7 @@ class RollbackDetector:
         return self.alone or (asked and len(self._agreeing) >= self.needed)
 
     def missed(self, peer: str) -> None:
-        """This peer was asked, and did not answer."""
+        """Note that a peer was asked and did not answer."""
         self._tried.add(peer)
 
     def told(self, peer: str) -> SignedHead | None:
@@ -101,12 +101,12 @@ class RollbackDetector:
         state.told = told
 
     def forget(self, peer: str) -> None:
-        """Nothing goes to this peer any more."""
+        """Forget a peer."""
         self._peers.pop(peer, None)
 
 
 def check(where: str, own: SignedHead, known: SignedHead, mark: bytes | None) -> None:
-    """Nothing but this ledger's own past is known in some place.
+    """Check that a head known elsewhere is this ledger's own past.
 
     Args:
         where: in words.

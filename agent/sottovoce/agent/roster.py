@@ -93,7 +93,7 @@ def _device(
     expires: datetime | None = None,
     same_task: bool | None = None,
 ) -> dict[str, Any]:
-    """One of them; null for an unknown fact."""
+    """One device; null for an unknown fact."""
     return {
         "id": node,
         "endpoints": list(endpoints),

@@ -276,7 +276,7 @@ class Agent:
             await self.serially(lambda: self.core.meet(self.tasks.company(), self._loop.time()))
 
     async def _meet(self, peers: list[Peer]) -> None:
-        """These are the peers from now on, to the core too."""
+        """Replace the peers, in the core too."""
         if self._stopping.is_set():
             return
         self._table.meet(peers)

@@ -7,7 +7,7 @@ from sottovoce.agent.wait_status import Waits
 
 
 class Timers:
-    """One of a name at a time.
+    """Timers by name, one of each at a time.
 
     Args:
         waits: the metric of waits in progress.

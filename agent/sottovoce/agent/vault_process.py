@@ -183,7 +183,7 @@ def _number(user: str | None) -> int:
 
 
 def _check_writers(path: Path, user: int) -> None:
-    """Nothing on the way to a file can be changed by the user whom the vault is to be safe from.
+    """Check that the agent's user can change no directory on the way to a file.
 
     Anyone who writes the configuration decides about data, clip and noise; anyone who can put another ledger in the
     place of this one has a new budget.

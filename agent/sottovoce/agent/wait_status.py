@@ -62,7 +62,7 @@ class Waits:
             self.past[_kind(name)].seconds += time.monotonic() - wait.counted
 
     def document(self) -> list[dict[str, str | float | bool]]:
-        """For `agent status --why`: seconds since, and seconds left, after which those that repeat may continue."""
+        """The waits for `agent status --why`: seconds since the start, and seconds left."""
         now = time.monotonic()
         return [
             {

@@ -33,7 +33,7 @@ class Devices:
     _last: dict[Path, tuple[float, dict[str, int]]] = field(default_factory=dict)
 
     def look(self) -> dict[str, Any]:
-        """All of them now; rates are since the look before, and null in the first."""
+        """All devices now; rates are since the look before, and null in the first."""
         with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
             answers = list(pool.map(_asked, self.states))
         return {

@@ -205,7 +205,7 @@ _COLUMNS = (  # the first ones stay where there is little room
 
 
 def _device(device: Device, at: str, width: int) -> RenderableType:
-    """One device, line by line, and below its peers."""
+    """The lines of one device, with its peers below."""
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")

@@ -153,7 +153,7 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     home_assistant: HomeAssistantSection = HomeAssistantSection()
 
     def __post_init__(self) -> None:
-        """Every meter has all that its format needs."""
+        """Check that every meter has all keys that its format needs."""
         if _DAY % self.window:
             raise invalid_key("window", "a day must be a whole number of windows; half-hours are 1800")
         if self.settings and self.source is None:

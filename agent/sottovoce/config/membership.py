@@ -28,7 +28,7 @@ class MembershipSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only
     ] = None
 
     def __post_init__(self) -> None:
-        """Anyone who keeps to a list looks for no one."""
+        """Check that a static list comes without sources."""
         if self.sampling == "static" and (self.mdns or self.dns):
             key = "mdns" if self.mdns else "dns"
             raise invalid_key(key, "static sampling keeps to the peers under [transport]; choose newscast")

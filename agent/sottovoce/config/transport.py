@@ -65,7 +65,7 @@ class MqttSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     password_file: Annotated[Path | None, Meta(description="file with the password, for its owner alone")] = None
 
     def __post_init__(self) -> None:
-        """Nothing leaves in the clear unless that is said."""
+        """Check that traffic without TLS was asked for."""
         if self.url is not None and not self.encrypted and not self.loopback and not self.plaintext:
             raise invalid_key(
                 "url", "without TLS only a broker on this host may be used; write mqtts://, or plaintext = true"

@@ -27,7 +27,7 @@ _AT_ONCE = 1024  # rows that `hog` keeps whole images of
 
 
 def squash(rows: Rows, bounds: Bounds | None, scale: float) -> Rows:
-    """With bounds, within which the rows lie: scale each feature to [0, 1], 0 without width. Else log(scale)."""
+    """Rows scaled to [0, 1] by their bounds, 0 for a bound without width; without bounds, log(scale)."""
     if bounds is None:
         return log(rows, scale)
     low, high = bounds

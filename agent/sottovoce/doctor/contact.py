@@ -56,7 +56,7 @@ def obstacle(host: str, port: int, tls: ssl.SSLContext | None = None, name: str 
 
 
 def _objection(connection: ssl.SSLSocket) -> str | None:
-    """With TLS 1.3 the other side judges this device's certificate only after the handshake."""
+    """The other side's objection to this device's certificate, which TLS 1.3 shows only after the handshake."""
     connection.settimeout(_OBJECTS_SECONDS)
     try:
         return None if connection.recv(1) else _CLOSED

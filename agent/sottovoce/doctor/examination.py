@@ -53,7 +53,7 @@ class Entry:
 
 
 def examined(subject: Subject) -> Iterator[Entry]:
-    """One check after the other. One that cannot look, as where a file vanishes meanwhile, finds that."""
+    """Findings of all checks, in order. A check that fails, for example because a file vanishes, is a finding."""
     for name, check in CHECKS.items():
         try:
             for finding in check(subject):

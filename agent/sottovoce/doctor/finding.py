@@ -43,7 +43,7 @@ _PAGES = {
 
 
 def ok(what: str) -> Finding:
-    """All is well."""
+    """A finding without a problem."""
     return Finding(Level.OK, what)
 
 

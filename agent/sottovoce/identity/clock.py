@@ -101,7 +101,7 @@ class ClockFloor:
             )
 
     def note(self, now: datetime | None = None) -> None:
-        """This is a time that the device is at, durable on return.
+        """Note the present time, durably on return.
 
         Raises:
             IdentityError: if it cannot be written.

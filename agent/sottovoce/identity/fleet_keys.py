@@ -37,7 +37,7 @@ _NOT_FROM_HERE = (
 
 
 class KeyChange(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One of them.
+    """One change of a fleet's keys.
 
     Attributes:
         before: certificate of the key that is retired, PEM.
@@ -91,7 +91,7 @@ class Anchors:
 
     @property
     def pem(self) -> bytes:
-        """Both, as every device gets them."""
+        """Both certificates in PEM, as every device gets them."""
         return b"".join(one.public_bytes(Encoding.PEM) for one in (self.current, self.spare) if one is not None)
 
 

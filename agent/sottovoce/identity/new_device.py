@@ -58,7 +58,7 @@ class DeviceKeys:
         return node_id(self.device.public_key())
 
     def encoded(self) -> tuple[bytes, bytes]:
-        """Both in PEM, the identity key first."""
+        """Both keys in PEM, the identity key first."""
         return encode_private_key(self.device), encode_private_key(self.tls)
 
     def request(self, *, fleet: str | None = None, present: bytes = b"") -> bytes:

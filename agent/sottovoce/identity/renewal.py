@@ -18,7 +18,7 @@ _JITTER = 1 / 12  # of a lifetime, after two thirds of it
 
 
 def renewal_due(identity: Identity) -> datetime:
-    """From when on a certificate is to be renewed: two thirds of its lifetime, and up to a twelfth more.
+    """The time to renew a certificate: two thirds of its lifetime, and up to a twelfth more.
 
     How much more follows from the device and the certificate, so that a fleet made in one hour does not come back in
     one hour, and a restart changes nothing. After a change of the fleet's keys the time goes by how long the key before

@@ -17,7 +17,7 @@ _Time = Annotated[int, Meta(ge=0, le=2**53)]
 
 
 class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One of them.
+    """A task with the fleet's signature.
 
     Attributes:
         fleet: the fleet's name.

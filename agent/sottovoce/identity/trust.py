@@ -101,7 +101,7 @@ class Trust:
         self._tell()
 
     def revoke(self, node_ids: Collection[str]) -> None:
-        """These devices, and no others, are refused from now on."""
+        """Refuse these devices, and no others, from now on."""
         self._revoked = frozenset(node_ids)
         self._tell()
 

@@ -61,7 +61,7 @@ class PerExample(ABC):
 def gradients_at(
     kernel: "Kernel | PerExample", point: Parameters, features: Features, labels: Labels
 ) -> Iterator[NDArray[np.float64]]:
-    """One row an example: its gradient at a point float64[P]. The rows come in batches of about a megabyte."""
+    """Gradients at a point float64[P], one row an example, in batches of about a megabyte."""
     batch = max(1, _BATCH_NUMBERS // len(point))
     for start in range(0, len(labels), batch):
         part = slice(start, start + batch)

@@ -24,7 +24,7 @@ class State(Protocol):
         ...
 
     def traced(self) -> dict[str, Any]:
-        """All of it that a step-by-step comparison needs, JSON-ready."""
+        """The part of the state that a step-by-step comparison needs, JSON-ready."""
         ...
 
 
@@ -120,7 +120,7 @@ class Following(Protocol):
     """A learner that continues with the windows of records that are followed."""
 
     def over(self, state: Any, window: int, now: float) -> tuple[Any, list[Effect]]:
-        """No window up to this one grows any more: it may be learnt from."""
+        """Note that windows up to this one are over, and may be learnt from."""
         ...
 
 

@@ -22,7 +22,7 @@ class Message(Protocol):
         ...
 
     def traced(self) -> dict[str, Any]:
-        """All of it, JSON-ready."""
+        """The whole message, JSON-ready."""
         ...
 
 

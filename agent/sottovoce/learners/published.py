@@ -190,7 +190,7 @@ class Shelf:
         return _rank(key) in self.ranked
 
     def records(self) -> Iterable[PublishedRecord]:
-        """All of them, in the same order on every device."""
+        """All records, in the same order on every device."""
         return (self.ranked[rank] for rank in self._order)
 
     def wants(self, key: Key) -> bool:

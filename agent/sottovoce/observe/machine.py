@@ -14,7 +14,7 @@ _GROUPS = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """One look.
+    """Measurements of this machine at one moment.
 
     Attributes:
         resident_bytes: memory that this process holds.

@@ -30,7 +30,7 @@ _CREDENTIALS = struct.Struct("iII")  # struct ucred: process, user, group
 
 @dataclass(slots=True, eq=False)
 class _Connection:
-    """One client.
+    """A connection of one client.
 
     Attributes:
         socket: to it.

@@ -59,7 +59,7 @@ def scheme(name: str, features: int, classes: int, epsilon: float | None) -> Sch
 
 
 def bring(name: str, make: Callable[[int, int, float], Scheme]) -> None:
-    """From now on `scheme` knows a scheme of another package, for (features, classes, epsilon)."""
+    """Add a scheme of another package, for (features, classes, epsilon), to those that `scheme` knows."""
     _BROUGHT[name] = make
 
 

@@ -32,7 +32,7 @@ class RandomisedLabel:
 
     @property
     def total(self) -> int:
-        """All weights together."""
+        """The sum of all weights."""
         return self.true_weight + (self.classes - 1) * self.other_weight
 
     @property

@@ -28,7 +28,7 @@ _MARK = b"[sottovoce."
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """One entry point.
+    """An entry point of a plug-in.
 
     Attributes:
         kind: one of KINDS.

@@ -50,7 +50,7 @@ _watchdog: _Watchdog | None = None
 
 
 def enforce(late: Callable[[PluginError], object]) -> None:
-    """From now on call `late`, on a thread of its own, when a call into a plug-in takes too long."""
+    """Call `late`, on a thread of its own, whenever a call into a plug-in takes too long."""
     global _late
     _late = late
 

@@ -34,7 +34,7 @@ Leaves = Annotated[tuple[Digest, ...], Meta(max_length=2 * MOST_MEMBERS)]
 
 
 class Step(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag=True):
-    """One of them."""
+    """A step of a secure sum."""
 
 
 class Begin(Step, frozen=True):
@@ -45,7 +45,7 @@ class Begin(Step, frozen=True):
 
 
 class Join(Step, frozen=True):
-    """This is the roster, ordered by owner."""
+    """The roster, ordered by owner."""
 
     roster: Statements
 
@@ -61,7 +61,7 @@ class Sealed(Step, frozen=True):
 
 
 class Agree(Step, frozen=True):
-    """These members dealt shares to all others: each one's sealed share for this one, its path, and the signed root."""
+    """Members that dealt shares to all others: each one's sealed share for this one, its path, and the signed root."""
 
     members: Places
     sealed: SealedShares
@@ -76,7 +76,7 @@ class Unfit(Step, frozen=True):
 
 
 class Mask(Step, frozen=True):
-    """This many members are ready for the same round."""
+    """Enough members are ready for the same round."""
 
     readies: Statements
 
@@ -89,13 +89,13 @@ class Vector(Step, frozen=True):
 
 
 class Survive(Step, frozen=True):
-    """These members' vectors arrived."""
+    """The members whose vectors arrived."""
 
     survivors: Places
 
 
 class Reveal(Step, frozen=True):
-    """This many members stand for the same survivors."""
+    """Enough members stand for the same survivors."""
 
     stands: Statements
 

@@ -36,7 +36,7 @@ _CHUNK = 2**16
 
 @dataclass(slots=True, eq=False)
 class _Connection:
-    """One from outside.
+    """A connection from outside.
 
     Attributes:
         address: where it comes from.
@@ -188,7 +188,7 @@ class Front:
         self._connections.pop(name).task.cancel()
 
     async def _passed_on(self, name: str, caller: socket.socket) -> None:
-        """Both ways, by a socket of this name, from the first byte on: before that, gRPC is not troubled."""
+        """Pass bytes on in both directions through a socket of this name, from the first byte on."""
         loop = asyncio.get_running_loop()
         caller.setblocking(False)
         with contextlib.suppress(OSError, MemoryError):
@@ -239,7 +239,7 @@ class Front:
 
 
 async def _pump(source: socket.socket, sink: socket.socket) -> None:
-    """Until one of them hangs up."""
+    """Copy bytes until one side hangs up."""
     loop = asyncio.get_running_loop()
     while chunk := await loop.sock_recv(source, _CHUNK):
         await loop.sock_sendall(sink, chunk)

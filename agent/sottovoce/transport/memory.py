@@ -75,11 +75,11 @@ class MemoryTransport:
             raise DeliveryFailed("other", f"{where}: the device failed") from error
 
     def listener(self) -> Listener:
-        """No one is refused within a process."""
+        """The listener within this process, which refuses no one."""
         return Listener(self._handshakes, 0)
 
     async def stop(self, grace: float) -> None:
-        """Nothing is accepted any more; calls in progress end within `grace` seconds."""
+        """Accept nothing more; calls in progress end within `grace` seconds."""
         for limit in self._sending:
             limit.reschedule(asyncio.get_running_loop().time() + grace)
         if self._exchange.listening.get(self._address) is self:

@@ -130,7 +130,7 @@ class MultiTransport:
         )
 
     async def _received(self, sender: str, raw: bytes | None) -> bytes:
-        """Every message of every transport comes through here."""
+        """Handle a message of any transport."""
         if self._receive is None:
             raise InternalError("a message arrived before the agent was ready: report this defect")
         self._admit(sender, len(raw or b""))

@@ -16,7 +16,7 @@ Hex = Annotated[str, Meta(pattern=r"^([0-9a-f]{2})*$")]
 
 
 class Charge(Struct, frozen=True, forbid_unknown_fields=True):
-    """One charge: the query's id, the event in its canonical words, and of which task it is, if of one."""
+    """A charge: the query's id, the event in its canonical words, and its task, if any."""
 
     query: Hex
     terms: str

@@ -65,7 +65,7 @@ class CellContext:
     units: Units = EVERY
 
     def step(self, query: CellQuery) -> CellAnswer | Refused | None:
-        """One step; None where the budget cannot pay for it.
+        """Take one step; None if the budget cannot pay for it.
 
         A step that does not follow from those before is refused and changes nothing. A charge belongs to one offer,
         whose secrets are in memory alone: so it pays for one masked vector, or, if the device stops before that, none.

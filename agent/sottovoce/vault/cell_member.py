@@ -101,7 +101,7 @@ class _Secrets:
 
 
 class Member:
-    """One device's.
+    """A member of a secure sum, for one device.
 
     Args:
         owner: its node id.

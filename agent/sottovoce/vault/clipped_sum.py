@@ -65,7 +65,7 @@ class DiscreteGaussian:
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """No noise at all, on a fine grid: the noiseless baseline. Charged as infinite.
+    """The noiseless baseline: no noise at all, on a fine grid. Charged as infinite.
 
     Attributes:
         size: coordinates of a release, P.

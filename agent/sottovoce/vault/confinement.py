@@ -26,7 +26,7 @@ _MACHINES = {  # audit architecture, number of socket(2)
 
 
 def hide_memory() -> None:
-    """No one but root looks into this process from now on.
+    """Hide this process's memory from everyone but root.
 
     Raises:
         ConfigError: if the kernel refuses.
@@ -35,7 +35,7 @@ def hide_memory() -> None:
 
 
 def forbid_network() -> bool:
-    """This process and its children open no socket but Unix ones from now on.
+    """Forbid this process and its children all sockets but Unix ones.
 
     Returns:
         False on a machine whose system calls are not known here; nothing was forbidden.

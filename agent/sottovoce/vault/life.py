@@ -45,7 +45,7 @@ class Life:
 
     @property
     def seconds(self) -> float:
-        """All of it, in seconds."""
+        """The whole life, in seconds."""
         return self._noted + (0.0 if self._clock is None else max(0.0, self._clock() - self._since))
 
     @property

@@ -18,7 +18,7 @@ SECONDS: dict[Span, float] = {"month": 30 * DAY, "year": 365 * DAY}
 
 @dataclass(slots=True)
 class Limit:
-    """One of them.
+    """A limit of the owner.
 
     Attributes:
         span: how long it is for.

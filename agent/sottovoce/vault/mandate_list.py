@@ -30,7 +30,7 @@ class MandateList:
         return None if row is None else Mandate(row[0], Budget(*row[1:5]), row[5], row[6])
 
     def add(self, mandate: Mandate) -> None:
-        """This one is taken up, durably.
+        """Add a mandate, durably.
 
         Raises:
             LedgerError: if the disk or the file failed.

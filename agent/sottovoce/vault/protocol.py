@@ -31,7 +31,7 @@ Link = Annotated[bytes, Meta(min_length=32, max_length=32)]
 
 
 class Message(Struct, frozen=True, forbid_unknown_fields=True, tag=True):
-    """One message."""
+    """A message between an agent and its vault."""
 
 
 class Introduce(Message, frozen=True):
@@ -98,7 +98,7 @@ class AskKeepers(Message, frozen=True):
 
 
 class Appoint(Message, frozen=True):
-    """These keep it from now on."""
+    """Appoint these keepers."""
 
     vault: Link
     keepers: Annotated[tuple[Keeper, ...], Meta(max_length=64)]
@@ -164,7 +164,7 @@ class Kept(Message, frozen=True):
 
 
 class Failed(Message, frozen=True):
-    """There is no answer. `kind` names an exception of sottovoce.errors; anything else is the asker's own fault."""
+    """A failure in place of an answer. `kind` names an exception of sottovoce.errors; else the asker is at fault."""
 
     kind: Name
     explanation: str

@@ -52,13 +52,13 @@ class Spent:
         return self._epoch
 
     def begin(self, mandate: Mandate | None) -> None:
-        """This task has begun, if it has not long since."""
+        """Begin this task, if it has not begun."""
         self._mandate = mandate
         if mandate is not None and mandate.epoch > self._epoch:
             self._turn(mandate.epoch)
 
     def open(self, period: int) -> None:
-        """This period of the ledger's budget has begun, if it has not long since."""
+        """Begin this period of the ledger's budget, if it has not begun."""
         if period > self._number:
             self._earlier = self.of_any_period()
             self._number, self._period = period, Tally(self._own.delta)

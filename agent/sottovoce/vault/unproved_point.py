@@ -49,7 +49,7 @@ class UnprovedPoint:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One whole number, as it is.
+    """A release of one whole number without noise.
 
     Attributes:
         size: 1.

@@ -44,7 +44,7 @@ class SignedHead:
     signature: bytes = field(default=bytes(SIGNATURE_BYTES), repr=False)
 
     def __post_init__(self) -> None:
-        """Every field is well-formed."""
+        """Check that every field is well-formed."""
         lengths = [len(part) for part in (self.owner_key, self.mark, self.life, self.signature)]
         if lengths != [PUBLIC_KEY_BYTES, MARK_BYTES, LIFE_BYTES, SIGNATURE_BYTES]:
             raise MessageRefused("head", "a ledger head has a key, a mark, a life and a signature of fixed lengths")

@@ -72,7 +72,7 @@ def decode_part(raw: bytes) -> Part:
 
 
 class Assembly:
-    """One message of one sender, as far as it has come.
+    """The parts of one message that have arrived so far.
 
     Args:
         part: one of its parts, which is not taken in yet.

@@ -50,7 +50,7 @@ class RevocationList:
     keys: tuple[KeyChange, ...] = ()
 
     def __post_init__(self) -> None:
-        """Every field is well-formed."""
+        """Check that every field is well-formed."""
         if not 1 <= len(self.fleet) <= _MAX_FLEET_CHARACTERS:
             raise MessageRefused("revocations", "a revocation list names a fleet, by 1 to 40 characters")
         if not (1 <= self.version <= _LARGEST_NUMBER and 0 <= self.issued <= _LARGEST_NUMBER):

@@ -55,7 +55,7 @@ class Rates:
 
 
 def one_run_p(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
-    """At most how likely this many right guesses are under (ε, δ): Theorem 5.2 of Steinke et al. 2023.
+    """An upper bound on the probability of this many right guesses under (ε, δ): Theorem 5.2 of Steinke et al. 2023.
 
     Args:
         canaries: m, each of either world by a fair coin.

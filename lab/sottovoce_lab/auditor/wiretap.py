@@ -38,7 +38,7 @@ Reply = Callable[[Message], Message | None]
 
 
 def overheard(learner: Learner[Any], vault: Vault, seconds: float, reply: Reply = lambda message: None) -> list[Frame]:
-    """Every frame of a device that starts over and runs so long; its peers confirm each, and reply."""
+    """All frames of a device that starts afresh and runs this long; its peers confirm each, and reply."""
     tap = _Tap(learner, vault, reply)
     tap.run(seconds)
     return tap.frames

@@ -98,7 +98,7 @@ def _allowed(digest: str) -> str:
 
 
 def _runs(found: "GraphFile", origin: str) -> str:
-    """In a process of its own: on some machines ONNX Runtime crashes."""
+    """Run the graph in a process of its own, since ONNX Runtime crashes on some machines."""
     from sottovoce.kernels.onnx.allowed import Graph
     from sottovoce.kernels.onnx.probe import probed
 

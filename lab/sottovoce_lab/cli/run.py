@@ -86,7 +86,7 @@ def _swept(values: dict[str, Any], origin: str, kept: Path, on: str | None, quie
 
 
 def _table(document: dict[str, Any]) -> None:
-    """One row a run."""
+    """A table with a row for each run."""
     from rich.console import Console
     from rich.table import Table
 

@@ -152,7 +152,7 @@ def _loaded(settings: Settings) -> DataSet:
 
 
 def _default_transform(settings: Settings, data: DataSet) -> str:
-    """To the letter: min-max to [0, 1]. Else by declared bounds or a logarithm, without the record's own mean.
+    """To the letter min-max to [0, 1]; else by declared bounds or a logarithm, without the record's own mean.
 
     A few features keep their mean, which carries much of their information. Large images are pooled, which takes little
     from a linear model and three quarters from every message.
@@ -191,7 +191,7 @@ def _scheme(settings: Settings, model: str, features: int, classes: int) -> Sche
 
 
 def _transformed(transform: str, features: NDArray[np.float64], bounds: Bounds | None) -> NDArray[np.float64]:
-    """In chunks: transforms make copies."""
+    """Transformed features, in chunks, since transforms make copies."""
     rows = np.empty((len(features), width(transform, features.shape[1])))
     for part in _chunks(len(features)):
         rows[part] = apply(transform, features[part], bounds)

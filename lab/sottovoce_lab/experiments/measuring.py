@@ -36,11 +36,11 @@ class Meter:
         self._sample = np.sort(generator.permutation(len(self._labels))[:_CURVE_RECORDS])
 
     def quick(self, weights: NDArray[np.float64], weight_of: NDArray[np.int64]) -> Spread:
-        """On at most 2,000 test records; see `final`."""
+        """Accuracy on at most 2,000 test records; see `final`."""
         return self._measure(weights, weight_of, self._sample)
 
     def final(self, weights: NDArray[np.float64], weight_of: NDArray[np.int64]) -> Spread:
-        """On all test records.
+        """Accuracy on all test records.
 
         Args:
             weights: float64[m, k, d], different models.

@@ -23,7 +23,7 @@ def charged(statement: PrivacyStatement) -> float | None:
 
 
 def point(moment: Moment) -> dict[str, Any]:
-    """One point of the curve."""
+    """A point of the curve."""
     return {"cycle": moment.cycle, "t_s": round(moment.elapsed_s, 3), "online": moment.alive, **asdict(moment.measures)}
 
 

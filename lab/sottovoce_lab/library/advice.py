@@ -63,7 +63,7 @@ class Shape:
     unlike: bool = False
 
     def __post_init__(self) -> None:
-        """Every number is in range."""
+        """Check that every number is in range."""
         for name, value, least in (
             ("records", self.records, 10),
             ("agents", self.agents, 2),

@@ -155,7 +155,7 @@ def _before(features: int, steps: Steps, bounds: Bounds | None) -> ModelProto:
 
 
 def _joined(before: ModelProto, core: ModelProto) -> ModelProto:
-    """One model after another, with the first one's input."""
+    """Two models in sequence, with the first one's input."""
     whole = compose.merge_models(
         before, core, io_map=[("transformed", "features")], prefix1="transform.", producer_name="sottovoce"
     )

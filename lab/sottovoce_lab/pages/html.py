@@ -51,7 +51,7 @@ def heading(words: str) -> Markup:
 
 
 def paragraph(words: str, kind: str = "") -> Markup:
-    """Some words; `kind` is a class of the style sheet."""
+    """A paragraph; `kind` is a class of the style sheet."""
     return Markup(f"<p{_class(kind)}>{escape(words)}</p>")
 
 

@@ -49,7 +49,7 @@ class Resources(Struct, frozen=True):
 
 
 class Agent(Struct, frozen=True):
-    """One of the fleet."""
+    """An agent of the fleet."""
 
     id: str
     alive: bool

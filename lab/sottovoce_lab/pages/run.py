@@ -103,7 +103,7 @@ def _learning(report: RunReport, plotter: Plotter) -> list[Markup]:
 
 
 def _band(points: list[Measures], name: str) -> tuple[list[float], list[float], str]:
-    """From the least to the largest over agents, where both were measured."""
+    """The range from the least to the largest over agents, if both were measured."""
     if all(_finite(point, f"{name}_min", f"{name}_max") for point in points):
         return _column(points, f"{name}_min"), _column(points, f"{name}_max"), "all agents"
     return [], [], ""
@@ -224,7 +224,7 @@ def _column(points: Sequence[Measures], field: str) -> list[float]:
 
 
 def _number(value: float | str | None) -> str:
-    """In four places; nothing for nothing."""
+    """A number with four digits; an empty text for None."""
     if value is None or isinstance(value, str):
         return value or ""
     return f"{value:.0f}" if float(value).is_integer() else f"{value:.4g}"

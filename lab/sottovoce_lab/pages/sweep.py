@@ -34,7 +34,7 @@ class Group:
         return ", ".join(f"{key} = {value}" for key, value in self.set.items()) or "all runs"
 
     def final(self, field: str) -> list[float]:
-        """One value a seed, of those runs that have it."""
+        """Final values, one for each seed that has it."""
         values = (run.final.get(field) for run in self.runs)
         return [float(value) for value in values if isinstance(value, int | float)]
 

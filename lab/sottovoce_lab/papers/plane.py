@@ -85,7 +85,7 @@ def _gossip(fleet: Fleet, records: NDArray[np.float32]) -> Weights:
 
 
 def _svm(records: Weights) -> Weights:
-    """On records q float64[n,2], each once as +q and once as -q."""
+    """Weights of a linear SVM on records q float64[n,2], each once as +q and once as -q."""
     try:
         linear_svc = importlib.import_module("sklearn.svm").LinearSVC
     except ImportError as error:

@@ -156,7 +156,7 @@ def _all_of(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def _average(there: Iterable[Cell]) -> NDArray[np.float64]:
-    """By seed, over cells."""
+    """Means over cells, by seed."""
     averaged: NDArray[np.float64] = np.mean([cell.measures for cell in there], axis=0)
     return averaged
 

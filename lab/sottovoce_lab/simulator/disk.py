@@ -34,7 +34,7 @@ class OutOfRoom(DataError):
 
 
 class Disk:
-    """One device's.
+    """The disk of one device.
 
     Attributes:
         connection: to a database for its ledger.

@@ -36,7 +36,7 @@ LAWS: dict[type, Callable[[Sequence[Device]], Law]] = {
 
 
 class AppliedOnce:
-    """No message is applied twice, and a duplicate changes nothing. Implements Law.
+    """Law of messages: none is applied twice, and a duplicate changes nothing. Implements Law.
 
     A device whose learner restates its knowledge forgets in a crash which messages it applied, and may repeat them.
     """

@@ -106,7 +106,7 @@ class NewscastOverlay:
         return np.where(held > 0, _id(drawn).astype(np.int32), np.int32(-1))
 
     def _exchange(self, initiators: NDArray[np.int32], online: NDArray[np.bool_], loss: float) -> NDArray[np.int32]:
-        """One round of push-pull; returns those who got no answer."""
+        """Run one round of push-pull; returns the devices that got no answer."""
         partners = self._draw(initiators, self._rng)
         heard = (partners >= 0) & online[partners] & (self._rng.random(len(initiators)) >= loss)
         answered = heard & (self._rng.random(len(initiators)) >= loss)

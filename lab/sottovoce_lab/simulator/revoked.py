@@ -17,7 +17,7 @@ _OWNERS: dict[type, Callable[[Any], Iterable[str]]] = {
 
 
 class Undone:
-    """No honest device holds anything of a device that it knows to be revoked, after a beat. Implements Law."""
+    """Law of revocation: after a beat no honest device holds a part of a device that it knows to be revoked."""
 
     def broken(self, happening: Happening) -> str | None:
         """See Law.broken."""

@@ -25,7 +25,7 @@ def _full(i: int, n: int) -> list[int]:
 
 
 def _bipartite(i: int, n: int) -> list[int]:
-    """Every even device with every odd one."""
+    """The graph of every even device with every odd one."""
     return [j for j in _full(i, n) if (i - j) % 2]
 
 
@@ -34,7 +34,7 @@ def _disconnected(i: int, n: int) -> list[int]:
 
 
 def _seeds(i: int, n: int) -> list[int]:
-    """One seed each; peer sampling finds the others."""
+    """A graph of one seed each; peer sampling finds the others."""
     return [(i + 1) % n]
 
 

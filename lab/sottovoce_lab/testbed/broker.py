@@ -50,7 +50,7 @@ class TestbedBroker(Protocol):
 
 
 class Foreign:
-    """One that the user runs: nothing is started and nothing ended.
+    """A broker that the user runs: nothing is started or stopped.
 
     Args:
         host: where it is.

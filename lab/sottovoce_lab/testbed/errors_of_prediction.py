@@ -45,13 +45,13 @@ class PredictionMeter:
         self._sample = self._random.permutation(len(test))[:CURVE_RECORDS]
 
     def quick(self, models: Sequence[Floats]) -> PredictionErrors:
-        """On at most 100 models and 2,000 records, for the curve of a run."""
+        """Errors on at most 100 models and 2,000 records, for the curve of a run."""
         if len(models) > CURVE_MODELS:
             models = [models[i] for i in self._random.permutation(len(models))[:CURVE_MODELS]]
         return self._measure(models, self._sample)
 
     def final(self, models: Sequence[Floats]) -> PredictionErrors:
-        """On all models and all records."""
+        """Errors on all models and all records."""
         return self._measure(models, np.arange(len(self._test)))
 
     def _measure(self, models: Sequence[Floats], rows: NDArray[np.int64]) -> PredictionErrors:

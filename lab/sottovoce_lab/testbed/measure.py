@@ -115,13 +115,13 @@ class Meter:
         return majority(self._test)
 
     def quick(self, models: Sequence[NDArray[np.float64]]) -> Measures:
-        """On at most 100 models and 2,000 records, for the curve of a run."""
+        """Accuracy on at most 100 models and 2,000 records, for the curve of a run."""
         if len(models) > CURVE_MODELS:
             models = [models[i] for i in self._random.permutation(len(models))[:CURVE_MODELS]]
         return self._measure(models, self._sample)
 
     def final(self, models: Sequence[NDArray[np.float64]]) -> Measures:
-        """On all models and all records."""
+        """Accuracy on all models and all records."""
         return self._measure(models, self._test)
 
     def _measure(self, models: Sequence[NDArray[np.float64]], records: Records) -> Measures:

@@ -265,7 +265,7 @@ def _held(devices: list[Device]) -> dict[str, NDArray[np.float64]]:
 
 
 def _traffic(simulation: Simulation) -> Traffic:
-    """In memory nothing is encoded: bytes are those of the numbers."""
+    """Traffic in memory, where nothing is encoded: bytes are those of the numbers."""
     sent = simulation.traffic
     numbers = sent.numbers * _BYTES_PER_NUMBER
     return Traffic(sent.messages, numbers, numbers)

@@ -102,5 +102,5 @@ def unpaid(plan: Plan) -> list[str]:
 
 
 def curve_point(moment: Moment) -> dict[str, Any]:
-    """One point of the `curve` part."""
+    """A point of the `curve` part."""
     return {"cycle": moment.cycle, "t_s": round(moment.elapsed_s, 3), **asdict(moment.measures)}

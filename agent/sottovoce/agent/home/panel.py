@@ -28,7 +28,7 @@ _LEAVING = 2.0
 
 
 class Panel:
-    """This device, as a device of Home Assistant.
+    """The agent as a device of Home Assistant.
 
     Args:
         config: the whole file.

@@ -8,7 +8,7 @@ _random = secrets.SystemRandom()
 
 
 class Pauses:
-    """One pause after another, each drawn between the shortest and a bound that doubles up to the longest."""
+    """Pauses, each drawn between the shortest and a bound that doubles up to the longest."""
 
     def __init__(self) -> None:
         self._bound = SHORTEST

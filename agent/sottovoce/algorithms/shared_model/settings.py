@@ -45,7 +45,7 @@ class SharedModelSettings(GradientSettings, frozen=True):
 
 
 class WithReplacementSettings(SharedModelSettings, frozen=True, tag="with-replacement"):
-    """With replacement every step is global."""
+    """Settings of SGD with replacement, in which every step is global."""
 
     own_step_size: ClassVar[float] = 100.0
 
@@ -72,7 +72,7 @@ class WithoutReplacementSettings(SharedModelSettings, frozen=True, tag="without-
     only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {"release_every": ("controller", ("schedule",))}
 
     def __post_init__(self) -> None:
-        """Some controllers are there to the letter alone."""
+        """Check that the controller fits the fidelity."""
         super().__post_init__()
         if self.fidelity == "sound" and self.controller == "deep-q":
             raise invalid_key(

@@ -21,7 +21,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One meter.
+    """Declaration of one meter.
 
     Attributes:
         meter: its name here, which is all of it that is stored or logged.

@@ -10,7 +10,7 @@ MISSING = -1
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One finished window.
+    """A finished window.
 
     Attributes:
         meter: its meter's name.

@@ -25,7 +25,7 @@ def step(mixed: NDArray[np.float64], previous: NDArray[np.float64], coefficient:
 
 
 def plain(steps: int) -> NDArray[np.float64]:
-    """No acceleration, c = 0: x^(s+1) = W x^s, whose error shrinks by 1 - gap a step."""
+    """Gossip without acceleration, c = 0: x^(s+1) = W x^s, whose error shrinks by 1 - gap a step."""
     return np.zeros(steps)
 
 

@@ -97,7 +97,7 @@ class Adam:
 
     @classmethod
     def new(cls, network: QNetwork) -> "Adam":
-        """No step taken."""
+        """A new optimiser, before its first step."""
         zeros = tuple(np.zeros_like(array) for array in network.arrays)
         return cls(0, zeros, zeros)
 

@@ -133,7 +133,7 @@ class Acquaintances:
         return known
 
     def trust_changed(self) -> None:
-        """This device has a new certificate, or trusts others than before: both sides look again."""
+        """Verify all devices again, after a change of this device's certificate or trust."""
         self._changes += 1
         for known in self._known.values():
             known.knows = False

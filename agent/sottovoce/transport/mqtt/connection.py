@@ -164,7 +164,7 @@ class Connection:
         return f"the broker {self._broker.host}:{self._broker.port}"
 
     async def _session(self) -> None:
-        """One connection, from the attempt to make it to its end."""
+        """Run one connection, from the attempt to its end."""
         self._waiting.begin(_WAIT, f"{self._where} to accept the connection", CONNECT_SECONDS)
         client, self._over = None, asyncio.Event()
         try:
@@ -194,7 +194,7 @@ class Connection:
             self._lost()
 
     def _say_connected(self) -> None:
-        """Anyone who read that the connection was lost reads that it is back."""
+        """Log that the connection is back, if its loss was logged."""
         if self._said_lost:
             self._said_lost = False
             _log.info("broker-connected %s", self._where)

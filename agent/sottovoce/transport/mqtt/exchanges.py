@@ -47,7 +47,7 @@ class Exchanges:
             future.set_result(content)
 
     def end(self, reason: str, peer: str | None = None, *, until: int | None = None, left: bool = True) -> None:
-        """There will be no answer from this peer, or from anyone.
+        """End the exchanges with this peer, or with all, without an answer.
 
         Args:
             reason: why.

@@ -10,7 +10,7 @@ _M = TypeVar("_M", bound=Message)
 
 
 def decoded(kind: type[_M], raw: bytes) -> _M:
-    """One message, in its one form: nothing that no one vouches for can be added to it.
+    """A decoded message, which must be in canonical form, so that nothing unsigned can be added to it.
 
     Raises:
         MessageRefused: for `malformed`.

@@ -17,7 +17,7 @@ class Echo(Enum):
 
 
 class Presence:
-    """This device's. Of two things that it has said, the newer one has the higher version.
+    """The presence of this device. Of two of its statements, the newer one has the higher version.
 
     Args:
         trust: who it is.

@@ -97,12 +97,12 @@ class MqttTransport:
         return _LARGEST
 
     def reaches(self, address: str) -> bool:
-        """Anyone who uses the same broker."""
+        """True for every device that uses the same broker."""
         return address == f"mqtt:{self._broker.realm}"
 
     @property
     def connection(self) -> Connection:
-        """To the broker.
+        """The connection to the broker.
 
         Raises:
             InternalError: before the start.
@@ -204,7 +204,7 @@ class MqttTransport:
         self._exchanges.end("this device stops")
 
     def _trust_changed(self) -> None:
-        """Every peer is notified, repeatedly."""
+        """Notify every peer, repeatedly."""
         self._known.trust_changed()
         self._presence.renew()
         self._again.set()

@@ -38,7 +38,7 @@ class DeviceMean:
         return self.vector(records)
 
     def vector(self, records: Records) -> Batches:
-        """One row, float64[1, P], of the mean of all features; none for a device that holds nothing: it counts as 0."""
+        """The mean of all features in one row, float64[1, P]; no row without records, which counts as 0."""
         if len(records):
             with np.errstate(over="ignore", invalid="ignore"):  # a warning would be a message about a record
                 mean = np.add.reduce(records.features, axis=0) / len(records)

@@ -88,7 +88,7 @@ class QChain:
         return self.steps.last(query.point[size:], local, records, query.slot, self._start(query.slot))
 
     def traced(self) -> dict[str, Any]:
-        """All of Algorithm 2's last turn, JSON-ready: for simulations."""
+        """The last turn of Algorithm 2, JSON-ready: for simulations."""
         return {name: _listed(fact) for name, fact in self._facts.items()}
 
     def _decided(self, query: Query, records: Records) -> int:

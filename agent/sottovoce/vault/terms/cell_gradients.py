@@ -25,7 +25,7 @@ from sottovoce.vault.vault import VaultContext
 
 @dataclass(frozen=True, slots=True)
 class CellGradientTerms:
-    """All of it public.
+    """Public terms of clipped sums in cells.
 
     Attributes:
         learner: its name.

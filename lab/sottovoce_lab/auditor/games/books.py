@@ -19,7 +19,7 @@ _MOST_RECORDS = 5
 
 
 def books(subject: Subject) -> Finding:
-    """Every query three times in each of three lives on one ledger, one query too many, and a device's twin.
+    """The game of the books: every query three times in each of three lives on one ledger, and one query too many.
 
     The first life ends half-way, so that the ledger is opened again in the middle of a run.
 

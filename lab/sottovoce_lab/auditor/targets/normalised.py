@@ -48,7 +48,7 @@ class NormalisedSums(GaussianSums):
         return self.kernel.size + (self.rule == "quantile")
 
     def _told_apart(self, rows: Floats) -> Floats:
-        """All but the bit, which canaries share."""
+        """The records without the bit that canaries share."""
         return rows[:, : self.kernel.size]
 
     def _queries(self, count: int) -> list[Query]:

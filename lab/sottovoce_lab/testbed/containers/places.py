@@ -24,7 +24,7 @@ class Place:
 
     @property
     def bundle(self) -> Path:
-        """From which the device joins."""
+        """The bundle with which the device joins."""
         return self.directory / "bundle"
 
     @property

@@ -60,7 +60,7 @@ def prepare(
 
 
 def _configuration(asked: Asked, planned: Plan, place: Place, broker: str) -> dict[str, object]:
-    """One device's, which will listen on every address of its container."""
+    """Configuration of one device, which listens on every address of its container."""
     options = asked.options
     period = options.period
     config = options.configuration(

@@ -35,14 +35,14 @@ class Dishonesty:
         self._owner, self._cell, self._provenance = owner, cell, provenance
 
     def seen(self, state: CellState, liar: str, why: str) -> Step:
-        """This device has seen another one lie."""
+        """Record that this device has seen another one lie."""
         if liar == self._owner or liar in state.struck:
             return state, []
         statement = self._provenance.signed(Statement(self._owner, body_bytes(Doubt(liar, why))))
         return self._told(self._struck(state, liar, why, "seen here"), Doubted(statement))
 
     def proved(self, state: CellState, proof: Proof) -> Step:
-        """This device can prove a lie, if it was signed by who seems to have lied."""
+        """Record a lie with its proof, if the apparent liar signed it."""
         before = state.struck
         try:
             state = self.exposed(state, proof)

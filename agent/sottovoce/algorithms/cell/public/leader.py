@@ -46,7 +46,7 @@ class Leader:
         self._owner, self._cell, self._size, self._provenance = owner, cell, size, provenance
 
     def go_on(self, leading: Leading, expected: frozenset[str], struck: frozenset[str], beat: int) -> Led:
-        """To the next stage, if all that is waited for is there, or enough of it after a while.
+        """Go to the next stage if all expected messages are there, or enough of them after a while.
 
         The members' messages were checked when they came; if one fails here all the same, the round is over.
 

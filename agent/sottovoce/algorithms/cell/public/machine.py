@@ -274,7 +274,7 @@ class Cells:
         return state, effects
 
     def _unready(self, state: CellState, dealers: tuple[int, ...]) -> Step:
-        """Some members dealt worthless shares: this device reports it, and waits for the others."""
+        """Report members that dealt worthless shares, and wait for the others."""
         if state.roster is None:
             return state, []
         roster, effects = state.roster, list[Effect]()
@@ -415,7 +415,7 @@ class Cells:
         return state, [] if opened.sources else [Send(sender, CellMessage(opened.want, state.simulated))]
 
     def _filled(self, state: CellState, sender: str, said: Vectors) -> Step:
-        """Some of the masked vectors have come: with all of them, the sum is known."""
+        """Take in masked vectors; with all of them, the sum is known."""
         opened = state.opening
         if opened is None or opened.verified.round != said.round:
             return state, []
@@ -428,7 +428,7 @@ class Cells:
         return state, [Send(sender, CellMessage(filled.want, state.simulated))]
 
     def _fetched(self, state: CellState, opened: OpenedRound) -> Step:
-        """Anyone who does not send the masked vectors is passed over; an opening for which no one does is dropped."""
+        """Ask the next device for the masked vectors; drop an opening for which no one sends them."""
         if state.cycle - opened.since < _FETCHING_BEATS:
             return state, []
         if opened.asked >= _MOST_FETCHES:
@@ -490,7 +490,7 @@ class Cells:
         return self._ended(replace(state, failed=state.failed + 1))
 
     def _ended(self, state: CellState) -> Step:
-        """No round is in progress here: the vault drops its secrets, and a deputy is one no more."""
+        """End the round here: the vault drops its secrets, and a deputy is no longer one."""
         leading = {of: one for of, one in state.leading.items() if not one.deputy}
         state = replace(state, leading=leading)
         end = TakePart(CellQuery(self._learner, encoded(End(state.slot))))
@@ -563,7 +563,7 @@ class Cells:
         return sender in (state.leader, *state.deputies) and h == state.round
 
     def _led(self, state: CellState) -> Step:
-        """This device's actions as a leader, now."""
+        """The actions of this device as a leader."""
         leading = state.leading.get(state.slot)
         if leading is None:
             return state, []

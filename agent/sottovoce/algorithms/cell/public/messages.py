@@ -123,7 +123,7 @@ class Want(Content, frozen=True):
 
 
 class Vectors(Content, frozen=True):
-    """Some of them, as they were signed."""
+    """Some masked vectors, as they were signed."""
 
     round: Digest
     given: Annotated[tuple[Given, ...], Meta(max_length=MOST_MEMBERS)]
@@ -162,7 +162,7 @@ _SAID: msgpack.Decoder[Said] = msgpack.Decoder(Said)
 
 @dataclass(frozen=True, slots=True)
 class CellMessage:
-    """One message.
+    """A message of a secure sum.
 
     Attributes:
         said: its content.

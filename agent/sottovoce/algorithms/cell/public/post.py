@@ -12,7 +12,7 @@ Step = tuple[CellState, list[Effect]]
 
 
 def posted(step: Step) -> Step:
-    """One message at a time goes to a peer, and the others after it: the same effects, as far as they are due."""
+    """The effects that are due: a peer gets one message at a time, the others after it."""
     state, effects = step
     due: list[Effect] = []
     for effect in effects:

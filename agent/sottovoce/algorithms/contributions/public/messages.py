@@ -44,7 +44,7 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True)
 class Contributions:
-    """Some contributions, and which ones the sender holds.
+    """Some contributions, and a list of those that the sender holds.
 
     Attributes:
         steps: steps of each contribution that the sender holds, by the rank of its owner.

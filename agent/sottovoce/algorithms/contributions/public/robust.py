@@ -38,7 +38,7 @@ def robust_mean(vectors: Vectors, weights: NDArray[np.float64], apart: int) -> N
 
 
 def counted(vectors: Vectors, apart: int) -> NDArray[np.float64]:
-    """For how much each of them counts, float64[n], between 0 and 1.
+    """The weight of each vector, float64[n], between 0 and 1.
 
     Args:
         vectors: float64[n, P].

@@ -161,7 +161,7 @@ class Pairwise:
         return [] if estimate is None else [PublishModel(estimate, state.cycle)]
 
     def _propose(self, state: PairwiseState) -> Step:
-        """To the next peers in turn that have answered the last proposal.
+        """Propose to the next peers in turn that have answered the last proposal.
 
         While others are on their way a device offers to go a smaller part, so that all answers together do not carry it
         past those who gave them. Those that are older than twice what the last answer took are not waited for.

@@ -235,7 +235,7 @@ class PushSum:
         return state, [Send(recipient, share) for recipient in recipients]
 
     def hand_off(self, state: PushSumState, heir: str) -> Step:
-        """All mass to one peer, in as many shares as that takes: see HandingOff. Then (0, 0) is left.
+        """Send all mass to one peer, in as many shares as that takes: see HandingOff. Then (0, 0) is left.
 
         A device that comes back with that sends nothing until others have sent to it, as after a loss of its state.
         """
@@ -325,7 +325,7 @@ def _with(state: PushSumState, numerator: NDArray[np.int64], share: PushSumShare
 
 
 def portion(numerator: NDArray[np.int64], weight: int, shares: int, share_bits: int) -> tuple[NDArray[np.int64], int]:
-    """One of this many equal shares, no heavier than the heaviest and rounded for its way; the rest stays.
+    """A share of the mass: one of this many equal parts, bounded in weight and rounded; the rest stays.
 
     Args:
         numerator: int64[width], x of the device.
@@ -342,7 +342,7 @@ def portion(numerator: NDArray[np.int64], weight: int, shares: int, share_bits: 
 
 
 def _share(numerator: NDArray[np.int64], weight: int, shares: int) -> tuple[NDArray[np.int64], int]:
-    """One of this many, or as much of it as the heaviest share holds."""
+    """One of this many equal parts, or as much of it as the heaviest share holds."""
     if weight // shares > MAX_WEIGHT:
         return np.rint(numerator * (MAX_WEIGHT / weight)).astype(np.int64), MAX_WEIGHT
     return numerator // shares, weight // shares

@@ -117,7 +117,7 @@ class Rounds:
                 return self._answered(state, event)
 
     def _tick(self, state: RoundsState, now: float) -> Step:
-        """At most one phase ends on a beat; the next one begins on the same."""
+        """Handle a beat: at most one phase ends on it, and the next one begins."""
         effects: list[Effect] = []
         if state.asked is not None:
             return state, effects
@@ -131,7 +131,7 @@ class Rounds:
         return state, effects
 
     def _in(self, state: RoundsState, turn: int) -> RoundsState:
-        """Before the beginning of this round."""
+        """Reset the state for the beginning of this round."""
         work = replace(state.work, round=turn, rate=self.schedule.rate(turn), answers={}, received=())
         return swept(replace(state, work=work, phase=RESTING))
 

@@ -44,7 +44,7 @@ class Weighed:
     candidates: Floats | None = None
 
     def facts(self, names: list[str]) -> dict[str, Any]:
-        """All of it by the names of those who made the gradients."""
+        """The weights and scores by the owners of the gradients."""
         facts: dict[str, Any] = {"weights": dict(zip(names, self.weights, strict=True))}
         if self.values is not None and self.candidates is not None:
             facts["phi"] = dict(zip(names, self.values, strict=True))

@@ -96,7 +96,7 @@ class Algorithm(Protocol):
         ...
 
     def taken(self, work: Work, position: int, gradient: Floats) -> Work:
-        """After the vault's answer to a question: the noisy mean gradient, float64[P]."""
+        """The noisy mean gradient of a vault's answer, float64[P]."""
         ...
 
     def message(self, work: Work, phase: int, recipient: str) -> Floats:

@@ -285,6 +285,6 @@ def _newest(state: SharedModelState, head: Head, source: str) -> dict[str, Any]:
 
 
 def _tried(state: SharedModelState) -> SharedModelState:
-    """One holder more that has no newer model, or does not answer."""
+    """Note one more holder that has no newer model, or does not answer."""
     tries = state.tries + 1
     return replace(state, wanting="", tries=tries, resolved=tries >= _TRIES)
