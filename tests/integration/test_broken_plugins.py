@@ -166,7 +166,7 @@ REPLACED = (
         (lambda code: code + REPLACED.format("parts=lambda c, p: replace(_OWN(c, p), terms=None)"), "without terms"),
         (
             lambda code: code + REPLACED.format("parts=lambda c, p: replace(_OWN(c, p), terms=3)"),
-            "what it returned made",
+            "its result made",
         ),
         (lambda code: code.replace(QUESTION, "        raise SystemExit(3)"), "SystemExit: 3"),
     ],

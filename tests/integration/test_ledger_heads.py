@@ -55,7 +55,7 @@ def test_a_restored_copy_learns_from_its_peer_that_it_is_old(pair: tuple[Device,
         restored(device, copy)
         with AgentProcess(device) as back:
             assert back.ended() == 5
-        (line,) = back.lines("sottovoce: this ledger is older than what this device has already told others")
+        (line,) = back.lines("sottovoce: this ledger is older than the one that this device has reported to others")
         assert f"peer {other.device.id} knows of charge" in line
         assert "Nothing more is released. Remedy: stop every other device" in line
         assert spending(device).charges == old, "it has released nothing"

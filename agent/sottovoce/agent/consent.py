@@ -53,7 +53,7 @@ def _all(directory: Path) -> list[_Consent]:
     except FileNotFoundError:
         return []
     except (OSError, DecodeError, ValidationError) as error:
-        raise IdentityError(f"{path}: cannot be read ({error}); remove it, and say again what you want") from error
+        raise IdentityError(f"{path}: cannot be read ({error}); remove it, and give your answer again") from error
 
 
 def _digest(task: SignedTask) -> str:

@@ -275,7 +275,7 @@ class FleetTasks:
         try:
             task.verify(authority)
         except IdentityError as error:
-            raise MessageRefused("signature", f"{peer} told of a task that does not hold: {error}") from error
+            raise MessageRefused("signature", f"{peer} sent a task that is not valid: {error}") from error
         await asyncio.get_running_loop().run_in_executor(self._disk, lambda: self._keep(task))
         self._adopt(task)
 

@@ -231,7 +231,7 @@ class LedgerHeadGossip:
         """
         heads = decode_heads(payload)
         if heads.head is None or heads.head.owner != sender:
-            raise MessageRefused("head", f"{sender} told a ledger head that is not its own")
+            raise MessageRefused("head", f"{sender} sent a ledger head that is not its own")
         head = heads.head
         head.verify(self._identity.fleet)
         kept = {self._identity.node_id, *self._peers()}

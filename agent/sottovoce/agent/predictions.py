@@ -83,7 +83,7 @@ class Predictor:
             self._model = predicting(self._config)
         found = predict(self._model, usable, seen, description.classes)
         if not np.isfinite(found).all():
-            raise DataError("the model predicts what is not a finite number: it has diverged, or the features are huge")
+            raise DataError("the model's prediction is not finite: it has diverged, or the features are huge")
         return found
 
 

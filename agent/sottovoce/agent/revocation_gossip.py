@@ -161,7 +161,7 @@ class RevocationGossip:
         try:
             revoked.verify(authority)
         except IdentityError as error:
-            raise MessageRefused("signature", f"{peer} told a revocation list that does not hold: {error}") from error
+            raise MessageRefused("signature", f"{peer} sent a revocation list that is not valid: {error}") from error
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._disk, lambda: keep_list(self._state, revoked, authority))
         if revoked.rank > self.rank:
@@ -215,7 +215,7 @@ class RevocationGossip:
     def _admit_revoked(self, sender: str) -> None:
         loop = asyncio.get_running_loop()
         if loop.time() - self._told_revoked.get(sender, float("-inf")) < _TELL_REVOKED_EVERY_SECONDS:
-            raise MessageRefused("revoked", f"device {sender} is revoked by its fleet and was told so")
+            raise MessageRefused("revoked", f"device {sender} is revoked by its fleet and was notified")
         self._told_revoked[sender] = loop.time()
         if len(self._told_revoked) > _MOST_REMEMBERED:
             self._told_revoked.popitem(last=False)

@@ -119,7 +119,7 @@ def check(where: str, own: SignedHead, known: SignedHead, mark: bytes | None) ->
     """
     if known.charges > own.charges or known.released > own.released:
         raise LedgerError(
-            f"this ledger is older than what this device has already told others: {where} knows of charge "
+            f"this ledger is older than the one that this device has reported to others: {where} knows of charge "
             f"{known.charges} and release {known.released}, and this ledger ends at {own.charges} and {own.released}: "
             f"it is a restored copy, or another copy of this device is running. {_REMEDY}"
         )

@@ -39,5 +39,5 @@ def saved_model(raw: bytes, like: NDArray[np.float64]) -> NDArray[np.float64]:
     if parameters.size != like.size:
         raise OtherModel(parameters.size, like.size)
     if not np.isfinite(parameters).all():
-        raise ValueError("its model holds what is not a number")
+        raise ValueError("its model holds a NaN or an infinity")
     return parameters.reshape(like.shape)

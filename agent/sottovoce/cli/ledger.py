@@ -46,7 +46,7 @@ def verify(
         _print({**facts, "verdict": "whole"}, as_json)
         return
     if certificate is None or fleet_certificate is None:
-        raise UsageError("a certificate is worth what its fleet is: give --fleet-certificate, the ca.pem you trust")
+        raise UsageError("a certificate is only as good as its fleet: give --fleet-certificate, the ca.pem you trust")
     from sottovoce.agent.certificate import verify as verified
 
     _print({**verified(_read(certificate), _read(fleet_certificate), certificate), "verdict": "holds"}, as_json)

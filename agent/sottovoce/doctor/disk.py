@@ -69,4 +69,4 @@ def disk(
             "a worn or slow memory card: replace it, or move agent.state to another disk",
         )
     else:
-        yield ok(f"{state}: what is written reaches the disk")
+        yield ok(f"{state}: writes reach the disk")

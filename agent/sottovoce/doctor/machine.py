@@ -23,7 +23,7 @@ def machine(
     del subject
     words = f"Python {platform.python_version()} on {processor}, {platform.system()}"
     if not wide:
-        yield warning(f"{words}, 32 bit", "install a 64-bit system: what it needs is not packaged for 32 bit")
+        yield warning(f"{words}, 32 bit", "install a 64-bit system: its dependencies are not packaged for 32 bit")
     elif processor not in _TESTED:
         yield warning(words, "this processor is untested: run `make test` on it first")
     else:

@@ -22,7 +22,7 @@ def memory(subject: Subject, root: Path = Path("/")) -> Iterator[Finding]:
     found = {"of the machine": available(root), "of this control group": allowed(root)}
     known = {whose: room for whose, room in found.items() if room is not None}
     if not known:
-        yield ok("how much there is cannot be told on this system")
+        yield ok("the amount is unknown on this system")
         return
     whose, room = min(known.items(), key=lambda item: item[1])
     words = f"{room / _MIB:,.0f} MiB {whose} left"

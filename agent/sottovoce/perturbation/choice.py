@@ -53,7 +53,7 @@ def scheme(name: str, features: int, classes: int, epsilon: float | None) -> Sch
         raise PrivacyError(f"no scheme `{name}`: choose one of {', '.join(_SCHEMES)}, or exact")
     if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
         raise PrivacyError(
-            f"ε = {epsilon:g} is none for a record: set privacy.epsilon between {MIN_EPSILON:g} and {MAX_EPSILON:g}"
+            f"ε = {epsilon:g} is out of range: set privacy.epsilon between {MIN_EPSILON:g} and {MAX_EPSILON:g}"
         )
     return _narrow(make(features, classes, epsilon))
 

@@ -119,7 +119,7 @@ def attributed(error: BaseException) -> PluginError | None:
     _, file, line, function = frames[-1]
     words = "" if list(_ENTERED.values())[-1].kind in _QUIET else f": {error}"
     return list(_ENTERED.values())[-1].error(
-        f"what it returned made {function}() fail at {file} line {line}: {type(error).__name__}{words}"
+        f"its result made {function}() fail at {file} line {line}: {type(error).__name__}{words}"
     )
 
 

@@ -75,7 +75,7 @@ def agreed(own: X25519PrivateKey, other: bytes) -> bytes:
     try:
         return own.exchange(X25519PublicKey.from_public_bytes(other))
     except ValueError as error:
-        raise MessageRefused("malformed", "a member of the cell offers a key that is none") from error
+        raise MessageRefused("malformed", "a member of the cell offers an invalid key") from error
 
 
 def check_keys(*keys: bytes) -> None:

@@ -215,7 +215,7 @@ def verified(
     if (len(opening.seeds), len(opening.mask_keys)) != (len(survivors), len(gone)):
         raise _wrong("it is incomplete")
     if _cheated(roster, survivors, gone, opening.seeds, opening.mask_keys):
-        raise _wrong("a secret is not what its owner offered")
+        raise _wrong("a secret is not the one that its owner offered")
     return Verified(opening, roster, h, survivors)
 
 

@@ -111,7 +111,7 @@ class CellContext:
     def _read(self, raw: bytes) -> NDArray[np.float64]:
         point = np.frombuffer(raw, dtype="<f8").astype(np.float64) if len(raw) == 8 * self.points else None
         if point is None or not np.isfinite(point).all():
-            raise MessageRefused("cell", "a sum is asked for at a point that is none")
+            raise MessageRefused("cell", "a sum is asked for at an invalid point")
         return point
 
     def _masked(self, said: Mask) -> Vector | None:

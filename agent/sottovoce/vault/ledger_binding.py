@@ -14,7 +14,7 @@ def check_there(path: Path) -> None:
     """
     if not path.is_file():
         raise LedgerError(
-            f"{path}: the privacy ledger is missing, so what was already spent is unknown and nothing may be "
+            f"{path}: the privacy ledger is missing, so the ε already spent is unknown and nothing may be "
             "released. Put the file itself back, not an older copy; without it this identity can never release "
             "again, and a new device has to join"
         )

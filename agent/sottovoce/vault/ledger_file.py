@@ -119,7 +119,7 @@ def checked(connection: sqlite3.Connection) -> tuple[str, Budget, bytes]:
     try:
         return owner, Budget(epsilon, delta, unit, neighbouring), nonce
     except PrivacyError as error:
-        raise sqlite3.DatabaseError("its budget is none") from error
+        raise sqlite3.DatabaseError("its budget is invalid") from error
 
 
 def check_releases(connection: sqlite3.Connection) -> None:
@@ -129,7 +129,7 @@ def check_releases(connection: sqlite3.Connection) -> None:
     )
     for number, link, exponent, value, simulated, digest in rows:
         if link is None or release_digest(link, exponent, value, bool(simulated)) != digest:
-            raise sqlite3.DatabaseError(f"its release {number} is not what was stored")
+            raise sqlite3.DatabaseError(f"its release {number} is not the stored one")
 
 
 def upgrade(path: Path) -> None:

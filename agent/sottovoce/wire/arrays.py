@@ -41,6 +41,6 @@ def check_model(parameters: NDArray[np.float32], age: int, least: int = 1) -> No
             "shape", f"the model has a shape of {parameters.shape}, not of {least} to {MAX_PARAMETERS}"
         )
     if not np.isfinite(parameters).all():
-        raise MessageRefused("range", "the model holds what is not a number")
+        raise MessageRefused("range", "the model holds a NaN or an infinity")
     if not 0 <= age <= MOST:
         raise MessageRefused("range", "the age of the model is beyond its limit")

@@ -55,7 +55,7 @@ def encode(message: Message) -> tuple[str, bytes]:
     try:
         codec.check(message)
     except MessageRefused as error:
-        raise InternalError(f"encoded what every peer refuses ({error}): report this defect") from error
+        raise InternalError(f"encoded a message that every peer refuses ({error}): report this defect") from error
     return message.kind, codec.to_bytes(message)
 
 

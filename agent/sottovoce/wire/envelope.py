@@ -78,7 +78,7 @@ def seal(
     raw = envelope.SerializeToString(deterministic=True)
     if sequence < 1 or len(raw) > MAX_ENVELOPE_BYTES:
         raise InternalError(
-            f"sealed what every peer refuses (sequence {sequence}, {len(raw)} bytes): report this defect"
+            f"sealed a message that every peer refuses (sequence {sequence}, {len(raw)} bytes): report this defect"
         )
     return raw
 

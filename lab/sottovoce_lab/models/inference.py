@@ -100,4 +100,4 @@ def _facts(model: ModelProto, file: str) -> dict[str, Any]:
             return dict(facts)
     except (ValueError, TypeError, KeyError, RecursionError):
         pass
-    raise ConfigError(f"{file}: what it says of itself cannot be read: export it again")
+    raise ConfigError(f"{file}: its description cannot be read: export it again")

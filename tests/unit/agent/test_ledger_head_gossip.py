@@ -17,7 +17,7 @@ from sottovoce.wire import Heads, decode_heads, encode_heads
 from tests.support.heads import Past, at, head, head_gossip
 from tests.support.waiting import PATIENCE
 
-OLDER = "older than what this device has already told others"
+OLDER = "older than the one that this device has reported to others"
 COPY = "another copy of this device"
 
 

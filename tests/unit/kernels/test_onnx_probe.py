@@ -49,7 +49,10 @@ def test_chunks_of_any_size_are_tried(classes: int, chunk: int) -> None:
 
 @pytest.mark.parametrize(
     "flaw, why",
-    [("mixes rows", "what an example adds depends on other examples"), ("draws", "the same call gives another answer")],
+    [
+        ("mixes rows", "the part of an example depends on other examples"),
+        ("draws", "the same call gives another answer"),
+    ],
 )
 def test_arithmetic_for_which_no_epsilon_holds_is_refused(flaw: Flaw, why: str) -> None:
     with pytest.raises(ConfigError, match=rf"mine\.onnx: on this machine {why}, so that no ε would hold"):

@@ -153,7 +153,7 @@ def test_what_cannot_be_exported_says_why() -> None:
 def test_what_a_file_says_of_itself_is_not_trusted(said: str) -> None:
     model = exported(PublicModel("softmax", parameters(21), FEATURES, 3), (), None, facts())
     model.metadata_props[0].value = said
-    with pytest.raises(ConfigError, match="file: what it says of itself cannot be read"):
+    with pytest.raises(ConfigError, match="file: its description cannot be read"):
         Inference(forward_bytes(model.SerializeToString(), "file"), "file")
 
 

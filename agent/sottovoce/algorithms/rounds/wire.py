@@ -41,7 +41,7 @@ def check(message: RoundMessage) -> None:
             "shape", f"vectors of shape {vectors.shape}, not up to {MOST_VECTORS} of 1 to {MAX_PARAMETERS} numbers"
         )
     if not np.isfinite(vectors).all():
-        raise MessageRefused("range", "a vector holds what is not a number")
+        raise MessageRefused("range", "a vector holds a NaN or an infinity")
     if not (
         0 <= message.round <= MOST and 0 <= message.phase < _MOST_PHASES and 1 <= message.degree <= _MOST_NEIGHBOURS
     ):

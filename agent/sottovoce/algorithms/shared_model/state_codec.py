@@ -55,5 +55,5 @@ class SharedModelCodec:
         if parameters.size != self._size:
             raise OtherModel(parameters.size, self._size)
         if not np.isfinite(parameters).all():
-            raise ValueError("its model holds what is not a number")
+            raise ValueError("its model holds a NaN or an infinity")
         return parameters

@@ -82,7 +82,7 @@ def read_facts(text: str | bytes, file: str) -> GraphFacts:
         facts = msgspec.json.decode(text, type=GraphFacts)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ConfigError(
-            f"{file}: what it says of itself cannot be read ({error}); make it with `sottovoce model build`"
+            f"{file}: its description cannot be read ({error}); make it with `sottovoce model build`"
         ) from error
     names = [parameter.name for parameter in facts.parameters]
     if len(set(names)) != len(names):

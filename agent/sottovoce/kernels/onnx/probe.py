@@ -99,9 +99,9 @@ def _tried(session: GraphSession) -> dict[str, Any]:
     alone = [_bits(trial.sum({place: 0}, chunk)) for place in range(chunk)]
     for place, among in product({0, chunk // 2, last}, ("others", "hostile")):
         if alone[place] != _bits(trial.sum({place: 0}, chunk, among)):
-            raise ConfigError(_fault("what an example adds depends on other examples"))
+            raise ConfigError(_fault("the part of an example depends on other examples"))
     if not _length(trial.sum({0: 0, last: 1}, chunk) - first - trial.sum({last: 1}, chunk)) <= SUM_ERROR * _CLIP:
-        raise ConfigError(_fault("a sum is not that of what its examples add"))
+        raise ConfigError(_fault("a sum is not that of its examples"))
     by_place = len(set(alone)) > 1
     return {"chunk": 1 if by_place else chunk, "by_place": by_place}
 

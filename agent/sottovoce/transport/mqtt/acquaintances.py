@@ -114,7 +114,7 @@ class Acquaintances:
         if known is not None and claim.version <= known.introduced.version:
             if claim.session_key == known.introduced.session_key and not claim.gone:
                 return known  # it was on its way when a newer one came
-            raise MessageRefused("replayed", f"an introduction of {device} is older than what is known of it")
+            raise MessageRefused("replayed", f"an introduction of {device} is older than the known one")
         if known is not None and claim.session_key in known.former:
             raise MessageRefused("replayed", f"an introduction of {device} has a key that was replaced")
         news = self._notary.verify(claim)

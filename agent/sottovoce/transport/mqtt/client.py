@@ -167,7 +167,7 @@ def _bound(client: Client) -> None:
         if paho._in_messages:
             raise MqttError("it sends with a quality of service that was not asked for")
         if len(paho._out_packet) > _MOST_REPLIES:
-            raise MqttError("it does not read what it is sent")
+            raise MqttError("it does not read")
         return receive(count)
 
     paho._sock_recv = received  # type: ignore[assignment, method-assign]

@@ -45,7 +45,7 @@ class SessionKey:
         try:
             secret = self._private.exchange(X25519PublicKey.from_public_bytes(other_key))
         except ValueError as error:
-            raise MessageRefused("malformed", f"the session key of {other} is none") from error
+            raise MessageRefused("malformed", f"the session key of {other} is invalid") from error
         outward = _derived(secret, (own.encode(), self.public), (other.encode(), other_key))
         inward = _derived(secret, (other.encode(), other_key), (own.encode(), self.public))
         return Channel(outward, inward, self._counters)

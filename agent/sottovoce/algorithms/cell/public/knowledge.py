@@ -170,4 +170,4 @@ def check_vector(given: Given, h: bytes, size: int) -> None:
     """
     said = body_of(given.said, Masked)
     if said.round != h or said.vector != sha256(given.vector).digest() or len(given.vector) != size:
-        raise Lie("cell", "a masked vector is not what its owner signed for this round")
+        raise Lie("cell", "a masked vector is not the one that its owner signed for this round")

@@ -329,7 +329,7 @@ class Golf:
             raise MessageRefused("shape", "a published record does not have the numbers of its perturbation")
         if not theirs.emits(record.values):
             raise MessageRefused(
-                "range", "a published record holds what its perturbation never gives: someone made it up"
+                "range", "a published record holds values that its perturbation never gives: someone made it up"
             )
         if theirs.error > _NOISIEST * max(1.0, self.schedule.scheme.error):
             raise MessageRefused(
