@@ -6,8 +6,8 @@ speak of, an agent that waits for all its answers continues without sending, so 
 
 Floors, measured in the same run:
   wall, CPU   one bare gRPC call over mutual TLS with a message's bytes, one client and one server process
-  bytes       the payloads, against everything on the loopback interface meanwhile. What else uses that interface is
-              counted too; in a network namespace nothing else does:
+  bytes       the payloads, against bytes handed to files, and against everything on the loopback interface meanwhile.
+              Other traffic there is counted too; in a network namespace there is none:
               unshare -n bash -c 'ip link set lo up && python benchmarks/exchange.py'
 
     python benchmarks/exchange.py [--smoke]
@@ -39,7 +39,7 @@ METHOD = "/bench/Call"
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a fleet has done so far: sums over agents, and bytes on the loopback interface."""
+    """Work of a fleet so far: sums over agents, bytes on the loopback interface, and bytes handed to files."""
 
     at: float
     cycles: int
@@ -47,6 +47,7 @@ class Totals:
     cpu: float
     payload: int
     loopback: int
+    written: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,15 @@ def loopback_bytes() -> int:
         if name.strip() == "lo":
             return int(counters.split()[8])
     raise RuntimeError("there is no loopback interface")
+
+
+def written_bytes(pid: int) -> int:
+    """Bytes that a process has handed to files."""
+    for line in Path(f"/proc/{pid}/io").read_text().splitlines():
+        name, _, count = line.partition(":")
+        if name == "write_bytes":
+            return int(count)
+    raise RuntimeError("the kernel counts no written bytes")
 
 
 def options(mixing: str, period: float) -> Options:
@@ -98,6 +108,7 @@ def totals(fleet: ProcessFleet) -> Totals:
         cpu=sum(one["resources"]["cpu_s"] for one in said),
         payload=sum(one["traffic"]["payload_bytes"] for one in said),
         loopback=loopback_bytes(),
+        written=sum(written_bytes(member.process.pid) for member in fleet.members if member.process is not None),
     )
 
 
@@ -127,6 +138,14 @@ def show(mixing: str, period: float, run: tuple[Totals, Totals], floor: Call) ->
         row("wall of a cycle, ms", wall * 1e3, floor.wall * 1e3, "bare mTLS call")
     row("CPU of an agent and cycle, ms", cpu * 1e3, floor.cpu * 1e3, "bare mTLS call, both sides")
     row("bytes of a message", loopback, payload, "payload")
+    on_wire = (after.loopback - before.loopback) / cycles
+    row("bytes of an agent and cycle", on_wire, payload * messages / cycles, "payload")
+    row(
+        "written, of an agent and cycle",
+        (after.written - before.written) / cycles,
+        payload * messages / cycles,
+        "payload",
+    )
 
 
 def row(name: str, measured: float, floor: float, what: str) -> None:
