@@ -103,6 +103,11 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
         words = " or ".join(values)
         return f"is for {other} = {words}, and it is {str(getattr(self, other)).lower()}; leave it out"
 
+    def hint(self, records: int) -> str | None:
+        """A better setting for a fleet with this many records in all, in a sentence; None if none is known."""
+        del records
+        return None
+
     @property
     def scores(self) -> str | None:
         """The rule by which models are scored on public records; None where none are."""

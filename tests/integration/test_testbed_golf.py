@@ -68,6 +68,14 @@ def test_loss_duplicates_delay_and_restarts_are_survived(data: str) -> None:
 def test_a_bounded_shelf_is_enough_to_learn_from(data: str) -> None:
     report = golf(data, "--epsilon", "inf", "--set", "learner.capacity=60", "--set", "learner.batch=10")
     assert report["final"]["accuracy_mean"] > 0.85
+    (warning,) = [warning for warning in report["warnings"] if "a device keeps" in warning]
+    assert "a device keeps 60 of the fleet's 192 records" in warning
+
+
+def test_a_key_of_records_has_no_effect_on_sums(data: str) -> None:
+    report = golf(data, "--epsilon", "inf", "--set", "learner.mixing=push-sum", "--set", "learner.capacity=60")
+    (warning,) = report["warnings"]
+    assert "learner.capacity has no effect: is for mixing = records" in warning
 
 
 def test_sums_alone_travel_by_push_sum(data: str) -> None:
@@ -143,7 +151,6 @@ def test_a_trace_tells_models_and_records(data: str, tmp_path: Path) -> None:
         ),
         (("--set", "learner.capacity=0"), 3, "learner.capacity"),
         (("--model", "pegasos", "--set", "learner.mixing=push-sum"), 3, "only ridge is fitted from sums"),
-        (("--set", "learner.mixing=push-sum", "--set", "learner.capacity=9"), 3, "no records are kept or sent"),
         (("--set", "data.transform=nonsense"), 4, "no transform step 'nonsense'"),
         (("--epsilon", "600"), 5, "600"),
     ],

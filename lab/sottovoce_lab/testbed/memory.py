@@ -26,14 +26,10 @@ from sottovoce_lab.testbed.progress import Moment, Watcher
 from sottovoce_lab.testbed.report import AgentReport, Report, Resources, Traffic
 from sottovoce_lab.testbed.run_facts import (
     SIMULATED,
-    contaminated,
     curve_point,
     described,
-    lied,
     plan_baselines,
-    shared_records,
-    unpaid,
-    without_effect,
+    plan_warnings,
 )
 
 _BYTES_PER_NUMBER = 8
@@ -280,7 +276,7 @@ def _report(
     wall: float,
 ) -> Report:
     statement = devices[0].vault.statement
-    warnings = shared_records(plan) + contaminated(plan) + unpaid(plan) + without_effect(plan) + lied(plan)
+    warnings = plan_warnings(plan)
     if statement.epsilon is not None:
         warnings.append(SIMULATED)
     agents = []

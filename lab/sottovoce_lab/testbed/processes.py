@@ -23,13 +23,10 @@ from sottovoce_lab.testbed.plan import Plan
 from sottovoce_lab.testbed.progress import Moment, Watcher
 from sottovoce_lab.testbed.report import AgentReport, Report, Resources, Traffic
 from sottovoce_lab.testbed.run_facts import (
-    contaminated,
     curve_point,
     described,
     plan_baselines,
-    shared_records,
-    unpaid,
-    without_effect,
+    plan_warnings,
 )
 from sottovoce_lab.testbed.running import RunningFleet
 from sottovoce_lab.testbed.showing import Showing
@@ -118,10 +115,7 @@ class _Run:
             faults=self._plan.options.fault_words,
             ledgers_agree=self._ledgers_agree(ledgers),
             baselines=partial(plan_baselines, self._plan),
-            warnings=[
-                *(one for of in (shared_records, contaminated, unpaid, without_effect) for one in of(self._plan)),
-                *self._warnings,
-            ],
+            warnings=[*plan_warnings(self._plan), *self._warnings],
             interrupted=self._interrupted,
         )
 

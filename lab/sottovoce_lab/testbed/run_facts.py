@@ -46,6 +46,12 @@ def plan_baselines(plan: Plan) -> Baselines | None:
     return baselines([records_of(raw, plan.transform, plan.bounds) for raw in honest], plan.test)
 
 
+def plan_warnings(plan: Plan) -> list[str]:
+    """All warnings that are known before a run."""
+    kinds = (shared_records, contaminated, unpaid, without_effect, lied, hinted)
+    return [warning for of_kind in kinds for warning in of_kind(plan)]
+
+
 def contaminated(plan: Plan) -> list[str]:
     """A warning where weights are chosen on records that are measured on too."""
     if not plan.apart.contaminated:
@@ -66,6 +72,12 @@ def shared_records(plan: Plan) -> list[str]:
             "hold for a reading: --set privacy.unit=window protects all readings of a day"
         )
     return found
+
+
+def hinted(plan: Plan) -> list[str]:
+    """A warning with a better setting for a fleet of this size, if the learner knows one."""
+    hint = plan.config.learner.hint(sum(map(len, plan.raw)))
+    return [] if hint is None else [hint]
 
 
 def lied(plan: Plan) -> list[str]:

@@ -1,6 +1,7 @@
 """Settings of gossip learning on perturbed records."""
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -10,11 +11,16 @@ from sottovoce.plugins import MECHANISM, installed
 from sottovoce.suggestions import suggestion
 
 _PERTURBATIONS = ("best", "laplace", "privunit", "krr-privunit")
-_BATCH, _CAPACITY = 128, 4096
 
 
 class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
     """Golf's."""
+
+    only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+        **LearnerSettings.only_with,
+        "batch": ("mixing", ("records",)),
+        "capacity": ("mixing", ("records",)),
+    }
 
     longest_period: LongestPeriod = 3_600.0
     mixing: Annotated[
@@ -24,7 +30,7 @@ class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
             "fleets of more records than a device can keep, whose members are trusted"
         ),
     ] = "records"
-    batch: Annotated[int, Meta(ge=1, le=4096, description="published records in one message, at most")] = _BATCH
+    batch: Annotated[int, Meta(ge=1, le=4096, description="published records in one message, at most")] = 128
     perturbation: Annotated[
         str,
         Meta(
@@ -35,7 +41,7 @@ class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
     ] = "best"
     capacity: Annotated[
         int, Meta(ge=1, le=1_000_000, description="published records kept, the same for the whole fleet")
-    ] = _CAPACITY
+    ] = 4096
 
     def __post_init__(self) -> None:
         """The paper has one perturbation."""
@@ -50,15 +56,21 @@ class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
         if self.mixing == "push-sum":
             self._check_sums()
 
+    def hint(self, records: int) -> str | None:
+        """See LearnerSettings.hint: whether a device cannot keep all records of the fleet."""
+        if self.mixing != "records" or self.chosen_model != "ridge" or records <= self.capacity:
+            return None
+        return (
+            f"a device keeps {self.capacity} of the fleet's {records} records: learner.capacity keeps more, and if all "
+            'members are trusted, learner.mixing = "push-sum" learns from all'
+        )
+
     def _check_sums(self) -> None:
         if self.fidelity == "paper" or self.chosen_model != "ridge":
             raise invalid_key(
                 "mixing",
                 'only ridge is fitted from sums; write mixing = "records", or leave learner.model out',
             )
-        for key, usual in (("batch", _BATCH), ("capacity", _CAPACITY)):
-            if getattr(self, key) != usual:
-                raise invalid_key(key, 'no records are kept or sent where sums are mixed; write mixing = "records"')
 
     @property
     def unproved(self) -> bool:
