@@ -166,7 +166,7 @@ class ScheduledSettings(GradientSettings, frozen=True):
     draws: ClassVar[bool] = True
 
     steps: Annotated[
-        int, Meta(ge=0, le=1_000_000, description="private gradient releases, one a cycle from the first")
+        int, Meta(ge=0, le=1_000_000, description="private gradient releases, one per cycle from the first")
     ] = 48
     step_decay: StepDecay = 0.9
     sampling: Sampling = "full"

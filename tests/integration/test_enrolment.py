@@ -87,7 +87,7 @@ def test_a_device_joins_from_a_bundle_that_is_then_used_up(authority: Path, tmp_
     assert second.identity.not_after - datetime.now(UTC) < timedelta(days=30)
     assert "PRIVATE" not in bundle.read_text()
     again = here("fleet", "join", "--bundle", bundle, "--state", tmp_path / "third")
-    assert (again.code, f"device {second.id} has joined from it already" in again.err) == (6, True)
+    assert (again.code, f"device {second.id} has already used this bundle" in again.err) == (6, True)
     assert sorted(path.name for path in tmp_path.glob("third*")) == []
     sampled = {**QUICK, "membership": {"sampling": "newscast", "period": 0.2}, "ledger": {"alone": True}}
     they_learn(first.configure(**sampled), second.configure(**sampled))
@@ -293,8 +293,8 @@ def test_a_qr_code_holds_the_token_and_its_package_is_named_when_missing(
     "how, words",
     [
         (("--bundle", "b", "--token", "t"), "a device joins by one way"),
-        (("--name", "x"), "--name goes with --pinned only"),
-        (("--pinned", "--issuer", "x"), "--issuer goes with --external only"),
+        (("--name", "x"), "--name is only valid with --pinned"),
+        (("--pinned", "--issuer", "x"), "--issuer is only valid with --external"),
         (("--pinned",), "give --name NAME to make a device"),
         (("--external",), "--external: first --name NAME --request FILE"),
         (("--token", "t", "--valid", "3d"), "--valid is for the issuer"),

@@ -69,7 +69,7 @@ def test_a_switch_is_for_the_task_that_it_was_shown_for(device: Device, authorit
             until(lambda: shown.state.get("task") == "none", f"no task yet; it said:\n{feed.log()}")
             assert shown.switch == {}
             propose(tmp_path, authority, CLIPD2P, device)
-            asks = "1: kinds of load (it waits for its owner: sottovoce agent task approve 1)"
+            asks = "1: kinds of load (it awaits the owner's approval: sottovoce agent task approve 1)"
             until(lambda: shown.state.get("task") == asks and bool(shown.switch), "it is shown")
             assert shown.state["takes_part"] == "OFF"
             old = shown.switch

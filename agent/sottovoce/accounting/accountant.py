@@ -43,7 +43,7 @@ def composed_delta(counts: Mapping[Pair, int], epsilon: float) -> float:
         ValueError: ε is negative or not finite.
     """
     if not 0 <= epsilon < math.inf:
-        raise ValueError(f"epsilon must be 0 or more, and finite, got {epsilon}")
+        raise ValueError(f"epsilon must be finite and not negative, got {epsilon}")
     return max((_delta(level, epsilon) for level in _levels(counts)), default=0.0)
 
 

@@ -1,7 +1,7 @@
 """Joint cost of several releases: in closed form where that is exact, else from privacy loss distributions.
 
-For releases that touch the same unit. A ledger, which sorts its charges by unit and adds up pure ones, is content with
-`sampled_epsilon`; here pure releases, too, compose as their distributions do.
+All releases touch the same unit. A ledger sorts its charges by unit and adds up pure ε, for which `sampled_epsilon` is
+enough; here pure releases also compose by their privacy loss distributions.
 """
 
 import math
@@ -18,11 +18,11 @@ from sottovoce.errors import PrivacyError
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A release, as its dominating pairs.
+    """A release, represented by its dominating pairs.
 
     Attributes:
         mu_squared: μ² when it is Gaussian; else 0.
-        pure: its pure ε, infinite where nothing is promised; 0 when it has none.
+        pure: its pure ε, infinite if nothing is promised; 0 if it has none.
         pairs: with the record against without it, and the reverse; not for Gaussian releases.
     """
 
@@ -86,7 +86,7 @@ def compose_delta(releases: Mapping[Release, int], epsilon: float) -> Composed:
         PrivacyError: ε is negative or not finite.
     """
     if not 0 <= epsilon < math.inf:
-        raise PrivacyError(f"epsilon must be 0 or more, and finite, got {epsilon}: choose for example 1")
+        raise PrivacyError(f"epsilon must be finite and not negative, got {epsilon}: choose for example 1")
     mu, pure, directions = _sorted(releases)
     if math.isinf(pure) or math.isinf(mu):
         return Composed(epsilon, 1.0, "none: nothing is promised")

@@ -272,7 +272,7 @@ def over(event: Event, units: Units) -> Event:
 
 
 def same_but_units(one: Event, other: Event) -> bool:
-    """Whether two events differ in the units they touch, if in anything."""
+    """Whether two events are equal apart from the units they touch."""
     return over(one, EVERY).terms == over(other, EVERY).terms
 
 

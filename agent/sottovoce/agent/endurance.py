@@ -25,13 +25,13 @@ _WORKED_SECONDS = 60.0  # after which an agent has got over what ended the one b
 
 
 def run(config: AgentConfig) -> ExitCode:
-    """Work until stopped, over faults that pass; under a service manager, over all that have a remedy.
+    """Run until stopped, with retries after transient faults; under a service manager, after every fault with a remedy.
 
     Returns:
         See Agent.run.
 
     Raises:
-        SottovoceError: if something that needs a person, who sees it; or a new process.
+        SottovoceError: for a fault that a person must fix, if one is present, or that needs a new process.
     """
     one_arena()
     before = signal.getsignal(signal.SIGTERM)

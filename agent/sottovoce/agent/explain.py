@@ -201,7 +201,7 @@ def _renews(budget: Budget, renews: Renews, *, follows: bool) -> str:
     if follows:
         return (
             "every day: a day is charged for itself, when it is over; of a new device half of its releases at once, "
-            "then one a day; a day that is spent gets nothing back, and one that has not come has paid nothing"
+            "then one per day; a day that is spent gets nothing back, and one that has not come has paid nothing"
         )
     if budget.unit == "window":
         return "with new data only: each new window has a budget of its own, an old one gets none back"

@@ -110,7 +110,7 @@ class Keeping:
         self._failing.pop(node, None)
 
     def _gone(self, node: str) -> bool:
-        """Whether a peer has left, or could not be reached for days."""
+        """Whether a peer has left, or has been unreachable for more than AWAY_SECONDS."""
         since = self._failing.get(node, math.inf)
         return self._left(node) or time.monotonic() - since > AWAY_SECONDS
 

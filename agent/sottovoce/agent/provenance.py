@@ -44,14 +44,14 @@ class Witness:
         try:
             subject = self._subject(published.credential)
         except IdentityError as error:
-            raise MessageRefused("provenance", f"something published: {error}") from error
+            raise MessageRefused("provenance", f"a published document cannot be verified: {error}") from error
         if subject.node_id != published.owner:
-            raise MessageRefused("provenance", "something published comes with another device's certificate")
+            raise MessageRefused("provenance", "a published document comes with another device's certificate")
         try:
             key = Ed25519PublicKey.from_public_bytes(subject.public_key)
             key.verify(published.signature, published.signed_bytes(self._authority.fleet, self._task))
         except InvalidSignature as error:
-            raise MessageRefused("provenance", "something published was not signed by its owner") from error
+            raise MessageRefused("provenance", "a published document was not signed by its owner") from error
 
     def admit(self, published: Signed, now: float) -> None:
         """Verifies a record, and that the certificate holds now.

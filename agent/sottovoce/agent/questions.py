@@ -47,9 +47,9 @@ class Questions:
         self._one = asyncio.Lock()
 
     async def ask(self, query: Query | CellQuery) -> Answer | CellAnswer | None:
-        """The answer; None when the agent stops or leaves before: the next start asks again.
+        """The answer, or None if the agent stops or leaves first; the next start asks again.
 
-        While the task is over, or its owner takes no part in it, there is none, and it is asked again now and then.
+        If the task is over, or its owner takes no part in it, the query is repeated periodically.
 
         Raises:
             PrivacyError: if the terms are not those of the vault.

@@ -67,7 +67,7 @@ class RollbackDetector:
         return self._peers[peer].told if peer in self._peers else None
 
     def hear(self, peer: str, own: SignedHead, known: SignedHead | None, mark: bytes | None) -> None:
-        """A peer has sent the head of this device that it knows.
+        """Record the head of this device that a peer has sent.
 
         Args:
             peer: its node id.
@@ -76,7 +76,7 @@ class RollbackDetector:
             mark: this ledger's own head at `known`'s charges and releases; None when it never held those.
 
         Raises:
-            LedgerError: if it is newer than this ledger, or of another past.
+            LedgerError: if it is newer than this ledger, or belongs to a diverged history.
         """
         if known is not None:
             check(f"peer {peer}", own, known, mark)
@@ -115,7 +115,7 @@ def check(where: str, own: SignedHead, known: SignedHead, mark: bytes | None) ->
         mark: this ledger's own head at `known`'s charges and releases; None when it never held those.
 
     Raises:
-        LedgerError: if it is newer than this ledger, or of another past.
+        LedgerError: if it is newer than this ledger, or belongs to a diverged history.
     """
     if known.charges > own.charges or known.released > own.released:
         raise LedgerError(

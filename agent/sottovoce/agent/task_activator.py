@@ -88,7 +88,7 @@ class TaskActivator:
         if said == "refused":
             raise TaskRefused("its owner has refused it")
         if policy.approve == "ask" and said != "approved":
-            raise TaskRefused(f"it waits for its owner: sottovoce agent task approve {task.epoch}")
+            raise TaskRefused(f"it awaits the owner's approval: sottovoce agent task approve {task.epoch}")
         return config, Mandate(task.epoch, budget_of(config), task.encoded, task.period)
 
 

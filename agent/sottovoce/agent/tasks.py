@@ -93,7 +93,7 @@ class Tasks:
         return self._told
 
     def mixes(self, node: str) -> bool:
-        """Whether a device has this task, as far as is known."""
+        """Whether a device is known to have this task."""
         said = self._others.get(node)
         return said is None or time.monotonic() >= said.until
 

@@ -54,7 +54,7 @@ def _named(pages: dict[str, Path], asked: str) -> Path:
         return ends[0]
     if ends:
         several = ", ".join(known for known, path in pages.items() if path in ends)
-        raise UsageError(f"{asked}: several pages have this name: {several}")
+        raise UsageError(f"{asked}: several pages match: {several}")
     near = suggestion(name, pages) or suggestion(name, [known.rpartition("/")[2] for known in pages])
     raise UsageError(
         f"{asked}: there is no such page{f'; did you mean {near}?' if near else ''} `sottovoce docs` lists all"

@@ -116,7 +116,9 @@ def _check_belonging(pinned: bool, external: bool, **given: Any) -> None:
     ways = {"name": pinned or external, "pin": pinned}
     for option, value in given.items():
         if value and not ways.get(option, external):
-            raise UsageError(f"--{option} goes with {'--pinned' if option in ('pin', 'name') else '--external'} only")
+            raise UsageError(
+                f"--{option} is only valid with {'--pinned' if option in ('pin', 'name') else '--external'}"
+            )
 
 
 def _token(text: str) -> "Token":

@@ -23,7 +23,7 @@ def revoke(
     elif state is not None and install is not None and fleet is None and not node_ids and out is None:
         _install(state, install)
     else:
-        raise UsageError("say what to do: --fleet DIR ID... [--out FILE], or --state DIR --install FILE")
+        raise UsageError("give either --fleet DIR ID... [--out FILE], or --state DIR --install FILE")
 
 
 def _revoke(directory: Path, node_ids: list[str], out: Path | None) -> None:

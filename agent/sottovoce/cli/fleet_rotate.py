@@ -20,9 +20,9 @@ def rotate(
         Path | None,
         typer.Option("--state", help="With --spare: the state of any device, if the fleet's directory is gone too."),
     ] = None,
-    accept: Annotated[str, typer.Option(help="How long certificates of the present key still hold.")] = _ACCEPT,
+    accept: Annotated[str, typer.Option(help="Time for which certificates of the present key stay valid.")] = _ACCEPT,
 ) -> None:
-    """Replace the fleet's key: devices learn of it from one another, and renew their certificates in time."""
+    """Replace the fleet's key: devices pass the new key on, and renew their certificates before the old ones expire."""
     from sottovoce.agent.revoked import NAME
     from sottovoce.agent.rotation import rotate as by_present
     from sottovoce.agent.rotation import rotate_by_spare
@@ -31,17 +31,17 @@ def rotate(
     from sottovoce.identity.fleet import SPARE
 
     if state is not None and spare is None:
-        raise UsageError("--state goes with --spare: the present key is beside all that the fleet has signed")
+        raise UsageError("--state requires --spare: otherwise all that the fleet has signed is in its directory")
     seconds = int(seconds_of(accept, "--accept"))
     if seconds < _LEAST_SECONDS:
         raise UsageError(
-            f"--accept: {accept} is too short for devices to hear of the new key: 1h at least, or 90d at ease"
+            f"--accept: {accept} is too short for devices to learn of the new key; give 1h at least, or better 90d"
         )
     if spare is None:
         by_present(fleet, seconds)
     else:
         rotate_by_spare(fleet, spare, state, seconds)
-    typer.echo(f"{fleet}: a new key signs from now on; certificates of the one before hold for {accept}.")
+    typer.echo(f"{fleet}: a new key signs from now on; certificates of the old key stay valid for {accept}.")
     if (fleet / SPARE).exists():
         typer.echo(f"Move {fleet / SPARE}, the spare key, to another medium.")
     typer.echo(f"Hand the list to any one device: sottovoce fleet revoke --state DIR --install {fleet / NAME}")

@@ -155,7 +155,7 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     def __post_init__(self) -> None:
         """Check that every meter has all keys that its format needs."""
         if _DAY % self.window:
-            raise invalid_key("window", "a day must be a whole number of windows; half-hours are 1800")
+            raise invalid_key("window", "a day must be a whole number of windows; write 1800 for half-hours")
         if self.settings and self.source is None:
             raise invalid_key("settings", "settings of feed.source, which is missing; leave them out")
         if self.broker is not None and not is_broker(self.broker):

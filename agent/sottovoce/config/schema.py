@@ -335,7 +335,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
         learner, noise = self.learner, self.privacy.noise
         if learner.algorithm.in_cells == "never" and (noise == "cell" or self.privacy.cell is not None):
             raise invalid_key(
-                "privacy.noise", f"learner {learner.name} makes no secure sums; leave it and privacy.cell out"
+                "privacy.noise", f"learner {learner.name} does not use secure sums; leave it and privacy.cell out"
             )
         if noise == "local" and learner.algorithm.in_cells == "always":
             raise invalid_key(

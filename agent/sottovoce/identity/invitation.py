@@ -211,7 +211,7 @@ def read_bundle(path: Path) -> Bundle:
     except (msgspec.MsgspecError, ValueError) as error:
         raise IdentityError(f"{path} is not a whole bundle ({error}): {_AGAIN}") from error
     if isinstance(bundle, Used):
-        raise IdentityError(f"{path}: device {bundle.id} has joined from it already; a bundle is for one: {_AGAIN}")
+        raise IdentityError(f"{path}: device {bundle.id} has already used this bundle, and it is for one: {_AGAIN}")
     check_seeds(bundle.seeds)
     return bundle
 

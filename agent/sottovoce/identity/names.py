@@ -27,7 +27,7 @@ def peer_dns_name(node_id: str, fleet: str) -> str:
 
 
 def enroller_dns_name(fleet: str) -> str:
-    """The DNS name in an enroller's certificate; no device has it, whose names begin with 32 characters of base32."""
+    """The DNS name in an enroller's certificate; device names begin with 32 characters of base32, so none equals it."""
     return f"enroller.{fleet}.internal"
 
 

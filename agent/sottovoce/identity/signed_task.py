@@ -23,13 +23,12 @@ class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         fleet: the fleet's name.
         epoch: from 1; the highest one counts.
         issued: seconds of Unix time, by the clock of the signer; for people to read.
-        begins: begins at which devices change over; in the past: at once.
-        ends: after which nothing more is released for it; None: it has no end.
+        begins: Unix time at which devices change over; a past time means at once.
+        ends: Unix time after which nothing more is released for it; None for no end.
         purpose: purpose of the result, by which a device's owner may refuse it.
-        period: period of the devices' budgets that it opens, where that is time; 0: of the first. See
-            sottovoce.vault.periods.
+        period: budget period that it opens, if budgets renew; 0 for the first. See sottovoce.vault.periods.
         tables: `[task]`, `[data]`, `[learner]` and `[privacy]` of a configuration, without each device's own keys.
-        keys: how the fleet's keys have changed; empty where they have not.
+        keys: changes of the fleet's keys; empty if there are none.
         signature: ECDSA P-256 with SHA-256, DER, in hexadecimal digits, by the fleet's key over all of the above.
     """
 
@@ -45,22 +44,22 @@ class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     signature: Annotated[str, Meta(pattern="^([0-9a-f]{2}){0,80}$")] = ""
 
     def __post_init__(self) -> None:
-        """Its tables are as deep as a configuration's."""
+        """Check that the tables are not nested deeper than a configuration's."""
         _check_depth(self.tables, _DEEPEST)
 
     @property
     def encoded(self) -> bytes:
-        """Its one form: JSON, names in order, no blanks; neither the first period nor the first keys are named."""
+        """Canonical encoding: JSON with sorted names and no blanks, without `period` and `keys` at their defaults."""
         unnamed = {"period": 0, "keys": ()}
         named = {key: value for key, value in structs.asdict(self).items() if unnamed.get(key) != value}
         return json.encode(named, order="sorted")
 
     def signed(self, sign: Callable[[bytes], bytes]) -> "SignedTask":
-        """The task, signed with the fleet's key."""
+        """A copy that is signed with the fleet's key."""
         return structs.replace(self, signature=sign(self._signed_bytes()).hex())
 
     def verify(self, authority: Authority) -> None:
-        """Check whose it is.
+        """Check that the fleet of an authority signed the task.
 
         Raises:
             IdentityError: if it belongs to another fleet, or was not signed by this one.

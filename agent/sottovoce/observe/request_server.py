@@ -168,7 +168,7 @@ class RequestServer:
             self._close(connection)
 
     def _begin(self, connection: _Connection, request: bytes | None) -> None:
-        """Answer: from now on the connection is not silent, and its task closes it."""
+        """Start the answer: the connection's deadline ends, and its task closes it."""
         loop = asyncio.get_running_loop()
         loop.remove_reader(connection.socket.fileno())
         if connection.deadline is not None:

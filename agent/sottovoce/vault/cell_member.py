@@ -148,7 +148,7 @@ class Member:
             raise _refused("the roster does not include this device")
         place = roster.owners.index(self._owner)
         if roster.offers[place] != secrets.offer:
-            raise _refused("a roster with another offer of this device than its last")
+            raise _refused("a roster whose offer of this device is not its latest")
         for statement, offer in zip(roster.statements, roster.offers, strict=True):
             self._belongs(statement)
             check_keys(offer.mask_key, offer.share_key)
@@ -291,7 +291,7 @@ class Member:
         _, roster = self._with_roster()
         owners: list[str] = [statement.owner for statement in statements]
         if len(set(owners)) != len(owners) or not {*owners} <= {*allowed}:
-            raise _refused("a member signed twice, or one that may not")
+            raise _refused("a member signed twice, or may not sign")
         credentials = {statement.owner: statement.credential for statement in roster.statements}
         signers = 0
         for statement in statements:

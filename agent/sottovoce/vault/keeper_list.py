@@ -35,7 +35,7 @@ class KeeperList:
                 raise sqlite3.DatabaseError("its keepers are none") from error
 
     def appoint(self, keepers: tuple[Keeper, ...]) -> None:
-        """Name those who keep it from now on, durably.
+        """Replace the list of keepers, durably.
 
         Raises:
             LedgerError: if the disk or the file failed.

@@ -1,6 +1,6 @@
 """The privacy ledger: a charge is on the disk before the noise it pays for is drawn.
 
-One SQLite file a device, in write-ahead mode with synchronous=FULL. Charges and releases are only ever appended, and
+One SQLite file per device, in write-ahead mode with synchronous=FULL. Charges and releases are only ever appended, and
 every charge's link is a hash over all before it. The file is made once, by `sottovoce fleet join` or the testbed, for
 one identity and one budget; opening never creates it.
 """

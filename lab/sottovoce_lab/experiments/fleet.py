@@ -41,7 +41,7 @@ class Fleet:
     Attributes:
         settings: as asked.
         name: name of the data set.
-        records: transformed, one a device, in the order of devices; rows are not of length 1 yet.
+        records: transformed, one per device, in the order of devices; rows are not of length 1 yet.
         test: transformed records that no device holds.
         classes: c.
         model: its name.

@@ -30,7 +30,7 @@ class _Fleet(BaseEstimator):  # type: ignore[misc]
 
     Args:
         learner: name of the algorithm.
-        agents: devices; at most one a record.
+        agents: devices; at most one per record.
         epsilon: total ε of each device's budget; infinite for no noise.
         delta: total δ.
         bounds: the publicly known range of the features, lowest and highest, a number for all or one each. Without it

@@ -70,7 +70,7 @@ class Runs(Sequence[Run]):
         return iter(self._runs)
 
     def frame(self) -> Any:
-        """A pandas data frame: one row a run, with its learner, ε, seed and measures at the end.
+        """A pandas data frame: one row per run, with its learner, ε, seed and measures at the end.
 
         Raises:
             UsageError: pandas is not installed.

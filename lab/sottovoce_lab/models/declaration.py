@@ -63,7 +63,7 @@ def read_declaration(path: Path) -> Declaration:
     """The model that a file declares.
 
     Raises:
-        ConfigError: if there is no such file, or it declares none.
+        ConfigError: if there is no such file, or it is not a valid declaration.
     """
     try:
         return parse_declaration(path.read_text(encoding="utf-8"), str(path))
@@ -76,17 +76,17 @@ def parse_declaration(text: str, file: str) -> Declaration:
 
     Args:
         text: TOML.
-        file: its file, for errors.
+        file: path to name in errors.
 
     Raises:
-        ConfigError: if it declares none; says which key of which layer is at fault.
+        ConfigError: if it is not a valid declaration; the message names the layer and key at fault.
     """
     try:
         return _declaration(text)
     except (tomllib.TOMLDecodeError, ValueError) as error:
         raise ConfigError(f"{file}: {error}") from error
     except RecursionError as error:
-        raise ConfigError(f"{file}: holds tables in one another, deeper than a model needs: declare fewer") from error
+        raise ConfigError(f"{file}: tables are nested deeper than a model needs: reduce the nesting") from error
 
 
 def _declaration(source: str) -> Declaration:

@@ -84,15 +84,15 @@ def run(
     points: int = MOST_POINTS,
     weather: Weather = CALM,
 ) -> Report:
-    """Run the plan to its end and measure it. Ctrl-C ends it early, with a report up to then.
+    """Run the plan to its end and measure it. Ctrl-C ends it early, with a report of the results so far.
 
     Args:
         plan: the fleet.
-        watcher: is shown the run.
+        watcher: displays the progress.
         witness: sees every event.
-        meter: measures the models; without it the one that the plan's learner has.
-        points: points of the curve, at most; measuring takes time too.
-        weather: faults of the agents that no `--fault` can express.
+        meter: measures the models; None for the meter of the plan's learner.
+        points: maximum number of points on the curve; each one takes measuring time.
+        weather: faults of agents that `--fault` cannot express.
     """
     began = time.monotonic()
     options = plan.options

@@ -114,7 +114,7 @@ def test_a_certificate_that_is_over_is_not_just_late() -> None:
     [
         (("--accept", "10m"), 2, "1h at least"),
         (("--accept", "soon"), 2, "--accept"),
-        (("--state", "kitchen"), 2, "--state goes with --spare"),
+        (("--state", "kitchen"), 2, "--state requires --spare"),
         (("--spare", "nowhere"), 6, "is missing"),
     ],
 )

@@ -80,5 +80,5 @@ async def test_an_error_of_its_own_is_a_defect_whose_words_are_not_printed(sourc
 
 
 def test_a_source_that_no_package_brings_is_an_error_of_the_configuration() -> None:
-    with pytest.raises(ConfigError, match=r"feed\.source: no package brings a meter source named serial"):
+    with pytest.raises(ConfigError, match=r"feed\.source: no package has a meter source named serial"):
         Outside("serial", {})

@@ -67,7 +67,7 @@ def test_a_bundle_is_read_as_it_was_written_until_it_is_used(bundle: Bundle, tmp
     with pytest.raises(IdentityError, match="never overwritten"):
         write_bundle(path, bundle)
     use_bundle(path, bundle)
-    with pytest.raises(IdentityError, match=f"device {bundle.id} has joined from it already"):
+    with pytest.raises(IdentityError, match=f"device {bundle.id} has already used this bundle"):
         read_bundle(path)
     assert bundle.tls_key not in path.read_text()
 

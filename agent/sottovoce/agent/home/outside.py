@@ -29,7 +29,7 @@ class Outside:
     def __init__(self, name: str, settings: Mapping[str, Any]) -> None:
         plugin = find(METER_SOURCE, name, ())
         if plugin is None:
-            raise ConfigError(f"feed.source: no package brings a meter source named {name}; see `sottovoce plugins`")
+            raise ConfigError(f"feed.source: no package has a meter source named {name}; see `sottovoce plugins`")
         self._plugin: Plugin = plugin
         self._source: MeterSource = load(plugin, MeterSource)
         self._settings = settings

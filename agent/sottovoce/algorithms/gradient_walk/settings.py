@@ -23,4 +23,4 @@ class GradientWalkSettings(LearnerSettings, frozen=True, tag="gradient-walk"):
         """Budgets and visits fit one another."""
         super().__post_init__()
         if self.budget == "once" and self.visits != 1:
-            raise invalid_key("visits", "budget once is one visit; choose k-times or halving for more")
+            raise invalid_key("visits", "budget = once allows one visit; choose k-times or halving for more")

@@ -122,7 +122,7 @@ def contributors(learner: PushSumSettings, size: int) -> int:
 
 
 def most_steps(config: AgentConfig) -> int:
-    """Private steps that any device of the fleet takes, at most; one a window, and more, where records are followed."""
+    """Private steps that any device of the fleet takes, at most; if records are followed, one per window, and more."""
     steps = settings_of(config, PushSumSettings).steps if config.task.steps is None else config.task.steps
     if config.followed_days is None or config.unit == "device":
         return steps

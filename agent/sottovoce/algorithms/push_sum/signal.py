@@ -13,22 +13,23 @@ if TYPE_CHECKING:
 
 
 def most_units(config: AgentConfig, schedule: "Schedule") -> float:
-    """Privacy units in B records, at most: of windows as many as if each had one; of records that are followed one."""
+    """Upper bound on the privacy units in B records; 1 for a device, or if records are followed."""
     return 1.0 if config.unit == "device" or schedule.follows else schedule.expected_records
 
 
 def signal_and_noise(config: AgentConfig, schedule: "Schedule", clip: float) -> SignalAndNoise | None:
-    """Signal and noise of all K steps together; of followed records, of K steps that end after K windows each.
+    """Total signal and noise of all K steps; if records are followed, each step sums K windows.
 
-    A step goes γ_t/B times a sum, which C per unit bounds, and its noise is √P C √K/μ long.
+    A step moves the model of P numbers by γ_t/B times a sum, to which each unit adds at most C, and whose noise has the
+    norm √P C √K/μ, with μ of the whole budget. γ_t is the step size, and B the expected number of records.
 
     Args:
         config: configuration of an agent.
         schedule: schedule of its learner.
-        clip: C.
+        clip: C, the clipping threshold.
 
     Returns:
-        None where batches are drawn, or nothing is clipped.
+        None if batches are drawn, or nothing is clipped.
     """
     from sottovoce.algorithms.steps.public.descent import expected, rate
 

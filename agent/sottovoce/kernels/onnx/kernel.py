@@ -93,7 +93,7 @@ class OnnxKernel:
             InternalError: for a parameter that is not finite, or a clip that is not positive.
         """
         if not np.isfinite(parameters).all():
-            raise InternalError("a gradient was asked for at a point that is not finite: report this")
+            raise InternalError("a gradient was requested at a point that is not finite: please report this")
         if not clip > 0:
             raise InternalError(f"a gradient was asked for with a clip of {clip}: report this")
         if len(labels) > MOST_SUMMED:

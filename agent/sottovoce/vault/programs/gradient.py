@@ -85,7 +85,7 @@ class GradientSum:
         return Plan(over(event, self.batches.at(query.slot)), self.mechanism)
 
     def compute(self, query: Query, records: Records) -> Batches:
-        """Summed gradients at the query's point, one row a unit, in batches of about a megabyte."""
+        """Summed gradients at the query's point, one row per unit, in batches of about a megabyte."""
         if self.clip is not None:
             yield self.summed(query, records, self.clip)
         elif self.unit == "record":

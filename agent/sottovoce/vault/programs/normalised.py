@@ -38,7 +38,7 @@ class NormalisedSum:
         return self.sums.plan(_at_model(query))
 
     def compute(self, query: Query, records: Records) -> Batches:
-        """Normalised gradients, one row a unit, in batches of about a megabyte; or the kernel's sum."""
+        """Normalised gradients, one row per unit, in batches of about a megabyte; or the kernel's sum."""
         threshold = float(query.point[-1])
         if self.sums.clip is not None:
             yield self.sums.summed(_at_model(query), records, threshold) / threshold

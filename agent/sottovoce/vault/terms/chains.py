@@ -133,7 +133,7 @@ class PublishedChainTerms:
         return VaultContext(held, program, ledger, noise, self.claim.statement(ledger.budget, self.multiplier > 0))
 
     def deviation(self, first: int) -> float:
-        """s of a chain whose first step, which is the largest, is of this number among the device's, from 1."""
+        """The noise scale s of a chain whose first step, its largest, is the device's `first`-th, counted from 1."""
         return self.multiplier * 2 * self.sizes.schedule(first) * self.lipschitz / self.batch
 
 

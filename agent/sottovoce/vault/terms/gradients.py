@@ -142,5 +142,5 @@ def summed(kernel: Kernel, budget: Budget, records: Records | None) -> bool:
     if kernel.sum_error is None or budget.unit != "record":
         return False
     if records is not None and len(records) > MOST_SUMMED:
-        raise DataError(f"more than {MOST_SUMMED} records: such a model's sums are proved for no more; hold fewer")
+        raise DataError(f"more than {MOST_SUMMED} records, for which such a model's sums are not proved: use fewer")
     return True

@@ -26,7 +26,7 @@ _RATIO = 1.1
 
 @dataclass(frozen=True, slots=True)
 class ScaledNoiseSums:
-    """One canary a device: a record whose gradient is 1.1 long in its first world, 1 in its second.
+    """One canary per device: a record whose gradient is 1.1 long in its first world, 1 in its second.
 
     The law it is held against follows from its (ε, δ): a Gaussian whose scale does not depend on the record.
 

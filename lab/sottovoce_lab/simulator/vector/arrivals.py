@@ -11,7 +11,7 @@ Places = NDArray[np.int64]
 def rounds(receivers: Places, nodes: int, generator: np.random.Generator) -> Iterator[Places]:
     """Split messages into rounds in which every receiver occurs once at most.
 
-    A receiver's messages come in random order, one a round from the first on; so a device that got three models
+    A receiver's messages come in random order, one per round from the first on; so a device that got three models
     processes them one after another, and no sender is favoured.
 
     Args:

@@ -69,7 +69,7 @@ def _shortened(vectors: Vectors) -> Vectors:
 
 
 def _mixed(vectors: Vectors, apart: int) -> Vectors:
-    """Each as the mean of the n - f that are nearest to it, itself among them."""
+    """Each vector replaced by the mean of its n - f nearest ones, itself included."""
     products = vectors @ vectors.T
     squares = np.diag(products)
     distances = squares[:, np.newaxis] + squares - 2 * products

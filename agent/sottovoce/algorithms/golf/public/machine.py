@@ -283,7 +283,7 @@ class Golf:
         if message.parameters.size != expected:
             raise of_another_model(f"a model of {message.parameters.size} numbers reached one of {expected}")
         if not 0 <= message.age <= _LARGEST_AGE or not (np.abs(message.parameters) <= _LARGEST_PARAMETER).all():
-            raise MessageRefused("range", "a model of this age or size has not been learnt: its sender invented it")
+            raise MessageRefused("range", "a model's age or size is out of range: its sender made it up")
         refuses = self._provenance.refuses
         within = [record for record in message.records if record.slot < self.schedule.each]
         state = replace(state, dropped=state.dropped + len(message.records) - len(within))

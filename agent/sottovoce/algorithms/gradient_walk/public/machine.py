@@ -260,7 +260,7 @@ class GradientWalk:
                 f"a model of {message.parameters.size} numbers reached one of {state.parameters.size}"
             )
         if not 0 <= message.age <= _LARGEST_AGE or not (np.abs(message.parameters) <= _LARGEST_PARAMETER).all():
-            raise MessageRefused("range", "a model of this age or size has not been learnt: its sender invented it")
+            raise MessageRefused("range", "a model's age or size is out of range: its sender made it up")
         if len(state.walks) >= MOST_WALKS:
             raise MessageRefused(
                 "walks",

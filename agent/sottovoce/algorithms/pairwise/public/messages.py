@@ -37,7 +37,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """How far the recipient of a proposal has gone: its sender goes as far the other way.
+    """The move of a proposal's recipient; its sender moves by as much in the other direction.
 
     Attributes:
         numerator: int64[P] in units of 2^-40.

@@ -254,7 +254,7 @@ class SharedModel:
         if parameters.shape != self._initial.shape:
             raise of_another_model(f"a model of {parameters.size} numbers reached one of {self._initial.size}")
         if not (np.abs(parameters) <= LARGEST).all():
-            raise MessageRefused("range", "a model of this size has not been learnt: its sender invented it")
+            raise MessageRefused("range", "a model's size is out of range: its sender made it up")
         return Held(_possible(message.head, start=True), parameters, message.simulated)
 
 

@@ -33,7 +33,7 @@ class Schedule:
         learner: the name under which it asks the vault.
         size: P.
         period: seconds from cycle to cycle.
-        steps: private gradient steps, one a cycle from the first.
+        steps: private gradient steps, one per cycle from the first.
         step_size: γ of the first step.
         step_decay: share of γ lost, linearly, by the last step.
         expected_records: B, need not be a whole number.
