@@ -91,7 +91,7 @@ def test_a_switch_is_for_the_task_that_it_was_shown_for(device: Device, authorit
             assert feed.end() == 0
         (device.state / "consent").unlink()
         with running(device), FeedProcess(config) as feed:
-            asks = "it waits for its owner"
+            asks = "it awaits the owner's approval"
             until(lambda: asks in (shown.state.get("task") or ""), "a switch that the broker has kept says nothing")
             assert feed.end() == 0
 

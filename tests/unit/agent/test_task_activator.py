@@ -125,7 +125,7 @@ def test_a_task_has_its_time(bench: Bench) -> None:
         ('approve = "auto"\nunits = ["device"]', "allows the units device, and this task's is record"),
         ('approve = "auto"\npurposes = ["research"]', "allows the purposes research, and this task's is not named"),
         ('approve = "auto"\npurposes = []', "allows the purposes none"),
-        ('approve = "ask"', "waits for its owner: sottovoce agent task approve 1"),
+        ('approve = "ask"', "awaits the owner's approval: sottovoce agent task approve 1"),
         ('aprove = "ask"', "unknown field `aprove`"),
         ("", "missing required field `approve`"),
         ('approve = "auto"\nepsilon = 0', "Expected `float` > 0"),
@@ -157,7 +157,7 @@ def test_consent_is_to_one_document(fleet: Fleet, tmp_path: Path) -> None:
     bench = Bench(fleet, tmp_path, 'approve = "ask"')
     task, other = bench.signed(), bench.signed(purpose="another")
     consent(tmp_path, other, "approved")
-    with pytest.raises(TaskRefused, match="waits for its owner"):
+    with pytest.raises(TaskRefused, match="awaits the owner's approval"):
         bench.take_up(task)
     consent(tmp_path, task, "refused")
     with pytest.raises(TaskRefused, match="its owner has refused it"):
