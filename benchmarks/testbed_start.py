@@ -22,7 +22,7 @@ from sottovoce_lab.testbed.plan import plan
 from sottovoce_lab.testbed.run_spec import RunSpec
 
 LIMITS = {8: 1.0, 12: 1.5}  # seconds
-MOST_MIB = 30.0
+MAX_MIB = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def main() -> int:
         runs = [(start(agents, "fork"), start(agents, "exec")) for _ in range(1 if asked.smoke else 5)]
         forked, executed = (statistics.median(run[which].seconds for run in runs) for which in (0, 1))
         mib, exec_mib = (statistics.median(run[which].mib for run in runs) for which in (0, 1))
-        within = forked <= LIMITS.get(agents, float("inf")) and mib <= MOST_MIB
+        within = forked <= LIMITS.get(agents, float("inf")) and mib <= MAX_MIB
         failed |= not within
         numbers = f"{agents:8} {forked:10.2f} {executed:10.2f} {forked / executed:8.2f} {mib:10.1f} {exec_mib:10.1f}"
         print(f"{numbers}  {'pass' if within else 'FAIL'}", flush=True)

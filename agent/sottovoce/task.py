@@ -20,7 +20,7 @@ LARGEST_SIGNED = 2**16
 
 _SHOWN = 60  # characters of a value, for people
 _BEFORE = 10  # of these, before the first that differs
-_MOST_DIFFERENCES = 10
+_MAX_DIFFERENCES = 10
 
 _Number: TypeAlias = bool | int | float
 Value: TypeAlias = _Number | str | list[_Number | str | list[float]] | None
@@ -49,8 +49,8 @@ class Task:
     def differences(self, other: "Task") -> tuple[str, ...]:
         """Settings in which another task differs, a sentence each, in order of their names: the first ten."""
         found = tuple(self._differing(other))
-        more = len(found) - _MOST_DIFFERENCES
-        return found if more <= 0 else (*found[:_MOST_DIFFERENCES], f"and {more} more")
+        more = len(found) - _MAX_DIFFERENCES
+        return found if more <= 0 else (*found[:_MAX_DIFFERENCES], f"and {more} more")
 
     def _differing(self, other: "Task") -> Iterator[str]:
         for name in sorted(self.settings.keys() | other.settings.keys()):

@@ -33,7 +33,7 @@ SLOTS = RELEASES + 40
 KERNEL = Softmax(4, 2)
 REPORT = 64  # bytes: a query's id and a digest
 ENOUGH_RELEASES, ENOUGH_UNFINISHED = 30, 3
-MOST = 10  # times the lives asked for
+MAX = 10  # times the lives asked for
 READY = b"\0" * REPORT
 
 
@@ -46,7 +46,7 @@ def main() -> None:
     observed: dict[bytes, bytes] = {}
     killed = unfinished = life = 0
     opening, within = 0.010, 0.002  # seconds to readiness, and from there to death at the latest
-    while life < lives or (life < MOST * lives and (len(observed) < ENOUGH_RELEASES or unfinished < ENOUGH_UNFINISHED)):
+    while life < lives or (life < MAX * lives and (len(observed) < ENOUGH_RELEASES or unfinished < ENOUGH_UNFINISHED)):
         if life % 4 == 0:
             fragments, alive, _ = one_life(path, rng, 1.2 * opening + within, from_the_start=True)
         else:

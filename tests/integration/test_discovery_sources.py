@@ -147,7 +147,7 @@ async def test_malformed_names_and_records_of_strangers_do_no_harm() -> None:
 
 
 async def test_a_flood_of_names_is_drawn_from(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sottovoce_bootstrap.sources.mdns.MOST_CONTACTS", 8)
+    monkeypatch.setattr("sottovoce_bootstrap.sources.mdns.MAX_CONTACTS", 8)
     async with opened(source(ONE, "10.0.0.1:7401")) as (one,):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
             stranger.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton("127.0.0.1"))

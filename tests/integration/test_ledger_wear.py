@@ -10,7 +10,7 @@ from tests.support.processes import running
 from tests.support.waiting import until
 
 LIMIT = 2**20
-MOST_A_RELEASE = 30 * (2 * 4096 + 24)  # bytes: the pages of a charge and of a release
+MAX_A_RELEASE = 30 * (2 * 4096 + 24)  # bytes: the pages of a charge and of a release
 
 
 def test_a_ledger_that_writes_much_goes_slower(fleet: Fleet, tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_a_ledger_that_writes_much_goes_slower(fleet: Fleet, tmp_path: Path) -> 
         assert "ledger.bytes_per_day" in wait["reason"]
         assert 0 < wait["left_s"] <= 86_400
         status = agent.status()
-        assert LIMIT / 4 <= status["ledger"]["written_bytes_today"] < LIMIT + MOST_A_RELEASE
+        assert LIMIT / 4 <= status["ledger"]["written_bytes_today"] < LIMIT + MAX_A_RELEASE
         assert status["ledger"]["bytes_per_day"] == LIMIT
         assert 2 < spending(device).charges < 400
         assert len(agent.lines("ledger-rests")) == 1

@@ -18,7 +18,7 @@ from tests.support.plugins import example, run
 from tests.support.processes import SOTTOVOCE
 
 PACKAGES = ("algorithm", "dataset", "mechanism", "source", "transport")
-MOST_LINES = 80
+MAX_LINES = 80
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def test_its_own_tests_pass(made: Path, kind: str) -> None:
 
 def test_types_are_right_and_files_are_short(made: Path) -> None:
     files = [made / f"my-{kind}" / f"my_{kind}.py" for kind in PACKAGES]
-    assert all(len(file.read_text(encoding="utf-8").splitlines()) <= MOST_LINES for file in files)
+    assert all(len(file.read_text(encoding="utf-8").splitlines()) <= MAX_LINES for file in files)
     ended = run(made, sys.executable, "-m", "mypy", "--strict", "--cache-dir", made / "types", *files)
     assert ended.returncode == 0, ended.stdout
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
 from sottovoce.errors import DataError
-from sottovoce.kernels import MOST_SUMMED
+from sottovoce.kernels import MAX_SUMMED
 from sottovoce.kernels.per_example import PerExample
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
@@ -124,7 +124,7 @@ def test_a_threshold_at_which_floats_cannot_clip_is_refused(threshold: float) ->
 
 
 def test_more_records_than_the_error_holds_for_are_refused() -> None:
-    many = Records(np.zeros((MOST_SUMMED + 1, 1)), np.zeros(MOST_SUMMED + 1, dtype=np.int64))
+    many = Records(np.zeros((MAX_SUMMED + 1, 1)), np.zeros(MAX_SUMMED + 1, dtype=np.int64))
     ledger = Ledger.in_memory("meter-17", Budget(None, 1e-5, "record", "add-remove"))
     with pytest.raises(DataError, match="more than 524288 records"):
         build(

@@ -12,14 +12,14 @@ from sottovoce.accounting.accountant import composed_epsilon
 from sottovoce.accounting.discrete import LARGEST_SUMMED, discrete_gaussian_delta
 from sottovoce.accounting.events import SMOOTHING_VARIANCE
 from sottovoce.accounting.gaussian import gaussian_mu
-from sottovoce.accounting.pairs import LEAST_NOISE, Added, Laplace, Pair, Removed, Replaced
+from sottovoce.accounting.pairs import MIN_NOISE, Added, Laplace, Pair, Removed, Replaced
 from sottovoce.errors import PrivacyError
 
 Mechanism = Literal["gaussian", "laplace", "discrete-gaussian", "discrete-laplace"]
 Neighbouring = Literal["add-remove", "replace-one"]
 
 _PRECISION = 1e-9  # relative, of a search
-_MOST = 2.0**60
+_MAX = 2.0**60
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def _sampled(
     epsilon: float, delta: float, sensitivity: float, neighbouring: Neighbouring, releases: int, rate: float
 ) -> Calibrated:
     def within(noise: float) -> bool:
-        if noise < LEAST_NOISE:
+        if noise < MIN_NOISE:
             return False
         pairs: list[Pair] = (
             [Replaced(rate, noise)] if neighbouring == "replace-one" else [Removed(rate, noise), Added(rate, noise)]
@@ -123,12 +123,12 @@ def _least(within: Callable[[float], bool], guess: float, precision: float = _PR
     high = guess
     while not within(high):
         high *= 2
-        if high > _MOST:
+        if high > _MAX:
             raise PrivacyError("no noise keeps that many releases within this budget: choose fewer, or a larger ε or δ")
     low = high / 2
     while within(low):
         low, high = low / 2, low
-        if low < 1 / _MOST:
+        if low < 1 / _MAX:
             return high
     while high - low > precision * high:
         middle = (low + high) / 2

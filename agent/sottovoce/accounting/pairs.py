@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
 
-LEAST_NOISE = 1 / 32  # below it a sampled release is charged as infinite: its exponentials leave the range of floats
+MIN_NOISE = 1 / 32  # below it a sampled release is charged as infinite: its exponentials leave the range of floats
 
 
 class Pair(Protocol):

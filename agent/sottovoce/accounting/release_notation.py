@@ -27,7 +27,7 @@ _WORDS = {
     "neighbouring": ("add-remove", "replace-one"),
     "sampling": ("poisson", "without-replacement"),
 }
-_LEAST_SIGMA = 1e-9  # in sensitivities: below it nothing is promised at any ε that means anything
+_MIN_SIGMA = 1e-9  # in sensitivities: below it nothing is promised at any ε that means anything
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ def release(event: Written, neighbouring: str) -> "Release":
     if event.mechanism == "laplace":
         return _pure(math.nextafter(distance / _needed(given, "scale", where), math.inf), law=True)
     sigma = _needed(given, "sigma", where)
-    if sigma < _LEAST_SIGMA * max(1.0, distance):
+    if sigma < _MIN_SIGMA * max(1.0, distance):
         return composition.NOTHING
     if event.mechanism == "discrete-gaussian":
         if given.get("dimensions") == 1 and sigma <= discrete.LARGEST_SUMMED:
@@ -157,7 +157,7 @@ def release(event: Written, neighbouring: str) -> "Release":
     if rate == 1:
         return composition.Release(mu_squared=_up((distance / sigma) ** 2))
     noise = sigma / _positive(given.get("sensitivity", 1.0), "sensitivity", where) * (1 - 2.0**-50)
-    if noise < pairs.LEAST_NOISE:
+    if noise < pairs.MIN_NOISE:
         return composition.NOTHING
     q = math.nextafter(float(rate), 1.0)
     if given.get("sampling", "without-replacement" if "batch" in given else "poisson") == "without-replacement":

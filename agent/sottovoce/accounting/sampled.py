@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sottovoce.accounting.pairs import Pair
 
 _SIGNIFICANT = (3, 6, 9, 12)  # bits of the rounded questions that `affordable` asks first
-_MOST = 64  # different events that are composed one by one
+_MAX = 64  # different events that are composed one by one
 _FINEST_BITS = 8
 _UNITS = 2**30  # of a rounded event's grid: what its own rounding costs is too small to matter
 _AGREEMENT = 1e-6  # two answers, each exact on its grid, differ by rounding errors below this part
@@ -106,9 +106,9 @@ class SampledGaussian:
     @property
     def pairs(self) -> "tuple[Pair, Pair] | None":
         """Dominating pairs, with the record against without it and the reverse; None when nothing is promised."""
-        from sottovoce.accounting.pairs import LEAST_NOISE, Added, FixedSize, Removed, Replaced
+        from sottovoce.accounting.pairs import MIN_NOISE, Added, FixedSize, Removed, Replaced
 
-        if self.noise < LEAST_NOISE:
+        if self.noise < MIN_NOISE:
             return None
         rate = min(1.0, math.nextafter(self.batch / self.of, math.inf))
         both: Pair
@@ -193,20 +193,20 @@ def _epsilon(mu_squared: float, counts: tuple[tuple[SampledGaussian, int], ...],
 
 
 def few(counts: tuple[tuple[SampledGaussian, int], ...]) -> tuple[tuple[SampledGaussian, int], ...]:
-    """At most _MOST different events, which together never cost less.
+    """At most _MAX different events, which together never cost less.
 
     Where there are more, rates are rounded up and noise down, on grids of 2^(k / 2^b), for the largest b that leaves
     few enough. Each of these grids is part of the finer ones, so that one more event never makes another cheaper. With
     b = 6 neither moves by more than 1.1 %.
     """
-    if len(counts) <= _MOST:
+    if len(counts) <= _MAX:
         return counts
     coarse: Counter[SampledGaussian] = Counter()
     for bits in range(_FINEST_BITS, -1, -1):
         coarse.clear()
         for event, count in counts:
             coarse[_coarser(event, bits)] += count
-        if len(coarse) <= _MOST:
+        if len(coarse) <= _MAX:
             break
     return tuple(sorted(coarse.items(), key=lambda item: item[0].sampled))
 

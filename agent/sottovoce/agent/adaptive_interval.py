@@ -14,7 +14,7 @@ CALM_CYCLES = 10
 CHANGE_THRESHOLD = 1e-3
 """Part of its largest number by which a model has moved since the last news, for that to be news."""
 
-_MOST_DOUBLINGS = 60
+_MAX_DOUBLINGS = 60
 
 
 class AdaptiveInterval:
@@ -60,5 +60,5 @@ class AdaptiveInterval:
 
     def _later(self, timer: SetTimer, now: float) -> SetTimer:
         self._timer, self._period = timer.name, timer.at - now
-        grown = self._period * 2.0 ** min(max(0, self._calm - CALM_CYCLES), _MOST_DOUBLINGS)
+        grown = self._period * 2.0 ** min(max(0, self._calm - CALM_CYCLES), _MAX_DOUBLINGS)
         return SetTimer(timer.name, now + max(self._period, min(grown, self._longest)))

@@ -11,7 +11,7 @@ from sottovoce.identity.files import replace
 from sottovoce.identity.signed_task import SignedTask
 
 NAME = "consent"
-_MOST = 63  # words kept beside a new one
+_MAX = 63  # words kept beside a new one
 Said: TypeAlias = Literal["approved", "refused", "withdrawn"]
 
 
@@ -42,7 +42,7 @@ def consent(directory: Path, task: SignedTask, said: Said) -> None:
     before, digest = _all(directory), _digest(task)
     if consent_in(directory, task) == "withdrawn":
         raise TaskRefused(f"epoch {task.epoch}: its owner has withdrawn, which cannot be undone")
-    others = [one for one in before if one.document != digest][-_MOST:]
+    others = [one for one in before if one.document != digest][-_MAX:]
     replace(directory / NAME, json.encode([*others, _Consent(digest, said)]) + b"\n")
 
 

@@ -43,7 +43,7 @@ from sottovoce.learners import (
     Timer,
 )
 
-_MOST_REPLIED = 2**20
+_MAX_REPLIED = 2**20
 """Numbers in the replies that are kept until the same peer's next message, in case that a receipt was lost."""
 
 
@@ -185,7 +185,7 @@ class Core:
         self._replies.pop(sender, None)
         if (reply := next((action for action in actions if isinstance(action, Reply)), None)) is not None:
             self._replies[sender] = reply
-        while len(self._replies) > 1 and sum(one.message.numbers for one in self._replies.values()) > _MOST_REPLIED:
+        while len(self._replies) > 1 and sum(one.message.numbers for one in self._replies.values()) > _MAX_REPLIED:
             self._replies.popitem(last=False)
         return False, actions
 

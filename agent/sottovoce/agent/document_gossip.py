@@ -10,7 +10,7 @@ from sottovoce.transport import DeliveryFailed, Peer
 from sottovoce.wire.version_offer import VersionOffer
 
 Document = TypeVar("Document")
-_MOST_REMEMBERED = 256  # peers
+_MAX_REMEMBERED = 256  # peers
 
 
 class DocumentGossip(Generic[Document]):
@@ -87,5 +87,5 @@ class DocumentGossip(Generic[Document]):
 
     def _note(self, peer: str, version: int) -> None:
         self._known[peer] = max(version, self._known.pop(peer, 0))
-        if len(self._known) > _MOST_REMEMBERED:
+        if len(self._known) > _MAX_REMEMBERED:
             self._known.popitem(last=False)

@@ -20,7 +20,7 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from sottovoce.agent.enrolment import MOST_BYTES, Answer, Declined, Issued, JoinQuestion, Question, RenewQuestion
+from sottovoce.agent.enrolment import MAX_BYTES, Answer, Declined, Issued, JoinQuestion, Question, RenewQuestion
 from sottovoce.errors import IdentityError, NetworkError
 from sottovoce.identity import Fleet, Validity
 from sottovoce.identity.certificates import enroller_certificate
@@ -32,7 +32,7 @@ from sottovoce.listening import split
 
 INVITATIONS = "invitations"
 _QUESTION_SECONDS = 10.0
-_MOST_CONNECTIONS = 16
+_MAX_CONNECTIONS = 16
 _CERTIFICATE_DAYS = 30
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # a machine that sleeps does not stop it
 
@@ -96,7 +96,7 @@ class Enroller:
         """
         host, port = split(self._address)
         try:
-            server = await asyncio.start_server(self._serve, host, port, ssl=self._context, limit=MOST_BYTES)
+            server = await asyncio.start_server(self._serve, host, port, ssl=self._context, limit=MAX_BYTES)
         except OSError as error:
             raise NetworkError(
                 f"cannot listen on {self._address} ({error.strerror or error}): name an address of this machine that "
@@ -111,7 +111,7 @@ class Enroller:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections += 1
         try:
-            if self._connections <= _MOST_CONNECTIONS:
+            if self._connections <= _MAX_CONNECTIONS:
                 async with asyncio.timeout(_QUESTION_SECONDS):
                     writer.write(msgspec.json.encode(self._answer(await reader.readline())) + b"\n")
                     await writer.drain()

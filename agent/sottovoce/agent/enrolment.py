@@ -12,7 +12,7 @@ from sottovoce.identity.invitation import Seeds, Token
 from sottovoce.identity.names import enroller_dns_name
 from sottovoce.listening import split
 
-MOST_BYTES = 64 * 2**10
+MAX_BYTES = 64 * 2**10
 _SECONDS = 20.0
 
 
@@ -139,4 +139,4 @@ def _exchange(
             known(tls.getpeercert(binary_form=True) or b"")
         tls.sendall(question)
         with tls.makefile("rb") as lines:
-            return lines.readline(MOST_BYTES)
+            return lines.readline(MAX_BYTES)

@@ -12,7 +12,7 @@ from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import Family, budget_of
 from sottovoce.config import AgentConfig
 from sottovoce.door import PrivacyStatement, Status
-from sottovoce.vault import LEAST_DAYS, Budget, Renews, Spending, read_policy
+from sottovoce.vault import MIN_DAYS, Budget, Renews, Spending, read_policy
 from sottovoce.vault.terms.gradients import GradientTerms
 from sottovoce.vault.terms.records import RecordTerms
 
@@ -195,7 +195,7 @@ def _renews(budget: Budget, renews: Renews, *, follows: bool) -> str:
     if renews != "never":
         return (
             f"each {renews} at most: when the fleet signs a task of a later period, and the vault has been at work for "
-            f"{LEAST_DAYS[renews]} days since the last; what was released is never forgotten, so that ε over several "
+            f"{MIN_DAYS[renews]} days since the last; what was released is never forgotten, so that ε over several "
             "periods is higher, and stands beside this one"
         )
     if follows:

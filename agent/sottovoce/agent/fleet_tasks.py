@@ -36,7 +36,7 @@ _WAIT = "task"
 _LOOK_SECONDS = 10.0
 _AGAIN_SECONDS = 600.0  # to try what this device could not do for want of something
 _ASK_EVERY_SECONDS = 30.0  # one peer
-_MOST_REMEMBERED = 1024
+_MAX_REMEMBERED = 1024
 
 
 class _Payload(Struct, frozen=True, forbid_unknown_fields=True):
@@ -204,7 +204,7 @@ class FleetTasks:
         if self._signed and now - self._asked.get(peer.id, -pause) >= pause:
             self._asked[peer.id] = now
             self._asked.move_to_end(peer.id)
-            if len(self._asked) > _MOST_REMEMBERED:
+            if len(self._asked) > _MAX_REMEMBERED:
                 self._asked.popitem(last=False)
             self._spawn(self._tell(peer))
 

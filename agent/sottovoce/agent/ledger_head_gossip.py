@@ -34,7 +34,7 @@ TELL_EVERY_SECONDS = 60.0
 """Seconds after which a head is repeated to a peer: two devices with the same keys then learn of each other."""
 
 _WAIT = "ledger"
-_MOST_UNFITTING, _MOST_EARLIER = 64, 512
+_MAX_UNFITTING, _MAX_EARLIER = 64, 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +242,7 @@ class LedgerHeadGossip:
             known = self._unfitting.pop(sender, self._before(sender, head, taken.known))
         elif taken.known is not None and _another(head, taken.known):
             self._unfitting[sender] = head
-            if len(self._unfitting) > _MOST_UNFITTING:
+            if len(self._unfitting) > _MAX_UNFITTING:
                 self._unfitting.popitem(last=False)
             refusal = MessageRefused(
                 "ledger",
@@ -261,7 +261,7 @@ class LedgerHeadGossip:
         self._earlier.pop(sender, None)
         if known is not None and known.life != head.life:
             self._earlier[sender] = known
-            if len(self._earlier) > _MOST_EARLIER:
+            if len(self._earlier) > _MAX_EARLIER:
                 self._earlier.popitem(last=False)
         return known
 

@@ -33,7 +33,7 @@ from sottovoce.wire import PEER_EXCHANGE, decode_exchange, encode_exchange
 _log = logging.getLogger(__name__)
 _WAIT = "membership"
 _FAREWELL_SECONDS = 1.0
-_MOST_TROUBLES = 64
+_MAX_TROUBLES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ class PeerSampling:
             if contact.node_id in self._expelled:
                 return  # it was, while it was asked
             self.troubles[contact.node_id] = self._failed(contact.node_id, failure)
-            if len(self.troubles) > _MOST_TROUBLES:
+            if len(self.troubles) > _MAX_TROUBLES:
                 self.troubles.popitem(last=False)
             blamed = not isinstance(failure, DeliveryFailed) or failure.left
             self._perform(self.membership.on_failure(contact.node_id, self._loop.time(), blamed=blamed))

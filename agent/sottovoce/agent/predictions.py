@@ -18,7 +18,7 @@ from sottovoce.data import apply
 from sottovoce.errors import ConfigError, DataError, SottovoceError
 from sottovoce.kernels import Model
 
-MOST_ROWS = 1024
+MAX_ROWS = 1024
 """Largest number of rows in one question."""
 
 Floats = NDArray[np.float64]
@@ -161,8 +161,8 @@ def _rows(question: Question) -> Floats:
         DataError: if they are none.
     """
     rows = question.predict
-    if not 1 <= len(rows) <= MOST_ROWS:
-        raise DataError(f"{len(rows)} records: ask about 1 to {MOST_ROWS} at a time")
+    if not 1 <= len(rows) <= MAX_ROWS:
+        raise DataError(f"{len(rows)} records: ask about 1 to {MAX_ROWS} at a time")
     if len({len(row) for row in rows}) > 1:
         raise DataError("the records have different numbers of features: send all of each")
     array = np.array(rows, dtype=np.float64)

@@ -15,7 +15,7 @@ from sottovoce.identity import Identity, Subject, verify_credential
 from sottovoce.identity.authority import Authority
 from sottovoce.learners import Signed
 
-_MOST_REMEMBERED = 4096
+_MAX_REMEMBERED = 4096
 S = TypeVar("S", bound=Signed)
 
 
@@ -69,7 +69,7 @@ class Witness:
         subject = self._subjects.get(credential)
         if subject is None:
             subject = self._subjects[credential] = verify_credential(credential, self._authority)
-            if len(self._subjects) > _MOST_REMEMBERED:
+            if len(self._subjects) > _MAX_REMEMBERED:
                 self._subjects.popitem(last=False)
         return subject
 

@@ -16,7 +16,7 @@ from sottovoce.observe import Counters, RateLimitedLog
 from sottovoce.wire.limits import MAX_ENVELOPE_BYTES
 
 _log = logging.getLogger(__name__)
-_MOST_PEERS = 1024
+_MAX_PEERS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Quota:
         now, most = self._clock(), _LIMITS[thing].at_once
         bucket = self._buckets.setdefault((sender, thing), _Bucket(most, now))
         self._buckets.move_to_end((sender, thing))
-        if len(self._buckets) > _MOST_PEERS * len(_LIMITS):
+        if len(self._buckets) > _MAX_PEERS * len(_LIMITS):
             self._buckets.popitem(last=False)
         bucket.left, bucket.at = min(most, bucket.left + (now - bucket.at) * self._rates[thing]), now
         if bucket.left < count:

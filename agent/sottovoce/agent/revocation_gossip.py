@@ -32,7 +32,7 @@ from sottovoce.wire.revocation import (
 _log = logging.getLogger(__name__)
 _WAIT = "revocations"
 _TELL_REVOKED_EVERY_SECONDS = 60.0
-_MOST_REMEMBERED = 256
+_MAX_REMEMBERED = 256
 
 
 class RevocationGossip:
@@ -217,7 +217,7 @@ class RevocationGossip:
         if loop.time() - self._told_revoked.get(sender, float("-inf")) < _TELL_REVOKED_EVERY_SECONDS:
             raise MessageRefused("revoked", f"device {sender} is revoked by its fleet and was notified")
         self._told_revoked[sender] = loop.time()
-        if len(self._told_revoked) > _MOST_REMEMBERED:
+        if len(self._told_revoked) > _MAX_REMEMBERED:
             self._told_revoked.popitem(last=False)
 
 

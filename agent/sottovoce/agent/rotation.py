@@ -18,7 +18,7 @@ from sottovoce.errors import IdentityError
 from sottovoce.identity.authority import FleetAuthority
 from sottovoce.identity.files import make_private_directory, move_in, read, read_private, write_new
 from sottovoce.identity.fleet import FLEET_KEY, SPARE, Fleet, new_key, open_fleet
-from sottovoce.identity.fleet_keys import MOST_CHANGES, Anchors, KeyChange, decode_changes, encode_changes
+from sottovoce.identity.fleet_keys import MAX_CHANGES, Anchors, KeyChange, decode_changes, encode_changes
 from sottovoce.identity.identity import FLEET_CERTIFICATE, FLEET_KEYS, IDENTITY, fleet_authority
 from sottovoce.identity.keys import decode_tls_key, encode_private_key
 from sottovoce.wire.revocation import RevocationList, encode_list
@@ -92,9 +92,9 @@ def _write(
     directory: Path, fleet: Fleet, before: FleetAuthority, spare_files: dict[str, bytes], known: Path | None = None
 ) -> Fleet:
     """Write the new key and re-sign the revocation list and the task, all or nothing."""
-    if len(fleet.changes) > MOST_CHANGES:
+    if len(fleet.changes) > MAX_CHANGES:
         raise IdentityError(
-            f"fleet {fleet.name!r} has changed its keys {MOST_CHANGES} times: make a fleet, and enrol again"
+            f"fleet {fleet.name!r} has changed its keys {MAX_CHANGES} times: make a fleet, and enrol again"
         )
     known = known or directory
     revoked, task = kept_list(known, before), kept_task(known, before)

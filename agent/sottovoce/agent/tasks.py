@@ -26,8 +26,8 @@ RECONSIDER_SECONDS = 600.0
 """Seconds after which a peer that has not repeated its report of another task is taken to have this device's."""
 
 _ASK_EVERY_SECONDS = 60.0  # one peer
-_MOST_DEVICES, _MOST_DOCUMENTS, _MOST_QUESTIONS = 4096, 16, 4
-_MOST_CHANGES = 4  # of mind, within the time above: a device that makes more stays apart
+_MAX_DEVICES, _MAX_DOCUMENTS, _MAX_QUESTIONS = 4096, 16, 4
+_MAX_CHANGES = 4  # of mind, within the time above: a device that makes more stays apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Tasks:
             self._learn(node, digest)
             if (peer := self._find(node)) is not None:
                 self.fleets.heard_another(peer)
-        elif said is not None and changes < _MOST_CHANGES:
+        elif said is not None and changes < _MAX_CHANGES:
             self._keep(node, _Said(b"", now, changes + (now < said.until)))
 
     def declined(self, node: str, task: bytes) -> None:
@@ -129,14 +129,14 @@ class Tasks:
         devices = Counter(said.digest for node, said in self._others.items() if not self.mixes(node))
         others = [
             {"digest": digest.hex(), "devices": count, "differences": self._differences.get(digest, ())}
-            for digest, count in devices.most_common(_MOST_DOCUMENTS)
+            for digest, count in devices.most_common(_MAX_DOCUMENTS)
         ]
         return {"digest": self.own.digest.hex(), "others": others, **self.fleets.document()}
 
     def _keep(self, node: str, said: _Said) -> None:
         self._others[node] = said
         self._others.move_to_end(node)
-        if len(self._others) > _MOST_DEVICES:
+        if len(self._others) > _MAX_DEVICES:
             self._others.popitem(last=False)
         self._look()
 
@@ -159,12 +159,12 @@ class Tasks:
     def _learn(self, node: str, digest: bytes) -> None:
         """Have a peer asked for the document of its task, unless that is known, or enough are being asked."""
         now, peer = time.monotonic(), self._find(node)
-        known = digest in self._differences or digest in self._asking or len(self._asking) >= _MOST_QUESTIONS
+        known = digest in self._differences or digest in self._asking or len(self._asking) >= _MAX_QUESTIONS
         if known or peer is None or now - self._asked.get(node, -_ASK_EVERY_SECONDS) < _ASK_EVERY_SECONDS:
             return
         self._asked[node] = now
         self._asked.move_to_end(node)
-        if len(self._asked) > _MOST_DEVICES:
+        if len(self._asked) > _MAX_DEVICES:
             self._asked.popitem(last=False)
         self._asking.add(digest)
         self._spawn(self._ask(peer, digest))
@@ -185,7 +185,7 @@ class Tasks:
         if document.digest != digest:
             return
         self._differences[digest] = self.own.differences(document)
-        while len(self._differences) > _MOST_DOCUMENTS:
+        while len(self._differences) > _MAX_DOCUMENTS:
             self._differences.popitem(last=False)
         text = "another-task peer=%s learns something else, and no model is exchanged with devices of its task: %s"
         self._seldom.say(logging.WARNING, peer.id, text, peer.id, "; ".join(self._differences[digest]))

@@ -18,9 +18,9 @@ from sottovoce.plugins import Plugin, guarded, watched
 
 _LEARNER = ("fresh", "without_state", "resumed", "start", "on", "progress")
 _CODEC = ("encode", "decode")
-_MOST_QUESTIONS = 256
+_MAX_QUESTIONS = 256
 """Largest number of queries to the vault between two timers."""
-_MOST_TIMERS = 1000
+_MAX_TIMERS = 1000
 """Largest number of timers that are due within a second."""
 
 
@@ -128,8 +128,8 @@ class GuardedLearner:
         if now - self._since > 1.0:
             self._timers, self._since = 0, now
         self._timers += 1
-        if self._timers > _MOST_TIMERS:
-            raise self._plugin.error(f"it sets more than {_MOST_TIMERS} timers that are due within a second")
+        if self._timers > _MAX_TIMERS:
+            raise self._plugin.error(f"it sets more than {_MAX_TIMERS} timers that are due within a second")
 
     def _checked(self, name: str, result: object) -> tuple[Any, list[Effect]]:
         if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], list):
@@ -158,8 +158,8 @@ class GuardedLearner:
         self._asked += 1
         if not isinstance(query, Query):
             return f"asks the vault {_type(query)}, not Query"
-        if self._asked > _MOST_QUESTIONS:
-            return f"asks the vault more than {_MOST_QUESTIONS} times in one cycle"
+        if self._asked > _MAX_QUESTIONS:
+            return f"asks the vault more than {_MAX_QUESTIONS} times in one cycle"
         return None if _finite(query.point) else "asks the vault at a point that is not finite"
 
 

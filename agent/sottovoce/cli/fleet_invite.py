@@ -178,7 +178,7 @@ def _seeds(seeds: list[str], broker: str | None, realm: str) -> "Seeds":
 
     from sottovoce.config.transport import MqttSection
     from sottovoce.errors import MessageRefused
-    from sottovoce.identity.invitation import MOST_SEEDS, Broker, Seed, Seeds
+    from sottovoce.identity.invitation import MAX_SEEDS, Broker, Seed, Seeds
 
     endpoints: dict[str, list[str]] = {}
     for seed in seeds:
@@ -188,8 +188,8 @@ def _seeds(seeds: list[str], broker: str | None, realm: str) -> "Seeds":
         contacts = [Contact(node, tuple(where)) for node, where in endpoints.items()]
     except MessageRefused as error:
         raise UsageError(f"--seed: {error}; write ID@HOST:PORT or ID@mqtt:REALM") from error
-    if len(contacts) > MOST_SEEDS:
-        raise UsageError(f"--seed: at most {MOST_SEEDS} devices")
+    if len(contacts) > MAX_SEEDS:
+        raise UsageError(f"--seed: at most {MAX_SEEDS} devices")
     try:
         msgspec.convert({"url": broker, "realm": realm, "plaintext": True}, MqttSection)
     except msgspec.ValidationError as error:

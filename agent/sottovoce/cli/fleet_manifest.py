@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # every command is imported at every start; these are not
 
 _COLUMNS = ("name", "address", "id", "bundle")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_MOST_DEVICES, _MOST_BYTES = 10_000, 2**21
+_MAX_DEVICES, _MAX_BYTES = 10_000, 2**21
 _TOLD = 8  # devices of the list that each hears of: from there on they find one another
 
 
@@ -64,19 +64,19 @@ def _told(made: "list[Bundle]", rows: list[dict[str, str]], place: int, seeds: "
     """The bundle of one device, which hears of those that follow it in the list and have an address."""
     import msgspec
 
-    from sottovoce.identity.invitation import MOST_SEEDS, Seed
+    from sottovoce.identity.invitation import MAX_SEEDS, Seed
 
     after = ((place + i) % len(rows) for i in range(1, len(rows)))
     others = islice((Seed(made[i].id, (rows[i]["address"],)) for i in after if rows[i]["address"]), _TOLD)
-    contacts = (*seeds.contacts, *others)[:MOST_SEEDS]
+    contacts = (*seeds.contacts, *others)[:MAX_SEEDS]
     return msgspec.structs.replace(made[place], seeds=msgspec.structs.replace(seeds, contacts=contacts))
 
 
 def _new(manifest: Path, count: int | None) -> list[dict[str, str]]:
     if count is None:
         raise UsageError(f"{manifest} does not exist: write it with a column `name`, or say --count N to have it made")
-    if not 1 <= count <= _MOST_DEVICES:
-        raise UsageError(f"--count {count}: 1 to {_MOST_DEVICES} devices")
+    if not 1 <= count <= _MAX_DEVICES:
+        raise UsageError(f"--count {count}: 1 to {_MAX_DEVICES} devices")
     digits = len(str(count))
     return [dict.fromkeys(_COLUMNS, "") | {"name": f"device-{i:0{digits}}"} for i in range(1, count + 1)]
 
@@ -88,7 +88,7 @@ def _listed(manifest: Path) -> list[dict[str, str]]:
     from sottovoce.errors import MessageRefused
 
     try:
-        if manifest.stat().st_size > _MOST_BYTES:
+        if manifest.stat().st_size > _MAX_BYTES:
             raise UsageError(f"{manifest} is too large for a list of devices")
         reader = csv.DictReader(io.StringIO(manifest.read_text(encoding="utf-8-sig")), strict=True)
         found = list(reader)
@@ -97,8 +97,8 @@ def _listed(manifest: Path) -> list[dict[str, str]]:
     unknown = set(reader.fieldnames or ()) - set(_COLUMNS)
     if unknown or "name" not in (reader.fieldnames or ()):
         raise UsageError(f"{manifest}: its first line names the columns, of {', '.join(_COLUMNS)}; `name` is needed")
-    if not 1 <= len(found) <= _MOST_DEVICES:
-        raise UsageError(f"{manifest}: lists {len(found)} devices; 1 to {_MOST_DEVICES} can be invited")
+    if not 1 <= len(found) <= _MAX_DEVICES:
+        raise UsageError(f"{manifest}: lists {len(found)} devices; 1 to {_MAX_DEVICES} can be invited")
     rows = [{key: (row.get(key) or "").strip() for key in _COLUMNS} for row in found]
     seen: set[str] = set()
     for line, row in enumerate(rows, start=2):

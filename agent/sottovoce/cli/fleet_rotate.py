@@ -8,7 +8,7 @@ import typer
 from sottovoce.cli.fleet_options import FleetDirectory
 
 _ACCEPT = "30d"
-_LEAST_SECONDS = 3600
+_MIN_SECONDS = 3600
 
 
 def rotate(
@@ -33,7 +33,7 @@ def rotate(
     if state is not None and spare is None:
         raise UsageError("--state requires --spare: otherwise all that the fleet has signed is in its directory")
     seconds = int(seconds_of(accept, "--accept"))
-    if seconds < _LEAST_SECONDS:
+    if seconds < _MIN_SECONDS:
         raise UsageError(
             f"--accept: {accept} is too short for devices to learn of the new key; give 1h at least, or better 90d"
         )

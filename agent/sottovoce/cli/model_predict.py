@@ -111,9 +111,9 @@ def _by_agent(state: Path, config: Path | None, found: "DataSet", records: "Reco
 def _questions(rows: "NDArray[np.float64]", description: "Description") -> list[str]:
     """Questions of as many records each as fit."""
     from sottovoce.agent.control import LONGEST_QUESTION
-    from sottovoce.agent.predictions import MOST_ROWS
+    from sottovoce.agent.predictions import MAX_ROWS
 
-    size = min(MOST_ROWS, LONGEST_QUESTION // (_NUMBER * description.columns + 64))
+    size = min(MAX_ROWS, LONGEST_QUESTION // (_NUMBER * description.columns + 64))
     if size == 0:
         raise DataError("a record is too long for a question to an agent: export the model, and use --model")
     parts = [rows[start : start + size] for start in range(0, len(rows), size)]

@@ -18,7 +18,7 @@ _ASSUMPTIONS = {
 }
 
 
-_MOST_AGENTS, _MOST_ROUNDS = 200, 200
+_MAX_AGENTS, _MAX_ROUNDS = 200, 200
 
 
 def views(
@@ -49,8 +49,8 @@ def views(
         raise UsageError(f"--delta {delta:g}: choose a number between 0 and 1")
     if sigma is not None and not 0 < sigma < math.inf:
         raise UsageError(f"--sigma {sigma:g}: choose a positive number")
-    if not 1 <= rounds <= _MOST_ROUNDS:
-        raise UsageError(f"--rounds {rounds}: choose from 1 to {_MOST_ROUNDS}")
+    if not 1 <= rounds <= _MAX_ROUNDS:
+        raise UsageError(f"--rounds {rounds}: choose from 1 to {_MAX_ROUNDS}")
     observers = _observers(seen_by)
     try:
         mu = gaussian_mu(epsilon, delta) if epsilon is not None else 1 / (sigma or 1.0)
@@ -100,8 +100,8 @@ def _edges(name: str, agents: int | None) -> tuple[list[tuple[int, int]], int]:
 
 
 def _few(agents: int) -> int:
-    if not 1 <= agents <= _MOST_AGENTS:
-        raise UsageError(f"--agents {agents}: what is seen is solved exactly, for 1 to {_MOST_AGENTS} of them")
+    if not 1 <= agents <= _MAX_AGENTS:
+        raise UsageError(f"--agents {agents}: what is seen is solved exactly, for 1 to {_MAX_AGENTS} of them")
     return agents
 
 

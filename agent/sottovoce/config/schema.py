@@ -19,11 +19,11 @@ from sottovoce.model_names import REGRESSION_MODEL, has_graph
 from sottovoce.plugins import METER_SOURCE, installed
 from sottovoce.registry import ALGORITHMS, DEFAULT, ready
 
-_MOST_EPSILON = 500.0
+_MAX_EPSILON = 500.0
 _EVERY_ADDRESS = {"0.0.0.0", "[::]"}  # noqa: S104 - nothing is bound here
-_MOST_RECORDS = 10_000_000
+_MAX_RECORDS = 10_000_000
 _HALF_HOURS = 48  # in the load of a day
-_A_DAY, _MOST_A_DAY = 44, 1000  # records of a meter, and of all of a home
+_A_DAY, _MAX_A_DAY = 44, 1000  # records of a meter, and of all of a home
 
 BytesPerDay = Annotated[int, Meta(ge=2**20, le=2**50)]
 
@@ -58,7 +58,7 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         Meta(ge=1, le=10_000, description="labels are 0 … classes-1; 1: the last column is to be predicted; public"),
     ]
     expected_records: Annotated[
-        float, Meta(gt=0, le=_MOST_RECORDS, description="records a device of this fleet is expected to hold, public")
+        float, Meta(gt=0, le=_MAX_RECORDS, description="records a device of this fleet is expected to hold, public")
     ]
     bounds: Annotated[
         tuple[float, float] | None, Meta(description="declared range of every feature; values are clamped to it")
@@ -181,8 +181,8 @@ class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     def __post_init__(self) -> None:
         """Check the budget; infinity, which promises nothing, is for testbeds."""
-        if _MOST_EPSILON < self.epsilon < float("inf"):
-            raise invalid_key("epsilon", f"above {_MOST_EPSILON:g} nothing is promised; choose less")
+        if _MAX_EPSILON < self.epsilon < float("inf"):
+            raise invalid_key("epsilon", f"above {_MAX_EPSILON:g} nothing is promised; choose less")
         if self.cell is not None and self.noise == "local":
             raise invalid_key("cell", 'is for noise = "cell" alone; write that, or leave the table out')
 
@@ -193,7 +193,7 @@ class TaskSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     name: Annotated[str, Meta(max_length=200, description="of the task; devices with another do not mix")] = ""
     epoch: Annotated[int, Meta(ge=0, le=2**53, description="of it; devices with another do not mix")] = 0
     epsilon: Annotated[
-        Annotated[float, Meta(gt=0, le=_MOST_EPSILON)] | None,
+        Annotated[float, Meta(gt=0, le=_MAX_EPSILON)] | None,
         Meta(description="the most ε that a device spends; below it each chooses its own"),
     ] = None
     steps: Annotated[
@@ -377,7 +377,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
 
     def _check_followed(self) -> None:
         data = self.data
-        if self.learner.algorithm.regression and data.expected_records > _MOST_A_DAY:
+        if self.learner.algorithm.regression and data.expected_records > _MAX_A_DAY:
             raise invalid_key(
                 "data.expected_records",
                 f"with a feed, whose days come one by one, they are expected by the day: {_A_DAY} a meter; "

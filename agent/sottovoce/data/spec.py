@@ -87,7 +87,7 @@ KINDS: dict[str, DataKind] = {
 }
 """All kinds of data, by name."""
 
-_MOST_SECONDS = 3600
+_MAX_SECONDS = 3600
 _SUFFIXES = {".csv": "csv:{}#label=COLUMN", ".npz": "npz:{}"}
 """Template of a SPEC for a file given without a kind, by suffix."""
 _IN_IDX = ("mnist", "fashion-mnist", "kmnist", "emnist")
@@ -157,8 +157,8 @@ def _kind(name: str) -> DataKind | None:
     if not callable(kind.loader):
         raise plugin.error(f"its loader is of type {type(kind.loader).__name__}, not a function")
     seconds: object = kind.seconds
-    if not isinstance(seconds, int | float) or not 0 < seconds <= _MOST_SECONDS:
-        raise plugin.error(f"its seconds are {seconds!r}, and have to be a number up to {_MOST_SECONDS}")
+    if not isinstance(seconds, int | float) or not 0 < seconds <= _MAX_SECONDS:
+        raise plugin.error(f"its seconds are {seconds!r}, and have to be a number up to {_MAX_SECONDS}")
     if not {*kind.required} <= {*kind.options}:
         raise plugin.error("an option that it requires is none of its options")
     return kind

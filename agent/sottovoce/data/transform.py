@@ -47,7 +47,7 @@ TransformName = str
 
 _NAMED = {"centred-unit": f"squash(1),centre,unit,bias({BIAS})", "standard": "squash(1),centre,rms"}
 _NONE = "none"
-_MOST_STEPS = 16
+_MAX_STEPS = 16
 NEW_COLUMNS = ("pool", "dct", "hog", "harmonics")
 """Steps that make other columns, for which the declared bounds do not hold."""
 
@@ -100,8 +100,8 @@ def parsed(name: TransformName) -> tuple[tuple[str, float], ...]:
     if name == _NONE:
         return ()
     words = _NAMED.get(name, name).split(",")
-    if len(words) > _MOST_STEPS:
-        raise DataError(f"Transform {name[:40]}… has more than {_MOST_STEPS} steps. Leave some out.")
+    if len(words) > _MAX_STEPS:
+        raise DataError(f"Transform {name[:40]}… has more than {_MAX_STEPS} steps. Leave some out.")
     return tuple(_parsed_step(word.strip()) for word in words)
 
 

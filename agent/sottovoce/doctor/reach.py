@@ -17,7 +17,7 @@ from sottovoce.identity import peer_dns_name
 from sottovoce.listening import split
 from sottovoce.transport import is_direct
 
-_MOST = 32
+_MAX = 32
 _SEE = "start its agent, let its packets through (firewall, port forwarding), or correct its address"
 _TRUST = "see that both joined the same fleet, that both certificates hold, and that id and address are of one device"
 
@@ -37,7 +37,7 @@ def peers(subject: Subject) -> Iterator[Finding]:
     except IdentityError:
         yield warning("not asked: this device cannot show who it is", "mend its certificates first, and ask again")
         return
-    asked = dict(list(contacts.items())[:_MOST])
+    asked = dict(list(contacts.items())[:_MAX])
     found = obstacles(
         {
             (node, address): partial(obstacle, *split(address), tls, peer_dns_name(node, identity.fleet))
@@ -51,8 +51,8 @@ def peers(subject: Subject) -> Iterator[Finding]:
             continue
         words, remedy = f"{node} at {address}: {what}", _TRUST if "certificate" in what else _SEE
         yield problem(words, remedy, ExitCode.NETWORK) if nobody else warning(words, remedy)
-    if len(contacts) > _MOST:
-        yield ok(f"{len(contacts) - _MOST} more are listed, and were not asked")
+    if len(contacts) > _MAX:
+        yield ok(f"{len(contacts) - _MAX} more are listed, and were not asked")
 
 
 def broker(subject: Subject) -> Iterator[Finding]:

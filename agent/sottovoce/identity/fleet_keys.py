@@ -23,7 +23,7 @@ from sottovoce.identity.certificates import fleet_of
 from sottovoce.identity.framing import framed
 from sottovoce.identity.verification import ENROL, UNREADABLE, decode_fleet_certificate
 
-MOST_CHANGES = 12
+MAX_CHANGES = 12
 """Maximum number of changes; all of them travel with every signed list and task."""
 
 _DOMAIN = b"sottovoce/fleet-key-change/v1"
@@ -180,7 +180,7 @@ def decode_changes(raw: bytes, source: object) -> tuple[KeyChange, ...]:
         return ()
     try:
         changes = json.decode(raw, type=tuple[KeyChange, ...])
-        if len(changes) > MOST_CHANGES or encode_changes(changes) != raw:
+        if len(changes) > MAX_CHANGES or encode_changes(changes) != raw:
             raise ValueError("too many, or not in their one form")
     except (ValidationError, ValueError, UnicodeError, RecursionError) as error:
         raise IdentityError(f"{source} holds no changes of a fleet's keys: {error}") from error

@@ -21,7 +21,7 @@ from sottovoce.identity.files import read, replace
 from sottovoce.identity.new_device import DeviceKeys
 
 SEEDS = "seeds.json"
-MOST_SEEDS = 64
+MAX_SEEDS = 64
 MAX_BUNDLE_BYTES = 64 * 2**10
 _SECRET_BYTES = 16
 _FINGERPRINT_BYTES = 16  # of SHA-256: no one finds a second certificate for it
@@ -252,8 +252,8 @@ def read_seeds(state: Path) -> Seeds:
 
 def check_seeds(seeds: Seeds) -> None:
     """Raises IdentityError when there are too many."""
-    if len(seeds.contacts) > MOST_SEEDS:
-        raise IdentityError(f"an invitation names at most {MOST_SEEDS} devices")
+    if len(seeds.contacts) > MAX_SEEDS:
+        raise IdentityError(f"an invitation names at most {MAX_SEEDS} devices")
 
 
 def _fingerprint(certificate: bytes) -> bytes:

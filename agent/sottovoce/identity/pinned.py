@@ -14,7 +14,7 @@ from sottovoce.identity.names import check_fleet_name
 from sottovoce.identity.new_device import DeviceKeys
 from sottovoce.identity.verification import decode_certificate
 
-MOST_PINS = 200
+MAX_PINS = 200
 _PINNED_DAYS = 3650
 
 
@@ -69,7 +69,7 @@ def pin(directory: Path, certificate: bytes, source: object) -> str:
     if node == identity.node_id:
         raise IdentityError(f"{source} is the certificate of this device itself: give another device's")
     path = directory / PINS / f"{node}.pem"
-    if not path.exists() and len(list(path.parent.glob("*.pem"))) >= MOST_PINS:
-        raise IdentityError(f"{path.parent} holds {MOST_PINS} devices: more of them want a fleet with a CA")
+    if not path.exists() and len(list(path.parent.glob("*.pem"))) >= MAX_PINS:
+        raise IdentityError(f"{path.parent} holds {MAX_PINS} devices: more of them want a fleet with a CA")
     replace(path, other.public_bytes(Encoding.PEM))
     return node

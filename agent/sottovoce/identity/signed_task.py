@@ -7,7 +7,7 @@ from msgspec import DecodeError, Meta, Struct, ValidationError, json, structs
 
 from sottovoce.errors import IdentityError
 from sottovoce.identity.authority import Authority, check_signed
-from sottovoce.identity.fleet_keys import MOST_CHANGES, KeyChange
+from sottovoce.identity.fleet_keys import MAX_CHANGES, KeyChange
 from sottovoce.identity.framing import framed
 from sottovoce.task import LARGEST_SIGNED
 
@@ -101,6 +101,6 @@ def read_task(raw: bytes, source: object) -> SignedTask:
         task = json.decode(raw, type=SignedTask)
     except (DecodeError, ValidationError, UnicodeError, RecursionError) as error:
         raise IdentityError(f"{source} is not a task that this version of the program knows: {error}") from error
-    if task.encoded != raw or len(task.keys) > MOST_CHANGES:
+    if task.encoded != raw or len(task.keys) > MAX_CHANGES:
         raise IdentityError(f"{source} is not a signed fleet task: it is not in its one form")
     return task

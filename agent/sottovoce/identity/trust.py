@@ -12,7 +12,7 @@ from sottovoce.identity.fleet_keys import KeyChange
 from sottovoce.identity.identity import Identity, verify_credential, verify_peer_certificate
 from sottovoce.identity.verification import Subject
 
-_MOST_VERIFIED = 256  # certificates
+_MAX_VERIFIED = 256  # certificates
 
 
 class Trust:
@@ -61,7 +61,7 @@ class Trust:
         subject = self._verified.get(key)
         if subject is None or not subject.not_before <= now <= subject.not_after:
             subject = self._verified[key] = verify_peer_certificate(pem, self._identity, now)
-            if len(self._verified) > _MOST_VERIFIED:
+            if len(self._verified) > _MAX_VERIFIED:
                 self._verified.pop(next(iter(self._verified)))
         return subject.node_id
 

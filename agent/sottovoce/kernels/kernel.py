@@ -13,7 +13,7 @@ Labels = NDArray[np.int64]
 SAFETY = 1 - 2.0**-16
 """Factor that shortens thresholds, by far more than the rounding of a norm in float64."""
 
-MOST_SUMMED = 2**19
+MAX_SUMMED = 2**19
 """Examples in one sum for which `Kernel.sum_error` holds."""
 
 

@@ -16,7 +16,7 @@ from sottovoce.observe.rate_limited_log import RateLimitedLog
 from sottovoce.observe.request_server import RequestServer
 
 _log = logging.getLogger(__name__)
-_MOST_BYTES = 8192  # of a request
+_MAX_BYTES = 8192  # of a request
 _SECONDS = 10.0  # for the request, for the page, and for the answer to be read
 _END = b"\r\n\r\n"
 _REQUEST = re.compile(rb"([A-Z]{1,16}) (/[!-~]{0,256}) HTTP/1\.[0-9]\r\n")
@@ -95,7 +95,7 @@ class Answerer:
             f"{host}:{port}",
             complete=lambda request: _END in request,
             answer=self._answer,
-            longest=_MOST_BYTES,
+            longest=_MAX_BYTES,
             seconds=_SECONDS,
         )
         self._server.start(listening)
@@ -125,6 +125,6 @@ class Answerer:
 
     async def _answer(self, request: bytes | None) -> bytes:
         if request is None:
-            return plain(431, f"a request has {_MOST_BYTES} bytes at most").encoded()
+            return plain(431, f"a request has {_MAX_BYTES} bytes at most").encoded()
         page, head_only = await self.page(request)
         return page.encoded(head_only=head_only)

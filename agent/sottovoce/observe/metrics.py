@@ -19,7 +19,7 @@ Values = Mapping[str, float | Mapping[str, float] | None]
 """Values of metrics by name; with a label, values by label. None where there is none now."""
 
 OTHER = "other"
-_MOST_LABELS = 40
+_MAX_LABELS = 40
 _LABEL = re.compile(r"[A-Za-z0-9_.+-]{1,64}")
 
 
@@ -139,7 +139,7 @@ def bounded(values: Mapping[str, float]) -> Mapping[str, float]:
     """Values by label, for a bounded number of labels; all others are added up as `other`."""
     kept: dict[str, float] = {}
     for label, value in sorted(values.items()):
-        fits = _LABEL.fullmatch(label) is not None and len(kept) < _MOST_LABELS
+        fits = _LABEL.fullmatch(label) is not None and len(kept) < _MAX_LABELS
         name = label if fits else OTHER
         kept[name] = kept.get(name, 0.0) + value
     return kept

@@ -18,7 +18,7 @@ from sottovoce.accepting import Acceptor
 from sottovoce.observe.rate_limited_log import RateLimitedLog
 
 _log = logging.getLogger(__name__)
-MOST_CONNECTIONS = 32
+MAX_CONNECTIONS = 32
 """Connections at once."""
 
 _BACKLOG = 1024  # connections that the kernel holds until they are accepted
@@ -106,7 +106,7 @@ class RequestServer:
 
     def _opened(self, caller: socket.socket, address: Any) -> float:
         """Keep a new connection; returns the pause before the next is accepted."""
-        full = len(self._connections) >= MOST_CONNECTIONS
+        full = len(self._connections) >= MAX_CONNECTIONS
         if full and not self._make_room():
             caller.close()
             return _PAUSE_SECONDS
@@ -137,7 +137,7 @@ class RequestServer:
         silent = [one for one in self._connections if one.answering is None]
         if not (sending or silent):
             return False
-        crowd = sending if len(sending) > MOST_CONNECTIONS // 2 or not silent else silent
+        crowd = sending if len(sending) > MAX_CONNECTIONS // 2 or not silent else silent
         sizes = Counter(one.origin for one in crowd)
         oldest = next(one for one in crowd if sizes[one.origin] == max(sizes.values()))
         self._displaced += 1
@@ -146,7 +146,7 @@ class RequestServer:
             "crowded",
             "connections-crowded at=%s more than %d connections at once: the oldest silent one gives way, displaced=%d",
             self._place,
-            MOST_CONNECTIONS,
+            MAX_CONNECTIONS,
             self._displaced,
         )
         self._close(oldest)

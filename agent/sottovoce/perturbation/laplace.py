@@ -15,7 +15,7 @@ from sottovoce.errors import PrivacyError
 from sottovoce.perturbation.scheme import Floats, Moments, Values, copies_of, from_tensor, scaled, sums
 
 _TAIL = 61.0  # a little more than 60, for a noise that is on a grid
-_MOST_SCALE = 2**54  # noise beyond 2^63 has a probability below e^-500
+_MAX_SCALE = 2**54  # noise beyond 2^63 has a probability below e^-500
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,5 +185,5 @@ def _dense(features: int) -> float:
 
 
 def _check(scale: int, epsilon: float) -> None:
-    if scale > _MOST_SCALE:
+    if scale > _MAX_SCALE:
         raise PrivacyError(f"ε = {epsilon:g} for a record needs more noise than the grid holds: raise privacy.epsilon")

@@ -15,7 +15,7 @@ from sottovoce.errors import MessageRefused
 from sottovoce.secure_sum.masks import centred, own_mask, pair_mask, unpacked
 from sottovoce.secure_sum.shares import Combiner
 from sottovoce.secure_sum.statements import (
-    MOST_MEMBERS,
+    MAX_MEMBERS,
     Digest,
     Offer,
     Places,
@@ -31,7 +31,7 @@ from sottovoce.secure_sum.steps import Revealed, Roots
 
 _COMMITMENT = b"sottovoce/secure-sum/commitment/v1"
 
-_Secrets = Annotated[tuple[Digest, ...], Meta(max_length=MOST_MEMBERS)]
+_Secrets = Annotated[tuple[Digest, ...], Meta(max_length=MAX_MEMBERS)]
 
 
 def commitment(seed: bytes) -> bytes:

@@ -12,7 +12,7 @@ from sottovoce.secure_sum.opening import is_mask_key, is_seed
 from sottovoce.secure_sum.share_tree import mask_key_leaf, path_bytes, root_at, seed_leaf
 from sottovoce.secure_sum.shares import Combiner
 from sottovoce.secure_sum.statements import (
-    MOST_MEMBERS,
+    MAX_MEMBERS,
     Body,
     Deal,
     Digest,
@@ -57,7 +57,7 @@ class WorthlessShares(Struct, frozen=True, forbid_unknown_fields=True, array_lik
     deal: Statement
     of_mask_key: bool
     recipients: Places
-    shares: Annotated[tuple[RevealedShare, ...], Meta(max_length=MOST_MEMBERS)]
+    shares: Annotated[tuple[RevealedShare, ...], Meta(max_length=MAX_MEMBERS)]
 
 
 class FalseShare(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="false-share"):

@@ -10,7 +10,7 @@ from hashlib import sha256
 from sottovoce.secure_sum.shares import Shares
 
 HASH_BYTES = 32
-MOST_LEVELS = 10
+MAX_LEVELS = 10
 """Length of the path of a recipient in the largest roster."""
 
 _SEED, _MASK_KEY = b"\x00", b"\x01"

@@ -12,12 +12,12 @@ from sottovoce.errors import MessageRefused
 from sottovoce.identity.framing import framed
 
 KEY_BYTES = 32
-MOST_MEMBERS = 1024
+MAX_MEMBERS = 1024
 
 Digest = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Slot = Annotated[int, Meta(ge=0, le=2**53)]
-Place = Annotated[int, Meta(ge=0, lt=MOST_MEMBERS)]
-Places = Annotated[tuple[Place, ...], Meta(max_length=MOST_MEMBERS)]
+Place = Annotated[int, Meta(ge=0, lt=MAX_MEMBERS)]
+Places = Annotated[tuple[Place, ...], Meta(max_length=MAX_MEMBERS)]
 
 _STATEMENT = b"sottovoce/secure-sum/statement/v1"
 
@@ -51,7 +51,7 @@ class Deal(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag
     """
 
     roster: Digest
-    size: Annotated[int, Meta(ge=1, le=MOST_MEMBERS)]
+    size: Annotated[int, Meta(ge=1, le=MAX_MEMBERS)]
     offer: Digest
     root: Digest
 
@@ -152,7 +152,7 @@ class Knows(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, ta
     """
 
     slot: Slot
-    members: Annotated[int, Meta(ge=1, le=MOST_MEMBERS)]
+    members: Annotated[int, Meta(ge=1, le=MAX_MEMBERS)]
     numerator: Digest
 
 
@@ -182,7 +182,7 @@ class Statement:
         return framed(_STATEMENT, (fleet.encode(), task, self.owner.encode(), self.body))
 
 
-Statements = Annotated[tuple[Statement, ...], Meta(max_length=MOST_MEMBERS)]
+Statements = Annotated[tuple[Statement, ...], Meta(max_length=MAX_MEMBERS)]
 
 
 def body_bytes(body: Body) -> bytes:
@@ -252,7 +252,7 @@ def roster_of(statements: Sequence[Statement]) -> Roster:
     """
     offers = tuple(body_of(statement, Offer) for statement in statements)
     owners = [statement.owner for statement in statements]
-    if len(owners) > MOST_MEMBERS or owners != sorted(set(owners)):
+    if len(owners) > MAX_MEMBERS or owners != sorted(set(owners)):
         raise MessageRefused("malformed", "a roster names a device twice")
     if len({(offer.slot, offer.point) for offer in offers}) != 1:
         raise MessageRefused("malformed", "a roster has offers for several sums, or at several models")

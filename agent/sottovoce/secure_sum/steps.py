@@ -9,10 +9,10 @@ from typing import Annotated, TypeVar
 from msgspec import DecodeError, Meta, Struct, msgpack
 
 from sottovoce.errors import MessageRefused
-from sottovoce.secure_sum.share_tree import HASH_BYTES, MOST_LEVELS
+from sottovoce.secure_sum.share_tree import HASH_BYTES, MAX_LEVELS
 from sottovoce.secure_sum.shares import SEALED_BYTES, SHARE_BYTES
 from sottovoce.secure_sum.statements import (
-    MOST_MEMBERS,
+    MAX_MEMBERS,
     Digest,
     Masked,
     Offer,
@@ -26,11 +26,11 @@ from sottovoce.secure_sum.statements import (
 
 _Sealed = Annotated[bytes, Meta(max_length=SEALED_BYTES)]
 _Share = Annotated[bytes, Meta(min_length=SHARE_BYTES, max_length=SHARE_BYTES)]
-SealedShares = Annotated[tuple[_Sealed, ...], Meta(max_length=MOST_MEMBERS)]
-Path = Annotated[bytes, Meta(max_length=HASH_BYTES * MOST_LEVELS)]
-Paths = Annotated[tuple[Path, ...], Meta(max_length=MOST_MEMBERS)]
-Roots = Annotated[tuple[Digest, ...], Meta(max_length=MOST_MEMBERS)]
-Leaves = Annotated[tuple[Digest, ...], Meta(max_length=2 * MOST_MEMBERS)]
+SealedShares = Annotated[tuple[_Sealed, ...], Meta(max_length=MAX_MEMBERS)]
+Path = Annotated[bytes, Meta(max_length=HASH_BYTES * MAX_LEVELS)]
+Paths = Annotated[tuple[Path, ...], Meta(max_length=MAX_MEMBERS)]
+Roots = Annotated[tuple[Digest, ...], Meta(max_length=MAX_MEMBERS)]
+Leaves = Annotated[tuple[Digest, ...], Meta(max_length=2 * MAX_MEMBERS)]
 
 
 class Step(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag=True):
@@ -116,7 +116,7 @@ class RevealedShare(Struct, frozen=True, forbid_unknown_fields=True, array_like=
     path: Path
 
 
-RevealedShares = Annotated[tuple[RevealedShare, ...], Meta(max_length=MOST_MEMBERS)]
+RevealedShares = Annotated[tuple[RevealedShare, ...], Meta(max_length=MAX_MEMBERS)]
 
 
 class Revealed(Step, frozen=True):

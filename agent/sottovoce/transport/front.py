@@ -23,8 +23,8 @@ from sottovoce.accepting import Acceptor
 from sottovoce.observe import RateLimitedLog
 
 _log = logging.getLogger(__name__)
-_MOST = 128  # strangers, and as many whom gRPC knows
-_MOST_OF_ONE = 4  # connections of one device of the fleet
+_MAX = 128  # strangers, and as many whom gRPC knows
+_MAX_OF_ONE = 4  # connections of one device of the fleet
 _DESCRIPTORS_APIECE = 3  # from outside, to gRPC, and gRPC's
 _RESERVED = 256  # descriptors for ledger, state, and connections to others
 _STRANGER_SECONDS = 10.0  # a handshake takes a Raspberry Pi half a second when it has nothing else to do
@@ -101,7 +101,7 @@ class Front:
             for family, _, _, _, address in dict.fromkeys(found):
                 everywhere = address[0] == "::" and socket.has_dualstack_ipv6()
                 sockets.append(
-                    socket.create_server(address[:2], family=family, backlog=_MOST, dualstack_ipv6=everywhere)
+                    socket.create_server(address[:2], family=family, backlog=_MAX, dualstack_ipv6=everywhere)
                 )
         except OSError:
             for listening in sockets:
@@ -117,7 +117,7 @@ class Front:
         connection.device = device
         known = {name: one for name, one in self._connections.items() if one.device is not None}
         own = [name for name, one in known.items() if one.device == device]
-        for oldest in {*own[:-_MOST_OF_ONE], *list(known)[: -_bound()]}:
+        for oldest in {*own[:-_MAX_OF_ONE], *list(known)[: -_bound()]}:
             self._dismiss(oldest)
 
     async def stop(self, grace: float) -> None:
@@ -248,4 +248,4 @@ async def _pump(source: socket.socket, sink: socket.socket) -> None:
 def _bound() -> int:
     """Bound that this process's descriptors allow, beside the reserve."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return max(8, min(_MOST, (soft - _RESERVED) // (2 * _DESCRIPTORS_APIECE)))
+    return max(8, min(_MAX, (soft - _RESERVED) // (2 * _DESCRIPTORS_APIECE)))

@@ -25,7 +25,7 @@ _MAX_STREAMS = 4
 _MAX_CALLS_OF_ONE = _MAX_STREAMS  # over all its connections: who opens calls and says nothing keeps no one out
 _CONNECTION_SECONDS = 300  # after which a connection is made again: what a peer was when it was made, it may not be now
 _CONNECTION_GRACE_SECONDS = 60
-_MOST_CHANNELS = 64  # to the peers last sent to; a connection costs both sides memory
+_MAX_CHANNELS = 64  # to the peers last sent to; a connection costs both sides memory
 _HANDSHAKE_SECONDS = 10
 
 _CLOSED = (
@@ -208,7 +208,7 @@ class GrpcTransport:
     async def _close_spare(self) -> None:
         """Close the channels that were given up, and those used longest ago beyond the most that are kept."""
         idle = [peer for peer, way in self._ways.items() if not way.calls]
-        spare = [self._ways.pop(peer) for peer in idle[: max(0, len(self._ways) - _MOST_CHANNELS)]]
+        spare = [self._ways.pop(peer) for peer in idle[: max(0, len(self._ways) - _MAX_CHANNELS)]]
         spare += [way for way in self._retired if not way.calls]
         self._retired = [way for way in self._retired if way.calls]
         for way in spare:

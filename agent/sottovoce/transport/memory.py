@@ -6,7 +6,7 @@ from sottovoce.errors import MessageRefused, NetworkError, SottovoceError
 from sottovoce.transport.transport import DeliveryFailed, Listener, Peer, Receive, is_direct
 
 _LARGEST = 2**18
-_MOST_CALLS_OF_ONE = 4
+_MAX_CALLS_OF_ONE = 4
 
 
 class Exchange:
@@ -90,7 +90,7 @@ class MemoryTransport:
             await asyncio.sleep(grace / 100)
 
     async def _accept(self, sender: str, message: bytes) -> bytes:
-        if self._receive is None or self._calls.get(sender, 0) >= _MOST_CALLS_OF_ONE:
+        if self._receive is None or self._calls.get(sender, 0) >= _MAX_CALLS_OF_ONE:
             raise DeliveryFailed("busy", "too many calls at once from this device")
         self._handshakes += sender not in self._calls
         self._calls[sender] = self._calls.get(sender, 0) + 1

@@ -13,8 +13,8 @@ from sottovoce.wire.limits import MAX_ENVELOPE_BYTES
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
-_MOST_ASSEMBLIES = 8  # messages of different senders that are coming in parts; the one that waits longest makes room
-_MOST_REMEMBERED = 256
+_MAX_ASSEMBLIES = 8  # messages of different senders that are coming in parts; the one that waits longest makes room
+_MAX_REMEMBERED = 256
 _PART_OVERHEAD = 64  # what its digest and its place add to a piece
 _ELSEWHERE = {"unreachable", "timeout", "tls", "rejected"}  # another way may succeed where one failed with this
 
@@ -78,7 +78,7 @@ class MultiTransport:
                 if left == 1 or failure.cause not in _ELSEWHERE:
                     raise
                 continue
-            _remember(self._worked, peer.id, address, _MOST_REMEMBERED)
+            _remember(self._worked, peer.id, address, _MAX_REMEMBERED)
             return answer
         raise InternalError("there was no way left and none failed: report this defect")
 
@@ -115,7 +115,7 @@ class MultiTransport:
         cut = Cut(message, transport.largest - _PART_OVERHEAD)
         index = self._next.pop((peer.id, cut.digest), 0) % cut.count
         while (left := deadline - time.monotonic()) > 0:
-            _remember(self._next, (peer.id, cut.digest), index, _MOST_REMEMBERED)
+            _remember(self._next, (peer.id, cut.digest), index, _MAX_REMEMBERED)
             answer = await transport.deliver(peer, cut.part(index), left)
             try:
                 wanted = cut.wanted(answer)
@@ -145,10 +145,10 @@ class MultiTransport:
             assembly = Assembly(part)
         message = assembly.add(part)
         if message is None:
-            _remember(self._incoming, sender, assembly, _MOST_ASSEMBLIES)
+            _remember(self._incoming, sender, assembly, _MAX_ASSEMBLIES)
             return assembly.receipt()
         answer = await self._receive(sender, message)
-        _remember(self._answered, sender, (assembly.digest, answer), _MOST_REMEMBERED)
+        _remember(self._answered, sender, (assembly.digest, answer), _MAX_REMEMBERED)
         return answer
 
 

@@ -18,14 +18,14 @@ from sottovoce.vault.ledger_binding import check_budget, check_owner, check_ther
 from sottovoce.vault.mandate import Mandate
 from sottovoce.vault.noise import OperatingSystemNoise, SeededNoise
 from sottovoce.vault.observer import Observer
-from sottovoce.vault.periods import LEAST_DAYS, Renews
+from sottovoce.vault.periods import MIN_DAYS, Renews
 from sottovoce.vault.policy import Policy, read_policy
 from sottovoce.vault.terms.base import Terms
 from sottovoce.vault.trusted_clock import TrustedDays
 from sottovoce.vault.vault import Vault
 
 __all__ = [
-    "LEAST_DAYS",
+    "MIN_DAYS",
     "Budget",
     "GrowingRecords",
     "Head",

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from sottovoce.threads import Background
 
 _CREDENTIALS = struct.Struct("iII")  # struct ucred: process, user, group
-_MOST = 16  # connections that wait for an answer; an agent has one or two
+_MAX = 16  # connections that wait for an answer; an agent has one or two
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 1.0  # seconds, while the system refuses
 
 
@@ -114,7 +114,7 @@ class Admission:
 
     def _check_peer(self, connection: socket.socket) -> None:
         user = peer(connection)
-        if user == self._user and len(self._waiting) < _MOST:
+        if user == self._user and len(self._waiting) < _MAX:
             self._waiting.append(connection)
             self._bell.send(b"!")
             return

@@ -8,7 +8,7 @@ from sottovoce.vault.cell_sum import CellMechanism
 from sottovoce.vault.guarantee import nothing
 
 NO_PROTECTION = "no protection"
-MOST_ALONE = 5.0
+MAX_ALONE = 5.0
 """ε above which no one should be told that it protects."""
 
 
@@ -34,7 +34,7 @@ def of_cell(budget: Budget, mechanism: CellMechanism, clip: float) -> PrivacySta
         delta=budget.delta,
         threat_model=(
             f"anyone who reads every message, with what at most {cell.colluding} other devices of the fleet know; "
-            f"computational. If all others collude, {most}" + (f": {NO_PROTECTION}" if alone > MOST_ALONE else "")
+            f"computational. If all others collude, {most}" + (f": {NO_PROTECTION}" if alone > MAX_ALONE else "")
         ),
         status=Status.PROVED,
         reason="docs/explanation/secure-sums.md; docs/decisions/0042-secure-sums.md",

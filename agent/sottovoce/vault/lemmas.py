@@ -22,7 +22,7 @@ from sottovoce.kernels.one_vs_all import copies
 from sottovoce.kernels.softmax import Softmax
 
 LARGEST = 2.0**12  # of a weight that a chain may start from
-MOST_STEPS = 2**12
+MAX_STEPS = 2**12
 _FARTHEST = 2.0**15  # that a chain may lead to: BoundedPoint's grid holds no more
 
 
@@ -87,8 +87,8 @@ def chain_sensitivity(loss: Smooth, *, step_size: float, batch: int, steps: int,
             f"learner.step_size = {step_size:g}: a step longer than 1/(2μ) = {1 / (2 * loss.smoothness):g} "
             "could bring two points farther apart; take a shorter one"
         )
-    if batch < 1 or not 1 <= steps <= MOST_STEPS:
-        raise PrivacyError(f"a chain has 1 to {MOST_STEPS} steps of at least one record: correct the schedule")
+    if batch < 1 or not 1 <= steps <= MAX_STEPS:
+        raise PrivacyError(f"a chain has 1 to {MAX_STEPS} steps of at least one record: correct the schedule")
     if LARGEST + steps * 2 * step_size * loss.lipschitz > _FARTHEST:
         raise PrivacyError(
             f"a chain of {steps} steps could lead farther than {_FARTHEST:g}: take a shorter step or a shorter period"

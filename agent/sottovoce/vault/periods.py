@@ -15,7 +15,7 @@ from sottovoce.vault.mandate import Mandate
 Renews = Literal["never", "year"]
 """Interval at which the ledger's budget is renewed, by the owner's policy."""
 
-LEAST_DAYS: dict[Renews, int] = {"year": 365}
+MIN_DAYS: dict[Renews, int] = {"year": 365}
 """Days that a vault has to be at work before the next period begins."""
 
 
@@ -39,7 +39,7 @@ class Periods:
     def renew(self, renews: Renews) -> None:
         """Allow budget periods to follow one another, unless the policy says never."""
         if renews != "never":
-            self._least = LEAST_DAYS[renews] * DAY
+            self._least = MIN_DAYS[renews] * DAY
 
     @property
     def words(self) -> str:

@@ -35,7 +35,7 @@ Rows = NDArray[np.float64]
 Law = Literal["copies", "joint", "none"]
 
 _EXACT_EXPONENT = -30
-_LEAST_EPSILON = 2.0**-60
+_MIN_EPSILON = 2.0**-60
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def pure_sum(*, copies: int, features: int, law: Literal["copies", "joint"], eps
         f"ε = {epsilon:g} for one visit needs more noise than the grid holds: raise privacy.epsilon or lower "
         "learner.visits"
     )
-    if epsilon < _LEAST_EPSILON:
+    if epsilon < _MIN_EPSILON:
         raise excess
     exponent = grid(features, epsilon)
     scale = math.ceil(_sensitivity(law, copies, 1 << -exponent) / Fraction(epsilon))

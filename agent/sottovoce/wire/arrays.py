@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from sottovoce.errors import MessageRefused
 from sottovoce.wire.limits import MAX_PARAMETERS
 
-MOST = 2**53
+MAX = 2**53
 """The largest counter of anything."""
 
 _FLOAT32 = np.dtype("<f4")
@@ -42,5 +42,5 @@ def check_model(parameters: NDArray[np.float32], age: int, least: int = 1) -> No
         )
     if not np.isfinite(parameters).all():
         raise MessageRefused("range", "the model holds a NaN or an infinity")
-    if not 0 <= age <= MOST:
+    if not 0 <= age <= MAX:
         raise MessageRefused("range", "the age of the model is beyond its limit")

@@ -14,7 +14,7 @@ from sottovoce.errors import MessageRefused
 from sottovoce.wire.limits import MAX_PARAMETERS
 
 _BITS = 64
-_MOST_BITS = 62
+_MAX_BITS = 62
 _ROWS = 2**16  # at a time; a multiple of 8, so that each part fills whole bytes
 
 
@@ -80,7 +80,7 @@ def unpack(packed: Packed) -> NDArray[np.int64]:
     size, width, shift, data = packed.size, packed.width, packed.shift, packed.data
     if not 1 <= size <= MAX_PARAMETERS:
         raise MessageRefused("shape", f"{size} numbers, not 1 to {MAX_PARAMETERS}")
-    if width < 1 or width + shift > _MOST_BITS:
+    if width < 1 or width + shift > _MAX_BITS:
         raise MessageRefused("malformed", f"numbers of {width} bits, {shift} times doubled")
     if len(data) != -(-size * width // 8):
         raise MessageRefused("malformed", f"{size} numbers of {width} bits are not {len(data)} bytes")

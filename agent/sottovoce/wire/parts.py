@@ -13,7 +13,7 @@ _M = TypeVar("_M", bound=Message)
 _DIGEST_BYTES = 32
 _PART = b"\x7a"  # the tag of field 15, bytes: what an Envelope cannot begin with
 _RECEIPT = b"\x78"  # the tag of field 15, a number
-_MOST_PARTS = 4096
+_MAX_PARTS = 4096
 
 
 class Cut:
@@ -66,7 +66,7 @@ def decode_part(raw: bytes) -> Part:
         MessageRefused: for `malformed`.
     """
     part = _decoded(Part, raw)
-    if len(part.message) != _DIGEST_BYTES or not 2 <= part.count <= _MOST_PARTS or part.index >= part.count:
+    if len(part.message) != _DIGEST_BYTES or not 2 <= part.count <= _MAX_PARTS or part.index >= part.count:
         raise MessageRefused("malformed", "a part has the digest of its message, and a place in it")
     return part
 

@@ -15,7 +15,7 @@ from sottovoce.wire.v1 import revocation_pb2
 from sottovoce.wire.version_offer import VersionOffer
 
 REVOCATIONS = "revocations/1"
-MOST_REVOKED = 4096
+MAX_REVOKED = 4096
 MAX_LIST_BYTES = 128 * 2**10
 """Above what 4096 ids of 20 bytes, 12 changes of keys and the other fields can take."""
 
@@ -55,9 +55,9 @@ class RevocationList:
             raise MessageRefused("revocations", "a revocation list names a fleet, by 1 to 40 characters")
         if not (1 <= self.version <= _LARGEST_NUMBER and 0 <= self.issued <= _LARGEST_NUMBER):
             raise MessageRefused("revocations", "a revocation list has a version from 1 and a time from 1970")
-        if len(self.node_ids) > MOST_REVOKED or list(self.node_ids) != sorted(set(self.node_ids)):
+        if len(self.node_ids) > MAX_REVOKED or list(self.node_ids) != sorted(set(self.node_ids)):
             raise MessageRefused(
-                "revocations", f"a revocation list has at most {MOST_REVOKED} ids, ascending, each once"
+                "revocations", f"a revocation list has at most {MAX_REVOKED} ids, ascending, each once"
             )
         if len(self.signature) > _MAX_SIGNATURE_BYTES:
             raise MessageRefused("revocations", "a revocation list has one signature, of at most 80 bytes")

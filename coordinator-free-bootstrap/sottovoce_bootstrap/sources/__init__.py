@@ -7,6 +7,6 @@ Peers of the configuration and of the invitation need no looking for: they are a
 """
 
 from sottovoce_bootstrap.sources.pace import pause
-from sottovoce_bootstrap.sources.source import MOST_CONTACTS, Source
+from sottovoce_bootstrap.sources.source import MAX_CONTACTS, Source
 
-__all__ = ["MOST_CONTACTS", "Source", "pause"]
+__all__ = ["MAX_CONTACTS", "Source", "pause"]

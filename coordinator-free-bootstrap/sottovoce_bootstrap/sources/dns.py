@@ -18,7 +18,7 @@ from sottovoce.errors import ConfigError, MessageRefused, NetworkError
 
 from sottovoce_bootstrap.contact import Contact
 from sottovoce_bootstrap.contacts import merged
-from sottovoce_bootstrap.sources.source import MOST_CONTACTS
+from sottovoce_bootstrap.sources.source import MAX_CONTACTS
 
 if TYPE_CHECKING:
     from dns.asyncresolver import Resolver
@@ -67,7 +67,7 @@ class DnsSource:
         except (exception.DNSException, OSError) as error:
             raise NetworkError(f"{self._question}: no SRV records can be read ({error})") from error
         records = [record for record in answer if isinstance(record, SRV)]
-        drawn = self._dice.sample(records, min(MOST_CONTACTS, len(records)))
+        drawn = self._dice.sample(records, min(MAX_CONTACTS, len(records)))
         named = (_contact(record.target.to_text(omit_final_dot=True), record.port) for record in drawn)
         contacts = tuple(merged(contact for contact in named if contact is not None).values())
         if not contacts:

@@ -21,7 +21,7 @@ from sottovoce.errors import ConfigError, MessageRefused, NetworkError
 
 from sottovoce_bootstrap.contact import Contact
 from sottovoce_bootstrap.contacts import merged
-from sottovoce_bootstrap.sources.source import MOST_CONTACTS
+from sottovoce_bootstrap.sources.source import MAX_CONTACTS
 
 if TYPE_CHECKING:
     from zeroconf import Zeroconf
@@ -31,10 +31,10 @@ SERVICE = "_sottovoce._tcp.local."
 LISTEN_SECONDS = 1.5
 """How long answers are waited for in one look."""
 
-_MOST_NAMES = 4096
-_MOST_ASKED = 16  # names of one look whose addresses are asked for, because no one has told them
+_MAX_NAMES = 4096
+_MAX_ASKED = 16  # names of one look whose addresses are asked for, because no one has told them
 _ASK_SECONDS = 1.0
-_MOST_ADDRESSES = 4
+_MAX_ADDRESSES = 4
 _FINGERPRINT_CHARACTERS = 16
 
 
@@ -89,14 +89,14 @@ class MdnsSource:
         def heard(*, name: str, state_change: ServiceStateChange, **_: object) -> None:
             if state_change is ServiceStateChange.Removed:
                 names.discard(name)
-            elif len(names) < _MOST_NAMES and name.endswith(f".{SERVICE}"):
+            elif len(names) < _MAX_NAMES and name.endswith(f".{SERVICE}"):
                 names.add(name)
 
         try:
             multicast = await self._opened()
             async with AsyncServiceBrowser(multicast.zeroconf, self._type, handlers=[heard]):
                 await asyncio.sleep(LISTEN_SECONDS)
-            drawn = self._dice.sample(sorted(names), min(MOST_CONTACTS, len(names)))
+            drawn = self._dice.sample(sorted(names), min(MAX_CONTACTS, len(names)))
             infos = await self._resolved(multicast.zeroconf, drawn)
         except (Error, OSError, RuntimeError) as error:  # RuntimeError: zeroconf's for a host without interfaces
             raise NetworkError(
@@ -141,7 +141,7 @@ class MdnsSource:
             return [str(ipaddress.ip_address(host))]
         except ValueError:
             found = await asyncio.get_running_loop().getaddrinfo(host, self._port)
-            return list(dict.fromkeys(str(address[4][0]) for address in found))[:_MOST_ADDRESSES]
+            return list(dict.fromkeys(str(address[4][0]) for address in found))[:_MAX_ADDRESSES]
 
     async def _resolved(self, zeroconf: "Zeroconf", names: Sequence[str]) -> list["AsyncServiceInfo"]:
         """Known records of these names, and for a few also their absence."""
@@ -153,7 +153,7 @@ class MdnsSource:
             with contextlib.suppress(BadTypeInNameException):  # a stranger's malformed name
                 infos.append(AsyncServiceInfo(self._type, name))
         known = [info for info in infos if info.load_from_cache(zeroconf)]
-        unknown = [info for info in infos if info not in known][:_MOST_ASKED]
+        unknown = [info for info in infos if info not in known][:_MAX_ASKED]
         asked = await asyncio.gather(*(info.async_request(zeroconf, _ASK_SECONDS * 1000) for info in unknown))
         return known + [info for info, answered in zip(unknown, asked, strict=True) if answered]
 
@@ -164,6 +164,6 @@ def _contact(info: "AsyncServiceInfo") -> Contact | None:
     addresses = [ipaddress.ip_address(address) for address in info.parsed_addresses() if "%" not in address]
     hosts = [f"[{one}]" if one.version == 6 else str(one) for one in addresses if not one.is_loopback]
     try:
-        return Contact(node_id, tuple(f"{host}:{info.port}" for host in hosts[:_MOST_ADDRESSES]))
+        return Contact(node_id, tuple(f"{host}:{info.port}" for host in hosts[:_MAX_ADDRESSES]))
     except MessageRefused:
         return None

@@ -7,8 +7,8 @@ ALONE_SECONDS = 60.0
 """The longest pause of a device that knows no one."""
 
 SOME_PERIODS, FULL_PERIODS = 10, 100
-_LEAST_SECONDS = 5.0
-_MOST_SECONDS = 3600.0
+_MIN_SECONDS = 5.0
+_MAX_SECONDS = 3600.0
 
 
 def pause(known: int, enough: int, looks: int, period: float, rng: random.Random) -> float:
@@ -25,5 +25,5 @@ def pause(known: int, enough: int, looks: int, period: float, rng: random.Random
     if known == 0:
         return rng.uniform(doubling / 10, doubling)
     periods = FULL_PERIODS if known >= enough else SOME_PERIODS
-    longest = max(doubling, min(_MOST_SECONDS, max(_LEAST_SECONDS, periods * period)))
+    longest = max(doubling, min(_MAX_SECONDS, max(_MIN_SECONDS, periods * period)))
     return rng.uniform(longest / 2, longest)

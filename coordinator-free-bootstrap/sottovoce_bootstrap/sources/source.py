@@ -5,7 +5,7 @@ from typing import Protocol
 
 from sottovoce_bootstrap.contact import Contact
 
-MOST_CONTACTS = 256
+MAX_CONTACTS = 256
 """Contacts that one look gives at most, however much is said."""
 
 

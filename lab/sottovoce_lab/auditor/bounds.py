@@ -16,10 +16,10 @@ from sottovoce.accounting.gaussian import MAX_EPSILON
 from sottovoce_lab.auditor.binomial import lower_limit, quantile, terms, upper_limit
 from sottovoce_lab.auditor.shapes import Shape
 
-_MOST_EPSILON = 100.0
+_MAX_EPSILON = 100.0
 _BISECTIONS = 50
 _POWER = 0.9
-_MOST_TRIED = 2**16
+_MAX_TRIED = 2**16
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def one_run_epsilon(canaries: int, guesses: int, right: int, delta: float, alpha
     """A lower bound on ε with confidence 1 - alpha."""
     if one_run_p(canaries, guesses, right, 0.0, delta) > alpha:
         return 0.0
-    low, high = 0.0, _MOST_EPSILON
+    low, high = 0.0, _MAX_EPSILON
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         low, high = (middle, high) if one_run_p(canaries, guesses, right, middle, delta) <= alpha else (low, middle)
@@ -108,7 +108,7 @@ def _sample_size(hit: float, alarm: float, refutes: Callable[[Rates], bool]) -> 
     high = 8
     while not enough(high):
         high *= 2
-        if high > _MOST_TRIED:
+        if high > _MAX_TRIED:
             return None
     low = high // 2
     while high - low > max(1, high // 50):

@@ -15,12 +15,12 @@ from typing import Protocol
 from sottovoce.accounting.accountant import composed_delta, composed_epsilon
 from sottovoce.accounting.calibration import Neighbouring, calibrated
 from sottovoce.accounting.gaussian import gaussian_epsilon, gaussian_mu
-from sottovoce.accounting.pairs import LEAST_NOISE, Added, Pair, Removed, Replaced
+from sottovoce.accounting.pairs import MIN_NOISE, Added, Pair, Removed, Replaced
 
 from sottovoce_lab.auditor.chances import phi
 
 _NORMAL = NormalDist()
-_MOST_NOISE = 2.0**16
+_MAX_NOISE = 2.0**16
 _BISECTIONS = 16  # to less than a thousandth of the noise
 
 
@@ -75,9 +75,9 @@ class SampledGaussians:
 
     def epsilon(self, advantage: float, delta: float) -> float:
         """See Shape.epsilon."""
-        if advantage <= 0 or self._advantage(_MOST_NOISE) >= advantage:
+        if advantage <= 0 or self._advantage(_MAX_NOISE) >= advantage:
             return 0.0
-        low, high = LEAST_NOISE, _MOST_NOISE
+        low, high = MIN_NOISE, _MAX_NOISE
         for _ in range(_BISECTIONS):
             middle = math.sqrt(low * high)
             low, high = (middle, high) if self._advantage(middle) >= advantage else (low, middle)

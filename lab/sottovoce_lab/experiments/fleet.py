@@ -25,12 +25,12 @@ from sottovoce.vault.simulated_records import simulate
 
 from sottovoce_lab.experiments.seeds import Stream, child, generator
 from sottovoce_lab.experiments.settings import Settings
-from sottovoce_lab.simulator.vector import MOST_STORES
+from sottovoce_lab.simulator.vector import MAX_STORES
 
 _AGENTS = 1000
 _TRAINING_SHARE = 0.9
 _CHUNK = 2**16
-_MOST_PIXELS = 256
+_MAX_PIXELS = 256
 _FEW = 8
 
 
@@ -165,7 +165,7 @@ def _default_transform(settings: Settings, data: DataSet) -> str:
     if features < _FEW:
         return "squash(0.05),bias(0.3)" if data.bounds is None else "squash(1),subtract(0.5),bias(0.3)"
     side = math.isqrt(features)
-    large_image = settings.data.source.startswith("idx:") and side * side == features > _MOST_PIXELS
+    large_image = settings.data.source.startswith("idx:") and side * side == features > _MAX_PIXELS
     pooled = "pool(2)," if large_image and side % 2 == 0 else ""
     return f"squash(0.05),{pooled}centre,unit,bias(0.3)"
 
@@ -176,7 +176,7 @@ def _model(settings: Settings, agents: int) -> str:
     The paper's model, to the letter, on a walk, and in a fleet where not everybody can keep everybody's record.
     """
     published = settings.fidelity == "paper" or settings.learner.name != "golf"
-    return settings.learner.model or ("pegasos" if published or agents > MOST_STORES else "ridge")
+    return settings.learner.model or ("pegasos" if published or agents > MAX_STORES else "ridge")
 
 
 def _scheme(settings: Settings, model: str, features: int, classes: int) -> Scheme:

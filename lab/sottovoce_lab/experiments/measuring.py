@@ -10,7 +10,7 @@ from sottovoce_lab.experiments.fleet import Fleet
 from sottovoce_lab.testbed.measure import Measures
 
 _CURVE_RECORDS = 2000
-_MOST_SCORES = 2**24
+_MAX_SCORES = 2**24
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Meter:
     def _measure(self, weights: NDArray[np.float64], weight_of: NDArray[np.int64], rows: NDArray[np.int64]) -> Spread:
         parameters = weights.reshape(len(weights), -1)
         features, labels = self._features[rows], self._labels[rows]
-        step = max(1, _MOST_SCORES // (len(rows) * weights.shape[1]))
+        step = max(1, _MAX_SCORES // (len(rows) * weights.shape[1]))
         accuracy, losses = np.empty(len(weights)), np.empty(len(weights))
         for start in range(0, len(weights), step):
             part = slice(start, start + step)

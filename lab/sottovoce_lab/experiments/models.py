@@ -14,8 +14,8 @@ from sottovoce_lab.simulator.vector import MixedSums, RecordStores, TravellingMo
 Chosen = tuple[NDArray[np.float64], NDArray[np.int64]]
 """Different models float64[m, copies, d], and which of them each device has, int64[devices]."""
 
-_MOST_WORK = 4e10
-_MOST_OF_SUMS = 8
+_MAX_WORK = 4e10
+_MAX_OF_SUMS = 8
 _CHUNK = 256
 
 
@@ -55,7 +55,7 @@ class Fitted:
         self._values = values
         self._known: dict[bytes, NDArray[np.float64]] = {}
         work = float(len(values)) * scheme.features * (scheme.width + scheme.features)
-        self._most = max(1, int(_MOST_WORK / work))
+        self._most = max(1, int(_MAX_WORK / work))
 
     def of(self, devices: NDArray[np.int64]) -> Chosen:
         """See Models.of. A device has at least its own record."""
@@ -92,7 +92,7 @@ class FittedFromSums:
 
     def of(self, devices: NDArray[np.int64]) -> Chosen:
         """See Models.of."""
-        devices = devices[:_MOST_OF_SUMS]
+        devices = devices[:_MAX_OF_SUMS]
         parts = np.stack([self._state.parts(int(device)) for device in devices])
         means = np.zeros((len(devices), self._moments.size))
         scheme = self._moments.scheme

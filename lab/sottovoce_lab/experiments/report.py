@@ -14,7 +14,7 @@ from sottovoce_lab.testbed.baselines import baselines
 from sottovoce_lab.testbed.progress import Moment
 from sottovoce_lab.testbed.report import AgentReport, Report, Resources, Traffic
 
-_MOST_AGENTS = 10_000
+_MAX_AGENTS = 10_000
 
 
 def charged(statement: PrivacyStatement) -> float | None:
@@ -56,13 +56,13 @@ def report(
     """
     settings = fleet.settings
     spent = charged(statement)
-    listed = len(online) <= _MOST_AGENTS
+    listed = len(online) <= _MAX_AGENTS
     agents = [
         AgentReport(f"agent-{i:05d}", alive, settings.cycles, 0, spent, releases)
         for i, alive in enumerate(online if listed else [])
     ]
     if not listed:
-        warnings = [*warnings, f"agents: more than {_MOST_AGENTS}, and alike: none is listed"]
+        warnings = [*warnings, f"agents: more than {_MAX_AGENTS}, and alike: none is listed"]
     document = Report(
         run={
             "learner": settings.learner.name,

@@ -15,8 +15,8 @@ from sottovoce.suggestions import suggestion
 
 from sottovoce_lab.simulator.vector import PEERS, LogNormal, Network
 
-_MOST = 10_000_000
-_MOST_HALVINGS = 500
+_MAX = 10_000_000
+_MAX_HALVINGS = 500
 _ALIASES = {"data": "data.source", "learner": "learner.name"}
 _KINDS_WITH_PATH = ("csv", "idx", "npz")
 
@@ -58,9 +58,9 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     def __post_init__(self) -> None:
         """Halves of halves come to nothing."""
-        if self.budget == "halving" and self.visits > _MOST_HALVINGS:
+        if self.budget == "halving" and self.visits > _MAX_HALVINGS:
             raise ValueError(
-                f"halving has at most {_MOST_HALVINGS} visits: what is left of ε is nothing - at `$.visits`"
+                f"halving has at most {_MAX_HALVINGS} visits: what is left of ε is nothing - at `$.visits`"
             )
 
 
@@ -69,7 +69,7 @@ class FaultSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     drop: Annotated[float, Meta(ge=0, lt=1, description="probability that a message is lost")] = 0.0
     delay: Annotated[
-        tuple[int, int] | int, Meta(description="cycles a message takes: a number, or [FEWEST, MOST], uniformly")
+        tuple[int, int] | int, Meta(description="cycles a message takes: a number, or [MIN, MAX], uniformly")
     ] = 0
     churn: Annotated[
         str, Meta(description="none, or lognormal(MU, SIGMA): log-normal lengths of online sessions, in cycles")
@@ -107,7 +107,7 @@ class EvaluationSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """`[evaluate]`: how the fleet is measured."""
 
     nodes: Annotated[int, Meta(ge=1, le=10_000, description="random devices measured in a cycle")] = 100
-    every: Annotated[int, Meta(ge=1, le=_MOST, description="cycles from one measurement to the next")] = 1
+    every: Annotated[int, Meta(ge=1, le=_MAX, description="cycles from one measurement to the next")] = 1
 
 
 class PrivacySettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -120,9 +120,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A whole simulation."""
 
     agents: Annotated[
-        Annotated[int, Meta(ge=1, le=_MOST)] | None, Meta(description="devices; without it as many as records allow")
+        Annotated[int, Meta(ge=1, le=_MAX)] | None, Meta(description="devices; without it as many as records allow")
     ] = None
-    cycles: Annotated[int, Meta(ge=1, le=_MOST, description="cycles, or passes of a walk over all devices")] = 50
+    cycles: Annotated[int, Meta(ge=1, le=_MAX, description="cycles, or passes of a walk over all devices")] = 50
     seed: Annotated[int, Meta(ge=0, le=2**62, description="of everything")] = 0
     epsilon: Annotated[float, Meta(gt=0, description="ε of a record; inf for no noise")] = 5.0
     fidelity: Literal["sound", "paper"] = "sound"

@@ -11,7 +11,7 @@ from sottovoce_lab.testbed.progress import Watcher
 from sottovoce_lab.testbed.run_spec import combinations, run_spec, swept
 
 SCHEMA = "sottovoce.sweep/1"
-_MOST_POINTS = 60  # of a curve
+_MAX_POINTS = 60  # of a curve
 _ONE_AT_A_TIME = ("grpc", "mqtt", "mixed")  # a fleet of processes has this machine for itself
 
 
@@ -62,7 +62,7 @@ def one(keys: Mapping[str, Any]) -> Outcome:
     curve = [{name: value for name, value in point.items() if name != "t_s"} for point in report["curve"]]
     return {
         "final": report["final"],
-        "curve": [*curve[:-1][:: -(-len(curve) // _MOST_POINTS)], *curve[-1:]],
+        "curve": [*curve[:-1][:: -(-len(curve) // _MAX_POINTS)], *curve[-1:]],
         "baselines": report["baselines"],
         "majority_class": report["run"].get("majority_class"),
         "privacy": kept_runs.guarantee(report),

@@ -28,9 +28,9 @@ _EASIER = (
     1.6  # than usual: real classes differ along the directions that vary most, which costs less noise than made-up ones
 )
 _BISECTIONS = 25
-_LEAST_SPAN = 0.1  # real features seldom fill their declared ranges
+_MIN_SPAN = 0.1  # real features seldom fill their declared ranges
 _SPANS = 1  # seed of the part of its range that each feature fills
-MOST_AGENTS, MOST_RECORDS = 12, 3000
+MAX_AGENTS, MAX_RECORDS = 12, 3000
 """Size of a simulation; larger fleets and larger devices are simulated at this size."""
 _TEST = 1500
 _SEEDS = (0, 1)
@@ -78,7 +78,7 @@ class Shape:
     @property
     def simulated(self) -> tuple[int, int]:
         """Devices, and records of each, of a simulation."""
-        return min(self.agents, MOST_AGENTS), min(self.records, MOST_RECORDS)
+        return min(self.agents, MAX_AGENTS), min(self.records, MAX_RECORDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +221,7 @@ def mixture(shape: Shape, separation: float, seed: int) -> DataSet:
     count, features = agents * each + _TEST, shape.features
     _, _, values, labels = _drawn(shape, separation, seed, count)
     values = np.clip(values / (3 * np.sqrt(1 + (separation**2) / features)), -1, 1)
-    values *= _LEAST_SPAN ** np.random.default_rng((_SPANS, features)).random(features)
+    values *= _MIN_SPAN ** np.random.default_rng((_SPANS, features)).random(features)
     train, test = slice(0, count - _TEST), slice(count - _TEST, count)
     bounds = np.full(features, -1.0), np.full(features, 1.0)
     held_out = Records(values[test], labels[test])

@@ -17,9 +17,9 @@ from sottovoce_lab.models.tape import Tape, Value
 
 CHUNK_BYTES = 2**24
 """Approximate bytes of the tensors of a call of the graph."""
-MOST_EXAMPLES = 64
+MAX_EXAMPLES = 64
 """Examples of a call."""
-MOST_PLACES = 1024
+MAX_PLACES = 1024
 """Largest number of examples times places of a call's factored gradients."""
 
 
@@ -127,5 +127,5 @@ def _chunk(declaration: Declaration, contributions: Sequence[Contribution]) -> i
     passed = sum(prod(shape) for shape in declaration.network.shapes)
     floats = declaration.features + 2 * passed + sum(part.floats for part in contributions)
     places = max(part.places for part in contributions)
-    most = min(MOST_EXAMPLES, MOST_PLACES // places, CHUNK_BYTES // (4 * floats))
+    most = min(MAX_EXAMPLES, MAX_PLACES // places, CHUNK_BYTES // (4 * floats))
     return 1 << max(0, most.bit_length() - 1)

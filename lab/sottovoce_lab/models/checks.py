@@ -20,18 +20,18 @@ from sottovoce_lab.models.scan import read
 from sottovoce_lab.models.tape import OPSET
 from sottovoce_lab.models.tensors import check_finite, check_tensors
 
-MOST_GRAPH_BYTES = 2**26
+MAX_GRAPH_BYTES = 2**26
 """Largest size of a file made by `sottovoce model build`, which holds no parameters."""
 
-MOST_FORWARD_BYTES = 2**28
+MAX_FORWARD_BYTES = 2**28
 """Of a file with weights: as many of them as a model may have, in float64."""
 
 OLDEST_OPSET = 13
 
 _OLDEST_IR = 4
-_MOST_NODES = 2**15
-_MOST_IN_A_TENSOR = 2**28
-_MOST_IN_AN_ATTRIBUTE = 2**12
+_MAX_NODES = 2**15
+_MAX_IN_A_TENSOR = 2**28
+_MAX_IN_AN_ATTRIBUTE = 2**12
 _DOMAINS = ("", "ai.onnx")
 _CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 _CHANCE = frozenset(
@@ -70,7 +70,7 @@ def graph_file(path: Path) -> GraphFile:
     Raises:
         ConfigError: if it is not one, or not one to be trusted with records.
     """
-    return graph_bytes(read(path, MOST_GRAPH_BYTES), str(path))
+    return graph_bytes(read(path, MAX_GRAPH_BYTES), str(path))
 
 
 def graph_bytes(raw: bytes, file: str) -> GraphFile:
@@ -96,7 +96,7 @@ def forward_file(path: Path) -> ModelProto:
     Raises:
         ConfigError: if it is damaged, hostile, or none that is read here.
     """
-    return forward_bytes(read(path, MOST_FORWARD_BYTES), str(path))
+    return forward_bytes(read(path, MAX_FORWARD_BYTES), str(path))
 
 
 def forward_bytes(raw: bytes, file: str) -> ModelProto:
@@ -156,8 +156,8 @@ def _check_versions(model: ModelProto, file: str) -> int:
 
 def _check_nodes(model: ModelProto, opset: int, file: str) -> None:
     """Operators of ONNX alone, and none that runs another graph."""
-    if len(model.graph.node) > _MOST_NODES:
-        raise ConfigError(f"{file}: has more than {_MOST_NODES} operations: make a smaller model")
+    if len(model.graph.node) > _MAX_NODES:
+        raise ConfigError(f"{file}: has more than {_MAX_NODES} operations: make a smaller model")
     for node in model.graph.node:
         which = f"operator {node.op_type[:40]!r} of node {(node.name or ', '.join(node.output))[:80]!r}"
         if node.domain not in _DOMAINS:
@@ -168,7 +168,7 @@ def _check_nodes(model: ModelProto, opset: int, file: str) -> None:
             raise ConfigError(f"{file}: {which} runs a graph of its own (control flow): unroll it")
         if node.op_type in _CHANCE:
             raise ConfigError(f"{file}: {which} draws at random, which no model here may: leave it out")
-        if any(max(len(entry.ints), len(entry.floats)) > _MOST_IN_AN_ATTRIBUTE for entry in node.attribute):
+        if any(max(len(entry.ints), len(entry.floats)) > _MAX_IN_AN_ATTRIBUTE for entry in node.attribute):
             raise ConfigError(f"{file}: {which} has more numbers in an attribute than any needs: export it again")
         if any(entry.ref_attr_name for entry in node.attribute):
             raise ConfigError(f"{file}: {which} refers to attributes of a function, and there is none: export it again")
@@ -186,7 +186,7 @@ def _check_by_onnx(model: ModelProto, file: str) -> None:
         raise ConfigError(f"{file}: is not a valid ONNX model ({reason}); export it again") from error
     for value in [*inferred.graph.value_info, *inferred.graph.input, *inferred.graph.output]:
         known = [length for length in lengths(value) if length is not None]
-        if prod(known) > _MOST_IN_A_TENSOR:
+        if prod(known) > _MAX_IN_A_TENSOR:
             raise ConfigError(
                 f"{file}: tensor {value.name[:80]!r} inside of it would have {prod(known)} numbers an example, more "
                 "than a device holds: make a smaller model"

@@ -16,7 +16,7 @@ from sottovoce_lab.models.tape import Tape, Value
 
 CANCELLATION = 2.0**-20
 """Share of the sum of the norms of a gradient's parts that is added to its norm."""
-MOST_PLACES = 64
+MAX_PLACES = 64
 """Places L of a factored gradient."""
 
 
@@ -170,7 +170,7 @@ class Factored:
     @staticmethod
     def pays(M: int, K: int, L: int) -> bool:
         """Whether the products of all pairs of places are fewer than the weights."""
-        return 2 * L**2 < M * K and L <= MOST_PLACES
+        return 2 * L**2 < M * K and L <= MAX_PLACES
 
     @property
     def floats(self) -> int:

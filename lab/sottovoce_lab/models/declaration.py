@@ -9,16 +9,16 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 from sottovoce.errors import ConfigError
-from sottovoce.kernels.onnx.facts import MOST_PARAMETERS
+from sottovoce.kernels.onnx.facts import MAX_PARAMETERS
 
 from sottovoce_lab.models.layers.layer import Count, Shape, text
 from sottovoce_lab.models.layers.network import Chain
 from sottovoce_lab.models.layers.reading import key_first, read_chain
 from sottovoce_lab.models.losses import outputs
 
-_MOST_NUMBERS = 2**25
-_MOST_TENSORS = 4096
-_MOST_CHARACTERS = 65_536
+_MAX_NUMBERS = 2**25
+_MAX_TENSORS = 4096
+_MAX_CHARACTERS = 65_536
 """Facts that a graph file states about itself."""
 
 
@@ -103,10 +103,10 @@ def _declaration(source: str) -> Declaration:
         )
     parameters = network.parameters
     sizes = {
-        "characters": (len(source), _MOST_CHARACTERS),
-        "parameter tensors": (len(parameters), _MOST_TENSORS),
-        "parameters": (sum(parameter.size for parameter in parameters), MOST_PARAMETERS),
-        "numbers of an example in one tensor": (max(map(prod, (network.input, *network.shapes))), _MOST_NUMBERS),
+        "characters": (len(source), _MAX_CHARACTERS),
+        "parameter tensors": (len(parameters), _MAX_TENSORS),
+        "parameters": (sum(parameter.size for parameter in parameters), MAX_PARAMETERS),
+        "numbers of an example in one tensor": (max(map(prod, (network.input, *network.shapes))), _MAX_NUMBERS),
     }
     for what, (size, most) in sizes.items():
         if not 1 <= size <= most:

@@ -45,8 +45,8 @@ _LAYERS: dict[str, Callable[[Node], Point]] = {
 _THROUGH = ("Identity", "Dropout", "Cast")
 _RESHAPES = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
 _LONGEST = 8
-_MOST_FEATURES = 2**25
-_MOST_NODES = 4096
+_MAX_FEATURES = 2**25
+_MAX_NODES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +110,8 @@ class _Reader:
         self._values: dict[str, Value] = {}
         for tensor in graph.initializer:
             self._values[tensor.name] = numpy_helper.to_array(tensor)
-        if len(graph.node) > _MOST_NODES:
-            raise ConfigError(f"{file}: has more than {_MOST_NODES} operations: make a smaller model")
+        if len(graph.node) > _MAX_NODES:
+            raise ConfigError(f"{file}: has more than {_MAX_NODES} operations: make a smaller model")
         inputs = [value for value in graph.input if value.name not in self._values]
         outputs = [value.name for value in graph.output]
         wanted = outputs[0] if len(outputs) == 1 else "scores"
@@ -121,7 +121,7 @@ class _Reader:
             )
         self._batch, *shape = lengths(inputs[0]) or [0]
         sizes = [size for size in shape if size is not None]
-        if not 1 <= len(sizes) == len(shape) <= 3 or min(sizes) < 1 or prod(sizes) > _MOST_FEATURES:
+        if not 1 <= len(sizes) == len(shape) <= 3 or min(sizes) < 1 or prod(sizes) > _MAX_FEATURES:
             raise ConfigError(
                 f"{file}: its input is not the batch and one to three fixed dimensions: export it with fixed ones"
             )

@@ -13,7 +13,7 @@ EPSILON = 1e-5
 
 Floats = NDArray[np.float32]
 
-_MOST_DEEP = 8
+_MAX_DEEP = 8
 _BATCH_NORM = (
     "batch norm mixes the examples of a batch, so that no example's gradient is its own to clip",
     "use group norm: torch.nn.GroupNorm(groups, channels)",
@@ -211,8 +211,8 @@ def _residual(node: Node, one: Point, other: Point) -> Point:
     if len(shortcut) > len(body):
         body, shortcut = shortcut, body
     block = Layer({"kind": "residual"}, (), body, shortcut)
-    if block.depth > _MOST_DEEP:
-        raise node.refused(f"is a residual block {_MOST_DEEP} blocks deep in others")
+    if block.depth > _MAX_DEEP:
+        raise node.refused(f"is a residual block {_MAX_DEEP} blocks deep in others")
     return Point(one.shape, before=start, layer=block)
 
 

@@ -11,15 +11,15 @@ import onnx
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from sottovoce.errors import ConfigError
 
-MOST_PARTS = 2**18
+MAX_PARTS = 2**18
 """Fields of all messages of a file. The graph of an 18-layer residual network has about a sixth of it."""
 
-MOST_LIGHT_BYTES = 2**24
+MAX_LIGHT_BYTES = 2**24
 """Largest size of everything but weights."""
 
 _WEIGHTS = {("onnx.TensorProto", name) for name in ("raw_data", "float_data", "double_data")}
 _VARINT, _EIGHT, _MESSAGE, _FOUR = 0, 1, 2, 5
-_MOST_DEEP = 32
+_MAX_DEEP = 32
 
 
 def read(path: Path, most: int) -> bytes:
@@ -83,12 +83,12 @@ def scan(raw: bytes, file: str) -> None:
                 at += 8 if wire == _EIGHT else 4
             else:
                 raise _no_model(file)
-            if parts > MOST_PARTS or light > MOST_LIGHT_BYTES:
+            if parts > MAX_PARTS or light > MAX_LIGHT_BYTES:
                 raise ConfigError(
-                    f"{file}: has more than {MOST_PARTS} parts, or {MOST_LIGHT_BYTES >> 20} MiB besides its weights: "
+                    f"{file}: has more than {MAX_PARTS} parts, or {MAX_LIGHT_BYTES >> 20} MiB besides its weights: "
                     "no model that could be trained here; make a smaller one"
                 )
-        if at != end or depth > _MOST_DEEP:
+        if at != end or depth > _MAX_DEEP:
             raise _no_model(file)
 
 

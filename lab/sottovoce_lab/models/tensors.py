@@ -8,11 +8,11 @@ import numpy as np
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 from sottovoce.errors import ConfigError
 
-MOST_NUMBERS = 2**25
+MAX_NUMBERS = 2**25
 """Largest size of all tensors together: the parameters that a model may have."""
 
-_MOST_TENSORS = 2**14
-_MOST_DIMENSIONS = 8
+_MAX_TENSORS = 2**14
+_MAX_DIMENSIONS = 8
 _KINDS: dict[int, tuple[str, int]] = {  # the field that holds them one by one, and bytes of each where they are raw
     TensorProto.FLOAT: ("float_data", 4),
     TensorProto.DOUBLE: ("double_data", 8),
@@ -38,10 +38,10 @@ def check_tensors(model: ModelProto, file: str) -> None:
             raise ConfigError(f"{file}: {_external(tensor)}")
     for sparse in _sparse(model):
         raise ConfigError(f"{file}: tensor {_named(sparse)} is sparse: store it as a dense one")
-    if len(found) > _MOST_TENSORS:
-        raise ConfigError(f"{file}: has {len(found)} tensors; at most {_MOST_TENSORS} are read")
-    if sum(_numbers(tensor, file) for tensor in found) > MOST_NUMBERS:
-        raise ConfigError(f"{file}: has more than {MOST_NUMBERS} numbers in its tensors: make a smaller model")
+    if len(found) > _MAX_TENSORS:
+        raise ConfigError(f"{file}: has {len(found)} tensors; at most {_MAX_TENSORS} are read")
+    if sum(_numbers(tensor, file) for tensor in found) > MAX_NUMBERS:
+        raise ConfigError(f"{file}: has more than {MAX_NUMBERS} numbers in its tensors: make a smaller model")
 
 
 def check_finite(model: ModelProto, file: str) -> None:
@@ -65,7 +65,7 @@ def _numbers(tensor: TensorProto, file: str) -> int:
             f"{file}: tensor {_named(tensor)} is of type {kind}; float32, float64, int32, int64 and bool are read: "
             "export the model as float32"
         )
-    if len(tensor.dims) > _MOST_DIMENSIONS or any(length < 0 for length in tensor.dims) or tensor.HasField("segment"):
+    if len(tensor.dims) > _MAX_DIMENSIONS or any(length < 0 for length in tensor.dims) or tensor.HasField("segment"):
         raise ConfigError(f"{file}: tensor {_named(tensor)} has impossible dimensions: export the model again")
     field, size = _KINDS[tensor.data_type]
     claimed = prod(tensor.dims)

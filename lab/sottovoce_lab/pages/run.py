@@ -18,7 +18,7 @@ from sottovoce_lab.pages.html import (
 from sottovoce_lab.pages.plots import Line, Plotter
 from sottovoce_lab.pages.reading import Baselines, Measures, RunReport
 
-_MOST_ROWS = 100
+_MAX_ROWS = 100
 _MIB = 2**20
 _MEASURED = (
     "Accuracies and losses were measured by the harness, on models that agents have published, with records that no "
@@ -112,7 +112,7 @@ def _band(points: list[Measures], name: str) -> tuple[list[float], list[float], 
 def _curve(curve: list[Measures], name: str) -> Markup:
     fields = [field for field in ("cycle", "t_s", f"{name}_mean", f"{name}_min", f"{name}_max", "loss_mean")
               if any(point.get(field) is not None for point in curve)]  # fmt: skip
-    step = max(1, math.ceil(len(curve) / _MOST_ROWS))
+    step = max(1, math.ceil(len(curve) / _MAX_ROWS))
     rows = curve[::step]
     caption = "Measures on the way" if step == 1 else f"Measures on the way, every {step}th"
     return table(caption, fields, [[_number(point.get(field)) for field in fields] for point in rows])
@@ -159,7 +159,7 @@ def _spent(spent: list[float], total: float, plotter: Plotter) -> Markup:
     if spent[0] == spent[-1]:
         return paragraph("Every agent spent the same.")
     words = f"Spent by each agent: ε from {spent[0]:.3g} to {spent[-1]:.3g} of {total:g}"
-    shown = spent[:: max(1, math.ceil(len(spent) / _MOST_ROWS))]
+    shown = spent[:: max(1, math.ceil(len(spent) / _MAX_ROWS))]
     return figure(plotter.bars(words, "agents, by what they spent", "ε spent", shown, limit=total), f"{words}.")
 
 
@@ -195,7 +195,7 @@ def _settings(report: RunReport) -> list[Markup]:
 def _agents(report: RunReport) -> list[Markup]:
     if not report.agents:
         return []
-    shown = report.agents[:_MOST_ROWS]
+    shown = report.agents[:_MAX_ROWS]
     rows = [
         [
             agent.id,

@@ -12,7 +12,7 @@ from sottovoce_lab.pages.plots import Line, Plotter
 from sottovoce_lab.pages.reading import SweepReport, SweptRun
 
 _MEASURES = {"accuracy": "accuracy", "mae": "mean absolute error", "rmse": "root mean squared error", "loss": "loss"}
-_MOST_LINES = 6
+_MAX_LINES = 6
 _SEED = "seed"
 
 
@@ -120,7 +120,7 @@ def _against(report: SweepReport, groups: list[Group], measure: str, plotter: Pl
     words = f"{_MEASURES[measure].capitalize()} over {axis}; bands are one standard deviation over seeds"
     limits = {"bottom": 0.0, "top": 1.0} if measure == "accuracy" else {}
     picture = plotter.lines(
-        words, axis, _MEASURES[measure], drawn[:_MOST_LINES], rules=_rules(groups) if limits else (), **limits
+        words, axis, _MEASURES[measure], drawn[:_MAX_LINES], rules=_rules(groups) if limits else (), **limits
     )
     return [
         heading(f"{_MEASURES[measure].capitalize()} over {axis}"),
@@ -167,7 +167,7 @@ def _curves(groups: list[Group], measure: str, plotter: Plotter) -> list[Markup]
     words = f"{_MEASURES[measure].capitalize()} over cycles; bands are one standard deviation over seeds"
     limits = {"bottom": 0.0, "top": 1.0} if measure == "accuracy" else {}
     picture = plotter.lines(
-        words, "cycle", _MEASURES[measure], drawn[:_MOST_LINES], rules=_rules(groups) if limits else (), **limits
+        words, "cycle", _MEASURES[measure], drawn[:_MAX_LINES], rules=_rules(groups) if limits else (), **limits
     )
     return [
         heading(f"{_MEASURES[measure].capitalize()} over cycles"),
@@ -191,4 +191,4 @@ def _curve(group: Group, field: str) -> Line | None:
 
 
 def _left_out(lines: int) -> str:
-    return f" The first {_MOST_LINES} of {lines} settings are drawn; the table has all." if lines > _MOST_LINES else ""
+    return f" The first {_MAX_LINES} of {lines} settings are drawn; the table has all." if lines > _MAX_LINES else ""

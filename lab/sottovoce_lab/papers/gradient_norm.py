@@ -14,7 +14,7 @@ from sottovoce.kernels import Kernel
 from sottovoce_lab.testbed.measure import Measures, Meter
 from sottovoce_lab.testbed.plan import Plan
 
-_MOST_RECORDS = 2000
+_MAX_RECORDS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class GradientMeter(Meter):
         self._gradients = cast(Kernel, plan.family.kernel)
         held = [records_of(raw, plan.transform, plan.bounds) for raw in plan.raw]
         whole = Records(np.concatenate([own.features for own in held]), np.concatenate([own.labels for own in held]))
-        rows = np.random.default_rng(plan.options.seed).permutation(len(whole))[:_MOST_RECORDS]
+        rows = np.random.default_rng(plan.options.seed).permutation(len(whole))[:_MAX_RECORDS]
         self._training = whole.at(rows)
 
     def _measure(self, models: Sequence[NDArray[np.float64]], records: Records) -> WithGradient:

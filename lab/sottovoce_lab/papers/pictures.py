@@ -12,7 +12,7 @@ from sottovoce_lab.papers.specification import Experiment
 
 _WIDTH = 6.9  # inches: a page of A4 between its margins
 _HEIGHT = 2.6
-_MOST_COLUMNS = 2
+_MAX_COLUMNS = 2
 _STYLE = {"font.size": 7.5, "axes.titlesize": 8, "legend.fontsize": 7, "lines.linewidth": 1.1, "axes.linewidth": 0.6}
 _MARKERS = "osv^D<>Pp*XhH"
 _DECADES = 1000.0  # between the smallest and the largest value of curves, from which their axis is logarithmic
@@ -43,7 +43,7 @@ def draw(spec: Experiment, cells: Cells, path: Path) -> None:
             else [spec.measure]
         )
     ]
-    columns = min(len(wanted), _MOST_COLUMNS if spec.picture != "heat" else 3)
+    columns = min(len(wanted), _MAX_COLUMNS if spec.picture != "heat" else 3)
     rows = math.ceil(len(wanted) / columns)
     with plt.rc_context(_STYLE):
         figure, grid = plt.subplots(

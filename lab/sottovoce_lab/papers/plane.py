@@ -18,7 +18,7 @@ from sottovoce_lab.pages.pyplot import pyplot
 from sottovoce_lab.papers.specification import Experiment
 from sottovoce_lab.simulator.vector import Engine, TravellingModels
 
-_MOST_POINTS = 500
+_MAX_POINTS = 500
 
 Weights = NDArray[np.float64]
 
@@ -52,7 +52,7 @@ def draw(spec: Experiment, runs: Mapping[Any, Mapping[str, Any]], path: Path) ->
         fleets = {series: _fleet(keys) for series, keys in mine.items()}
         fleet = next(iter(fleets.values()))[0]  # of the same seed, so the records are the same for all
         signs = targets(fleet.records.labels, 2)
-        points, sides = (fleet.signed()[:, 0] * signs)[:_MOST_POINTS], signs[:_MOST_POINTS, 0]
+        points, sides = (fleet.signed()[:, 0] * signs)[:_MAX_POINTS], signs[:_MAX_POINTS, 0]
         for side, marker, colour in ((1, "o", "0.45"), (-1, "x", "0.65")):
             axis.scatter(
                 *points[sides == side].T, s=4, lw=0.6, marker=marker, color=colour, label=f"records of class {side:+d}"

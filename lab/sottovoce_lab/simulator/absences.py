@@ -7,7 +7,7 @@ from pathlib import Path
 from sottovoce.errors import UsageError
 
 _HEADER = ["agent", "down_cycle", "up_cycle"]
-_MOST_DIGITS = 9
+_MAX_DIGITS = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def read_absences(path: Path) -> tuple[Absence, ...]:
 
 def _absence(path: Path, line: int, row: list[str]) -> Absence:
     cells = [cell.strip() for cell in row]
-    if len(cells) == 3 and all(cell.isascii() and cell.isdigit() and len(cell) <= _MOST_DIGITS for cell in cells):
+    if len(cells) == 3 and all(cell.isascii() and cell.isdigit() and len(cell) <= _MAX_DIGITS for cell in cells):
         agent, down, up = map(int, cells)
         if 1 <= down < up:
             return Absence(agent, down, up)

@@ -18,7 +18,7 @@ from typing_extensions import override
 from sottovoce_lab.simulator.wrapped_vault import WrappedVault
 
 _SMALLEST_PAGE = 512
-_MOST_PAGES = 2**32 - 2
+_MAX_PAGES = 2**32 - 2
 
 
 class OutOfRoom(DataError):
@@ -53,7 +53,7 @@ class Disk:
     @full.setter
     def full(self, full: bool) -> None:
         used = self.connection.execute("PRAGMA page_count").fetchone()[0]
-        self.connection.execute(f"PRAGMA max_page_count = {used if full else _MOST_PAGES}")
+        self.connection.execute(f"PRAGMA max_page_count = {used if full else _MAX_PAGES}")
         self._full = full
 
 

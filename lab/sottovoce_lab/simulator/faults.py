@@ -52,7 +52,7 @@ _KINDS = {
 LIES = ("silent", "flip", "tenfold", "noise", "zero", "labels", "giant", "opposite", "close", "little", "late")
 """Lies of dishonest agents."""
 
-LEAST_RENEWED = 3
+MIN_RENEWED = 3
 """Cycles for which a certificate holds, at least: a device that is down for one still has its own renewed in time."""
 
 _ON_MESSAGES = {"loss", "duplicate", "delay", "reorder", "partition"}
@@ -259,8 +259,8 @@ def _during(value: str, refuse: Refuse) -> During:
 
 
 def _renew(value: str, refuse: Refuse) -> Mapping[str, Any]:
-    if not re.fullmatch(_CYCLE, value) or int(value) < LEAST_RENEWED:
-        raise refuse(f"a certificate holds for {LEAST_RENEWED} cycles or more;")
+    if not re.fullmatch(_CYCLE, value) or int(value) < MIN_RENEWED:
+        raise refuse(f"a certificate holds for {MIN_RENEWED} cycles or more;")
     return {"renew": int(value)}
 
 

@@ -15,7 +15,7 @@ from sottovoce_lab.simulator.topology import NEWSCAST
 Matrix = NDArray[np.float64]
 Peers = Sequence[Sequence[int]]
 
-_MOST_AGENTS = 1000  # whose eigenvalues take seconds, eight times as many for each doubling
+_MAX_AGENTS = 1000  # whose eigenvalues take seconds, eight times as many for each doubling
 
 
 def metropolis(peers: Peers) -> Matrix:
@@ -78,7 +78,7 @@ def mixing_facts(name: str, peers: Peers, rule: str | None = None) -> dict[str, 
         return {"weights": other, "spectral_gap": None, "degree_min": min(degrees), "degree_max": max(degrees)}
     undirected = name != "exponential" or all(i in peers[j] for i, row in enumerate(peers) for j in row)
     gap = None
-    if len(peers) <= _MOST_AGENTS:
+    if len(peers) <= _MAX_AGENTS:
         gap = spectral_gap(metropolis(peers) if undirected else rotation(peers))
     return {
         "weights": "metropolis" if undirected else "push-sum",

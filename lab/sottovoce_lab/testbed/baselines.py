@@ -10,8 +10,8 @@ from sottovoce.data import Records
 
 from sottovoce_lab.testbed.measure import Quality, majority
 
-_MOST_DEVICES = 24
-_MOST_RECORDS = 6000
+_MAX_DEVICES = 24
+_MAX_RECORDS = 6000
 """Of the devices that stand for all; at least one does."""
 _STRENGTHS = ((1000, 100.0), (2**62, 10.0))
 """Inverse regularisation C by the number of records up to which it holds."""
@@ -74,8 +74,8 @@ def baselines(held: Sequence[Records], test: Records) -> Baselines | None:
         return None
     chosen: list[Records] = []
     records = 0
-    for own in held[:: max(1, len(held) // _MOST_DEVICES)][:_MOST_DEVICES]:
-        if not chosen or records + len(own) <= _MOST_RECORDS:
+    for own in held[:: max(1, len(held) // _MAX_DEVICES)][:_MAX_DEVICES]:
+        if not chosen or records + len(own) <= _MAX_RECORDS:
             chosen.append(own)
             records += len(own)
     return Baselines(majority(test), float(np.mean([_alone(own, test) for own in chosen])))

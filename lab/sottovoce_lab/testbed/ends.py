@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sottovoce_lab.testbed.measure import Measures, Meter, Quality
 
 _BEHIND = 0.1  # of accuracy, below the mean
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 
 
 def unfinished(status: Mapping[str, Any] | None, name: str) -> list[str]:
@@ -29,7 +29,7 @@ def left_behind(meter: object, models: Mapping[str, NDArray[np.float64]], final:
         return []
     accuracies = {name: meter.final([model]).accuracy_mean for name, model in models.items()}
     behind = {name: own for name, own in accuracies.items() if own < final.accuracy_mean - _BEHIND}
-    if len(behind) > _MOST_NAMED:
+    if len(behind) > _MAX_NAMED:
         return [
             f"{len(behind)} of {len(models)} agents were left behind: accuracy {min(behind.values()):.3f} at the "
             f"least, where the mean is {final.accuracy_mean:.3f}"

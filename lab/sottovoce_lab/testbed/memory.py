@@ -33,9 +33,9 @@ from sottovoce_lab.testbed.run_facts import (
 )
 
 _BYTES_PER_NUMBER = 8
-_MOST_EXTRA = 4
+_MAX_EXTRA = 4
 _BUILT_AT_ONCE = 50  # agents, between two updates of the progress bar
-MOST_POINTS = 200
+MAX_POINTS = 200
 """Of a curve: measuring would take longer than learning."""
 
 
@@ -81,7 +81,7 @@ def run(
     watcher: Watcher,
     witness: Witness | None = None,
     meter: AnyMeter | None = None,
-    points: int = MOST_POINTS,
+    points: int = MAX_POINTS,
     weather: Weather = CALM,
 ) -> Report:
     """Run the plan to its end and measure it. Ctrl-C ends it early, with a report of the results so far.
@@ -242,7 +242,7 @@ def _devices(
 
 def _await_laggards(simulation: Simulation, devices: list[Device], cycles: int, period: float) -> None:
     """Run until every live agent has had its cycles, within a bound; the others keep mixing meanwhile."""
-    for _ in range(_MOST_EXTRA * cycles):
+    for _ in range(_MAX_EXTRA * cycles):
         alive = [device for device in devices if device.core]
         if not alive or all(device.cycle >= cycles for device in alive):
             return

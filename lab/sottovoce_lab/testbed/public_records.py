@@ -15,7 +15,7 @@ from sottovoce.registry import ALGORITHMS
 
 from sottovoce_lab.testbed.options import Options
 
-_MOST = 500
+_MAX = 500
 _SHARE = 5  # one record in five at most, where records are few
 _SOURCE = re.compile(r"(?P<part>held-apart|test)(\((?P<most>[1-9]\d{0,6})\))?")
 
@@ -47,7 +47,7 @@ def set_apart(options: Options, train: Records, test: Records) -> Apart:
     named = _SOURCE.fullmatch(str(source))
     if named is None:
         raise UsageError(f"--set data.validation={source}: choose held-apart or test, or held-apart(N) or test(N)")
-    most = int(named["most"] or _MOST)
+    most = int(named["most"] or _MAX)
     if named["part"] == "test":
         drawn = _drawn(len(test), most, options.seed)
         return Apart(np.arange(len(train)), test.at(np.flatnonzero(drawn)), contaminated=True)

@@ -1,7 +1,7 @@
 """What one peer may have of a device."""
 
 import pytest
-from sottovoce.agent.quota import _LIMITS, _MOST_PEERS, Quota
+from sottovoce.agent.quota import _LIMITS, _MAX_PEERS, Quota
 from sottovoce.errors import MessageRefused
 from sottovoce.wire.limits import MAX_ENVELOPE_BYTES
 
@@ -72,7 +72,7 @@ def test_messages_and_bytes_are_bounded(quota: Quota, size: int) -> None:
 
 
 def test_many_peers_take_no_more_memory_than_so_many(quota: Quota) -> None:
-    for number in range(_MOST_PEERS + 100):
+    for number in range(_MAX_PEERS + 100):
         quota.message(f"{number}", 1)
         quota.share(f"{number}")
-    assert len(quota._buckets) <= _MOST_PEERS * len(_LIMITS)
+    assert len(quota._buckets) <= _MAX_PEERS * len(_LIMITS)

@@ -17,7 +17,7 @@ from sottovoce.identity import Fleet, Identity, create_fleet, enrol, load, open_
 from sottovoce.identity.authority import RetiredKey
 from sottovoce.identity.files import read
 from sottovoce.identity.fleet import SPARE
-from sottovoce.identity.fleet_keys import MOST_CHANGES, decode_changes, encode_changes, rank
+from sottovoce.identity.fleet_keys import MAX_CHANGES, decode_changes, encode_changes, rank
 from sottovoce.identity.identity import FLEET_CERTIFICATE, FLEET_KEYS, IDENTITY, TLS_CERTIFICATE
 from sottovoce.identity.renewal import install_certificate, renewal_due, renewal_request
 from sottovoce.identity.request import read_request
@@ -142,7 +142,7 @@ def test_the_spare_key_takes_over_when_the_first_is_destroyed(street: Street, tm
 
 def test_a_thief_of_the_key_is_overruled_by_the_spare_one_and_by_nothing_less(street: Street, tmp_path: Path) -> None:
     shutil.copytree(street.authority, tmp_path / "stolen")
-    for _ in range(MOST_CHANGES - 1):
+    for _ in range(MAX_CHANGES - 1):
         rotate(tmp_path / "stolen", MONTH)
     thief = rotate(tmp_path / "stolen", MONTH)
     stolen = decode_list((tmp_path / "stolen" / NAME).read_bytes())
@@ -242,7 +242,7 @@ def test_another_fleet_s_key_and_a_key_that_is_not_the_spare_change_nothing(stre
         rotate_by_spare(street.authority, tmp_path / "other" / SPARE, None, MONTH)
     assert open_fleet(street.authority).changes == ()
     assert other.name == "lane"
-    for _ in range(MOST_CHANGES):
+    for _ in range(MAX_CHANGES):
         rotate(street.authority, MONTH)
     with pytest.raises(IdentityError, match="has changed its keys 12 times"):
         rotate(street.authority, MONTH)

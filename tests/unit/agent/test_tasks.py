@@ -142,8 +142,8 @@ async def test_who_refuses_a_share_has_another_task_for_a_time(bench: Bench, mon
 async def test_strangers_by_the_thousand_are_bounded(bench: Bench) -> None:
     for number in range(5000):
         bench.tasks.heard(f"node-{number}", number.to_bytes(32, "big"))
-    assert len(bench.tasks._others) == module._MOST_DEVICES
-    assert len(bench.others()) <= module._MOST_DOCUMENTS
+    assert len(bench.tasks._others) == module._MAX_DEVICES
+    assert len(bench.others()) <= module._MAX_DOCUMENTS
     assert bench.asked == [], "nobody knows where they are"
 
 
@@ -157,13 +157,13 @@ async def test_more_tasks_than_are_remembered_and_answers_that_come_late_break_n
         bench.tasks.heard(f"a{number}", task.digest)
     await asyncio.sleep(0.01)
     bench.held.set()
-    assert len(bench.asked) == module._MOST_QUESTIONS, "so many are asked at once"
+    assert len(bench.asked) == module._MAX_QUESTIONS, "so many are asked at once"
     await bench.settled()
     for number, task in enumerate(tasks):
         bench.answer = task.canonical
         bench.tasks.heard(f"a{number}", task.digest)
         await bench.settled()
-    assert len(bench.tasks._differences) == module._MOST_DOCUMENTS
+    assert len(bench.tasks._differences) == module._MAX_DOCUMENTS
 
 
 async def test_who_was_silent_for_long_and_comes_back_corrected_is_mixed_with(
@@ -187,7 +187,7 @@ async def test_who_changes_its_mind_again_and_again_stays_apart(bench: Bench) ->
         bench.tasks.heard("b", OWN.digest)
         await bench.settled()
     assert not bench.tasks.mixes("b")
-    assert len(bench.met) <= 2 * module._MOST_CHANGES + 2
+    assert len(bench.met) <= 2 * module._MAX_CHANGES + 2
 
 
 async def test_the_learner_is_told_of_the_peers_of_now(bench: Bench) -> None:

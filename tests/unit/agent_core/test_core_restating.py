@@ -111,7 +111,7 @@ def test_a_reply_is_given_again_to_a_repetition_until_the_sender_goes_on() -> No
 
 
 def test_replies_are_kept_up_to_so_many_numbers_the_newest_always(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sottovoce.agent.core._MOST_REPLIED", 2)
+    monkeypatch.setattr("sottovoce.agent.core._MAX_REPLIED", 2)
     core = pairwise_core()
     for peer in "abc":
         core.receive(peer, 1, 1, offer(1), 0.0)

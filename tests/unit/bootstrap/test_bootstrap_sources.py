@@ -15,7 +15,7 @@ import dns.rrset
 import pytest
 from sottovoce.errors import ConfigError, NetworkError
 from sottovoce_bootstrap import Contact
-from sottovoce_bootstrap.sources import MOST_CONTACTS, pause
+from sottovoce_bootstrap.sources import MAX_CONTACTS, pause
 from sottovoce_bootstrap.sources.dns import DnsSource
 
 IDS = ["a" * 32, "b" * 32, "c" * 32]
@@ -115,7 +115,7 @@ async def test_records_of_one_device_are_one_contact() -> None:
 async def test_a_domain_that_names_thousands_gives_a_few_of_them() -> None:
     letters = "abcdefghijklmnopqrstuvwxyz234567"
     ids = [f"{letters[i % 32]}{letters[i // 32]}" + "a" * 30 for i in range(500)]
-    assert len(await _look(_records(*(f"0 0 7400 {one}.x." for one in ids)))) == MOST_CONTACTS
+    assert len(await _look(_records(*(f"0 0 7400 {one}.x." for one in ids)))) == MAX_CONTACTS
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from sottovoce.errors import IdentityError
 from sottovoce.identity import Fleet
 from sottovoce.identity.invitation import (
-    MOST_SEEDS,
+    MAX_SEEDS,
     SEEDS,
     Broker,
     Bundle,
@@ -96,6 +96,6 @@ def test_seeds_are_kept_in_the_state_directory(tmp_path: Path) -> None:
     (tmp_path / SEEDS).write_bytes(b"[]")
     with pytest.raises(IdentityError, match="damaged"):
         read_seeds(tmp_path)
-    write_seeds(tmp_path, Seeds(tuple(Seed("a" * 32, ("a:1",)) for _ in range(MOST_SEEDS + 1))))
+    write_seeds(tmp_path, Seeds(tuple(Seed("a" * 32, ("a:1",)) for _ in range(MAX_SEEDS + 1))))
     with pytest.raises(IdentityError, match="at most 64"):
         read_seeds(tmp_path)

@@ -136,7 +136,7 @@ def test_a_certificate_is_verified_once_and_held_against_the_clock_at_every_call
 def test_only_the_newest_certificates_are_remembered(
     fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trust_module, "_MOST_VERIFIED", 2)
+    monkeypatch.setattr(trust_module, "_MAX_VERIFIED", 2)
     devices = [enrol(fleet, tmp_path / str(i)) for i in range(4)]
     trust = Trust(devices[0])
     for other in devices:

@@ -9,7 +9,7 @@ import pytest
 from sottovoce.errors import ConfigError
 from sottovoce.kernels import kernel_named
 from sottovoce.kernels.onnx import allowed
-from sottovoce.kernels.onnx.allowed import MOST_BYTES, STOCK, allowed_graph, digest_of, is_graph, stock_hashes
+from sottovoce.kernels.onnx.allowed import MAX_BYTES, STOCK, allowed_graph, digest_of, is_graph, stock_hashes
 from sottovoce.model_names import GRAPH_MODELS
 
 from tests.support.graphs import graph
@@ -62,7 +62,7 @@ def test_a_file_with_the_name_of_a_graph_of_the_package_is_just_a_file(file: Pat
 def test_what_cannot_be_a_graph_is_refused_before_it_is_read(tmp_path: Path) -> None:
     large, pipe, directory = tmp_path / "large.onnx", tmp_path / "pipe.onnx", tmp_path / "directory.onnx"
     with large.open("wb") as sparse:
-        sparse.truncate(MOST_BYTES + 1)
+        sparse.truncate(MAX_BYTES + 1)
     os.mkfifo(pipe)
     directory.mkdir()
     for path, why in (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sottovoce.errors import DataError, InternalError
-from sottovoce.kernels import MOST_SUMMED, SAFETY, Kernel
+from sottovoce.kernels import MAX_SUMMED, SAFETY, Kernel
 from sottovoce.kernels.least_squares import LeastSquares
 from sottovoce.kernels.onnx.kernel import OnnxKernel
 from sottovoce.kernels.onnx.session import GraphSession
@@ -119,8 +119,8 @@ def test_what_a_vault_cannot_vouch_for_is_refused() -> None:
     for value in (np.nan, np.inf):
         with pytest.raises(InternalError, match="not finite"):
             kernel.clipped_gradient_sum(np.full(kernel.size, value), features, labels, 1.0)
-    many = np.broadcast_to(labels[:1], MOST_SUMMED + 1)
-    with pytest.raises(DataError, match=f"at most {MOST_SUMMED} records"):
+    many = np.broadcast_to(labels[:1], MAX_SUMMED + 1)
+    with pytest.raises(DataError, match=f"at most {MAX_SUMMED} records"):
         kernel.clipped_gradient_sum(point, np.broadcast_to(features[0], (len(many), 3)), many, 1.0)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sottovoce.algorithms.gradient_walk.public.machine import (
-    MOST_WALKS,
+    MAX_WALKS,
     GradientWalk,
     GradientWalkSchedule,
     Walk,
@@ -191,7 +191,7 @@ def test_every_device_publishes_the_last_model_it_has_seen() -> None:
 
 def test_walks_too_many_wait_with_their_senders() -> None:
     hand = Hand("a")
-    for i in range(MOST_WALKS):
+    for i in range(MAX_WALKS):
         hand.on(Received("a", model(float(i), 0.0)))
     before = hand.state
     with pytest.raises(MessageRefused, match=r"learner\.begins_walk") as refusal:
@@ -201,7 +201,7 @@ def test_walks_too_many_wait_with_their_senders() -> None:
     for slot in range(2):
         hand.on(TICK).on(release(slot, 0.0, 0.0)).on(Delivered("a"))
         assert hand.slots == []
-    for _ in range(MOST_WALKS):
+    for _ in range(MAX_WALKS):
         sent += [send.message for send in hand.on(TICK).all(Send)]
         hand.on(Delivered("a"))
     assert len(hand.state.walks) == 0

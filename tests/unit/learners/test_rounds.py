@@ -18,8 +18,8 @@ from sottovoce.algorithms.rounds.public import (
     Weighing,
     Work,
 )
-from sottovoce.algorithms.rounds.public.links import MOST_QUEUED, delivered, sent
-from sottovoce.algorithms.rounds.public.schedule import MOST_BEHIND
+from sottovoce.algorithms.rounds.public.links import MAX_QUEUED, delivered, sent
+from sottovoce.algorithms.rounds.public.schedule import MAX_BEHIND
 from sottovoce.door import Query
 from sottovoce.errors import ConfigError, MessageRefused
 from sottovoce.learners import Ask, Delivered, Effect, Event, PeersChanged, Received, Send, SetTimer, Timer
@@ -144,7 +144,7 @@ def test_memory_is_bounded_whatever_a_neighbour_sends() -> None:
         for phase in (1, 2):
             for _ in range(3):
                 hand.on(Received("a", message(turn, phase)))
-    assert len(hand.state.came) <= 2 * (MOST_BEHIND + 1)
+    assert len(hand.state.came) <= 2 * (MAX_BEHIND + 1)
     assert len(hand.state.heard) == 1
 
 
@@ -156,7 +156,7 @@ def test_what_waits_for_a_confirmation_is_bounded_and_of_the_newest_round() -> N
             state, effects = sent(state, "a", message(turn, phase))
             assert effects == [], "one message is on its way at a time"
     waiting = [(kept.round, kept.phase) for kept in state.queue["a"]]
-    assert waiting == [(1, phase) for phase in range(9 - MOST_QUEUED, 9)]
+    assert waiting == [(1, phase) for phase in range(9 - MAX_QUEUED, 9)]
     for expected in waiting:
         state, effects = delivered(state, "a")
         assert [(told.round, told.phase) for told in messages(effects)] == [expected]

@@ -12,7 +12,7 @@ from sottovoce.kernels.onnx.allowed import STOCK, stock_hashes
 from sottovoce_lab.models.build import graph_bytes as built
 from sottovoce_lab.models.checks import GraphFile, forward_bytes, forward_file, graph_bytes, graph_file
 from sottovoce_lab.models.declaration import parse_declaration
-from sottovoce_lab.models.scan import MOST_LIGHT_BYTES, MOST_PARTS, read, scan
+from sottovoce_lab.models.scan import MAX_LIGHT_BYTES, MAX_PARTS, read, scan
 
 from tests.support.forward_models import cnn
 
@@ -200,7 +200,7 @@ def test_bytes_that_are_no_model(raw: bytes) -> None:
 
 @pytest.mark.parametrize(
     "whole",
-    [b"\x3a\x02\x0a\x00" * (MOST_PARTS // 2 + 1), b"\x32" + b"\x81\x80\x80\x08" + b"x" * (MOST_LIGHT_BYTES + 1)],
+    [b"\x3a\x02\x0a\x00" * (MAX_PARTS // 2 + 1), b"\x32" + b"\x81\x80\x80\x08" + b"x" * (MAX_LIGHT_BYTES + 1)],
 )
 def test_a_file_that_would_cost_more_memory_than_its_length(whole: bytes) -> None:
     with pytest.raises(ConfigError, match="no model that could be trained here"):

@@ -11,7 +11,7 @@ from sottovoce.errors import NetworkError
 from sottovoce.observe import answerer as module
 from sottovoce.observe.answerer import Answerer, Page, plain
 from sottovoce.observe.health import health
-from sottovoce.observe.request_server import MOST_CONNECTIONS
+from sottovoce.observe.request_server import MAX_CONNECTIONS
 
 from tests.support.devices import free_port
 from tests.support.waiting import until
@@ -117,8 +117,8 @@ async def test_who_is_slow_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_silent_connections_keep_no_scrape_out() -> None:
     async with answering() as (answerer, port):
-        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(MOST_CONNECTIONS)]
-        await asyncio.to_thread(until, lambda: answerer.connections == MOST_CONNECTIONS, "all are there")
+        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(MAX_CONNECTIONS)]
+        await asyncio.to_thread(until, lambda: answerer.connections == MAX_CONNECTIONS, "all are there")
         for _ in range(48):
             assert (await said(port, b"GET /page HTTP/1.0\r\n\r\n")).endswith(b"all is well\n")
         assert await silent[0][0].read() == b"", "the oldest has given way"

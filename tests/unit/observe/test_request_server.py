@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from sottovoce.observe import request_server as module
-from sottovoce.observe.request_server import MOST_CONNECTIONS, RequestServer
+from sottovoce.observe.request_server import MAX_CONNECTIONS, RequestServer
 
 from tests.support.waiting import PATIENCE, until
 
@@ -105,7 +105,7 @@ async def test_the_oldest_silent_connection_gives_way_and_that_is_said_once(
             silent = await clients.come(1000)
             for _ in range(20):
                 assert await clients.answered(b"hello\n") == b"answer to hello\n"
-            assert server.connections <= MOST_CONNECTIONS
+            assert server.connections <= MAX_CONNECTIONS
             assert await heard(silent[0]) == b""
             await asyncio.get_running_loop().sock_sendall(silent[-1], b"late\n")
             assert await heard(silent[-1]) == b"answer to late\n", "the newest is still there"
@@ -119,8 +119,8 @@ async def test_the_crowd_gives_way_and_not_another_origin(tmp_path: Path, monkey
         with Clients(tmp_path / "s") as clients:
             (other,) = await clients.come(1)
             await grown(server, 1)
-            await clients.come(5 * MOST_CONNECTIONS)
-            await grown(server, MOST_CONNECTIONS)
+            await clients.come(5 * MAX_CONNECTIONS)
+            await grown(server, MAX_CONNECTIONS)
             await asyncio.get_running_loop().sock_sendall(other, b"hello\n")
             assert await heard(other) == b"answer to hello\n"
 
@@ -129,11 +129,11 @@ async def test_a_client_that_does_not_read_gives_way_and_one_that_waits_does_not
     async with serving(tmp_path / "s") as server:
         with Clients(tmp_path / "s") as clients:
             (computed,) = await clients.come(1, b"never\n")
-            await clients.come(MOST_CONNECTIONS - 1, b"large\n")
-            await grown(server, MOST_CONNECTIONS)
+            await clients.come(MAX_CONNECTIONS - 1, b"large\n")
+            await grown(server, MAX_CONNECTIONS)
             assert await clients.answered(b"hello\n") == b"answer to hello\n"
             computing = 1
-            while computing < MOST_CONNECTIONS:
+            while computing < MAX_CONNECTIONS:
                 await clients.come(1, b"never\n")
                 await asyncio.sleep(0.01)
                 computing = sum(not one.sending for one in server._connections)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sottovoce.secure_sum.share_tree import (
-    MOST_LEVELS,
+    MAX_LEVELS,
     ShareTree,
     leaves_of,
     mask_key_leaf,
@@ -13,7 +13,7 @@ from sottovoce.secure_sum.share_tree import (
     seed_leaf,
 )
 from sottovoce.secure_sum.shares import SHARE_BYTES, Shares
-from sottovoce.secure_sum.statements import MOST_MEMBERS
+from sottovoce.secure_sum.statements import MAX_MEMBERS
 
 
 def dealt(count: int) -> list[Shares]:
@@ -41,6 +41,6 @@ def test_each_share_leads_to_the_root_at_its_own_place_alone(count: int, data: s
         assert root_at(place, wrong_name, mask_key, path) != tree.root
 
 
-@pytest.mark.parametrize("members, levels", [(1, 0), (2, 1), (3, 2), (20, 5), (MOST_MEMBERS, MOST_LEVELS)])
+@pytest.mark.parametrize("members, levels", [(1, 0), (2, 1), (3, 2), (20, 5), (MAX_MEMBERS, MAX_LEVELS)])
 def test_a_path_is_as_long_as_the_roster_needs(members: int, levels: int) -> None:
     assert path_bytes(members) == 32 * levels

@@ -158,7 +158,7 @@ def test_of_one_device_too_many_this_one_begins_anew(
     here: Here, device: Callable[[str], Identity], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else what is forgotten of the first could be told to it again, and would be taken in again."""
-    monkeypatch.setattr(module, "_MOST", 3)
+    monkeypatch.setattr(module, "_MAX", 3)
     key = here.presence.key.public
     others = [device(f"d{i}") for i in range(4)]
     raws = [introduced_by(one, a_key()) for one in others]

@@ -36,7 +36,7 @@ async def test_who_asks_too_much_is_told_so_or_nothing_and_keeps_nobody_out(devi
 
 
 async def test_no_more_than_some_are_listened_to(device: NewDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "_MOST_FOLLOWED", 3)
+    monkeypatch.setattr(transport, "_MAX_FOLLOWED", 3)
     a, *others = [await device(name) for name in "abcdef"]
     own = set(a.box.topics)
     for other in (*others, others[2]):
@@ -49,7 +49,7 @@ async def test_no_more_than_some_are_listened_to(device: NewDevice, monkeypatch:
 async def test_it_looks_at_no_more_than_some_of_those_present(
     device: NewDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transport, "_MOST_PRESENT", 2)
+    monkeypatch.setattr(transport, "_MAX_PRESENT", 2)
     a, *others = [await device(name) for name in "abcde"]
     looking = asyncio.create_task(a.transport.present(0.1))
     await asyncio.sleep(0)

@@ -291,7 +291,7 @@ async def test_a_revoked_device_is_handed_on_so_that_it_is_told_why(device: NewD
 async def test_a_device_that_begins_anew_ends_what_it_waits_for_and_goes_on(
     device: NewDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(acquaintances, "_MOST", 2)
+    monkeypatch.setattr(acquaintances, "_MAX", 2)
     a, b, c, d = [await device(name) for name in "abcd"]
     await exchange(a, b, b"there")
     await exchange(a, c, b"there")

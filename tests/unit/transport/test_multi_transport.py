@@ -159,11 +159,11 @@ async def test_no_sender_makes_the_recipient_hold_more_than_a_few_messages() -> 
     cut = Cut(bytes(1000), 100)
     for number in range(50):
         await recipient._received(f"d{number}", cut.part(0))
-    assert len(recipient._incoming) == module._MOST_ASSEMBLIES
+    assert len(recipient._incoming) == module._MAX_ASSEMBLIES
     for number in range(300):
         for part in range(2):
             await recipient._received(f"e{number}", Cut(bytes(200), 100).part(part))
-    assert len(recipient._answered) == module._MOST_REMEMBERED
+    assert len(recipient._answered) == module._MAX_REMEMBERED
     assert len(received) == 300
 
 

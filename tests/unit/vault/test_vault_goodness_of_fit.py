@@ -30,8 +30,8 @@ from sottovoce.vault.record_mechanism import RecordMechanism, _answer, _uniform_
 
 DRAWS = 1_000_000
 SEEDS = [1, 2, 3]
-LEAST = 1e-3  # p
-LEAST_EXPECTED = 20.0  # draws in a cell; cells are merged with their neighbours until they expect this many
+MIN = 1e-3  # p
+MIN_EXPECTED = 20.0  # draws in a cell; cells are merged with their neighbours until they expect this many
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -42,7 +42,7 @@ def p_value(counts: Counts, probabilities: Floats) -> float:
     expected, found, sums = [], [], np.zeros(2)
     for drawn, probability in zip(counts, probabilities * counts.sum(), strict=True):
         sums += drawn, probability
-        if sums[1] >= LEAST_EXPECTED:
+        if sums[1] >= MIN_EXPECTED:
             found.append(sums[0])
             expected.append(sums[1])
             sums = np.zeros(2)
@@ -69,14 +69,14 @@ def on_the_line(values: NDArray[np.int64], weight: Callable[[Floats], Floats], r
 @pytest.mark.parametrize("sigma", [1, 7, 5000])
 def test_the_discrete_gaussian(sigma: int, seed: int) -> None:
     values = DiscreteGaussianSampler(sigma, SeededNoise(seed)).draw(DRAWS)
-    assert on_the_line(values, lambda x: np.exp(-(x**2) / (2 * sigma**2)), 12 * sigma) > LEAST
+    assert on_the_line(values, lambda x: np.exp(-(x**2) / (2 * sigma**2)), 12 * sigma) > MIN
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("scale", [1, 7, 5003])
 def test_the_discrete_laplace(scale: int, seed: int) -> None:
     values = DiscreteLaplaceSampler(scale, SeededNoise(seed)).draw(DRAWS)
-    assert on_the_line(values, lambda x: np.exp(-abs(x) / scale), 40 * scale) > LEAST
+    assert on_the_line(values, lambda x: np.exp(-abs(x) / scale), 40 * scale) > MIN
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -95,7 +95,7 @@ def test_the_max_norm_law(scale: int, length: int, seed: int) -> None:
     norms = [max(abs(number - near) for number in z) for z in itertools.product(range(side), repeat=length)]
     counts = np.append(np.bincount(places, minlength=side**length), np.bincount(largest, minlength=reach)[near + 1 :])
     probabilities = np.append(weights[norms], (shells * weights)[near + 1 :]) / total
-    assert p_value(counts, probabilities) > LEAST
+    assert p_value(counts, probabilities) > MIN
 
 
 @pytest.mark.parametrize("seed", SEEDS[:2])
@@ -103,14 +103,14 @@ def test_the_randomised_label(seed: int) -> None:
     law, noise = RandomisedLabel(10, 1.0), Ahead(seed)
     counts = np.bincount([_answer(law, 3, noise) for _ in range(DRAWS)], minlength=10)
     weights = np.where(np.arange(10) == 3, law.true_weight, law.other_weight)
-    assert p_value(counts, weights / law.total) > LEAST
+    assert p_value(counts, weights / law.total) > MIN
 
 
 @pytest.mark.parametrize("seed", SEEDS[:2])
 def test_the_choice_between_the_cap_and_the_rest(seed: int) -> None:
     cap, noise = best_cap(57, 5.0), Ahead(seed)
     inside = sum(_uniform_bits(PROBABILITY_BITS, noise) < cap.inside for _ in range(DRAWS))
-    assert p_value(np.array([inside, DRAWS - inside]), np.array([cap.probability, 1 - cap.probability])) > LEAST
+    assert p_value(np.array([inside, DRAWS - inside]), np.array([cap.probability, 1 - cap.probability])) > MIN
 
 
 class Ahead:
@@ -140,7 +140,7 @@ def test_the_height_above_the_edge_of_the_cap(dimension: int, epsilon: float) ->
     low = float(below(dimension, np.array(cap.gamma)))
     heights = np.array([float(exactly(lambda tape: cap_height(cap, tape)[0], noise)) for _ in range(2500)])
     cells = np.searchsorted(edges, (below(dimension, heights) - low) / (1 - low))
-    assert p_value(np.bincount(cells, minlength=40), np.full(40, 1 / 40)) > LEAST
+    assert p_value(np.bincount(cells, minlength=40), np.full(40, 1 / 40)) > MIN
 
 
 @pytest.mark.parametrize("dimension, epsilon", [(2, 1.0), (3, 4.0), (8, 2.0)])
@@ -153,7 +153,7 @@ def test_a_released_point(dimension: int, epsilon: float) -> None:
     heights = np.clip(released @ row / np.sqrt((row**2).sum()), -1, 1)
     shares = np.linspace(0, 1, 31)
     cells = np.searchsorted(shares[1:-1], mass(one.cap, heights))
-    assert p_value(np.bincount(cells, minlength=30), np.full(30, 1 / 30)) > LEAST
+    assert p_value(np.bincount(cells, minlength=30), np.full(30, 1 / 30)) > MIN
 
 
 def mass(cap: Cap, t: Floats) -> Floats:
@@ -228,4 +228,4 @@ def test_a_number_of_the_tape_is_uniform() -> None:
     with localcontext() as context:
         context.prec = 64
         cells = [int(tape.uniform() * 64) for _ in range(DRAWS // 10)]
-    assert p_value(np.bincount(cells, minlength=64), np.full(64, 1 / 64)) > LEAST
+    assert p_value(np.bincount(cells, minlength=64), np.full(64, 1 / 64)) > MIN

@@ -6,7 +6,7 @@ from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.identity import Fleet, enrol
 from sottovoce.wire.revocation import (
     MAX_LIST_BYTES,
-    MOST_REVOKED,
+    MAX_REVOKED,
     RevocationList,
     Revocations,
     decode_list,
@@ -38,7 +38,7 @@ def test_a_list_and_a_question_survive_the_wire(fleet: Fleet, revoked: Revocatio
 
 
 def test_the_longest_list_fits(fleet: Fleet) -> None:
-    ids = tuple(sorted(f"{number:032b}".replace("0", "a").replace("1", "b") for number in range(MOST_REVOKED)))
+    ids = tuple(sorted(f"{number:032b}".replace("0", "a").replace("1", "b") for number in range(MAX_REVOKED)))
     longest = RevocationList("f" * 40, 2**63 - 1, 2**63 - 1, ids).signed(fleet.sign)
     raw = encode_revocations(Revocations(2**63 - 1, longest))
     assert len(raw) <= MAX_LIST_BYTES

@@ -10,7 +10,7 @@ from sottovoce.data.feed import Arrival, Heard, Meter, Window, WindowStore
 from sottovoce.errors import MessageRefused
 
 _log = logging.getLogger(__name__)
-_MOST_PENDING = 256
+_MAX_PENDING = 256
 _COUNTS_EVERY = 600.0
 _SILENCE = 600.0
 
@@ -86,7 +86,7 @@ class Listener:
             DataError: if the disk is full or failing.
         """
         due = self._urgent or time.monotonic() - self._saved_at > _COUNTS_EVERY
-        if (self._pending and idle) or len(self._pending) >= _MOST_PENDING or (due and (self._refused or self._urgent)):
+        if (self._pending and idle) or len(self._pending) >= _MAX_PENDING or (due and (self._refused or self._urgent)):
             return self.save()
         return False
 

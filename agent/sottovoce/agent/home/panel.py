@@ -23,7 +23,7 @@ UNREACHABLE = "unreachable"
 """The state of an agent that does not answer, or whose socket this user may not open."""
 
 _PATIENCE = 5.0
-_MOST_LETTERS = 255  # of a state of Home Assistant
+_MAX_LETTERS = 255  # of a state of Home Assistant
 _LEAVING = 2.0
 
 
@@ -118,7 +118,7 @@ class Panel:
         if "fault" in status:
             fault = Fault.told(status["fault"])
             problem = "ON" if fault.needs_a_person else "OFF"
-            trouble = fault.words[:_MOST_LETTERS]
+            trouble = fault.words[:_MAX_LETTERS]
             return {
                 **dict.fromkeys(self._keys),
                 "state": status["state"],
@@ -134,7 +134,7 @@ class Panel:
         return {
             "state": status["state"],
             "needs_a_person": "OFF",
-            "trouble": status["transport"]["trouble"][:_MOST_LETTERS] or "none",
+            "trouble": status["transport"]["trouble"][:_MAX_LETTERS] or "none",
             "peers": len(status["peers"]),
             "epsilon_left": None if total is None or spent is None else round(max(total - spent, 0.0), 4),
             "budget_lasts_until": lasts_until(status["ledger"]["lasts_days"]),

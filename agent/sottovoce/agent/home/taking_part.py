@@ -11,7 +11,7 @@ from sottovoce.identity.signed_task import SignedTask
 from sottovoce.observe.home_assistant import leave, take_part
 
 _log = logging.getLogger(__name__)
-_MOST_LETTERS = 255  # of a state of Home Assistant
+_MAX_LETTERS = 255  # of a state of Home Assistant
 _NONE = SignedTask(fleet="-", epoch=1, issued=0, tables={})
 
 
@@ -62,7 +62,7 @@ class TakingPart:
         name = f"{task.epoch}: {task.tables.get('task', {}).get('name', '')}"
         takes = said == "approved" or (said is None and self._at_work == task.epoch)
         return {
-            "task": (f"{name} ({waits})" if waits else name)[:_MOST_LETTERS],
+            "task": (f"{name} ({waits})" if waits else name)[:_MAX_LETTERS],
             "takes_part": "ON" if takes else "OFF",
         }
 

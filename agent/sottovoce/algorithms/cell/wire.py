@@ -5,7 +5,7 @@ from sottovoce.errors import MessageRefused
 from sottovoce.wire.limits import MAX_ENVELOPE_BYTES
 from sottovoce.wire.v1 import secure_sum_pb2
 
-_MOST = MAX_ENVELOPE_BYTES - 64 * 2**10
+_MAX = MAX_ENVELOPE_BYTES - 64 * 2**10
 
 
 def to_bytes(message: CellMessage) -> bytes:
@@ -20,5 +20,5 @@ def from_bytes(payload: bytes) -> CellMessage:
 
 def check(message: CellMessage) -> None:
     """See PayloadCodec.check."""
-    if len(message.encoded) > _MOST:
+    if len(message.encoded) > _MAX:
         raise MessageRefused("shape", "a message of a secure sum is longer than an envelope holds")

@@ -10,7 +10,7 @@ from sottovoce.wire.packed import put, taken
 from sottovoce.wire.v1 import contributions_pb2
 
 _LARGEST_STEPS = 2**62
-_MOST = 1024 + 1  # contributors that can be configured, and the sender
+_MAX = 1024 + 1  # contributors that can be configured, and the sender
 _SIGNATURE_BYTES = 64
 
 
@@ -27,7 +27,7 @@ def to_bytes(message: Contributions) -> bytes:
 def from_bytes(payload: bytes) -> Contributions:
     """See PayloadCodec.from_bytes."""
     said = contributions_pb2.Contributions.FromString(payload)
-    if len(said.ranks) != len(said.steps) or max(len(said.ranks), len(said.contributions)) > _MOST:
+    if len(said.ranks) != len(said.steps) or max(len(said.ranks), len(said.contributions)) > _MAX:
         raise MessageRefused("shape", "ranks and steps that do not go together, or too many of them")
     if len({one.owner for one in said.contributions}) < len(said.contributions):
         raise MessageRefused("shape", "two contributions of one device in a message")

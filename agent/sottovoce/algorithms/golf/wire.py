@@ -3,7 +3,7 @@
 from sottovoce.algorithms.golf.public.messages import GolfMessage
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.published import Holding
-from sottovoce.wire.arrays import MOST, check_model, from_float32, to_float32
+from sottovoce.wire.arrays import MAX, check_model, from_float32, to_float32
 from sottovoce.wire.published import from_wire, to_wire
 from sottovoce.wire.v1 import golf_pb2
 
@@ -29,5 +29,5 @@ def from_bytes(payload: bytes) -> GolfMessage:
 def check(message: GolfMessage) -> None:
     """See PayloadCodec.check."""
     check_model(message.parameters, message.age, least=0)
-    if message.holding.count > MOST:
+    if message.holding.count > MAX:
         raise MessageRefused("range", "the number of records is beyond its limit")

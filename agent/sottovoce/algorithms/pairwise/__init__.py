@@ -1,4 +1,4 @@
 """Pairwise averaging: `learner.mixing = "pairwise"`."""
 
-MOST_NUMBERS = 2**17
+MAX_NUMBERS = 2**17
 """Largest number of parameters whose moves fit a broker's answer, in six bits each."""

@@ -11,7 +11,7 @@ from sottovoce.algorithms.steps.mixing_state import decoded, encoded
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT
 
 _ONE = int(UNIT)
-_LEAST = _ONE >> 20  # of push-sum: with less there is no model
+_MIN = _ONE >> 20  # of push-sum: with less there is no model
 
 
 class PairwiseCodec:
@@ -28,6 +28,6 @@ class PairwiseCodec:
         """See StateCodec.decode."""
         weight, saved = decoded(raw, self._size)
         if weight not in (0, _ONE):
-            believed = np.rint(saved["numerator"] / max(weight, _LEAST) * UNIT)
+            believed = np.rint(saved["numerator"] / max(weight, _MIN) * UNIT)
             saved["numerator"] = np.clip(believed, -MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
-        return PairwiseState(blank=weight < _LEAST, **saved)
+        return PairwiseState(blank=weight < _MIN, **saved)

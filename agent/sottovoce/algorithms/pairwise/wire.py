@@ -9,7 +9,7 @@ from sottovoce.wire.limits import MAX_PARAMETERS
 from sottovoce.wire.packed import put, taken
 from sottovoce.wire.v1 import pairwise_pb2
 
-_MOST_PARTS = 2**32 - 1
+_MAX_PARTS = 2**32 - 1
 
 
 def to_bytes(message: Proposal | Move) -> bytes:
@@ -31,7 +31,7 @@ def check(message: Proposal | Move) -> None:
         raise MessageRefused("shape", f"the numbers have a shape of {numerator.shape}, not of 1 to {MAX_PARAMETERS}")
     if numerator.min() < -MAX_NUMERATOR or numerator.max() > MAX_NUMERATOR:
         raise MessageRefused("range", "a number is beyond 2^60 in units of 2^-40")
-    if isinstance(message, Proposal) and not (2 <= message.parts <= _MOST_PARTS and message.reach > 0):
+    if isinstance(message, Proposal) and not (2 <= message.parts <= _MAX_PARTS and message.reach > 0):
         raise MessageRefused("range", "a proposal to go more than half of the way, or by no length")
 
 

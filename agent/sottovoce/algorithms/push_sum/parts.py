@@ -13,7 +13,7 @@ from sottovoce.algorithms.family import (
     noise_bounded_step,
     settings_of,
 )
-from sottovoce.algorithms.pairwise import MOST_NUMBERS
+from sottovoce.algorithms.pairwise import MAX_NUMBERS
 from sottovoce.algorithms.push_sum.published import published_terms
 from sottovoce.algorithms.push_sum.settings import ConstD2pSettings, PushSumSettings
 from sottovoce.algorithms.push_sum.signal import most_units, signal_and_noise
@@ -95,10 +95,10 @@ def _check_size(learner: PushSumSettings, size: int) -> None:
     Raises:
         ConfigError: if the model is too large for either; the message names the limit.
     """
-    if learner.mixing == "pairwise" and size > MOST_NUMBERS:
+    if learner.mixing == "pairwise" and size > MAX_NUMBERS:
         raise ConfigError(
             f"learner.mixing: a model of {size} numbers is too large to be averaged in pairs, whose answers hold "
-            f'{MOST_NUMBERS} at most; write mixing = "push-sum"'
+            f'{MAX_NUMBERS} at most; write mixing = "push-sum"'
         )
     if learner.mixing == "contributions":
         contributors(learner, size)

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from sottovoce.algorithms.rounds.public.messages import MOST_VECTORS, RoundMessage
+from sottovoce.algorithms.rounds.public.messages import MAX_VECTORS, RoundMessage
 from sottovoce.errors import MessageRefused
-from sottovoce.wire.arrays import MOST, from_float32, to_float32
+from sottovoce.wire.arrays import MAX, from_float32, to_float32
 from sottovoce.wire.limits import MAX_PARAMETERS
 from sottovoce.wire.v1 import rounds_pb2
 
-_MOST_NEIGHBOURS = 2**20
-_MOST_PHASES = 2**10
+_MAX_NEIGHBOURS = 2**20
+_MAX_PHASES = 2**10
 
 
 def to_bytes(message: RoundMessage) -> bytes:
@@ -36,13 +36,11 @@ def from_bytes(payload: bytes) -> RoundMessage:
 def check(message: RoundMessage) -> None:
     """See PayloadCodec.check. Two vectors of the longest model have the bytes that MAX_PARAMETERS was made for."""
     vectors = message.vectors
-    if vectors.ndim != 2 or len(vectors) > MOST_VECTORS or not 1 <= vectors.shape[1] <= MAX_PARAMETERS:
+    if vectors.ndim != 2 or len(vectors) > MAX_VECTORS or not 1 <= vectors.shape[1] <= MAX_PARAMETERS:
         raise MessageRefused(
-            "shape", f"vectors of shape {vectors.shape}, not up to {MOST_VECTORS} of 1 to {MAX_PARAMETERS} numbers"
+            "shape", f"vectors of shape {vectors.shape}, not up to {MAX_VECTORS} of 1 to {MAX_PARAMETERS} numbers"
         )
     if not np.isfinite(vectors).all():
         raise MessageRefused("range", "a vector holds a NaN or an infinity")
-    if not (
-        0 <= message.round <= MOST and 0 <= message.phase < _MOST_PHASES and 1 <= message.degree <= _MOST_NEIGHBOURS
-    ):
+    if not (0 <= message.round <= MAX and 0 <= message.phase < _MAX_PHASES and 1 <= message.degree <= _MAX_NEIGHBOURS):
         raise MessageRefused("range", "the round, phase or degree is beyond its limit")

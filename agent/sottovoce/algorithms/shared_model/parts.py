@@ -23,7 +23,7 @@ INITIAL_SEED = 0
 
 _SUM_PASSES = 3
 _RECORDS_A_TURN = 1000  # of fewer, the noise of a sum is what decides, and one of all records is best
-_MOST_TURNS = 3
+_MAX_TURNS = 3
 _CHAIN_STEP = 0.5  # without noise, of a loss for which no lemma gives a better one
 _RADIUS = 2.0**11  # see ChainTerms
 _FORGOTTEN = 1 / 16
@@ -92,7 +92,7 @@ def batch_of(config: AgentConfig) -> int:
         return learner.batch_size
     records = max(1, _records(config))
     if learner.name == "with-replacement":
-        return records // min(_MOST_TURNS, max(1, records // _RECORDS_A_TURN))
+        return records // min(_MAX_TURNS, max(1, records // _RECORDS_A_TURN))
     return records
 
 

@@ -14,7 +14,7 @@ from sottovoce.vault.terms.q_chains import QChainTerms
 
 _VISITS = 5
 _STEP = 0.1
-_LEAST_EXPLORATION = 0.1
+_MIN_EXPLORATION = 0.1
 
 _ACTIONS = (
     "refuted: the actions are decided from losses without noise, and everybody sees them. A Q-network that thresholds "
@@ -48,7 +48,7 @@ def letter_sizes(config: AgentConfig, slope: float) -> StepSizes:
         return StepSizes(learner.step_size or 1.0)
     if not learner.regularisation:
         return StepSizes(learner.step_size or _STEP)
-    exploring = _LEAST_EXPLORATION / 2
+    exploring = _MIN_EXPLORATION / 2
     return StepSizes(learner.step_size, exploring if learner.control[0] == "deep-q" else slope, learner.regularisation)
 
 

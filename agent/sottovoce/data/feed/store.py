@@ -16,7 +16,7 @@ from sottovoce.durable import rename
 from sottovoce.errors import DataError
 from sottovoce.schema import Schema
 
-_MOST_WINDOWS = 10_000_000  # 570 years of half-hours: more is damage, not data
+_MAX_WINDOWS = 10_000_000  # 570 years of half-hours: more is damage, not data
 _VERSION_1 = """
 CREATE TABLE feed (seconds INTEGER NOT NULL, identifier TEXT NOT NULL);
 CREATE TABLE meter (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -181,7 +181,7 @@ def read_windows(path: Path, since: int = 0) -> Windows:
         if not len(rows):
             return Windows(tuple(name for _, name in meters), 0, seconds, np.empty((len(meters), 0), dtype=np.int64))
         first, last = int(rows[:, 1].min()), int(rows[:, 1].max())
-        if first < 0 or last - first >= _MOST_WINDOWS:
+        if first < 0 or last - first >= _MAX_WINDOWS:
             raise ValueError("its windows are of no time")
         wh = np.full((len(meters), last - first + 1), MISSING, dtype=np.int64)
         row_of = {number: row for row, (number, _) in enumerate(meters)}

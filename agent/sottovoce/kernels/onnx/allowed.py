@@ -19,7 +19,7 @@ HASHES = STOCK / "SHA256SUMS"
 """Hashes of the graphs, one to a line, as `sha256sum` writes them."""
 
 SUFFIX = ".onnx"
-MOST_BYTES = 64 * 2**20
+MAX_BYTES = 64 * 2**20
 _NOT_A_GRAPH = "name a file made by `sottovoce model build`"
 
 
@@ -89,10 +89,10 @@ def _read(path: Path, name: str) -> bytes:
         if not stat.S_ISREG(path.stat().st_mode):
             raise ConfigError(f"learner.model: {name} is not a file: {_NOT_A_GRAPH}")
         with path.open("rb") as file:
-            model = file.read(MOST_BYTES + 1)
+            model = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:  # no path has a zero byte in it
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(f"learner.model: {name!r} cannot be read ({reason}): {_NOT_A_GRAPH}") from error
-    if len(model) > MOST_BYTES:
-        raise ConfigError(f"learner.model: {name} is larger than {MOST_BYTES >> 20} MiB: {_NOT_A_GRAPH}")
+    if len(model) > MAX_BYTES:
+        raise ConfigError(f"learner.model: {name} is larger than {MAX_BYTES >> 20} MiB: {_NOT_A_GRAPH}")
     return model

@@ -11,9 +11,9 @@ from sottovoce.errors import ConfigError
 KEY = "sottovoce.model"
 """Where in the file's metadata the facts are, as JSON."""
 
-MOST_PARAMETERS = 2**25
+MAX_PARAMETERS = 2**25
 SUM_ERROR = 2.0**-12
-"""Largest error, in clips, of a computed sum over at most MOST_SUMMED examples."""
+"""Largest error, in clips, of a computed sum over at most MAX_SUMMED examples."""
 
 _Count = Annotated[int, Meta(ge=1, le=2**25)]
 
@@ -87,8 +87,8 @@ def read_facts(text: str | bytes, file: str) -> GraphFacts:
     names = [parameter.name for parameter in facts.parameters]
     if len(set(names)) != len(names):
         raise ConfigError(f"{file}: names a parameter twice; make it with `sottovoce model build`")
-    if facts.size > MOST_PARAMETERS:
-        raise ConfigError(f"{file}: {facts.size} parameters; at most {MOST_PARAMETERS} are carried")
+    if facts.size > MAX_PARAMETERS:
+        raise ConfigError(f"{file}: {facts.size} parameters; at most {MAX_PARAMETERS} are carried")
     return facts
 
 

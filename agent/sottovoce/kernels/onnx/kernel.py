@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import DataError, InternalError
-from sottovoce.kernels.kernel import MOST_SUMMED, Features, Labels, Parameters
+from sottovoce.kernels.kernel import MAX_SUMMED, Features, Labels, Parameters
 from sottovoce.kernels.onnx.facts import SUM_ERROR
 from sottovoce.kernels.onnx.session import Chunk, GraphSession
 from sottovoce.kernels.start import drawn
@@ -89,15 +89,15 @@ class OnnxKernel:
         """See Kernel.clipped_gradient_sum.
 
         Raises:
-            DataError: for more than MOST_SUMMED examples.
+            DataError: for more than MAX_SUMMED examples.
             InternalError: for a parameter that is not finite, or a clip that is not positive.
         """
         if not np.isfinite(parameters).all():
             raise InternalError("a gradient was requested at a point that is not finite: please report this")
         if not clip > 0:
             raise InternalError(f"a gradient was asked for with a clip of {clip}: report this")
-        if len(labels) > MOST_SUMMED:
-            raise DataError(f"a sum is of at most {MOST_SUMMED} records: give this device fewer, or sample them")
+        if len(labels) > MAX_SUMMED:
+            raise DataError(f"a sum is of at most {MAX_SUMMED} records: give this device fewer, or sample them")
         (point,), total = self._points(parameters[np.newaxis]), np.zeros(self.size)
         for chunk in self._chunks(features, labels, self.chunk):
             total += self.session.gradient_sum(point, chunk, clip)

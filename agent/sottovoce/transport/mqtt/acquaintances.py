@@ -12,7 +12,7 @@ from sottovoce.transport.mqtt.notary import Notary
 from sottovoce.transport.mqtt.presence import Presence
 from sottovoce.transport.mqtt.secrecy import Channel
 
-_MOST = 4096
+_MAX = 4096
 _FORMER_KEYS = 8
 _BELIEVED_SECONDS = 300.0
 
@@ -140,7 +140,7 @@ class Acquaintances:
 
     def _begin(self, device: str, raw: bytes, news: Introduced) -> Acquaintance:
         before = self._known.get(device)
-        if before is None and len(self._known) >= _MOST:
+        if before is None and len(self._known) >= _MAX:
             self._known.clear()
             self._presence.begin_anew()
             self._restarted(None)

@@ -16,7 +16,7 @@ _QUEUE = 256  # messages that came and were not looked at; what is beyond is los
 _INFLIGHT = 20
 _RECEIVE_MAXIMUM = 16
 _LARGEST_PACKET = 2**18  # what is sent here is at most half of it
-_MOST_REPLIES = 4096  # packets that the broker does not read, most of them acknowledgements
+_MAX_REPLIES = 4096  # packets that the broker does not read, most of them acknowledgements
 _KEEPALIVE_SECONDS = 30
 _SESSION_SECONDS = 86_400
 _WILL_DELAY_SECONDS = 60
@@ -166,7 +166,7 @@ def _bound(client: Client) -> None:
             raise MqttError(f"it sends a packet of over {_LARGEST_PACKET} bytes")
         if paho._in_messages:
             raise MqttError("it sends with a quality of service that was not asked for")
-        if len(paho._out_packet) > _MOST_REPLIES:
+        if len(paho._out_packet) > _MAX_REPLIES:
             raise MqttError("it does not read")
         return receive(count)
 

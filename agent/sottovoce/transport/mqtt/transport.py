@@ -28,13 +28,13 @@ from sottovoce.wire.v1.mqtt_pb2 import Content, Frame
 
 _log = logging.getLogger(__name__)
 _LARGEST = 2**17  # brokers refuse packets of some megabytes, and forget nothing of small ones
-_MOST_FRAME_BYTES = _LARGEST + 2**13
-_MOST_CALLS = 16
-_MOST_CALLS_OF_ONE = 4
-_MOST_ANSWERS = 64  # being made or sent; who asks beyond gets none
-_MOST_FOLLOWED = 256
-_MOST_PRESENT = 64
-_MOST_WORDS = 500  # bytes of another's explanation
+_MAX_FRAME_BYTES = _LARGEST + 2**13
+_MAX_CALLS = 16
+_MAX_CALLS_OF_ONE = 4
+_MAX_ANSWERS = 64  # being made or sent; who asks beyond gets none
+_MAX_FOLLOWED = 256
+_MAX_PRESENT = 64
+_MAX_WORDS = 500  # bytes of another's explanation
 _REFRESH_SECONDS = 300.0
 _KEPT_SECONDS = 3 * _REFRESH_SECONDS
 _BETWEEN_SECONDS = 5.0  # two announcements, whatever the broker says in this device's name
@@ -155,7 +155,7 @@ class MqttTransport:
         if content.kind == Content.KIND_ANSWER:
             return bytes(content.body)
         cause, words = _FAILURES.get(content.kind, ("other", "answered what is no answer"))
-        said = " ".join(content.body[:_MOST_WORDS].decode(errors="replace").split())
+        said = " ".join(content.body[:_MAX_WORDS].decode(errors="replace").split())
         raise DeliveryFailed(cause, f"{where}: {words.format(said)}")
 
     async def present(self, seconds: float) -> tuple[str, ...]:
@@ -257,7 +257,7 @@ class MqttTransport:
             except BaseException:
                 self._followed.pop(peer, None)
                 raise
-        if len(self._followed) > _MOST_FOLLOWED:
+        if len(self._followed) > _MAX_FOLLOWED:
             oldest, _ = self._followed.popitem(last=False)
             await self.connection.unsubscribe(self._topics.presence(oldest))
         known = await self._known.wait_for(peer)
@@ -306,7 +306,7 @@ class MqttTransport:
         if device == self._id:
             self._echoed(self._presence.echo(raw))
             return
-        looking = self._present is not None and len(self._present) < _MOST_PRESENT
+        looking = self._present is not None and len(self._present) < _MAX_PRESENT
         if looking or device in self._followed or device in self._known:
             known = self._known.meet(device, raw)
             if self._present is not None and not known.is_gone:
@@ -327,8 +327,8 @@ class MqttTransport:
 
     def _framed(self, sender: str, raw: bytes) -> None:
         """A message of another device, if it is one."""
-        if len(raw) > _MOST_FRAME_BYTES:
-            raise MessageRefused("size", f"a frame of {len(raw)} bytes exceeds the limit of {_MOST_FRAME_BYTES}")
+        if len(raw) > _MAX_FRAME_BYTES:
+            raise MessageRefused("size", f"a frame of {len(raw)} bytes exceeds the limit of {_MAX_FRAME_BYTES}")
         frame = decoded(Frame, raw)
         if frame.recipient_key != self._presence.key.public:
             raise MessageRefused("stale", f"a frame of {sender} is for this device before its restart")
@@ -344,7 +344,7 @@ class MqttTransport:
         if content.kind != Content.KIND_REQUEST:
             known.knows = True
             self._exchanges.answered(sender, content)
-        elif len(self._answering) < _MOST_ANSWERS:
+        elif len(self._answering) < _MAX_ANSWERS:
             self._answer_soon(self._answer(sender, known, content))
 
     def _answer_soon(self, work: Coroutine[Any, Any, None]) -> None:
@@ -359,15 +359,15 @@ class MqttTransport:
             await self._send(sender, known, content, _ANSWER_SECONDS)
 
     async def _answered(self, sender: str, message: bytes) -> tuple[Content.Kind, bytes]:
-        if self._receive is None or self._calls.total() >= _MOST_CALLS or self._calls[sender] >= _MOST_CALLS_OF_ONE:
+        if self._receive is None or self._calls.total() >= _MAX_CALLS or self._calls[sender] >= _MAX_CALLS_OF_ONE:
             return Content.KIND_BUSY, b""
         self._calls[sender] += 1
         try:
             return Content.KIND_ANSWER, await self._receive(sender, message if len(message) <= _LARGEST else None)
         except MessageRefused as refusal:
-            return Content.KIND_REFUSED, f"{refusal.reason}: {refusal}".encode()[:_MOST_WORDS]
+            return Content.KIND_REFUSED, f"{refusal.reason}: {refusal}".encode()[:_MAX_WORDS]
         except IdentityError as error:
-            return Content.KIND_REFUSED, f"certificate: {error}".encode()[:_MOST_WORDS]
+            return Content.KIND_REFUSED, f"certificate: {error}".encode()[:_MAX_WORDS]
         except MemoryError:
             return Content.KIND_BUSY, b""
         except SottovoceError:

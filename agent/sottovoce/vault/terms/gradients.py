@@ -8,7 +8,7 @@ from sottovoce.accounting.events import Event, Unproved
 from sottovoce.accounting.units import EVERY, Units
 from sottovoce.data import Records
 from sottovoce.errors import DataError, InternalError, PrivacyError
-from sottovoce.kernels import MOST_SUMMED, Kernel
+from sottovoce.kernels import MAX_SUMMED, Kernel
 from sottovoce.vault.budget import Budget
 from sottovoce.vault.clipped_sum import ClippedSum, calibrate, exact
 from sottovoce.vault.guarantee import guarantee
@@ -141,6 +141,6 @@ def summed(kernel: Kernel, budget: Budget, records: Records | None) -> bool:
     """
     if kernel.sum_error is None or budget.unit != "record":
         return False
-    if records is not None and len(records) > MOST_SUMMED:
-        raise DataError(f"more than {MOST_SUMMED} records, for which such a model's sums are not proved: use fewer")
+    if records is not None and len(records) > MAX_SUMMED:
+        raise DataError(f"more than {MAX_SUMMED} records, for which such a model's sums are not proved: use fewer")
     return True

@@ -15,7 +15,7 @@ from sottovoce_lab.auditor.subject import Subject, fresh
 
 _OWNER = "audited"
 _LIVES = 3
-_MOST_RECORDS = 5
+_MAX_RECORDS = 5
 
 
 def books(subject: Subject) -> Finding:
@@ -28,7 +28,7 @@ def books(subject: Subject) -> Finding:
     wrong: dict[str, int] = {"refused": 0, "redrawn": 0, "beyond_the_budget": 0, "unpaid": 0, "shared_noise": 0}
     asked = 0
     for world in list(subject.worlds().values())[:2]:
-        records = world.at(slice(_MOST_RECORDS))
+        records = world.at(slice(_MAX_RECORDS))
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory, "ledger.db")
             Ledger.create(path, _OWNER, subject.budget)

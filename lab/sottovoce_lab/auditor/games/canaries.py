@@ -13,7 +13,7 @@ from sottovoce_lab.auditor.finding import Finding
 from sottovoce_lab.auditor.subject import Floats, Subject, fresh
 
 _GUESSED = 8  # one in this many
-_LEAST = 16  # canaries in a device, below which one run says nothing
+_MIN = 16  # canaries in a device, below which one run says nothing
 _BOUNDS = 3  # at most: two from error rates, one from one run
 
 
@@ -39,7 +39,7 @@ def canaries(
         second=int((~coins).sum()),
     )
     findings = [_apart(rates, subject, stated, alpha, doubt / _BOUNDS)]
-    if subject.canaries >= _LEAST:
+    if subject.canaries >= _MIN:
         findings.append(_one_run(coins[0], scores[0], subject, stated, alpha, doubt / _BOUNDS))
     return findings
 

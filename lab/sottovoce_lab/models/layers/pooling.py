@@ -13,7 +13,7 @@ from sottovoce_lab.models.layers.windows import Border, Pair, Windows, windows
 from sottovoce_lab.models.tape import Tape, Value
 
 _HUGE = 1e30
-_MOST_COMPARED = 32
+_MAX_COMPARED = 32
 """Places of a window. For more, this many pools of its parts take longer than the search that they replace."""
 
 
@@ -60,7 +60,7 @@ class MaxPool(_Pool, frozen=True, tag="max-pool"):
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
         """See Layer. The first of the largest numbers takes all that comes back."""
         seen = self._windows(shape)
-        small = seen.disjoint and prod(seen.kernel) <= _MOST_COMPARED
+        small = seen.disjoint and prod(seen.kernel) <= _MAX_COMPARED
         return _compared(tape, x, seen) if small else _searched(tape, x, shape, seen)
 
     def _windows(self, shape: Shape) -> Windows:

@@ -7,13 +7,13 @@ from sottovoce_lab.simulator.vector.churn import Churn, LogNormal
 from sottovoce_lab.simulator.vector.engine import Engine, Network
 from sottovoce_lab.simulator.vector.models import TravellingModels
 from sottovoce_lab.simulator.vector.peers import PEERS, Overlay, Peers, peers_named
-from sottovoce_lab.simulator.vector.stores import MOST_STORES, RecordStores
+from sottovoce_lab.simulator.vector.stores import MAX_STORES, RecordStores
 from sottovoce_lab.simulator.vector.sums import MixedSums
 from sottovoce_lab.simulator.vector.tracing import Tracer
 from sottovoce_lab.simulator.vector.walk import GradientWalk, SequentialDescent
 
 __all__ = [
-    "MOST_STORES",
+    "MAX_STORES",
     "PEERS",
     "Churn",
     "Engine",

@@ -13,7 +13,7 @@ from sottovoce.errors import UsageError
 
 from sottovoce_lab.simulator.vector.engine import Parcel, Places
 
-MOST_STORES = 100_000
+MAX_STORES = 100_000
 _WORD = 64
 _CHUNK_WORDS = 2**17
 
@@ -29,10 +29,10 @@ class RecordStores:
     """
 
     def __init__(self, nodes: int) -> None:
-        if nodes > MOST_STORES:
+        if nodes > MAX_STORES:
             raise UsageError(
                 f"agents = {nodes}: a fleet in which everybody keeps everybody's record is simulated up to "
-                f"{MOST_STORES} agents; take fewer, or let a model travel instead: learner.model=pegasos"
+                f"{MAX_STORES} agents; take fewer, or let a model travel instead: learner.model=pegasos"
             )
         words = -(-nodes // _WORD)
         own = np.arange(nodes)

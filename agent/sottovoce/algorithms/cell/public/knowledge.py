@@ -16,8 +16,8 @@ from sottovoce.learners.published import Provenance
 from sottovoce.secure_sum.opening import Lie, Opening, Verified, verified
 from sottovoce.secure_sum.statements import Knows, Masked, Statement, body_bytes, body_of
 
-_MOST_BYTES = 2**21  # of the vectors in one message
-_MOST_WANTED = 256
+_MAX_BYTES = 2**21  # of the vectors in one message
+_MAX_WANTED = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class OpenedRound:
     @property
     def want(self) -> Want:
         """The next request."""
-        return Want(self.verified.round, self.missing[:_MOST_WANTED])
+        return Want(self.verified.round, self.missing[:_MAX_WANTED])
 
     def answer(self, want: Want) -> Vectors:
         """The requested vectors, as many as fit into one message."""
@@ -59,7 +59,7 @@ class OpenedRound:
         size = 0
         for place in want.places:
             one = self.vectors.get(place)
-            if one is None or (given and size + len(one.vector) > _MOST_BYTES):
+            if one is None or (given and size + len(one.vector) > _MAX_BYTES):
                 break
             given.append(one)
             size += len(one.vector)

@@ -116,7 +116,7 @@ _DEPUTIES = 3  # the first of whom is sent each masked vector at once
 _HANDOVER_BEATS = 14  # of a member that has given its vector, before it turns to the next deputy
 _LISTENING_BEATS = 4  # of a deputy more, so that it has heard for whom others stand already
 _FETCHING_BEATS = 3  # of a device that has asked another for masked vectors, before it asks the next
-_MOST_FETCHES = 12
+_MAX_FETCHES = 12
 _SEEKING_BEATS = 4  # between two questions to all peers
 _GIVEN = ("given", "stood", "told")
 _CHARGED = ("ready", "held", *_GIVEN)
@@ -431,7 +431,7 @@ class Cells:
         """Ask the next device for the masked vectors; drop an opening for which no one sends them."""
         if state.cycle - opened.since < _FETCHING_BEATS:
             return state, []
-        if opened.asked >= _MOST_FETCHES:
+        if opened.asked >= _MAX_FETCHES:
             return replace(state, opening=None), []
         sources = (*opened.sources[1:], opened.sources[0])
         opened = replace(opened, sources=sources, since=state.cycle, asked=opened.asked + 1)

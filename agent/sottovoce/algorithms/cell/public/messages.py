@@ -8,7 +8,7 @@ from msgspec import DecodeError, Meta, Struct, msgpack
 from sottovoce.errors import MessageRefused
 from sottovoce.secure_sum.opening import Opening
 from sottovoce.secure_sum.proofs import Proof
-from sottovoce.secure_sum.statements import MOST_MEMBERS, Digest, Places, Slot, Statement, Statements
+from sottovoce.secure_sum.statements import MAX_MEMBERS, Digest, Places, Slot, Statement, Statements
 from sottovoce.secure_sum.steps import Leaves, Paths, Revealed, SealedShares
 
 _NUMBER_BYTES = 8
@@ -126,7 +126,7 @@ class Vectors(Content, frozen=True):
     """Some masked vectors, as they were signed."""
 
     round: Digest
-    given: Annotated[tuple[Given, ...], Meta(max_length=MOST_MEMBERS)]
+    given: Annotated[tuple[Given, ...], Meta(max_length=MAX_MEMBERS)]
 
 
 class Known(Content, frozen=True):

@@ -6,7 +6,7 @@ from sottovoce.algorithms.cell.public.messages import CellMessage
 from sottovoce.algorithms.cell.public.state import CellState
 from sottovoce.learners.events import Effect, Send
 
-_MOST_QUEUED = 4  # messages for one peer that is slow or gone; the oldest is of no use any more
+_MAX_QUEUED = 4  # messages for one peer that is slow or gone; the oldest is of no use any more
 
 Step = tuple[CellState, list[Effect]]
 
@@ -22,7 +22,7 @@ def posted(step: Step) -> Step:
         queue = state.queued.get(effect.recipient)
         if queue is None:
             due.append(effect)
-        after = () if queue is None else (*queue, effect.message)[-_MOST_QUEUED:]
+        after = () if queue is None else (*queue, effect.message)[-_MAX_QUEUED:]
         state = replace(state, queued={**state.queued, effect.recipient: after})
     return state, due
 

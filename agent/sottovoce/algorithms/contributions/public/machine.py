@@ -75,9 +75,9 @@ _RECENT = 1
 """Own steps, at most, that stand in for steps of others which have yet to arrive; two are off where devices differ."""
 _STAND_IN = 0.4
 """For how much such a step counts. A whole one is off where devices differ; with none, devices overshoot."""
-_MOST_BYTES = 2**21
+_MAX_BYTES = 2**21
 """Largest size of the contributions of one message before they are packed, unless one alone is larger."""
-_MOST_REPLIED = 3 * 2**15
+_MAX_REPLIED = 3 * 2**15
 """Largest size of the contributions of a reply, which fits a broker's packet."""
 
 Step = tuple[ContributionsState, list[Effect]]
@@ -324,13 +324,13 @@ class Mixer:
         known, own = state.known.get(peer), state.held.get(self.rank)
         if known is None:
             return () if own is None else (own,)
-        lacking = self._lacking(state, known, rank(peer), _MOST_BYTES)
+        lacking = self._lacking(state, known, rank(peer), _MAX_BYTES)
         last = self._last(state.held.keys() - {self.rank})
         held = _steps(state.held)
         behind = any(steps > held.get(at, 0) for at, steps in known.items() if at != self.rank and at <= last)
         if not lacking and not behind:
             return None
-        if self.schedule.width * 8 > _MOST_REPLIED:
+        if self.schedule.width * 8 > _MAX_REPLIED:
             return lacking
         listed = {} if peer in state.heard else state.listed.get(peer, {})
         return tuple(one for one in lacking if one is own or _still_lacks(known, listed, rank(one.owner)))
@@ -370,8 +370,8 @@ class Mixer:
         state = self._taken_in(state, sender, message)
         known = cast(Contributions, message).steps
         lacking: tuple[Contribution, ...] = ()
-        if self.schedule.width * 8 <= _MOST_REPLIED:
-            lacking = self._lacking(state, known, rank(sender), _MOST_REPLIED)
+        if self.schedule.width * 8 <= _MAX_REPLIED:
+            lacking = self._lacking(state, known, rank(sender), _MAX_REPLIED)
         if sender in state.peers:
             state = _sent(replace(state, heard=state.heard | {sender}), sender, lacking)
         return state, [Reply(Contributions(_steps(state.held), lacking))]

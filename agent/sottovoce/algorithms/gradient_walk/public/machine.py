@@ -40,7 +40,7 @@ from sottovoce.learners.learner import Belief, Progress
 from sottovoce.learners.messages import Message, of_another_model
 from sottovoce.learners.rotation import in_turn
 
-MOST_WALKS = 4
+MAX_WALKS = 4
 """Walks that a device holds at a time; a fleet has one, and more by a mistake."""
 
 _CYCLE = "cycle"
@@ -261,10 +261,10 @@ class GradientWalk:
             )
         if not 0 <= message.age <= _LARGEST_AGE or not (np.abs(message.parameters) <= _LARGEST_PARAMETER).all():
             raise MessageRefused("range", "a model's age or size is out of range: its sender made it up")
-        if len(state.walks) >= MOST_WALKS:
+        if len(state.walks) >= MAX_WALKS:
             raise MessageRefused(
                 "walks",
-                f"this device holds {MOST_WALKS} walks and takes the next when one has moved on: "
+                f"this device holds {MAX_WALKS} walks and takes the next when one has moved on: "
                 "let one device of the fleet alone have learner.begins_walk",
             )
         parameters = message.parameters.astype(np.float64).reshape(state.parameters.shape)

@@ -24,7 +24,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.algorithms.pairwise import MOST_NUMBERS
+from sottovoce.algorithms.pairwise import MAX_NUMBERS
 from sottovoce.algorithms.pairwise.public.messages import Move, Proposal
 from sottovoce.algorithms.pairwise.public.state import PairwiseState, Proposed
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, contribution, question, rounded
@@ -51,10 +51,10 @@ from sottovoce.learners.messages import Message, of_another_model
 from sottovoce.learners.rotation import in_turn
 
 _CYCLE = "cycle"
-_MOST_MET = 8
+_MAX_MET = 8
 _PATIENCE_BEATS = 16  # with the answer of a peer that has left
 _UNIT_BITS = 40
-_ANSWER_BITS = 6 * MOST_NUMBERS
+_ANSWER_BITS = 6 * MAX_NUMBERS
 _ROUNDED = 1 + 1e-9  # by another machine's arithmetic
 
 Step = tuple[PairwiseState, list[Effect]]
@@ -296,7 +296,7 @@ def _moved(state: PairwiseState, peer: str, move: NDArray[np.int64]) -> dict[str
 
 def _turn(state: PairwiseState) -> int:
     """Number of others before the same device has its turn again: half of the peers, at least one and at most eight."""
-    return max(1, min(len(state.peers) // 2, _MOST_MET))
+    return max(1, min(len(state.peers) // 2, _MAX_MET))
 
 
 def _without(state: PairwiseState, gone: set[str] | frozenset[str]) -> dict[str, Proposed]:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from sottovoce.algorithms.rounds.public.messages import RoundMessage
-from sottovoce.algorithms.rounds.public.schedule import MOST_BEHIND
+from sottovoce.algorithms.rounds.public.schedule import MAX_BEHIND
 from sottovoce.algorithms.rounds.public.state import RoundsState
 
 
@@ -17,7 +17,7 @@ def noted(state: RoundsState, sender: str, message: RoundMessage) -> RoundsState
     state = replace(state, heard=heard)
     if message.round >= now:
         state = replace(state, absent=state.absent - {sender})
-    of_use = (now, state.phase) <= (message.round, message.phase) and message.round <= now + MOST_BEHIND
+    of_use = (now, state.phase) <= (message.round, message.phase) and message.round <= now + MAX_BEHIND
     if not of_use or place in state.came:
         return state
     return replace(state, came={**state.came, place: message})

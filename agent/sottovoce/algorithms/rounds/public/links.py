@@ -6,7 +6,7 @@ from sottovoce.algorithms.rounds.public.messages import RoundMessage
 from sottovoce.algorithms.rounds.public.state import RoundsState
 from sottovoce.learners.events import Effect, Send
 
-MOST_QUEUED = 4
+MAX_QUEUED = 4
 """Messages behind the one on its way: the oldest gives way, and so does an earlier round's."""
 
 Step = tuple[RoundsState, list[Effect]]
@@ -17,7 +17,7 @@ def sent(state: RoundsState, recipient: str, message: RoundMessage) -> Step:
     if recipient not in state.pending:
         return replace(state, pending=state.pending | {recipient}), [Send(recipient, message)]
     waiting = [other for other in state.queue.get(recipient, ()) if other.round == message.round]
-    queue = {**state.queue, recipient: tuple([*waiting, message][-MOST_QUEUED:])}
+    queue = {**state.queue, recipient: tuple([*waiting, message][-MAX_QUEUED:])}
     return replace(state, queue=queue), []
 
 

@@ -21,7 +21,7 @@ from sottovoce.algorithms.rounds.public.attendance import majority, missing, not
 from sottovoce.algorithms.rounds.public.links import Step, delivered, sent
 from sottovoce.algorithms.rounds.public.messages import LARGEST, RoundMessage
 from sottovoce.algorithms.rounds.public.mixing_only import MixingOnly
-from sottovoce.algorithms.rounds.public.schedule import BEATS_PER_PHASE, MOST_BEHIND, RoundsSchedule
+from sottovoce.algorithms.rounds.public.schedule import BEATS_PER_PHASE, MAX_BEHIND, RoundsSchedule
 from sottovoce.algorithms.rounds.public.state import RESTING, RoundsState
 from sottovoce.algorithms.rounds.public.work import Algorithm, Floats, Mixing, Work
 from sottovoce.door import Answer, Query, Refused
@@ -121,7 +121,7 @@ class Rounds:
         effects: list[Effect] = []
         if state.asked is not None:
             return state, effects
-        if (common := majority(state)) >= state.work.round + (0 if state.joining else MOST_BEHIND + 1):
+        if (common := majority(state)) >= state.work.round + (0 if state.joining else MAX_BEHIND + 1):
             state = replace(self._in(state, common + 1), due=now)
         elif state.phase != RESTING:
             state, effects = self._gone_on(state, now)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-MOST_VECTORS = 2
+MAX_VECTORS = 2
 """Vectors in one message: a model, and what goes with it."""
 
 LARGEST = 1e15

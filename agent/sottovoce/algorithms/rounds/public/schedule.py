@@ -5,7 +5,7 @@ from dataclasses import dataclass
 BEATS_PER_PHASE = 2
 """So that a device that is behind catches up twice as fast as rounds are planned."""
 
-MOST_BEHIND = 2
+MAX_BEHIND = 2
 """Rounds: messages so far ahead are kept; a device farther behind continues where its neighbours are."""
 
 
