@@ -49,7 +49,7 @@ def devices(
             noise=SeededNoise(seed * 1000 + i),
         )
         store = MemoryStore(PairwiseState(np.rint(rng.normal(0, 5, KERNEL.size) * UNIT).astype(np.int64)))
-        machine = learner(plan, np.zeros(KERNEL.size), reach=reach, most_steps=400)
+        machine = learner(plan, np.zeros(KERNEL.size), reach=reach, max_steps=400)
         made.append(Device(names[i], machine, store, vault, tuple(names[j] for j in peers)))
     return made
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sottovoce.accounting.events import GaussianSum
 from sottovoce.accounting.units import Units
 from sottovoce.errors import PrivacyError
-from sottovoce.vault.clipped_sum import least_sigma
+from sottovoce.vault.clipped_sum import min_sigma
 from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
 from sottovoce.vault.noise import NoiseSource
 
@@ -57,7 +57,7 @@ def calibrate_point(*, distance: float, size: int, releases: int, epsilon: float
     """
     exponent = math.floor(math.log2(distance / (2**10 * math.sqrt(size))))
     sensitivity = math.ceil(math.ldexp(distance, -exponent) + math.sqrt(size))
-    sigma = least_sigma(sensitivity * sensitivity, releases, epsilon, delta)
+    sigma = min_sigma(sensitivity * sensitivity, releases, epsilon, delta)
     if sigma > MAX_SIGMA or math.ldexp(_LARGEST, -exponent) > 2**52:
         raise PrivacyError(
             f"ε = {epsilon:g} over {releases} releases of {size} numbers needs more noise than the grid holds: "

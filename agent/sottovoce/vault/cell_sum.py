@@ -17,7 +17,7 @@ from sottovoce.vault.clipped_sum import (
     MAX_SQUARED_UNITS,
     Batches,
     exact,
-    least_sigma,
+    min_sigma,
     reach_squared,
     summed,
 )
@@ -142,11 +142,11 @@ def calibrate_cell(
         squared = reach_squared(clip, exponent, size, sum_error)
         return CellMechanism(cell, rounds, size, exponent, squared, distance**2 * squared, 0, clips, rows)
     mu = allowed_mu(epsilon, delta) / math.sqrt(rounds)
-    least_share = distance * clip / mu / math.sqrt(max(map(cell.honest, range(cell.least, cell.most + 1))))
-    exponent = math.floor(math.log2(min(least_share, clip / math.sqrt(size)) / _FINE))
+    min_share = distance * clip / mu / math.sqrt(max(map(cell.honest, range(cell.least, cell.most + 1))))
+    exponent = math.floor(math.log2(min(min_share, clip / math.sqrt(size)) / _FINE))
     clip_squared = reach_squared(clip, exponent, size, sum_error)
     sensitivity_squared = distance**2 * clip_squared
-    sigma = least_sigma(sensitivity_squared, rounds, epsilon, delta)
+    sigma = min_sigma(sensitivity_squared, rounds, epsilon, delta)
     found = CellMechanism(cell, rounds, size, exponent, clip_squared, sensitivity_squared, sigma, clips, rows)
     if sigma > MAX_SIGMA or clip_squared > MAX_SQUARED_UNITS:
         raise PrivacyError(

@@ -142,7 +142,7 @@ def calibrate(
     exponent = grid_exponent(distance * clip / mu, clip, size, sum_error)
     clip_squared = reach_squared(clip, exponent, size, sum_error)
     sensitivity_squared = distance**2 * clip_squared
-    sigma = least_sigma(sensitivity_squared, releases, epsilon, delta)
+    sigma = min_sigma(sensitivity_squared, releases, epsilon, delta)
     if sigma > MAX_SIGMA or clip_squared > MAX_SQUARED_UNITS:
         raise excess
     return DiscreteGaussian(size, exponent, clip_squared, sensitivity_squared, sigma, summed=sum_error is not None)
@@ -173,7 +173,7 @@ def reach_squared(clip: float, exponent: int, size: int, sum_error: float | None
     return math.ceil(moved) ** 2
 
 
-def least_sigma(sensitivity_squared: int, releases: int, epsilon: float, delta: float) -> int:
+def min_sigma(sensitivity_squared: int, releases: int, epsilon: float, delta: float) -> int:
     """The least integer σ with which this many releases of this sensitivity cost at most (epsilon, delta) in all."""
     mu = allowed_mu(epsilon, delta) / math.sqrt(releases)
     sigma = math.isqrt(math.ceil(sensitivity_squared / mu**2) + SMOOTHING_VARIANCE)

@@ -58,7 +58,7 @@ def calibrate_sampled(
     if size < 1 or not 2.0**-500 < clip < 2.0**500:
         raise PrivacyError(f"no grid for {size} numbers clipped at {clip:g}: set learner.clip to a positive number")
     relation = cast(Literal["add-remove", "replace-one"], neighbouring)
-    multiplier = least_multiplier(releases, epsilon, delta, relation, batch, of)
+    multiplier = min_multiplier(releases, epsilon, delta, relation, batch, of)
     exponent = grid_exponent(multiplier * clip, clip, size, sum_error)
     clip_squared = reach_squared(clip, exponent, size, sum_error)
     sigma = math.ceil(multiplier * math.sqrt(clip_squared)) + 1
@@ -76,7 +76,7 @@ def calibrate_sampled(
 
 
 @lru_cache(maxsize=64)
-def least_multiplier(
+def min_multiplier(
     releases: int,
     epsilon: float,
     delta: float,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import PrivacyError
-from sottovoce.vault.clipped_sum import DISTANCES, MAX_SQUARED_UNITS, least_sigma, squared_units
+from sottovoce.vault.clipped_sum import DISTANCES, MAX_SQUARED_UNITS, min_sigma, squared_units
 from sottovoce.vault.clipping import clipped_units
 from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
 from sottovoce.vault.noise import NoiseSource
@@ -78,7 +78,7 @@ def calibrate_stream(
     clip_squared = squared_units(clip, grid)
     norm_squared = sum(coefficient * coefficient for coefficient in coefficients)
     sensitivity_squared = DISTANCES[neighbouring] ** 2 * clip_squared * norm_squared
-    sigma = least_sigma(sensitivity_squared, 1, epsilon, delta)
+    sigma = min_sigma(sensitivity_squared, 1, epsilon, delta)
     if sigma > MAX_SIGMA or clip_squared > MAX_SQUARED_UNITS:
         raise PrivacyError(
             f"a stream of {size} numbers at ε = {epsilon:g} needs more noise than the grid holds: "

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sottovoce.algorithms.family import records_of, settings_of
 from sottovoce.algorithms.pairwise.public.machine import Pairwise
-from sottovoce.algorithms.push_sum.parts import INITIAL_SEED, most_steps, reach_of, schedule_of
+from sottovoce.algorithms.push_sum.parts import INITIAL_SEED, max_steps, reach_of, schedule_of
 from sottovoce.algorithms.push_sum.settings import PushSumSettings
 from sottovoce.errors import UsageError
 from sottovoce.kernels import Kernel
@@ -85,7 +85,7 @@ def _fleet(plan: Plan, vaults: "_Vaults") -> tuple[PushSumFleet | PairwiseFleet,
     loss, seed = plan.options.faults.loss, child(plan.options.seed, Stream.ENGINE)
     schedule = schedule_of(plan.config, size)
     if settings_of(plan.config, PushSumSettings).mixing == "pairwise":
-        learner = Pairwise(schedule, initial, reach=reach_of(plan.config, schedule), most_steps=most_steps(plan.config))
+        learner = Pairwise(schedule, initial, reach=reach_of(plan.config, schedule), max_steps=max_steps(plan.config))
         return PairwiseFleet(learner, plan.peers, vaults.released, loss=loss, seed=seed), 2 * (size + 1)
     return PushSumFleet(schedule, initial, plan.peers, vaults.released, loss=loss, seed=seed), size + 1
 

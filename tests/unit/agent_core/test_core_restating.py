@@ -40,7 +40,7 @@ class Store(MemoryStore):
 
 def mixer() -> Mixer:
     plan = schedule(size=1, steps=0)
-    return Mixer(plan, np.zeros(1), owner="me", provenance=Stamp(), capacity=8, most_steps=9, dishonest=0.25)
+    return Mixer(plan, np.zeros(1), owner="me", provenance=Stamp(), capacity=8, max_steps=9, dishonest=0.25)
 
 
 def core_on(store: Store) -> Core:
@@ -84,7 +84,7 @@ def test_what_was_on_its_way_is_forgotten_in_a_crash_but_not_its_number() -> Non
 
 
 def pairwise_core() -> Core:
-    learner = Pairwise(schedule(size=1), np.zeros(1), reach=100.0, most_steps=1)
+    learner = Pairwise(schedule(size=1), np.zeros(1), reach=100.0, max_steps=1)
     store = MemoryStore(learner.fresh())
     core = Core(learner=learner, store=store, seal=lambda recipient, sequence, message: message)
     core.meet(("a", "b"), 0.0)

@@ -69,7 +69,7 @@ def test_names_are_filled_in(tmp_path: Path) -> None:
     meter = '[[feed.meters]]\nname = "house"\nformat = "own"\nnames = { room = "hall.1" }\nscale = 2\nmax_power = 5\n'
     (source,) = sources(load(written(tmp_path, OWN + meter)).feed)
     assert [(value.topic, value.path) for value in source.values] == [("home/hall.1/energy", ("a", "b"))]
-    assert (source.factor, source.most_watts, source.longest_gap) == (2000.0, 5000.0, 600.0)
+    assert (source.factor, source.max_watts, source.longest_gap) == (2000.0, 5000.0, 600.0)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def fed(transitions: list[Transition], terms: Terms | None = None, seed: int = 1
 
 def test_the_papers_constants() -> None:
     terms = Terms(51, 60)
-    assert (terms.hidden, terms.rate, terms.memory, terms.batch, terms.least_exploration) == (128, 0.01, 20, 10, 0.1)
+    assert (terms.hidden, terms.rate, terms.memory, terms.batch, terms.min_exploration) == (128, 0.01, 20, 10, 0.1)
 
 
 def test_exploration_falls_linearly() -> None:
@@ -50,7 +50,7 @@ def test_decisions_are_random_first_and_then_mostly_the_larger_value() -> None:
 
 
 def test_equal_values_choose_local() -> None:
-    controller = fed([], Terms(3, 1, least_exploration=0.0))
+    controller = fed([], Terms(3, 1, min_exploration=0.0))
     controller.decisions = 1
     assert controller.decide(np.zeros(3), np.random.default_rng(0)) == LOCAL != GLOBAL
 
@@ -143,7 +143,7 @@ def test_the_generators_determine_everything() -> None:
 
 @pytest.mark.parametrize(
     "changed",
-    [{"batch": 21}, {"batch": 0}, {"copy_every": 0}, {"discount": 1.5}, {"rate": 0.0}, {"least_exploration": -0.1}],
+    [{"batch": 21}, {"batch": 0}, {"copy_every": 0}, {"discount": 1.5}, {"rate": 0.0}, {"min_exploration": -0.1}],
 )
 def test_terms_that_cannot_be(changed: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match="correct"):

@@ -43,7 +43,7 @@ class Hand:
     ) -> None:
         plan = schedule(size=2, steps=steps, fanout=fanout)
         self.learner = Mixer(
-            plan, START, owner="me", provenance=Stamp(), capacity=capacity, most_steps=9, dishonest=dishonest
+            plan, START, owner="me", provenance=Stamp(), capacity=capacity, max_steps=9, dishonest=dishonest
         )
         self.state: ContributionsState = self.learner.fresh()
         self.effects: list[Effect] = []
@@ -245,7 +245,7 @@ def test_a_model_too_large_for_a_reply_is_sent_in_messages() -> None:
     size = 13_000
     plan = schedule(size=size, steps=0)
     how: dict[str, Any] = {"owner": "me", "provenance": Stamp(), "capacity": 8, "dishonest": 0.0}
-    learner = Mixer(plan, np.zeros(size), most_steps=9, **how)
+    learner = Mixer(plan, np.zeros(size), max_steps=9, **how)
     state, _ = learner.on(learner.fresh(), PeersChanged(("a",)), 0.0)
     state, _ = learner.on(state, Received("z", message(contribution("b", *[1.0] * size))), 0.0)
     state, effects = learner.on(state, Received("a", message()), 0.0)
@@ -360,7 +360,7 @@ def test_a_task_that_allows_fewer_steps_begins_anew_from_the_ledger() -> None:
         hand.step(ONE, 0)
     hand.on(TICK)
     how: dict[str, Any] = {"owner": "me", "provenance": Stamp(), "capacity": 8, "dishonest": 0.25}
-    fewer = Mixer(schedule(size=2, steps=3), START, most_steps=3, **how)
+    fewer = Mixer(schedule(size=2, steps=3), START, max_steps=3, **how)
     state = fewer.resumed(hand.state, frozenset())
     assert (state.step, state.held, state.numerator.tolist()) == (0, {}, [0, 0])
     assert fewer.on(state, TICK, 0.0)[0].asked is not None

@@ -78,7 +78,7 @@ class Beats:
 def device(request: pytest.FixtureRequest) -> Beats:
     start = np.zeros(1)
     pairs = request.param == "pairwise"
-    return Beats(Pairwise(SCHEDULE, start, reach=1.0, most_steps=99) if pairs else PushSum(SCHEDULE, start))
+    return Beats(Pairwise(SCHEDULE, start, reach=1.0, max_steps=99) if pairs else PushSum(SCHEDULE, start))
 
 
 def ahead(device: Beats) -> bool:
@@ -162,7 +162,7 @@ def whole(request: pytest.FixtureRequest) -> Beats:
     """A device that pays as a whole: five steps, one in three windows."""
     schedule, start = replace(SCHEDULE, follows=False, every=3, longest=math.inf), np.zeros(1)
     pairs = request.param == "pairwise"
-    return Beats(Pairwise(schedule, start, reach=1.0, most_steps=5) if pairs else PushSum(schedule, start))
+    return Beats(Pairwise(schedule, start, reach=1.0, max_steps=5) if pairs else PushSum(schedule, start))
 
 
 def test_a_device_that_pays_as_a_whole_takes_a_step_in_so_many_windows_until_all_are_taken(whole: Beats) -> None:

@@ -33,11 +33,9 @@ UNIT = 2**40
 GRID = 2**24  # units of what is sent
 
 
-def learner(
-    size: int = 1, *, reach: float = math.inf, steps: int = 0, fanout: int = 1, most_steps: int = 4
-) -> Pairwise:
+def learner(size: int = 1, *, reach: float = math.inf, steps: int = 0, fanout: int = 1, max_steps: int = 4) -> Pairwise:
     plan = schedule(size=size, steps=steps, fanout=fanout)
-    return Pairwise(plan, np.zeros(size), reach=reach, most_steps=most_steps)
+    return Pairwise(plan, np.zeros(size), reach=reach, max_steps=max_steps)
 
 
 def at(machine: Pairwise, *model: float, peers: str = "") -> PairwiseState:
@@ -88,7 +86,7 @@ models = st.lists(st.integers(-(2**50), 2**50), min_size=3, max_size=3).map(lamb
 def test_the_sum_stays_to_the_last_bit_and_nobody_goes_farther_than_the_reach(
     mine: NDArray[np.int64], its: NDArray[np.int64], reach: float
 ) -> None:
-    machine = learner(3, reach=reach, most_steps=2**40)
+    machine = learner(3, reach=reach, max_steps=2**40)
     one = replace(at(machine, 0, 0, 0, peers="b"), numerator=mine)
     other = replace(at(machine, 0, 0, 0, peers="a"), numerator=its)
     after, after_other = exchange(machine, one, other)
@@ -119,7 +117,7 @@ def pulled(machine: Pairwise, state: PairwiseState) -> PairwiseState:
 
 
 def test_all_moves_with_one_peer_are_bounded_and_end_with_the_schedule() -> None:
-    machine = learner(reach=1.0, most_steps=6)
+    machine = learner(reach=1.0, max_steps=6)
     state = pulled(machine, replace(at(machine, 0.0, peers="abc"), cycle=3))
     assert model(state) == pytest.approx([2.0]), "one reach, and one more for as many steps as there are peers"
     assert state.declined > 0
@@ -139,7 +137,7 @@ def test_what_is_left_of_the_bound_is_told_and_an_answer_beyond_it_refused() -> 
 
 
 def test_of_what_lies_between_them_no_more_counts_than_the_shorter_reach() -> None:
-    machine = learner(2, reach=4.0, most_steps=100)
+    machine = learner(2, reach=4.0, max_steps=100)
     here = at(machine, 0.0, 0.0, peers="abc")
     assert model(met(machine, here, "a", proposal(6.0, 8.0))[0]) == pytest.approx([1.2, 1.6], abs=1e-4)
     assert model(met(machine, here, "a", proposal(6.0, 8.0, reach=1.0))[0]) == pytest.approx([0.3, 0.4], abs=1e-4)
@@ -147,7 +145,7 @@ def test_of_what_lies_between_them_no_more_counts_than_the_shorter_reach() -> No
 
 
 def test_nobody_goes_along_with_a_model_farther_away_than_a_lone_device_comes_and_says_how_often() -> None:
-    machine = learner(reach=4.0, most_steps=9)
+    machine = learner(reach=4.0, max_steps=9)
     here = replace(at(machine, 1.0, peers="abc"), step=1)
     there, reply = met(machine, here, "a", proposal(14.0))
     assert (model(there), reply, there.declined) == ([1.0], None, 1)

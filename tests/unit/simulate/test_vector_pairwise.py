@@ -38,7 +38,7 @@ def test_the_sum_of_all_models_is_what_they_started_with_less_what_was_released(
     topology: str, reach: float, loss: float
 ) -> None:
     vaults = Targets()
-    learner = Pairwise(SCHEDULE, START, reach=reach, most_steps=100)
+    learner = Pairwise(SCHEDULE, START, reach=reach, max_steps=100)
     fleet = PairwiseFleet(learner, out_peers(topology, AGENTS), vaults.released, loss=loss)
     before = fleet.total
     for cycle in range(1, 80):

@@ -92,7 +92,7 @@ def test_nothing_is_sealed_that_would_be_refused_or_is_simulated() -> None:
 
 def mixer(size: int) -> Mixer:
     plan = schedule(size=size, steps=9)
-    return Mixer(plan, np.zeros(size), owner="me", provenance=Stamp(), capacity=8, most_steps=9, dishonest=0.25)
+    return Mixer(plan, np.zeros(size), owner="me", provenance=Stamp(), capacity=8, max_steps=9, dishonest=0.25)
 
 
 def test_a_state_is_the_same_after_a_restart() -> None:

@@ -68,7 +68,7 @@ def test_what_every_peer_refuses_is_not_encoded_and_simulated_noise_never() -> N
 
 
 def codec(size: int = 2) -> PairwiseCodec:
-    return PairwiseCodec(Pairwise(schedule(size=size), np.zeros(size), reach=1.0, most_steps=1))
+    return PairwiseCodec(Pairwise(schedule(size=size), np.zeros(size), reach=1.0, max_steps=1))
 
 
 @pytest.mark.parametrize("blank", [True, False])

@@ -69,7 +69,7 @@ def _source(meter: MeterSection, chosen: FormatSection, gap: float) -> Source:
         time_path=_path(chosen.time, {}),
         time_format=chosen.time_format,
         time_zone=meter.time_zone,
-        most_watts=meter.max_power * _KILO,
+        max_watts=meter.max_power * _KILO,
         resolution=chosen.resolution * unit * meter.scale,
         longest_gap=gap,
         replay=meter.replay,

@@ -16,7 +16,7 @@ from sottovoce.algorithms.family import (
 from sottovoce.algorithms.pairwise import MAX_NUMBERS
 from sottovoce.algorithms.push_sum.published import published_terms
 from sottovoce.algorithms.push_sum.settings import ConstD2pSettings, PushSumSettings
-from sottovoce.algorithms.push_sum.signal import most_units, signal_and_noise
+from sottovoce.algorithms.push_sum.signal import max_units, signal_and_noise
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError
 from sottovoce.kernels.decentralised.normalisation import Rule
@@ -65,7 +65,7 @@ def family(config: AgentConfig) -> Family:
                 owner=owner,
                 provenance=provenance,
                 capacity=contributors(learner, kernel.size),
-                most_steps=most_steps(config),
+                max_steps=max_steps(config),
                 dishonest=learner.dishonest,
             )
             return mixer, ContributionsCodec(mixer)
@@ -73,7 +73,7 @@ def family(config: AgentConfig) -> Family:
             from sottovoce.algorithms.pairwise.public.machine import Pairwise
             from sottovoce.algorithms.pairwise.state_codec import PairwiseCodec
 
-            pairwise = Pairwise(schedule, initial, reach=reach_of(config, schedule), most_steps=most_steps(config))
+            pairwise = Pairwise(schedule, initial, reach=reach_of(config, schedule), max_steps=max_steps(config))
             return pairwise, PairwiseCodec(pairwise)
         from sottovoce.algorithms.push_sum.public.machine import PushSum
         from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
@@ -121,7 +121,7 @@ def contributors(learner: PushSumSettings, size: int) -> int:
     return held
 
 
-def most_steps(config: AgentConfig) -> int:
+def max_steps(config: AgentConfig) -> int:
     """Private steps that any device of the fleet takes, at most; if records are followed, one per window, and more."""
     steps = settings_of(config, PushSumSettings).steps if config.task.steps is None else config.task.steps
     if config.followed_days is None or config.unit == "device":
@@ -139,7 +139,7 @@ def reach_of(config: AgentConfig, schedule: "Schedule") -> float:
     learner, privacy = settings_of(config, PushSumSettings), config.privacy
     if learner.algorithm.noiseless:
         return math.inf
-    longest = schedule.step_size / schedule.expected_records * most_units(config, schedule) * _clip(config)
+    longest = schedule.step_size / schedule.expected_records * max_units(config, schedule) * _clip(config)
     if math.isinf(privacy.epsilon) or learner.steps == 0:
         return longest
     pace = min(schedule.step_size / schedule.expected_records, schedule.longest)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sottovoce.algorithms.steps.public.descent import Schedule
 
 
-def most_units(config: AgentConfig, schedule: "Schedule") -> float:
+def max_units(config: AgentConfig, schedule: "Schedule") -> float:
     """Upper bound on the privacy units in B records; 1 for a device, or if records are followed."""
     return 1.0 if config.unit == "device" or schedule.follows else schedule.expected_records
 
@@ -38,7 +38,7 @@ def signal_and_noise(config: AgentConfig, schedule: "Schedule", clip: float) -> 
         return None
     windows = schedule.steps if schedule.follows else 1
     paces = [rate(schedule, done, windows) / expected(schedule, windows) for done in range(schedule.steps)]
-    signal = clip * most_units(config, schedule) * windows * sum(paces)
+    signal = clip * max_units(config, schedule) * windows * sum(paces)
     if math.isinf(privacy.epsilon):
         return SignalAndNoise(signal, 0.0)
     length = clip * math.sqrt(schedule.size * schedule.steps) / gaussian_mu(privacy.epsilon, privacy.delta)

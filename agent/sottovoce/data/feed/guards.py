@@ -94,7 +94,7 @@ class Counting:
     begins with its first value above 0. Of several tariffs one may well be 0, and so may a net count.
 
     Args:
-        most_watts: the largest plausible power.
+        max_watts: the largest plausible power.
         resolution: the smallest step of the counter, Wh.
         alone: whether it is the whole count of its meter.
         net: whether it falls while energy is fed in.
@@ -103,9 +103,9 @@ class Counting:
         restarts: new counts that have begun.
     """
 
-    def __init__(self, most_watts: float, resolution: float, *, alone: bool, net: bool) -> None:
+    def __init__(self, max_watts: float, resolution: float, *, alone: bool, net: bool) -> None:
         self.restarts = 0
-        self._most_watts = most_watts
+        self._max_watts = max_watts
         self._resolution = resolution
         self._zeros = not alone or net
         self._net = net
@@ -152,7 +152,7 @@ class Counting:
         self.restarts += 1
 
     def _continues(self, before: tuple[float, float], after: tuple[float, float]) -> bool:
-        most = self._most_watts * (after[0] - before[0] + SLACK_SECONDS) / _HOUR + self._resolution
+        most = self._max_watts * (after[0] - before[0] + SLACK_SECONDS) / _HOUR + self._resolution
         return (-most if self._net else 0.0) <= after[1] - before[1] <= most
 
 
@@ -160,13 +160,13 @@ class InRange:
     """A power lies between 0 and the largest plausible one; a net one, which counts energy fed in, below 0 as far.
 
     Args:
-        most_watts: the largest plausible power.
+        max_watts: the largest plausible power.
         net: whether it is net.
     """
 
-    def __init__(self, most_watts: float, *, net: bool) -> None:
-        self._least_watts = -most_watts if net else 0.0
-        self._most_watts = most_watts
+    def __init__(self, max_watts: float, *, net: bool) -> None:
+        self._min_watts = -max_watts if net else 0.0
+        self._max_watts = max_watts
 
     def check(self, watts: float) -> None:
         """Refuse a value outside the range.
@@ -174,5 +174,5 @@ class InRange:
         Raises:
             MessageRefused: if it does not.
         """
-        if not self._least_watts <= watts <= self._most_watts:
+        if not self._min_watts <= watts <= self._max_watts:
             raise MessageRefused("range", "a power beyond the largest plausible one, or below 0 of a meter without net")

@@ -145,7 +145,7 @@ class _Part:
         self.new = False
         self._topic = OneTopic()
         self._newer = Newer()
-        most, alone = source.most_watts, len(source.values) == 1
+        most, alone = source.max_watts, len(source.values) == 1
         self._counting = Counting(most, source.resolution, alone=alone, net=source.net) if source.counter else None
         self._in_range = InRange(most, net=source.net)
 

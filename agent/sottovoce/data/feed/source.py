@@ -34,7 +34,7 @@ class Source:
         time_path: path of the time of measurement; empty where the time of arrival counts.
         time_format: format of that time.
         time_zone: time zone of times of ISO 8601 that name none, such as Europe/Berlin; without it they are refused.
-        most_watts: the largest plausible power, W.
+        max_watts: the largest plausible power, W.
         resolution: the smallest step of a counter, Wh.
         longest_gap: seconds between two readings beyond which the energy between them is missing.
         replay: whether times in the past are allowed.
@@ -51,7 +51,7 @@ class Source:
     time_path: tuple[str, ...] = ()
     time_format: TimeFormat = "iso8601"
     time_zone: str | None = None
-    most_watts: float = 100_000.0
+    max_watts: float = 100_000.0
     resolution: float = 0.0
     longest_gap: float = 600.0
     replay: bool = False

@@ -24,8 +24,8 @@ class Terms:
 
     Attributes:
         state_size: numbers in a state: of the local model, and its loss on the new batch.
-        exploration_steps: decisions over which exploration falls linearly from 1 to `least_exploration`.
-        least_exploration: probability of a random action from then on.
+        exploration_steps: decisions over which exploration falls linearly from 1 to `min_exploration`.
+        min_exploration: probability of a random action from then on.
         hidden: units of the hidden layer.
         rate: rate of Adam.
         memory: transitions that are remembered; the oldest goes first.
@@ -39,7 +39,7 @@ class Terms:
 
     state_size: int
     exploration_steps: int
-    least_exploration: float = 0.1
+    min_exploration: float = 0.1
     hidden: int = 128
     rate: float = 0.01
     memory: int = 20
@@ -51,7 +51,7 @@ class Terms:
         counts = (self.state_size, self.exploration_steps, self.hidden, self.batch, self.copy_every)
         if min(counts) < 1 or self.batch > self.memory:
             raise ConfigError("a controller counts from 1, and remembers a batch or more: correct its settings")
-        if not (0 <= self.least_exploration <= 1 and 0 <= self.discount <= 1 and self.rate > 0):
+        if not (0 <= self.min_exploration <= 1 and 0 <= self.discount <= 1 and self.rate > 0):
             raise ConfigError("a discount and an exploration are in [0, 1], and a rate is positive: correct them")
 
 
@@ -108,7 +108,7 @@ class Controller:
     def exploration(self) -> float:
         """Probability that the next action is random."""
         share = min(1.0, self.decisions / self.terms.exploration_steps)
-        return 1 - (1 - self.terms.least_exploration) * share
+        return 1 - (1 - self.terms.min_exploration) * share
 
     def decide(self, state: NDArray[np.float64], generator: np.random.Generator) -> int:
         """LOCAL or GLOBAL in a state float64[s]: at random, or the one of larger Q, LOCAL where they are equal."""

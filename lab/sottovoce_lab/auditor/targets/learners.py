@@ -109,7 +109,7 @@ def _sums(schedule: Schedule, vault: Vault) -> Floats:
         owner=AUDITED,
         provenance=Unchecked(),
         capacity=len(PEERS),
-        most_steps=schedule.steps,
+        max_steps=schedule.steps,
         dishonest=0.0,
         stride=1,
     )
@@ -126,7 +126,7 @@ def _sums(schedule: Schedule, vault: Vault) -> Floats:
 
 def _models(schedule: Schedule, vault: Vault) -> Floats:
     """The device's numbers before each step and after the last, float64[steps + 1, width]."""
-    learner = Pairwise(schedule, np.zeros(schedule.size), reach=math.inf, most_steps=schedule.steps)
+    learner = Pairwise(schedule, np.zeros(schedule.size), reach=math.inf, max_steps=schedule.steps)
     found: list[Floats] = []
     for frame in overheard(learner, vault, schedule.steps + 0.5):
         if not isinstance(frame.message, Proposal):

@@ -92,7 +92,7 @@ class Mixer:
         owner: node id of this device.
         provenance: signs and verifies contributions.
         capacity: contributions of others held, at most: those of the lowest ranks.
-        most_steps: largest number of steps that any device of the fleet takes.
+        max_steps: largest number of steps that any device of the fleet takes.
         dishonest: share of the devices that the robust mean leaves out, at most a quarter; with 0 the mean is bounded.
         stride: steps from one signed contribution to the next: each replaces the one before, and need not travel at
             every step.
@@ -112,7 +112,7 @@ class Mixer:
         owner: str,
         provenance: Provenance,
         capacity: int,
-        most_steps: int,
+        max_steps: int,
         dishonest: float,
         stride: int = 2,
     ) -> None:
@@ -121,13 +121,13 @@ class Mixer:
         self.rank = rank(owner)
         self._provenance = provenance
         self._capacity = capacity
-        self._most_steps = most_steps
+        self._max_steps = max_steps
         self._dishonest = dishonest
         self._stride = stride
         beside = () if schedule.thresholds is None else schedule.thresholds.start
         self._start = np.append(initial, beside)
-        everybody = replace(schedule, steps=most_steps)  # in which they agree, whatever this device does of it
-        self._taken = np.append(0.0, np.cumsum([_length(everybody, done) for done in range(most_steps)]))
+        everybody = replace(schedule, steps=max_steps)  # in which they agree, whatever this device does of it
+        self._taken = np.append(0.0, np.cumsum([_length(everybody, done) for done in range(max_steps)]))
 
     def fresh(self) -> ContributionsState:
         """The state of a device that joins: it has put nothing in, and holds nothing."""
@@ -143,13 +143,13 @@ class Mixer:
         valid = {at: one for at, one in {**state.kept, **state.held}.items() if self._holds(one)}
         kept = {at: one for at, one in valid.items() if self._provenance.refuses(one.owner)}
         held = {at: one for at, one in valid.items() if at not in kept}
-        if state.step > self._most_steps:  # of a task that allowed more: the ledger hands out the first of them again
+        if state.step > self._max_steps:  # of a task that allowed more: the ledger hands out the first of them again
             state = replace(self.fresh(), cycle=state.cycle, turn=state.turn)
             held.pop(self.rank, None)
         return replace(state, held=held, kept=kept, known={}, heard=frozenset(), pending=pending)
 
     def _holds(self, one: Contribution) -> bool:
-        if one.steps > self._most_steps:
+        if one.steps > self._max_steps:
             return False
         try:
             self._provenance.verify(one)
@@ -440,7 +440,7 @@ class Mixer:
             raise of_another_model(
                 f"a contribution of {one.numerator.size} numbers reached a model of {self.schedule.width}"
             )
-        if one.steps > self._most_steps:
+        if one.steps > self._max_steps:
             raise MessageRefused("range", "a contribution of more steps than there are: its sender invented it")
         if one.owner == self._owner or self._provenance.refuses(one.owner):
             return False

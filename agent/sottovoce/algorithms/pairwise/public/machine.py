@@ -67,7 +67,7 @@ class Pairwise:
         schedule: its actions over time.
         initial: float64[P], the public start, the same for the whole fleet.
         reach: the length of a difference between two models that counts, at most; infinity if a step has no bound.
-        most_steps: largest number of steps that any device of the fleet takes.
+        max_steps: largest number of steps that any device of the fleet takes.
 
     Attributes:
         farthest: the largest distance of two models that move towards one another: the reach of noise alone.
@@ -77,12 +77,12 @@ class Pairwise:
     restates: ClassVar[bool] = True
     reply_kind: ClassVar[str] = Move.kind
 
-    def __init__(self, schedule: Schedule, initial: NDArray[np.float64], *, reach: float, most_steps: int) -> None:
+    def __init__(self, schedule: Schedule, initial: NDArray[np.float64], *, reach: float, max_steps: int) -> None:
         self.schedule = schedule
         self.reach = reach
-        self._most_steps = most_steps
-        self.farthest = reach * math.sqrt(max(1, most_steps))
-        self.outermost = reach * max(1, most_steps)
+        self._max_steps = max_steps
+        self.farthest = reach * math.sqrt(max(1, max_steps))
+        self.outermost = reach * max(1, max_steps)
         self._start: NDArray[np.int64] = np.rint(initial * UNIT).astype(np.int64)
 
     def fresh(self) -> PairwiseState:
@@ -183,7 +183,7 @@ class Pairwise:
 
     def _left(self, state: PairwiseState, peer: str) -> float:
         """Total length of the moves that are left with this peer."""
-        steps = max(state.step, min(state.cycle, self._most_steps))  # a device that learns nothing follows all the same
+        steps = max(state.step, min(state.cycle, self._max_steps))  # a device that learns nothing follows all the same
         return self.reach * (1 + steps / max(1, len(state.peers))) - state.moved.get(peer, 0.0)
 
     def _receive(self, state: PairwiseState, sender: str, proposal: Message) -> Step:
