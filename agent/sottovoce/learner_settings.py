@@ -101,7 +101,7 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
         if str(getattr(self, other)).lower() in values:
             return None
         words = " or ".join(values)
-        return f"is for {other} = {words}, and it is {str(getattr(self, other)).lower()}; leave it out"
+        return f"needs {other} = {words}, but {other} = {str(getattr(self, other)).lower()}; leave it out"
 
     def hint(self, records: int) -> str | None:
         """A better setting for a fleet with this many records in all, in a sentence; None if none is known."""

@@ -184,7 +184,7 @@ class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         if _MAX_EPSILON < self.epsilon < float("inf"):
             raise invalid_key("epsilon", f"above {_MAX_EPSILON:g} nothing is promised; choose less")
         if self.cell is not None and self.noise == "local":
-            raise invalid_key("cell", 'is for noise = "cell" alone; write that, or leave the table out')
+            raise invalid_key("cell", 'needs noise = "cell"; write that, or leave the table out')
 
 
 class TaskSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

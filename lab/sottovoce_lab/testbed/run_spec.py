@@ -117,7 +117,7 @@ def run_spec(values: Mapping[str, Any], origin: str, typed: Collection[str] = ()
             check_key(key, "--set" if key in typed_keys else "the key")
             table["settings"][key] = value
     if synthetic and table.get("data") != "synthetic":
-        raise ConfigError(f"{origin}: data.{next(iter(synthetic))}: is for data = synthetic alone; leave it out")
+        raise ConfigError(f"{origin}: data.{next(iter(synthetic))}: needs data = synthetic; leave it out")
     if synthetic:
         table["data"] = "synthetic#" + "&".join(f"{key}={value}" for key, value in synthetic.items())
     faults = table.get("faults", [])
