@@ -13,6 +13,7 @@ from tests.storm.beside import CELL_LIARS
 
 LEARNERS = tuple(sorted(ALGORITHMS))
 _MIXINGS = ("pairwise", "push-sum", "contributions")
+_MIXINGS_OF_RECORDS = ("records", "push-sum")
 _LIES = ("silent", "flip", "tenfold", "noise", "zero", "labels", "giant")
 _LIES_IN_MESSAGES = ("opposite", "close", "little", "late")
 _BEFORE_FIRST_SUM = 4
@@ -97,8 +98,10 @@ def weather(seed: int) -> Weather:
     agents, cycles = fate.randint(4, 9), fate.randint(8, 24)
     own = ALGORITHMS[learner].own_keys
     settings: dict[str, Any] = dict(_LARGEST_BILLS.get(learner, {}))
-    if "mixing" in own:
+    if "contributors" in own:
         settings["learner.mixing"] = fate.choice(_MIXINGS)
+    elif "mixing" in own:
+        settings["learner.mixing"] = fate.choice(_MIXINGS_OF_RECORDS)
     if "fanout" in own:
         settings["learner.fanout"] = fate.choice((1, 1, 2, 3))
     if "sampling" in own and fate.random() < 0.3:
@@ -111,7 +114,7 @@ def weather(seed: int) -> Weather:
     faults = {kind: make(fate, cycles) for kind, make in _FAULTS.items() if fate.random() < 0.4}
     if "kill" in faults and fate.random() < 0.8:
         faults["restart"] = f"{fate.choice(('0.5', '1'))}@cycle:{fate.randint(cycles - 3, cycles)}"
-    if "mixing" in own and fate.random() < 0.3:
+    if "contributors" in own and fate.random() < 0.3:
         faults["dishonest"] = f"{fate.choice(('0.25', '0.34'))}@{fate.choice(_LIES)}"
     return _newer(Weather(seed, learner, agents, cycles, topology, settings, faults))
 
