@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sottovoce.agent.core import Action, Core
 from sottovoce.agent.links import Outgoing
+from sottovoce.algorithms.golf.public.moments_machine import GolfMoments
 from sottovoce.algorithms.push_sum.public.machine import PushSum, PushSumState, Step
 from sottovoce.data import Records
 from sottovoce.door import Answer, PrivacyStatement, Query
@@ -17,7 +18,8 @@ from sottovoce.vault import Budget, Ledger, SeededNoise, Spending, Vault, build
 from sottovoce.vault.terms.gradients import GradientTerms
 from sottovoce_lab.simulator import Device, Faults, Simulation
 from sottovoce_lab.simulator import simulation as engine
-from sottovoce_lab.simulator.invariants import AppliedOnce, Invariants
+from sottovoce_lab.simulator.invariants import LAWS, AppliedOnce, Invariants
+from sottovoce_lab.simulator.mass import PushSumMass
 
 from tests.deterministic.fleet import KERNEL, LEARNER, Fleet, fleet
 
@@ -211,3 +213,9 @@ def test_a_learner_without_laws_of_its_own_keeps_the_common_ones() -> None:
     watching.saw("receive", 0.0, "device-0", None, sender="device-1", sequence=3, duplicate=False)
     with pytest.raises(InternalError, match=r"applied twice.*seen after event 2, `receive` at device-0, 1\.5"):
         watching.saw("receive", 1.5, "device-0", None, sender="device-1", sequence=2, duplicate=False)
+
+
+@pytest.mark.parametrize("state", [PushSum.state_type, GolfMoments.state_type])
+def test_mass_is_followed_in_every_state_that_holds_it(state: type[PushSumState]) -> None:
+    """A law is found by the exact type of a state, so that a subclass needs an entry of its own."""
+    assert LAWS[state] is PushSumMass

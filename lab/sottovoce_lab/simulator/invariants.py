@@ -11,6 +11,7 @@ from typing import Any
 
 from sottovoce.algorithms.cell.public.state import CellState
 from sottovoce.algorithms.contributions.public.state import ContributionsState
+from sottovoce.algorithms.golf.public.moments_machine import MomentsState
 from sottovoce.algorithms.pairwise.public.state import PairwiseState
 from sottovoce.algorithms.push_sum.public.machine import PushSumState
 from sottovoce.door import Answer, CellAnswer, Refused, Status
@@ -29,6 +30,7 @@ from sottovoce_lab.simulator.sums import SumsAgree
 LAWS: dict[type, Callable[[Sequence[Device]], Law]] = {
     CellState: SumsAgree,
     ContributionsState: ContributionsGrow,
+    MomentsState: PushSumMass,
     PairwiseState: PairwiseSum,
     PushSumState: PushSumMass,
 }
