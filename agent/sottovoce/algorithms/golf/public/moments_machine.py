@@ -64,7 +64,7 @@ class GolfMoments(PushSum):
 
     def start(self, state: PushSumState, now: float) -> Step:
         """Begin, or continue after a restart: asks the vault for the records that are not in its mass."""
-        state, effects = super().start(_answered(state, False), now)
+        state, effects = super().start(_marked(state, answered=False), now)
         state, asks = self._ask(replace(state, exhausted=False))
         return state, [*effects, *asks]
 
@@ -78,7 +78,7 @@ class GolfMoments(PushSum):
         if answer.query_id != state.asked:
             return state, []
         if isinstance(answer, Refused):
-            return _answered(replace(state, asked=None, exhausted=answer.reason == "budget"), True), []
+            return _marked(replace(state, asked=None, exhausted=answer.reason == "budget"), answered=True), []
         return self._ask(
             replace(
                 state,
@@ -97,7 +97,7 @@ class GolfMoments(PushSum):
 
     def _ask(self, state: PushSumState) -> Step:
         if state.step >= self.schedule.steps:
-            return _answered(replace(state, asked=None), True), []
+            return _marked(replace(state, asked=None), answered=True), []
         query = Query(self.schedule.learner, "record", state.step, np.empty(0))
         return replace(state, asked=query.id), [Ask(query)]
 
@@ -106,5 +106,5 @@ class GolfMoments(PushSum):
         return state.exhausted or cast(MomentsState, state).answered
 
 
-def _answered(state: PushSumState, answered: bool) -> MomentsState:
+def _marked(state: PushSumState, *, answered: bool) -> MomentsState:
     return replace(cast(MomentsState, state), answered=answered)
