@@ -14,6 +14,7 @@ Each feature is clamped to its declared range, if there is one. Then come the st
     pool(K)      means over K × K squares of a square image
     dct(K)       the K × K lowest frequencies of a square image (orthonormal DCT-II)
     hog(K)       histograms of oriented gradients of a square image, four numbers for each K × K square
+    scatter(J)   wavelet scattering of a square image with one channel or three, over J scales
     harmonics(K) level, and cosine and sine of the first K frequencies of a row of evenly spaced numbers
     subtract(C)  subtract the constant C from every feature
     centre       subtract the record's own mean over its features
@@ -34,7 +35,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.data import steps
+from sottovoce.data import scattering, steps
 from sottovoce.data.bounds import Bounds
 from sottovoce.errors import DataError
 from sottovoce.suggestions import suggestion
@@ -48,7 +49,7 @@ TransformName = str
 _NAMED = {"centred-unit": f"squash(1),centre,unit,bias({BIAS})", "standard": "squash(1),centre,rms"}
 _NONE = "none"
 _MAX_STEPS = 16
-NEW_COLUMNS = ("pool", "dct", "hog", "harmonics")
+NEW_COLUMNS = ("pool", "dct", "hog", "scatter", "harmonics")
 """Steps that make other columns, for which the declared bounds do not hold."""
 
 Rows = NDArray[np.float64]
@@ -76,6 +77,11 @@ _STEPS: dict[str, _Step] = {
     ),
     "hog": _Step(
         lambda rows, _, side: steps.hog(rows, int(side)), "whole", lambda d, side: steps.hog_width(d, int(side))
+    ),
+    "scatter": _Step(
+        lambda rows, _, scales: scattering.scatter(rows, int(scales)),
+        "whole",
+        lambda d, scales: scattering.scatter_width(d, int(scales)),
     ),
     "harmonics": _Step(
         lambda rows, _, count: steps.harmonics(rows, int(count)),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from sottovoce.data import scattering
 from sottovoce.data.steps import HOG_DIRECTIONS, HOG_FLOOR, hog_weights
 from sottovoce.data.transform import NEW_COLUMNS, step_width
 from sottovoce.kernels.harmonics import harmonic_waves
@@ -86,6 +87,38 @@ def _hog(tape: Tape, x: Value, bounds: Bounds | None, side: float, columns: int)
     return tape.reshape(tape.op("Transpose", scaled, perm=[0, 2, 3, 1]), 0, cells * cells * len(HOG_DIRECTIONS))
 
 
+def _scatter(tape: Tape, x: Value, bounds: Bounds | None, number: float, columns: int) -> Value:
+    scales = int(number)
+    channels, pixels = scattering.image_shape(columns, scales)
+    weights, side = scattering.average(scales), 1 << scales
+
+    def filtered(maps: Value, count: int, kernels: Sequence[NDArray[np.float64]], stride: int = 1) -> Value:
+        """Apply every kernel to each of `count` maps, whose edge pixels are repeated."""
+        reach = (kernels[0].shape[0] - stride) // 2
+        edged = tape.op("Pad", maps, tape.integers(0, 0, reach, reach, 0, 0, reach, reach), mode="edge")
+        each = tape.constant(np.tile(np.stack(kernels), (count, 1, 1))[:, np.newaxis])
+        return tape.op("Conv", edged, each, group=count, strides=[stride, stride])
+
+    def absolute(maps: Value, count: int, scale: int) -> Value:
+        wavelets = [scattering.wavelet(scale, angle) for angle in range(scattering.ANGLES)]
+        real, imaginary = (
+            filtered(maps, count, [part(wavelet) for wavelet in wavelets]) for part in (np.real, np.imag)
+        )
+        return tape.op("Sqrt", tape.op("Add", tape.op("Mul", real, real), tape.op("Mul", imaginary, imaginary)))
+
+    few, many = channels * scattering.ANGLES, channels * scattering.ANGLES**2
+    image = tape.reshape(x, 0, channels, pixels, pixels)
+    first = [absolute(image, channels, scale) for scale in range(scales)]
+    second = [absolute(first[narrow], few, wide) for narrow in range(scales) for wide in range(narrow + 1, scales)]
+    counted = [(image, channels), *((maps, few) for maps in first), *((maps, many) for maps in second)]
+    averaged = [filtered(maps, count, [np.outer(weights, weights)], side) for maps, count in counted]
+    flat = tape.reshape(tape.op("Concat", *averaged, axis=1), 0, sum(count for _, count in counted), -1)
+    centred = tape.op("Sub", flat, tape.op("ReduceMean", flat, tape.integers(2), keepdims=1))
+    squares = tape.op("ReduceMean", tape.op("Mul", centred, centred), tape.integers(2), keepdims=1)
+    scaled = tape.op("Div", centred, tape.op("Add", tape.op("Sqrt", squares), tape.constant(scattering.FLOOR)))
+    return tape.reshape(scaled, 0, scattering.scatter_width(columns, scales))
+
+
 def _harmonics(tape: Tape, x: Value, bounds: Bounds | None, count: float, columns: int) -> Value:
     return tape.op("MatMul", x, tape.constant(harmonic_waves(columns, int(count)).T))
 
@@ -123,6 +156,7 @@ _STEPS: dict[str, Callable[[Tape, Value, Bounds | None, float, int], Value]] = {
     "squash": _squash,
     "log": _log,
     "hog": _hog,
+    "scatter": _scatter,
     "harmonics": _harmonics,
     "subtract": _subtract,
     "centre": _centre,

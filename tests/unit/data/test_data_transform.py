@@ -2,9 +2,11 @@
 
 import math
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from sottovoce.data import BIAS, TransformName, apply, centred_unit, uniform_bounds, width
 from sottovoce.errors import DataError
 
@@ -211,3 +213,63 @@ def test_bounds_are_for_pixels_not_for_frequencies() -> None:
 def test_what_is_no_transform_is_refused(name: str, problem: str) -> None:
     with pytest.raises(DataError, match=problem):
         apply(name, np.zeros((1, 4)), None)
+
+
+def _at(image: NDArray[Any], y: int, x: int) -> Any:
+    """The pixel, or the nearest one at the edge."""
+    return image[min(max(y, 0), len(image) - 1), min(max(x, 0), len(image) - 1)]
+
+
+def _absolute(image: NDArray[Any], scale: int, angle: int) -> NDArray[Any]:
+    """|x * ψ| by the definition of a wavelet, pixel by pixel."""
+    sigma, turn = 0.8 * 2**scale, np.pi * angle / 4
+    reach = math.ceil(3 * sigma)
+    places = list(product(range(-reach, reach + 1), repeat=2))
+    gaussian = np.array([math.exp(-(y * y + x * x) / 2 / sigma**2) for y, x in places])
+    gaussian /= gaussian.sum()
+    wave = np.exp(1j * 0.75 * np.pi / 2**scale * np.array([y * np.sin(turn) + x * np.cos(turn) for y, x in places]))
+    psi = gaussian * (wave - (gaussian * wave).sum())
+    rows = [[sum(psi * [_at(image, i + y, j + x) for y, x in places]) for j in range(8)] for i in range(8)]
+    return np.abs(np.array(rows))
+
+
+def test_scatter_averages_wavelets_of_two_orders() -> None:
+    """Against the definition: a horizontal and a diagonal wavelet, and one of each after the other."""
+    image = np.random.default_rng(0).uniform(0, 1, (8, 8))
+    found = apply("scatter(2)", image.reshape(1, 64), None).reshape(25, 2, 2)
+    narrow, wide = _absolute(image, 0, 0), _absolute(image, 1, 1)
+    sigma = 3.2
+    for place, whole in ((0, image), (1, narrow), (5 + 1, wide), (9 + 2, _absolute(narrow, 1, 2))):
+        cells = np.zeros((2, 2))
+        for i, j in product(range(2), repeat=2):
+            weights = {
+                (y, x): math.exp(-((y - 4 * i - 1.5) ** 2 + (x - 4 * j - 1.5) ** 2) / 2 / sigma**2)
+                for y in range(4 * i - 8, 4 * i + 12)
+                for x in range(4 * j - 8, 4 * j + 12)
+            }
+            total = sum(weight * _at(whole, y, x) for (y, x), weight in weights.items())
+            cells[i, j] = total / sum(weights.values())
+        expected = (cells - cells.mean()) / (cells.std() + 0.02)
+        np.testing.assert_allclose(found[place], expected, atol=1e-12)
+
+
+def test_scatter_takes_square_images_of_one_channel_or_three() -> None:
+    image = np.random.default_rng(0).uniform(0, 1, (1, 64))
+    alone = apply("scatter(1)", image, None)
+    three = apply("scatter(1)", np.hstack([image] * 3), None).reshape(-1, 16)
+    np.testing.assert_array_equal(three[:3], np.vstack([alone.reshape(-1, 16)[0]] * 3))
+    np.testing.assert_array_equal(three[3:], np.vstack([alone.reshape(-1, 16)[1:]] * 3))
+    assert (width("scatter(2)", 784), width("scatter(2),bias(1)", 3072), width("scatter(1)", 64)) == (1225, 4801, 80)
+    for features, name in ((35, "scatter(1)"), (36, "scatter(2)"), (128, "scatter(1)"), (64, "scatter(9)")):
+        with pytest.raises(DataError, match=r"scatter\(\d\): \d+ features are not a square image"):
+            apply(name, np.zeros((1, features)), None)
+
+
+@pytest.mark.parametrize("features, scales", [(64, 1), (64, 3), (192, 2), (784, 2)])
+def test_scatter_is_the_same_to_the_last_bit_in_any_company(features: int, scales: int) -> None:
+    rows = np.random.default_rng(features).uniform(0, 1, (150, features))
+    together = apply(f"squash(1),scatter({scales}),unit", np.asfortranarray(rows), None)
+    for i in (0, 1, 64, 149):
+        assert apply(f"squash(1),scatter({scales}),unit", rows[i : i + 1], None).tobytes() == together[i].tobytes()
+    for size in (2, 3, 7, 65):
+        assert apply(f"squash(1),scatter({scales}),unit", rows[:size], None).tobytes() == together[:size].tobytes()

@@ -61,7 +61,9 @@ def test_an_onnx_model_takes_records_as_they_are_measured(
     assert [value.name for value in model.graph.input] == ["features"]
 
 
-@pytest.mark.parametrize("transform", ["squash(1),hog(3),centre,unit,bias(0.3)", "hog(2)", "harmonics(3),unit"])
+@pytest.mark.parametrize(
+    "transform", ["squash(1),hog(3),centre,unit,bias(0.3)", "hog(2)", "squash(1),scatter(1),unit", "harmonics(3),unit"]
+)
 def test_an_onnx_model_has_features_of_images_and_days_inside(transform: str) -> None:
     images, bounds = np.random.default_rng(4).uniform(0, 255, (40, 36)), (np.zeros(36), np.full(36, 255.0))
     d = width(transform, 36)

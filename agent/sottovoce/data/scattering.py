@@ -1,0 +1,167 @@
+"""Wavelet scattering of images: fixed wavelets, absolute values and averages, in two orders (Bruna & Mallat 2013)."""
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.errors import DataError
+
+Rows = NDArray[np.float64]
+
+ANGLES = 4
+"""Directions of the wavelets over half a turn."""
+
+FLOOR = 0.02
+"""Added to the standard deviation of a map, in the unit of the pixels, so that nearly flat maps stay small."""
+
+_WIDTH = 0.8  # standard deviation of the finest wavelet's envelope, in pixels
+_FREQUENCY = 0.75 * math.pi  # of the finest wavelet, in radians per pixel
+_REACH = 3  # standard deviations at which an envelope ends
+_AT_ONCE = 64  # rows whose maps are in memory at the same time
+
+
+def scatter(rows: Rows, scales: int) -> Rows:
+    """Scattering coefficients of order 0, 1 and 2 of a square image with one channel or three.
+
+    A wavelet is a Gaussian times a wave, minus a multiple of the Gaussian that makes its sum 0. There are `scales`
+    sizes, each twice as wide as the one before, in ANGLES directions. The image, |x * ψ| for every wavelet ψ, and
+    ||x * ψ| * ψ'| for every wider ψ' are averaged with a Gaussian around the centre of each square of 2^scales pixels.
+    Each of the resulting maps is then centred, and divided by its standard deviation plus FLOOR. Outside the image,
+    the pixels at its edge are repeated.
+
+    The columns are ordered by map: first the channels, then for each scale all (channel, direction), then for each
+    pair of scales all (channel, direction, wider wavelet's direction).
+
+    Raises:
+        DataError: if the features are not such an image.
+    """
+    columns = scatter_width(rows.shape[1], scales)
+    channels, pixels = image_shape(rows.shape[1], scales)
+    found = np.empty((len(rows), columns))
+    for start in range(0, len(rows), _AT_ONCE):
+        images = rows[start : start + _AT_ONCE].reshape(-1, channels, pixels, pixels)
+        found[start : start + _AT_ONCE] = _scattered(images, scales).reshape(-1, columns)
+    return found
+
+
+def scatter_width(features: int, scales: int) -> int:
+    """Columns that `scatter` makes.
+
+    Raises:
+        DataError: see `scatter`.
+    """
+    channels, pixels = image_shape(features, scales)
+    maps = 1 + ANGLES * scales + ANGLES**2 * scales * (scales - 1) // 2
+    return channels * maps * (pixels >> scales) ** 2
+
+
+def image_shape(features: int, scales: int) -> tuple[int, int]:
+    """Channels, 1 or 3, and pixels along one side of an image.
+
+    Raises:
+        DataError: if the features are not an image that divides into squares of 2^scales pixels a side.
+    """
+    channels = 1 if math.isqrt(features) ** 2 == features else 3
+    pixels = math.isqrt(features // channels)
+    if channels * pixels * pixels != features or scales > pixels.bit_length() or pixels % (1 << scales):
+        raise DataError(
+            f"scatter({scales}): {features} features are not a square image, of one channel or three, whose side "
+            f"2^{scales} divides. Take this step out of data.transform, or another number."
+        )
+    return channels, pixels
+
+
+@lru_cache(maxsize=8)
+def envelope(scale: int) -> Rows:
+    """The Gaussian of a wavelet, float64[2 r + 1] with sum 1; treat it as constant."""
+    sigma = _WIDTH * 2**scale
+    reach = math.ceil(_REACH * sigma)
+    return _gaussian(np.arange(-reach, reach + 1.0), sigma)
+
+
+@lru_cache(maxsize=8)
+def average(scales: int) -> Rows:
+    """The Gaussian that averages around 2^scales pixels, float64[2^scales + 2 r] with sum 1; treat it as constant."""
+    sigma, side = _WIDTH * 2**scales, 1 << scales
+    reach = math.ceil(_REACH * sigma) - side // 2
+    return _gaussian(np.arange(side + 2 * reach) - (side + 2 * reach - 1) / 2, sigma)
+
+
+def _gaussian(at: Rows, sigma: float) -> Rows:
+    weights = np.exp(-(at**2) / (2 * sigma**2))
+    weights /= weights.sum()
+    return weights
+
+
+def waves(scale: int, angle: int) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
+    """The two factors, down and across the image, of a wavelet before its sum is made 0."""
+    weights = envelope(scale)
+    at = np.arange(len(weights)) - len(weights) // 2
+    turn = math.pi * angle / ANGLES
+    down, across = (_FREQUENCY / 2**scale * part for part in (math.sin(turn), math.cos(turn)))
+    return weights * np.exp(1j * down * at), weights * np.exp(1j * across * at)
+
+
+def correction(scale: int, angle: int) -> float:
+    """The multiple of the Gaussian to subtract from a wavelet so that its sum is 0."""
+    down, across = waves(scale, angle)
+    return float((down.sum() * across.sum()).real)
+
+
+def wavelet(scale: int, angle: int) -> NDArray[np.complex128]:
+    """A wavelet, complex128[2 r + 1, 2 r + 1]; its sum is 0, up to rounding."""
+    whole: NDArray[np.complex128] = np.outer(*waves(scale, angle))
+    return whole - correction(scale, angle) * np.outer(envelope(scale), envelope(scale))
+
+
+def _scattered(images: Rows, scales: int) -> Rows:
+    """Normalised maps, float64[n, maps, cells²], of images float64[n, channels, pixels, pixels].
+
+    Uses only elementwise operations and sums along rows, in a fixed order, so other images do not change a bit.
+    """
+    first = [_absolute(images, scale) for scale in range(scales)]
+    second = [_absolute(first[narrow], wide) for narrow in range(scales) for wide in range(narrow + 1, scales)]
+    maps = np.concatenate([_averaged(part, scales) for part in (images, *first, *second)], axis=1)
+    flat = np.ascontiguousarray(maps).reshape(*maps.shape[:2], -1)
+    flat -= flat.mean(axis=2, keepdims=True)
+    flat /= np.sqrt((flat * flat).mean(axis=2, keepdims=True)) + FLOOR
+    return flat
+
+
+def _absolute(maps: Rows, scale: int) -> Rows:
+    """Absolute values of the wavelets of a scale: float64[n, maps, p, p] → float64[n, maps · ANGLES, p, p]."""
+    gaussian = envelope(scale)
+    padded = _padded(maps, len(gaussian) // 2, len(gaussian) // 2)
+    smooth = _filtered(_filtered(padded, gaussian).swapaxes(2, 3), gaussian)
+    found = np.empty((*maps.shape[:2], ANGLES, *maps.shape[2:]))
+    for angle in range(ANGLES):
+        down, across = waves(scale, angle)
+        real, imaginary = (_filtered(padded, part).swapaxes(2, 3) for part in (down.real, down.imag))
+        along = _filtered(real, across.real) - _filtered(imaginary, across.imag)
+        beside = _filtered(real, across.imag) + _filtered(imaginary, across.real)
+        along -= correction(scale, angle) * smooth
+        found[:, :, angle] = np.sqrt(along * along + beside * beside).swapaxes(2, 3)
+    return found.reshape(len(maps), -1, *maps.shape[2:])
+
+
+def _averaged(maps: Rows, scales: int) -> Rows:
+    """Averages around each square: float64[n, maps, p, p] → float64[n, maps, p / 2^scales, p / 2^scales]."""
+    weights, side = average(scales), 1 << scales
+    reach = (len(weights) - side) // 2
+    rows = _filtered(_padded(maps, reach, reach), weights, side).swapaxes(2, 3)
+    return _filtered(rows, weights, side).swapaxes(2, 3)
+
+
+def _padded(maps: Rows, before: int, after: int) -> Rows:
+    return np.pad(maps, ((0, 0), (0, 0), (before, after), (before, after)), mode="edge")
+
+
+def _filtered(maps: Rows, weights: Rows, stride: int = 1) -> Rows:
+    """Weighted sums down the image, wherever the weights fit: float64[n, maps, p, q] → float64[n, maps, p', q]."""
+    count = (maps.shape[2] - len(weights)) // stride + 1
+    total = np.zeros((*maps.shape[:2], count, maps.shape[3]))
+    for place, weight in enumerate(weights):
+        total += maps[:, :, place : place + stride * (count - 1) + 1 : stride] * weight
+    return total
