@@ -1,4 +1,4 @@
-"""Exact binomial tails and the confidence limits of Clopper & Pearson (1934), to the last digits that floats have."""
+"""Exact binomial tails and the confidence limits of Clopper & Pearson (1934), to the full precision of floats."""
 
 import math
 from collections.abc import Callable
@@ -11,7 +11,7 @@ _BISECTIONS = 60
 
 
 def at_least(count: int, trials: int, probability: float) -> float:
-    """P[X ≥ count] for X binomial; the sum of its terms, none of which is below 0."""
+    """P[X ≥ count] for a binomial X, as a sum of non-negative terms."""
     mean, far = _centre(trials, probability)
     first, last = max(count, 0, math.floor(mean - far)), math.ceil(max(count, mean) + far)
     return _sum(first, min(last, trials), trials, probability)
@@ -25,19 +25,19 @@ def at_most(count: int, trials: int, probability: float) -> float:
 
 
 def two_sided(count: int, trials: int, probability: float) -> float:
-    """A p-value of `probability`: twice the smaller tail."""
+    """Two-sided p-value of the hypothesis `probability`: twice the smaller tail."""
     return min(1.0, 2 * min(at_least(count, trials, probability), at_most(count, trials, probability)))
 
 
 def lower_limit(count: int, trials: int, alpha: float) -> float:
-    """The largest p known to be too small: P[X ≥ count] = alpha there. A true p is above it but with chance alpha."""
+    """Lower confidence limit: the p with P[X ≥ count] = alpha. The true p is above it except with probability alpha."""
     if count <= 0:
         return 0.0
     return _root(lambda p: at_least(count, trials, p) > alpha)
 
 
 def upper_limit(count: int, trials: int, alpha: float) -> float:
-    """The smallest p known to be too large: P[X ≤ count] = alpha there."""
+    """Upper confidence limit: the p with P[X ≤ count] = alpha."""
     return 1.0 - lower_limit(trials - count, trials, alpha)
 
 
@@ -69,7 +69,7 @@ def _log_factorials(most: int) -> NDArray[np.float64]:
 
 
 def _centre(trials: int, probability: float) -> tuple[float, float]:
-    """The mean, and how far beyond it or a count all terms together are below e^-700 of the others."""
+    """The mean, and the distance beyond it or a count past which all terms add up to less than e^-700 of the rest."""
     mean = trials * probability
     return mean, 40 * math.sqrt(mean * (1 - probability)) + 60
 

@@ -1,4 +1,4 @@
-"""Finding of a game, and of all games together."""
+"""The finding of one game, and of all games together."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,13 +17,14 @@ class Finding:
     """The outcome of one game.
 
     Attributes:
-        game: its name.
-        question: its question.
+        game: name of the game.
+        question: the question that the game answers.
         trials: how often it was played.
         facts: counts, measurements and earlier statements.
-        p_value: at most how likely this or worse was, had the claim been right; None where the bound decides.
-        epsilon_lower_bound: at the game's share of CONFIDENCE; None where the game bounds no ε.
-        refuted: at the game's share of SIGNIFICANCE.
+        p_value: upper bound on the probability of a result this bad or worse if the claim is right; None where the
+            bound decides.
+        epsilon_lower_bound: lower bound on ε at the game's share of CONFIDENCE; None where the game bounds no ε.
+        refuted: whether the claim is refuted at the game's share of SIGNIFICANCE.
     """
 
     game: str
@@ -35,7 +36,7 @@ class Finding:
     refuted: bool = False
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready."""
+        """The finding as a JSON-ready dictionary."""
         return {
             "name": self.game,
             "question": self.question,
@@ -56,14 +57,14 @@ class Audit:
         name: name of the target.
         fidelity: `sound` or `paper`.
         seen: source of the auditor's observations: `wire` or `release`.
-        played: its public parameters.
+        played: public parameters of the target.
         statement: the claim.
         delta: δ of the claim, 0 for a pure one.
         findings: game by game.
         sample_size: trials in each world that would refute ε if it were twice as large; None where nothing is claimed,
             or beyond counting.
-        trials: asked for.
-        seconds: it took.
+        trials: number of trials that were asked for.
+        seconds: duration of the audit.
     """
 
     kind: str
@@ -92,7 +93,7 @@ class Audit:
 
     @property
     def epsilon_lower_bound(self) -> float:
-        """The best of all games, with a simultaneous confidence of CONFIDENCE."""
+        """The largest lower bound of all games, with a simultaneous confidence of CONFIDENCE."""
         return max((finding.epsilon_lower_bound or 0.0 for finding in self.findings), default=0.0)
 
     def as_dict(self) -> dict[str, object]:

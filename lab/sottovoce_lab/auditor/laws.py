@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 
 def claimed_mu(budget: Budget) -> float:
-    """μ of the Gaussian mechanism that costs a budget, analytic (Balle & Wang 2018).
+    """μ of the Gaussian mechanism that uses up a budget, by the analytic formula (Balle & Wang 2018).
 
     Raises:
         InternalError: if the budget has no finite ε.
@@ -37,7 +37,7 @@ class Law(Protocol):
     """Distribution of a release, given its exact value."""
 
     def doubts(self, values: Floats, exact: Floats) -> dict[str, float]:
-        """p-values by the thing tested. Too little noise and too much of it both count.
+        """p-values by name of the test. Both too little and too much noise count against the law.
 
         Args:
             values: float64[n, P], releases.
@@ -47,17 +47,17 @@ class Law(Protocol):
 
     @property
     def hit(self) -> float:
-        """The chance of the largest score at the first of two values far apart; for one group of numbers."""
+        """Probability of the largest score under the first of two distant values, for one group of coordinates."""
         ...
 
     def score(self, values: Floats, first: Floats, second: Floats) -> Floats:
-        """ln of the density at `first` over that at `second`, float64[n]; all arguments float64[n, P]."""
+        """Log ratio of the densities given `first` and given `second`, float64[n]; all arguments are float64[n, P]."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Gaussian:
-    """Independent N(0, σ²) on every number.
+    """Independent noise N(0, σ²) on every coordinate.
 
     Attributes:
         sigma: σ, in the units of the release.
@@ -83,11 +83,11 @@ class Gaussian:
 
 @dataclass(frozen=True, slots=True)
 class MaxNorm:
-    """Density ∝ exp(-max|zᵢ|/s) on each group of c numbers; for c = 1 the Laplace law.
+    """Noise with density ∝ exp(-max|zᵢ|/s) on each group of c coordinates; the Laplace law for c = 1.
 
     Attributes:
         scale: s, in the units of the release.
-        length: c; number i of a group is number i · P/c + j of the release, for group j.
+        length: c; coordinate i of group j is coordinate i · P/c + j of the release.
     """
 
     scale: float
@@ -130,7 +130,7 @@ class OnSphere:
     Attributes:
         cap: γ, p and E⟨V, u⟩.
         epsilon: ε.
-        tolerance: how far from length 1 rounding takes V.
+        tolerance: the most by which rounding changes the length of V, which is 1.
     """
 
     cap: Cap
@@ -163,11 +163,11 @@ class OnSphere:
 
 @dataclass(frozen=True, slots=True)
 class LabelThenSphere:
-    """Randomised response on the first number, which is the label, and PrivUnit on the others.
+    """Randomised response on the first coordinate, which is the label, and PrivUnit on the others.
 
     Attributes:
-        label: the label's part.
-        sphere: sphere that of the others.
+        label: randomised response of the label.
+        sphere: law of the other coordinates.
     """
 
     label: RandomisedLabel

@@ -36,7 +36,7 @@ def audit(
     Args:
         kind: `mechanism` or `learner`.
         name: name of the target.
-        fidelity: `sound`, or `paper` for learners that are there to the letter.
+        fidelity: `sound`, or `paper` for learners that have a variant to the letter.
         epsilon: ε of its budget; for a refuted target, of its claim.
         delta: δ.
         trials: canaries to tell apart; None for as many as take a few seconds.

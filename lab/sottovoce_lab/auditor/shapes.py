@@ -1,9 +1,8 @@
 """Families of mechanisms, one member for each amount of noise, and the power of the best test of a member.
 
-Anyone who says "first" in one world with chance t and in the other with chance f has an advantage of t - f. No test of
-two neighbours has more than the δ of their mechanism at ε = 0. So an advantage that was seen says how much noise there
-can be at most, if the mechanism is of the family that it claims to be; and with it how small ε can be (Nasr et al.
-2023).
+A test that says "first" with probability t in one world and f in the other has an advantage of t - f. No test of two
+neighbours has a larger advantage than the δ of their mechanism at ε = 0. So an observed advantage bounds the noise from
+above, if the mechanism belongs to the family that it claims, and thereby ε from below (Nasr et al. 2023).
 """
 
 import math
@@ -25,14 +24,14 @@ _BISECTIONS = 16  # to less than a thousandth of the noise
 
 
 class Shape(Protocol):
-    """A family."""
+    """A family of mechanisms."""
 
     def advantage(self, epsilon: float, delta: float) -> float:
-        """Advantage of the best test of the member that is (ε, δ)-private and no better."""
+        """Advantage of the best test of the member that is (ε, δ)-private and not more private."""
         ...
 
     def epsilon(self, advantage: float, delta: float) -> float:
-        """ε at δ of the member with the most noise among those that leave a test such an advantage; 0 for none."""
+        """ε at δ of the noisiest member that leaves a test this advantage; 0 for no advantage."""
         ...
 
 

@@ -13,19 +13,20 @@ from sottovoce.vault import Budget, Ledger, Vault
 from sottovoce_lab.auditor.shapes import Shape
 
 AUDITED = "audited"
-"""The name under which a vault is asked."""
+"""The learner's name in queries to a vault."""
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sighting:
-    """Everything that one device let out in a whole run, undone as far as anyone can who saw it.
+    """Everything that one device released in a whole run, decoded as far as an observer can.
 
     Attributes:
         values: float64[n, P], its releases, in their own unit.
-        points: float64[n, P], where they were asked for, as the observer knows too; of no numbers where nowhere.
-        versions: in how many versions a release was seen; more than one means noise that was drawn again.
+        points: float64[n, P], the points at which they were asked for, which the observer knows; float64[n, 0] for
+            releases without a point.
+        versions: number of versions in which a release was seen; more than one means that noise was drawn again.
         key: key of the device's ledger. No peer sees it, but the promise holds for anyone who knows which block a
             record is in.
     """
@@ -48,7 +49,7 @@ class Subject(Protocol):
 
     @property
     def seen(self) -> str:
-        """`wire` where encoded messages of the learner are read, `release` where the vault's answers are."""
+        """`wire` if the learner's encoded messages are read, `release` if the vault's answers are."""
         ...
 
     @property
@@ -68,7 +69,7 @@ class Subject(Protocol):
 
     @property
     def shape(self) -> Shape | None:
-        """The family that the claimed mechanism is of, so that its noise may be bounded instead of its ε; or None."""
+        """The family of the claimed mechanism, so that its noise may be bounded instead of its ε; or None."""
         ...
 
     @property
@@ -78,17 +79,17 @@ class Subject(Protocol):
 
     @property
     def hit(self) -> float:
-        """The chance of being above it in the first world, by the stated law."""
+        """The probability of a score above the threshold in the first world, by the stated law."""
         ...
 
     @property
     def enough(self) -> int:
-        """Canaries that are played by default: a matter of a few seconds."""
+        """Default number of canaries, which takes a few seconds to play."""
         ...
 
     @property
     def canaries(self) -> int:
-        """m, told apart one by one in the messages of one device."""
+        """m, the number of canaries in one device; each can be told apart in its messages."""
         ...
 
     @property
@@ -109,7 +110,7 @@ class Subject(Protocol):
         ...
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
-        """All queries that a vault over these records answers, and one more than its budget pays for."""
+        """All queries that a vault over these records answers, and one beyond its budget."""
         ...
 
     def worlds(self) -> Mapping[str, Records]:
@@ -117,7 +118,7 @@ class Subject(Protocol):
         ...
 
     def doubts(self, records: Records, sighting: Sighting) -> dict[str, float]:
-        """p-values of the stated law, by the thing tested."""
+        """p-values of the stated law, by name of the test."""
         ...
 
     def arms(self, coins: NDArray[np.bool_]) -> Records:
@@ -125,11 +126,11 @@ class Subject(Protocol):
         ...
 
     def alone(self) -> "Subject | None":
-        """The subject with releases of a single number, which code may take for a scalar; None if there is none."""
+        """A variant whose releases are a single number, which code may treat as a scalar; None if there is none."""
         ...
 
     def scores(self, sighting: Sighting) -> Floats:
-        """float64[m], for each canary how much speaks for the first world, by the stated law."""
+        """float64[m], the evidence for the first world, by the stated law, for each canary."""
         ...
 
 

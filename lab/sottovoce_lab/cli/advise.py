@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:  # which loads the simulator
+if TYPE_CHECKING:  # importing it loads the simulator
     from sottovoce_lab.library.advice import Advised
 
 _OTHERS = 4
@@ -67,7 +67,7 @@ def run_advise(
 
 
 def _local(found: "list[Advised]") -> str:
-    """The best learner whose devices need no others for their protection."""
+    """The best learner whose devices are protected by their own noise alone, in words."""
     one = next(one for one in found if one.local)
     low, high = one.interval
     return f"{one.learner}, {low:.2f} to {high:.2f}, protects each device whatever the others do"

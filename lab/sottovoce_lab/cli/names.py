@@ -1,4 +1,4 @@
-"""Names that a shell completes. Each list is imported when it is asked for."""
+"""Names for shell completion. Each function imports what it needs only when it is called."""
 
 
 def learners() -> list[str]:
@@ -9,7 +9,7 @@ def learners() -> list[str]:
 
 
 def models() -> list[str]:
-    """All models that some learner has."""
+    """All models that at least one learner can learn."""
     from sottovoce.registry import ready
 
     return sorted({model for algorithm in ready().values() for model in algorithm.models})

@@ -1,4 +1,4 @@
-"""A progress bar of many runs: how many are done, of how many, and how long the others take."""
+"""A progress bar of many runs: runs done, runs in all, and the time that the rest will take."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 def run_bar() -> Iterator[Callable[[int, int, str], None]]:
     """A bar on standard error; the function it yields updates it with runs done, runs in all, and the last run.
 
-    Where standard error is no terminal, each run that ends is a line instead.
+    If standard error is not a terminal, print a line for each run that ends instead.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

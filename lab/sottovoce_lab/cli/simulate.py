@@ -92,9 +92,9 @@ def summary(report: dict[str, Any]) -> None:
 
 
 def one_blas_thread() -> None:
-    """Matrices are small here and the work is divided elsewhere; with one thread sums also come out always the same.
+    """Limit BLAS to one thread: matrices are small, work is divided elsewhere, and sums become reproducible.
 
-    It has to be said before numpy is imported, hence in the environment.
+    This must happen before numpy is imported, hence by the environment.
     """
     for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")

@@ -14,7 +14,7 @@ from sottovoce_lab.testbed.progress import Moment, Watcher
 
 _ROWS = 12
 _CYCLES = "cycle"
-_PATIENCE_SECONDS = 5.0  # between two lines about a phase
+_PATIENCE_SECONDS = 5.0  # between two lines on the same phase
 _MIB = 2**20
 
 

@@ -24,7 +24,7 @@ def named(name: str, known: Collection[str] | None = KEYS) -> dict[str, Any]:
 
     Args:
         name: name of the experiment or the learner, or a path.
-        known: the keys that there are; None to look at that later.
+        known: the valid keys; None to check keys later.
 
     Raises:
         UsageError: if there is no such experiment.

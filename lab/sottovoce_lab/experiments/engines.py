@@ -23,7 +23,7 @@ from sottovoce_lab.testbed.run_spec import RunSpec
 
 
 def run(spec: RunSpec, watcher: Watcher, data: DataSet | None = None) -> dict[str, Any]:
-    """Run it.
+    """Run a run on the engine that it names.
 
     Args:
         spec: the run.
@@ -34,7 +34,7 @@ def run(spec: RunSpec, watcher: Watcher, data: DataSet | None = None) -> dict[st
         the report, `sottovoce.report/1`.
 
     Raises:
-        SottovoceError: if it cannot be run; the message names the remedy.
+        SottovoceError: if it cannot run; the message names the remedy.
     """
     options = spec.options()
     planned = plan(options, data)
@@ -55,7 +55,7 @@ def run(spec: RunSpec, watcher: Watcher, data: DataSet | None = None) -> dict[st
 
 
 def _told(spec: RunSpec) -> dict[str, Any]:
-    """The request, JSON-ready: infinity, which JSON lacks, as the word that a file has for it."""
+    """The request, JSON-ready; infinity, which JSON lacks, is written as in a file."""
     asked = {key: value for key in spec.__struct_fields__ if (value := getattr(spec, key)) not in (None, (), {})}
     return {**asked, **({"epsilon": "inf"} if spec.epsilon == float("inf") else {})}
 
@@ -74,7 +74,7 @@ def _by_arrays(planned: Plan, watcher: Watcher) -> dict[str, Any]:
 
 
 def _of_one_record(planned: Plan) -> Fleet:
-    """The fleet that the plan has, as the vector engine knows it."""
+    """The plan's fleet, in the form that the vector engine takes."""
     options = planned.options
     if any(len(raw) != 1 for raw in planned.raw):
         raise UsageError(

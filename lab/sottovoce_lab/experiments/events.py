@@ -1,4 +1,4 @@
-"""Real agents under the virtual clock, asked for by the same keys as a vector run: `simulate --engine events`.
+"""Real agents under the virtual clock, with the same keys as a vector run: `simulate --engine events`.
 
 An experiment file is a description of a run: see sottovoce_lab.testbed.run_spec.
 """
@@ -17,7 +17,7 @@ from sottovoce_lab.testbed.progress import Watcher
 from sottovoce_lab.testbed.run_spec import run_spec
 
 LARGEST_TRACE = 2000
-"""Agents times cycles of a run of which every state and message is written down."""
+"""Most agents times cycles of a traced run, of which every state and message is recorded."""
 
 
 def options(values: Mapping[str, Any], origin: str, typed: Collection[str] = ()) -> Options:
@@ -29,9 +29,9 @@ def options(values: Mapping[str, Any], origin: str, typed: Collection[str] = ())
         typed: keys that were given on the command line rather than by the experiment.
 
     Raises:
-        ConfigError: if a value is impossible, or the experiment has a key that there is not; the message names it.
-        PrivacyError: if no ε holds, and the values do not allow that.
-        UsageError: if there is no key of that name to be typed.
+        ConfigError: if a value is impossible, or the experiment has an unknown key; the message names it.
+        PrivacyError: if no ε holds and the values do not allow that.
+        UsageError: if a key on the command line is unknown.
     """
     try:
         return run_spec(values, origin, typed).options()
@@ -49,7 +49,7 @@ def run(
     Args:
         asked: the request.
         watcher: is shown how it goes.
-        traced: whether to write every state, message and private computation down; of a small run.
+        traced: whether to record every state, message and private computation; for small runs only.
         data: the data set that `asked.data` names, if it is loaded already.
 
     Returns:

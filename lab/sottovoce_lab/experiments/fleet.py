@@ -152,10 +152,10 @@ def _loaded(settings: Settings) -> DataSet:
 
 
 def _default_transform(settings: Settings, data: DataSet) -> str:
-    """To the letter min-max to [0, 1]; else by declared bounds or a logarithm, without the record's own mean.
+    """Min-max to [0, 1] to the letter; otherwise by declared bounds or a logarithm, less the record's own mean.
 
-    A few features keep their mean, which carries much of their information. Large images are pooled, which takes little
-    from a linear model and three quarters from every message.
+    Records of few features keep their mean, which carries much of their information. Large images are pooled, which
+    costs a linear model little and makes every message three quarters smaller.
     """
     features = data.records.features.shape[1]
     if settings.fidelity == "paper":
@@ -171,9 +171,10 @@ def _default_transform(settings: Settings, data: DataSet) -> str:
 
 
 def _model(settings: Settings, agents: int) -> str:
-    """The chosen model; or ridge, which learns most from the same releases.
+    """The chosen model; by default ridge, which learns most from the same releases.
 
-    The paper's model, to the letter, on a walk, and in a fleet where not everybody can keep everybody's record.
+    The default is the paper's model to the letter, on a walk, and in fleets too large for every device to keep every
+    record.
     """
     published = settings.fidelity == "paper" or settings.learner.name != "golf"
     return settings.learner.model or ("pegasos" if published or agents > MAX_STORES else "ridge")

@@ -1,4 +1,4 @@
-"""Runs that are kept as soon as they are done, so that a call after a kill continues where that one ended."""
+"""Runs that are saved as soon as they finish, so that an interrupted call can be resumed."""
 
 import json
 import multiprocessing
@@ -18,7 +18,7 @@ from sottovoce.data import DataSet, load
 from sottovoce.errors import UsageError
 
 AT_ONCE = os.cpu_count() or 1
-"""Processes that make runs, at most."""
+"""Most processes that make runs at once."""
 
 _PATIENCE = 10.0  # seconds to wait for a scheduler
 
@@ -28,13 +28,13 @@ Outcome = dict[str, Any]
 
 
 def digest(keys: Keys) -> str:
-    """Digest of the keys of a run and the version that runs it, by which the run is found again."""
+    """Digest of a run's keys and of the program's version, which identifies the run in later calls."""
     words = json.dumps({**keys, "version": sottovoce.__version__}, sort_keys=True, default=str)
     return sha256(words.encode()).hexdigest()[:32]
 
 
 def kept(file: Path) -> dict[str, Outcome]:
-    """Outcomes of earlier calls, by digest; a last line that was cut off is left out."""
+    """Outcomes of earlier calls, by digest; a truncated last line is skipped."""
     found: dict[str, Outcome] = {}
     if not file.exists():
         return found
@@ -54,20 +54,20 @@ def guarantee(report: Mapping[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def loaded(source: str) -> DataSet:
-    """A data set, which runs that follow one another in a process often share."""
+    """Load a data set, and cache it: consecutive runs in a process often share one."""
     return load(source)
 
 
 def new(
     left: Mapping[str, Keys], job: Callable[[Keys], Outcome], file: Path, pool: Executor
 ) -> Iterator[tuple[str, Outcome, float]]:
-    """Each run's digest and outcome, kept as soon as it is there, and the minutes since the first began.
+    """Yield each run's digest and outcome, saved as soon as the run ends, and the minutes since the first began.
 
     Args:
-        left: keys of the runs that are to be made, by digest.
-        job: makes one, in whatever process it is called.
+        left: keys of the runs that are still to be made, by digest.
+        job: makes one run, in the process in which it is called.
         file: path of one JSON line per run, made when it is missing.
-        pool: where they are made.
+        pool: the pool in which they are made.
     """
     began = time.monotonic()
     with file.open("a", encoding="utf-8") as lines:
@@ -103,7 +103,7 @@ def cluster(address: str) -> Iterator[Executor]:
         address: `dask://HOST:PORT` of its scheduler.
 
     Raises:
-        UsageError: Dask is not installed here, the address is none, or no one answers there.
+        UsageError: if Dask is not installed here, the address is malformed, or no scheduler answers there.
     """
     host = address.removeprefix("dask://")
     if not address.startswith("dask://") or not host.rpartition(":")[2].isdigit():
@@ -123,7 +123,7 @@ def cluster(address: str) -> Iterator[Executor]:
 
 
 def _end_with_parent() -> None:
-    """Watch the process that started this one, in a thread."""
+    """End this process when the process that started it ends; a thread watches that one."""
     parent = multiprocessing.parent_process()
     if parent is not None:
 

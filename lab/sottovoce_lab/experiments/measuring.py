@@ -1,4 +1,4 @@
-"""How good a fleet's models are: random devices, on test records that no device holds."""
+"""Measures of a fleet's models: those of random devices, on test records that no device holds."""
 
 from dataclasses import dataclass
 

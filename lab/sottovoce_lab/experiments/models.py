@@ -23,7 +23,7 @@ class Models(Protocol):
     """The models of a fleet."""
 
     def of(self, devices: NDArray[np.int64]) -> Chosen:
-        """The models of some devices, or of the first few of them where fitting is dear."""
+        """The models of these devices, or of the first few of them if fitting is expensive."""
         ...
 
 
@@ -41,7 +41,7 @@ class Travelling:
 class Fitted:
     """A ridge model from the published records that a device holds; devices that hold the same share one.
 
-    Different models take about as much work in a cycle as 4·10¹⁰ multiplications, and no fewer than one.
+    Fitting distinct models takes about 4·10¹⁰ multiplications in a cycle at most; at least one model is fitted.
 
     Args:
         state: the records that each device holds.
@@ -77,7 +77,7 @@ class Fitted:
 
 
 class FittedFromSums:
-    """A ridge model from the mean of sums that a device holds; of a few of the devices.
+    """A ridge model from the mean of sums that a device holds, for a few of the devices.
 
     Args:
         state: the mixing weights of each device.

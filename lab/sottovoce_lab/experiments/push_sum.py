@@ -80,7 +80,7 @@ def run(plan: Plan, watcher: Watcher) -> dict[str, Any]:
 
 
 def _fleet(plan: Plan, vaults: "_Vaults") -> tuple[PushSumFleet | PairwiseFleet, int]:
-    """The fleet that the plan has, and how many numbers a message of it holds, with the answer."""
+    """The plan's fleet, and the number of values in one of its messages, its answer included."""
     size, initial = vaults.kernel.size, vaults.kernel.initial(INITIAL_SEED)
     loss, seed = plan.options.faults.loss, child(plan.options.seed, Stream.ENGINE)
     schedule = schedule_of(plan.config, size)
@@ -91,7 +91,7 @@ def _fleet(plan: Plan, vaults: "_Vaults") -> tuple[PushSumFleet | PairwiseFleet,
 
 
 class _Vaults:
-    """The vaults of the whole fleet: one mechanism, and one ledger that stands for all, which are charged alike."""
+    """The vaults of the whole fleet: one mechanism, and one ledger for all, since all are charged alike."""
 
     def __init__(self, plan: Plan) -> None:
         terms, budget = plan.family.terms, plan.options.budget

@@ -1,4 +1,4 @@
-"""The report of a vector run: `sottovoce.report/1` with a few fields more."""
+"""The report of a vector run: `sottovoce.report/1` with a few additional fields."""
 
 from dataclasses import asdict
 from typing import Any
@@ -18,7 +18,7 @@ _MAX_AGENTS = 10_000
 
 
 def charged(statement: PrivacyStatement) -> float | None:
-    """ε charged to a record: infinite if none is proved, which JSON writes as null."""
+    """ε charged to a record; None, in place of infinity, if no ε is proved."""
     return statement.epsilon if statement.status is Status.PROVED else None
 
 
@@ -47,7 +47,7 @@ def report(
         statement: the guarantee.
         wall: seconds.
         final: measures at the end.
-        curve: measures on the way.
+        curve: measures during the run.
         traffic: messages and bytes sent.
         online: each device at the end; above 10,000 devices they are not listed one by one.
         releases: noised outputs of each device.

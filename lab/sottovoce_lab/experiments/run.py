@@ -10,7 +10,7 @@ from sottovoce_lab.experiments.settings import Settings
 from sottovoce_lab.testbed.progress import Watcher
 
 LARGEST_TRACE = 2000
-"""Agents times cycles of a run of which every state and message is written down."""
+"""Most agents times cycles of a traced run, of which every state and message is recorded."""
 
 
 def run(settings: Settings, watcher: Watcher, traced: bool = False) -> tuple[dict[str, Any], dict[str, Any] | None]:
@@ -19,7 +19,7 @@ def run(settings: Settings, watcher: Watcher, traced: bool = False) -> tuple[dic
     Args:
         settings: settings of the run.
         watcher: is shown how it goes.
-        traced: whether to write every message and state down; of `golf` only, and of a small run.
+        traced: whether to record every message and state; for small runs of `golf` only.
 
     Returns:
         the report, and the trace if there is one.
@@ -36,7 +36,7 @@ def run(settings: Settings, watcher: Watcher, traced: bool = False) -> tuple[dic
 
 
 def run_fleet(fleet: Fleet, watcher: Watcher, traced: bool = False) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Runs a fleet that is assembled already."""
+    """Run a fleet that has already been assembled."""
     settings = fleet.settings
     if settings.learner.name == "golf":
         return golf.run(fleet, watcher, traced)

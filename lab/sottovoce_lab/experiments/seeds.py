@@ -1,4 +1,4 @@
-"""Everything random in a run comes from its one seed, in streams that do not disturb one another."""
+"""Random streams of a run: all derive from its one seed, and none disturbs another."""
 
 from enum import IntEnum
 

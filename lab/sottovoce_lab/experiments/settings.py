@@ -57,7 +57,7 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     batch: Annotated[int, Meta(ge=1, le=1_000_000, description="records of an update of a walk")] = 1
 
     def __post_init__(self) -> None:
-        """Halves of halves come to nothing."""
+        """Check that halving leaves something of ε for the last visit."""
         if self.budget == "halving" and self.visits > _MAX_HALVINGS:
             raise ValueError(
                 f"halving has at most {_MAX_HALVINGS} visits: what is left of ε is nothing - at `$.visits`"
@@ -77,7 +77,7 @@ class FaultSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     online: Annotated[float, Meta(gt=0, le=1, description="with churn: share of devices online at any moment")] = 0.9
 
     def __post_init__(self) -> None:
-        """Values that depend on one another."""
+        """Check values that depend on one another."""
         low, high = self.network.delay
         if not 0 <= low <= high <= 1000:
             raise ValueError("write a number of cycles from 0 to 1000, or two, the smaller first - at `$.delay`")
@@ -135,7 +135,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     privacy: PrivacySettings = PrivacySettings()
 
     def __post_init__(self) -> None:
-        """Values that depend on one another."""
+        """Check values that depend on one another."""
         if self.topology not in PEERS:
             raise ValueError(f"choose one of {', '.join(PEERS)} - at `$.topology`")
         if self.partition != "one-record":
@@ -177,7 +177,7 @@ def from_file(path: Path, known: Collection[str] | None = KEYS) -> dict[str, Any
 
     Args:
         path: the file.
-        known: the keys that there are; None to look at that later.
+        known: the valid keys; None to check keys later.
 
     Raises:
         ConfigError: if the file cannot be read, or has an unknown key.
@@ -218,7 +218,7 @@ def from_assignments(assignments: Sequence[str], known: Collection[str] | None =
 
     Args:
         assignments: KEY=VALUE, each.
-        known: the keys that there are; None to look at that later.
+        known: the valid keys; None to check keys later.
 
     Raises:
         UsageError: for text that is not an assignment, or an unknown key; the message names the nearest.

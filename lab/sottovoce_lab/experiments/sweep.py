@@ -12,7 +12,7 @@ from sottovoce_lab.testbed.run_spec import combinations, run_spec, swept
 
 SCHEMA = "sottovoce.sweep/1"
 _MAX_POINTS = 60  # of a curve
-_ONE_AT_A_TIME = ("grpc", "mqtt", "mixed")  # a fleet of processes has this machine for itself
+_ONE_AT_A_TIME = ("grpc", "mqtt", "mixed")  # a fleet of processes needs the machine to itself
 
 
 def sweep(
@@ -28,7 +28,7 @@ def sweep(
         told: called with how many runs are done, of how many, and which was the last.
 
     Returns:
-        `sottovoce.sweep/1`: the same, whatever the runs were made on.
+        `sottovoce.sweep/1`, which does not depend on where the runs were made.
 
     Raises:
         SottovoceError: if a run cannot be made; those that were done are kept.
@@ -37,7 +37,7 @@ def sweep(
     wanted = {digest(keys): keys for keys in runs}
     specs = {key: run_spec(keys, origin) for key, keys in wanted.items()}
     for spec in specs.values():
-        spec.options()  # what cannot be run is said before anything runs
+        spec.options()  # report impossible runs before any run begins
     done = {key: outcome for key, outcome in kept_runs.kept(file).items() if key in wanted}
     left = {key: keys for key, keys in wanted.items() if key not in done}
     told(len(done), len(wanted), "")

@@ -1,4 +1,4 @@
-"""Advice: which learner fits a fleet of this shape, by simulations on made-up public data.
+"""Advice on which learner suits a fleet of a given shape, by simulations on made-up public data.
 
 How well the classes of private records can be told apart is not known, so every learner runs on mixtures of three
 difficulties; the interval of the expected accuracy spans them.
@@ -24,12 +24,10 @@ from sottovoce_lab.testbed.run_spec import run_spec
 
 _HARD, _USUAL = 0.7, 0.99
 """Accuracies of the best rule without noise, from which separations follow."""
-_EASIER = (
-    1.6  # than usual: real classes differ along the directions that vary most, which costs less noise than made-up ones
-)
+_EASIER = 1.6  # times the usual: real classes differ along the directions that vary most, so noise costs them less
 _BISECTIONS = 25
 _MIN_SPAN = 0.1  # real features seldom fill their declared ranges
-_SPANS = 1  # seed of the part of its range that each feature fills
+_SPANS = 1  # seed of the share of its declared range that each feature fills
 MAX_AGENTS, MAX_RECORDS = 12, 3000
 """Size of a simulation; larger fleets and larger devices are simulated at this size."""
 _TEST = 1500
@@ -83,11 +81,11 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Advised:
-    """A learner, as it did.
+    """A learner, with its results.
 
     Attributes:
         learner: its name.
-        accuracies: by separation, of one or more seeds.
+        accuracies: accuracies by separation, for one or more seeds.
         wire_bytes: bytes that one device sent.
         promise: whom a record is protected against.
         one_member: harm that one dishonest member can do.
@@ -105,7 +103,7 @@ class Advised:
 
     @property
     def mean(self) -> float:
-        """Over the difficulties."""
+        """Mean accuracy over the difficulties."""
         return float(np.mean([np.mean(one) for one in self.accuracies.values()]))
 
     @property
@@ -116,7 +114,7 @@ class Advised:
 
 
 def advise(shape: Shape, told: Callable[[int, int, str], None] = lambda done, of, name: None) -> list[Advised]:
-    """Every learner that fits, the best first: all run on the usual difficulty, the best of them on every one.
+    """Suitable learners, the best first: all run on the usual difficulty, and the best of them on every difficulty.
 
     Args:
         shape: shape of the fleet.
@@ -180,7 +178,7 @@ def _advised(name: str, found: Mapping[tuple[str, float, int], _Ran]) -> Advised
 
 
 def separations(shape: Shape) -> tuple[float, float, float]:
-    """Distances of the class means from their centre, in standard deviations: of hard, usual and easy data."""
+    """Distances of the class means from their centre, in standard deviations, for hard, usual and easy data."""
     usual = _separation(shape, _USUAL)
     return _separation(shape, _HARD), usual, _EASIER * usual
 
@@ -210,7 +208,7 @@ def _drawn(shape: Shape, separation: float, seed: int, count: int) -> tuple[Floa
 
 
 def mixture(shape: Shape, separation: float, seed: int) -> DataSet:
-    """Made-up records of a shape: a normal distribution a class, along few directions, within -1 … 1.
+    """Made-up records of a shape: one normal distribution per class, along few directions, within -1 … 1.
 
     Args:
         shape: shape of the fleet.

@@ -50,7 +50,7 @@ class Comparison:
 
 
 def comparisons(asked: Plan) -> list[Comparison]:
-    """Variants of a classification: a device alone at the same ε, one noise for all by secure sums, and no noise.
+    """Variants of a classification: a device alone at the same ε, noise shared in secure sums, and no noise.
 
     Args:
         asked: the plan of the run.
@@ -95,12 +95,12 @@ def _by_secure_sums(options: Options) -> _Outcome:
 
 
 def _summed() -> str:
-    """The learner whose releases are always secure sums, and that learns a model."""
+    """The learner that learns a model and always releases secure sums."""
     return next(name for name, known in ready().items() if known.in_cells == "always" and known.predicts)
 
 
 def _alone(options: Options) -> _Outcome:
-    """Some of the devices, each with its own records and no other."""
+    """Mean accuracy of some of the devices, each learning from its own records alone."""
     whole = plan(options)
     accuracies = []
     kept = {key: value for key, value in options.settings.items() if key != "data.partition"}

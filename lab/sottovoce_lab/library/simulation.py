@@ -28,10 +28,10 @@ ARRAYS = "arrays"
 
 
 class _Remembering:
-    """A meter that keeps the models it measured last.
+    """A meter that keeps the final models.
 
     Args:
-        meter: which measures.
+        meter: the meter that measures the models.
     """
 
     def __init__(self, meter: AnyMeter) -> None:

@@ -16,9 +16,9 @@ from sottovoce_lab.models.losses import LOSSES, predictions
 from sottovoce_lab.models.tape import Tape, Value
 
 CHUNK_BYTES = 2**24
-"""Approximate bytes of the tensors of a call of the graph."""
+"""Approximate size of all tensors in one call of the graph, in bytes."""
 MAX_EXAMPLES = 64
-"""Examples of a call."""
+"""Most examples in one call."""
 MAX_PLACES = 1024
 """Largest number of examples times places of a call's factored gradients."""
 
@@ -84,7 +84,7 @@ def build_forward(declaration: Declaration, parameters: NDArray[np.float64]) -> 
         parameters: float64[P].
 
     Raises:
-        ConfigError: if they are not as many as the model has.
+        ConfigError: if their number is not that of the model's parameters.
     """
     tensors = declaration.network.parameters
     sizes = [tensor.size for tensor in tensors]
@@ -123,7 +123,7 @@ def _cut(tape: Tape, flat: Value, declaration: Declaration) -> Weights:
 
 
 def _chunk(declaration: Declaration, contributions: Sequence[Contribution]) -> int:
-    """Number of examples of a call: a power of two."""
+    """Number of examples in one call: a power of two."""
     passed = sum(prod(shape) for shape in declaration.network.shapes)
     floats = declaration.features + 2 * passed + sum(part.floats for part in contributions)
     places = max(part.places for part in contributions)

@@ -1,7 +1,7 @@
 """Checks of a model file before ONNX Runtime sees it, whatever its source.
 
-The bytes are counted, then parsed, then looked at: nothing in the file may name another file, claim more numbers than
-it brings, call what is no operator of ONNX, or hold a program of its own. `onnx` itself has the last word.
+The bytes are counted, parsed, and then inspected. Nothing in the file may name another file, claim more numbers than
+the file has, call anything but operators of ONNX, or contain a program of its own. `onnx` itself checks it last.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ MAX_GRAPH_BYTES = 2**26
 """Largest size of a file made by `sottovoce model build`, which holds no parameters."""
 
 MAX_FORWARD_BYTES = 2**28
-"""Of a file with weights: as many of them as a model may have, in float64."""
+"""Largest size of a file with weights: as many as a model may have, in float64."""
 
 OLDEST_OPSET = 13
 
@@ -68,7 +68,7 @@ def graph_file(path: Path) -> GraphFile:
     """Read and check a graph made by `sottovoce model build`.
 
     Raises:
-        ConfigError: if it is not one, or not one to be trusted with records.
+        ConfigError: if it is not such a graph, or cannot be trusted with records.
     """
     return graph_bytes(read(path, MAX_GRAPH_BYTES), str(path))
 
@@ -94,7 +94,7 @@ def forward_file(path: Path) -> ModelProto:
     """Read and check an ordinary model with its weights, from any program.
 
     Raises:
-        ConfigError: if it is damaged, hostile, or none that is read here.
+        ConfigError: if it is damaged, hostile, or not supported here.
     """
     return forward_bytes(read(path, MAX_FORWARD_BYTES), str(path))
 
@@ -120,11 +120,11 @@ def checked(raw: bytes, file: str, opset_is_read: Callable[[int], bool]) -> Mode
 
     Args:
         raw: bytes whose outline is checked.
-        file: whose they are, for the error.
-        opset_is_read: whether a version of the operators is.
+        file: name of the file, for errors.
+        opset_is_read: whether a version of the operators is supported.
 
     Raises:
-        ConfigError: names the thing and the remedy.
+        ConfigError: if a check fails; the message names the cause and the remedy.
     """
     try:
         model = ModelProto.FromString(raw)
@@ -140,7 +140,7 @@ def checked(raw: bytes, file: str, opset_is_read: Callable[[int], bool]) -> Mode
 
 
 def _check_versions(model: ModelProto, file: str) -> int:
-    """The version of the operators."""
+    """Check the versions of a file; return that of the operators."""
     if not _OLDEST_IR <= model.ir_version <= onnx.IR_VERSION:
         raise ConfigError(
             f"{file}: is of version {model.ir_version} of the file format; {_OLDEST_IR} to {onnx.IR_VERSION} are read: "
@@ -155,7 +155,7 @@ def _check_versions(model: ModelProto, file: str) -> int:
 
 
 def _check_nodes(model: ModelProto, opset: int, file: str) -> None:
-    """Operators of ONNX alone, and none that runs another graph."""
+    """Check that all operators are ONNX's own, and that none runs another graph."""
     if len(model.graph.node) > _MAX_NODES:
         raise ConfigError(f"{file}: has more than {_MAX_NODES} operations: make a smaller model")
     for node in model.graph.node:
@@ -177,7 +177,7 @@ def _check_nodes(model: ModelProto, opset: int, file: str) -> None:
 
 
 def _check_by_onnx(model: ModelProto, file: str) -> None:
-    """ONNX's own checks, and a check that a device can hold every tensor inside."""
+    """Run ONNX's own checks, and check that a device can hold every tensor of the graph."""
     try:
         checker.check_model(model, full_check=True)
         inferred = shape_inference.infer_shapes(model)
@@ -200,7 +200,7 @@ def lengths(value: ValueInfoProto) -> list[int | None]:
 
 
 def _check_contract(model: ModelProto, facts: GraphFacts, file: str) -> None:
-    """Inputs and outputs are those that a vault gives and takes, of the sizes that the file says of itself."""
+    """Check that inputs and outputs are those of a vault, in the sizes that the file states."""
     graph = model.graph
     kind = TensorProto.FLOAT if facts.classes == 1 else TensorProto.INT64
     sizes = {"parameters": facts.size, "gradient_sum": facts.size, "features": facts.features}

@@ -1,7 +1,7 @@
-"""From examples' gradients to the sum of the clipped ones: the arithmetic that a proof of privacy rests on.
+"""The sum of clipped gradients, from the gradients of examples: the arithmetic that the privacy proof relies on.
 
-Each example's gradient is made of float32 numbers that depend on that example and on the parameters alone. From there
-on all is float64: its norm, its scale, and the sum (docs/decisions/0024-gradients-in-the-graph.md).
+Each example's gradient consists of float32 numbers that depend only on that example and on the parameters. Everything
+after that is float64: its norm, its scale, and the sum (docs/decisions/0024-gradients-in-the-graph.md).
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from sottovoce_lab.models.tape import Tape, Value
 CANCELLATION = 2.0**-20
 """Share of the sum of the norms of a gradient's parts that is added to its norm."""
 MAX_PLACES = 64
-"""Places L of a factored gradient."""
+"""Most places L of a factored gradient."""
 
 
 class Contribution(Protocol):
@@ -25,20 +25,20 @@ class Contribution(Protocol):
 
     @property
     def floats(self) -> int:
-        """Numbers of four bytes that an example takes here at its most, about."""
+        """Approximate peak memory per example, as a number of four-byte values."""
         ...
 
     @property
     def places(self) -> int:
-        """L where products of an example's places are taken, else 1."""
+        """L if products of all pairs of an example's places are computed, else 1."""
         ...
 
     def squared_norm(self, tape: Tape) -> Value:
-        """float64[B], never less than the squared norm of an example's gradient but for rounding."""
+        """float64[B], an upper bound on the squared norm of each example's gradient, up to rounding."""
         ...
 
     def weighted_sum(self, tape: Tape, ok: Value, weight: Value) -> Value:
-        """float64[size], flat: the sum of the gradients of the examples that are ok, by their weights.
+        """float64[size], flat: the weighted sum of the gradients of the examples that are ok.
 
         Args:
             tape: to write on.
@@ -50,7 +50,7 @@ class Contribution(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Materialised:
-    """Gradients that are there.
+    """Gradients that are computed in full.
 
     Attributes:
         gradient: float32[B, size].
@@ -82,13 +82,13 @@ class Materialised:
 
 @dataclass(frozen=True, slots=True)
 class Turned:
-    """Gradients of a weight float[M, K] that are there as they are made, K × M and in parts: the sum alone is turned.
+    """Gradients of a weight float[M, K] kept as they are made, K × M and in parts; only their sum is transposed.
 
     Attributes:
         parts: each has some rows of every group, in the order of K: float32[B, groups · rows · M].
-        groups: into which K falls.
+        groups: number of groups that K consists of.
         filters: M.
-        work: numbers that an example takes in making them.
+        work: number of values per example that are needed to make them.
     """
 
     parts: tuple[Materialised, ...]
@@ -169,12 +169,12 @@ class Factored:
 
     @staticmethod
     def pays(M: int, K: int, L: int) -> bool:
-        """Whether the products of all pairs of places are fewer than the weights."""
+        """Whether this form is cheaper: products of all pairs of places are fewer than the weights."""
         return 2 * L**2 < M * K and L <= MAX_PLACES
 
     @property
     def floats(self) -> int:
-        """See Contribution. The factors as they are, in float64, and turned."""
+        """See Contribution. The factors as they are, in float64, and transposed."""
         M, K, L = self.sizes
         return 5 * L * (M + K) + 6 * L**2
 
@@ -186,8 +186,8 @@ class Factored:
     def squared_norm(self, tape: Tape) -> Value:
         """See Contribution.
 
-        Σ_l Σ_l' (A_l·A_l') (D_l·D_l'), and some of (Σ_l ‖A_l‖ ‖D_l‖)², beside which rounding in the first sum, whose
-        terms may cancel, is nothing.
+        Σ_l Σ_l' (A_l·A_l') (D_l·D_l'), plus a small share of (Σ_l ‖A_l‖ ‖D_l‖)²: the terms of the first sum may
+        cancel, and this share exceeds any rounding error in it.
         """
         factors = [tape.cast(factor, np.float64) for factor in (self.D, self.A)]
         products = [tape.op("MatMul", tape.op("Transpose", factor, perm=[0, 2, 1]), factor) for factor in factors]
@@ -210,11 +210,11 @@ class Factored:
 def clipped_sum(tape: Tape, contributions: Sequence[Contribution], mask: Value, clip: Value) -> Value:
     """The sum of the examples' gradients, each scaled down to a norm of at most SAFETY · clip.
 
-    An example that the mask leaves out, or whose gradient is not finite, adds exactly nothing.
+    An example that the mask leaves out, or whose gradient is not finite, contributes exactly nothing.
 
     Args:
         tape: to write on.
-        contributions: one a parameter tensor.
+        contributions: one per parameter tensor.
         mask: bool[B].
         clip: float64[], more than 0.
 
@@ -241,5 +241,5 @@ def _squares(tape: Tape, value: Value, axis: int) -> Value:
 
 
 def _kept(tape: Tape, ok: Value, value: Value) -> Value:
-    """0 in the rows that are not ok, where a product with 0 could be NaN."""
+    """Set rows that are not ok to 0; multiplying them by 0 could give NaN."""
     return tape.op("Where", ok, value, tape.constant(0, np.float64))

@@ -1,6 +1,6 @@
-"""A public model as others take it: an ordinary ONNX model, or the coefficients of a linear one.
+"""Export of a public model: as an ordinary ONNX model, or as the coefficients of a linear one.
 
-Everything here is made of the model that the device has published, and of its declaration.
+Everything here is computed from the model that the device has published, and from its declaration.
 """
 
 import json
@@ -19,7 +19,7 @@ from sottovoce_lab.models.prelude import Bounds, Steps, has_prelude, prelude
 from sottovoce_lab.models.tape import Tape, Value
 
 KEY = "sottovoce.export"
-"""Where in an exported file's metadata its description is, as JSON."""
+"""Metadata key of an exported file's description, which is JSON."""
 
 LINEAR = ("softmax", "logistic", "pegasos", "ridge")
 
@@ -54,7 +54,7 @@ class Linear:
     """A linear model: scores are xᵀW.
 
     Attributes:
-        weights: float64[k, d], one row a score.
+        weights: float64[k, d], one row per score.
         classes: as of PublicModel; with two classes and one row, a score above 0 is class 1.
     """
 
@@ -75,7 +75,7 @@ def exported(model: PublicModel, steps: Steps, bounds: Bounds | None, facts: dic
         facts: JSON-ready, for the metadata; `transform_included` is added.
 
     Raises:
-        ConfigError: if it is no model that predicts, or its parameters are not its own.
+        ConfigError: if the model does not predict, or its parameters do not fit.
     """
     core = _core(model)
     included = facts["ranges"] != "unknown" and has_prelude(steps)
@@ -128,7 +128,7 @@ def _core(model: PublicModel) -> ModelProto:
 
 
 def _linear(model: PublicModel) -> Linear:
-    """The weights, one row a score, of a flat vector."""
+    """The weights, one row per score, from a flat vector."""
     d, classes = model.columns, model.classes
     shape = (d, classes) if model.name == "softmax" else (1 if classes <= 2 else classes, d)
     if model.parameters.size != shape[0] * shape[1]:

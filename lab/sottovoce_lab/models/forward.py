@@ -1,7 +1,7 @@
-"""From a model of any program, in ONNX, to a declaration and parameters in our order.
+"""Reader of ONNX models from any program: gives a declaration, and the parameters in our order.
 
-The graph is read from its input on: each node is recognised as a layer, or as a computation of a shape. Two ways that
-meet in an Add, from the last point that they share, are a residual block.
+The graph is read from its input on: each node is recognised as a layer, or as a computation of a shape. Two paths that
+meet in an Add are, from the last point that they share, a residual block.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,7 +51,7 @@ _MAX_NODES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """Function that a forward graph computes.
+    """The function that a forward graph computes.
 
     Attributes:
         declaration: declaration of the same model, to be trained here.
@@ -103,7 +103,7 @@ def read_forward(model: ModelProto, file: str, name: str, loss: LossName | None 
 
 
 class _Reader:
-    """The values of a graph, one node after the other."""
+    """Evaluates the values of a graph, node by node."""
 
     def __init__(self, graph: GraphProto, file: str) -> None:
         self._file = file
@@ -199,7 +199,7 @@ class _Reader:
         return tuple(whole)
 
     def _of_constants(self, node: Node) -> Value:
-        """Constants that are rearranged, and shapes that are computed."""
+        """Evaluate a node that rearranges constants or computes a shape."""
         kind, values = node.proto.op_type, node.inputs
         if kind == "Constant":
             return _constant(node)
@@ -254,7 +254,7 @@ def _constant(node: Node) -> NDArray[Any]:
 
 
 def _rearranged(node: Node, array: NDArray[Any]) -> NDArray[Any]:
-    """A constant in another shape; the numbers stay."""
+    """A constant in another shape, with unchanged values."""
     kind = node.proto.op_type
     try:
         if kind == "Reshape":
@@ -269,7 +269,7 @@ def _rearranged(node: Node, array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _vector(node: Node, place: int) -> Vector:
-    """A short vector of integers, known or not."""
+    """A short vector of integers, some of which may be unknown."""
     value = node.inputs[place] if place < len(node.inputs) else None
     if isinstance(value, np.ndarray) and value.dtype.kind == "i" and value.size <= _LONGEST:
         return tuple(int(number) for number in value.ravel())
@@ -279,7 +279,7 @@ def _vector(node: Node, place: int) -> Vector:
 
 
 def _all(chain: Sequence[Layer]) -> list[Layer]:
-    """Layers, those of blocks in their places: the body's, then the shortcut's."""
+    """All layers in order, with those inside a block after it: the body's, then the shortcut's."""
     found = []
     for layer in chain:
         found += [layer, *_all(layer.body), *_all(layer.shortcut)]

@@ -1,4 +1,4 @@
-"""Which operators are which layers: from a node of a forward graph to the layer that it is."""
+"""Readers of ONNX operators: each turns a node of a forward graph into a layer."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sottovoce_lab.models.reading import Layer, Node, Point, Shape, Table
 
 EPSILON = 1e-5
-"""What our norms add to a variance."""
+"""Constant that our norms add to a variance."""
 
 Floats = NDArray[np.float32]
 
@@ -21,7 +21,7 @@ _BATCH_NORM = (
 
 
 def conv(node: Node) -> Point:
-    """Conv."""
+    """Read Conv as a convolution."""
     point, weight, bias = node.point(), _floats(node, 1), node.constant(2)
     if weight is None or weight.ndim != len(point.shape) + 1:
         raise node.refused("convolves over one or two dimensions")
@@ -37,7 +37,7 @@ def conv(node: Node) -> Point:
 
 
 def gemm(node: Node) -> Point:
-    """Gemm."""
+    """Read Gemm as a dense layer."""
     point, weight, bias = node.point(), _floats(node, 1), node.constant(2)
     if weight is None or len(point.shape) != 1 or node.attributes.get("transA", 0):
         raise node.refused("a dense layer takes one row an example", "flatten before it")
@@ -47,7 +47,7 @@ def gemm(node: Node) -> Point:
 
 
 def matmul(node: Node) -> Point:
-    """MatMul with a constant."""
+    """Read MatMul with a constant as a dense layer."""
     point, weight = node.point(), _floats(node, 1)
     if weight is None or weight.ndim != 2 or len(point.shape) != 1:
         raise node.refused("a dense layer takes one row an example", "flatten before it")
@@ -55,7 +55,7 @@ def matmul(node: Node) -> Point:
 
 
 def add(node: Node) -> Point:
-    """Add: a bias, or the end of a residual block."""
+    """Read Add: a bias, or the end of a residual block."""
     if all(isinstance(value, Point) for value in node.inputs):
         return _residual(node, node.point(0), node.point(1))
     place = 0 if isinstance(node.inputs[0], Point) else 1
@@ -63,7 +63,7 @@ def add(node: Node) -> Point:
 
 
 def mul(node: Node) -> Point:
-    """Mul: the weight of a norm."""
+    """Read Mul as the weight of a norm."""
     place = 0 if isinstance(node.inputs[0], Point) else 1
     point, factor = node.point(place), _floats(node, 1 - place)
     if factor is None or point.layer is None or point.layer.table["kind"] != "group-norm":
@@ -74,12 +74,12 @@ def mul(node: Node) -> Point:
 
 
 def elementwise(kind: str) -> Callable[[Node], Point]:
-    """Relu, Tanh, Sigmoid."""
+    """Reader of Relu, Tanh or Sigmoid."""
     return lambda node: _next(node.point(), node.point().shape, {"kind": kind})
 
 
 def softmax(node: Node) -> Point:
-    """Softmax and LogSoftmax; they are left out at the end, and refused elsewhere."""
+    """Read Softmax or LogSoftmax, which is left out at the end and refused elsewhere."""
     point = node.point()
     if len(point.shape) != 1 or node.attributes.get("axis", -1) not in (1, -1):
         raise node.refused("is a layer only over the scores, at the end")
@@ -87,7 +87,7 @@ def softmax(node: Node) -> Point:
 
 
 def pool(kind: str) -> Callable[[Node], Point]:
-    """MaxPool, AveragePool."""
+    """Reader of MaxPool or AveragePool."""
 
     def read(node: Node) -> Point:
         point, kernel = node.point(), [*node.attributes["kernel_shape"]]
@@ -103,7 +103,7 @@ def pool(kind: str) -> Callable[[Node], Point]:
 
 
 def global_average(node: Node) -> Point:
-    """GlobalAveragePool."""
+    """Read GlobalAveragePool as an average over the whole image."""
     point = node.point()
     if len(point.shape) < 2:
         raise node.refused("there is nothing to average over")
@@ -111,7 +111,7 @@ def global_average(node: Node) -> Point:
 
 
 def reduce_mean(node: Node) -> Point:
-    """ReduceMean over height and width."""
+    """Read ReduceMean over height and width as an average over the whole image."""
     point, axes = node.point(), node.numbers("axes", 1) or []
     rank = len(point.shape) + 1
     if sorted(axis % rank for axis in axes) != [*range(2, rank)] or rank < 3:
@@ -120,7 +120,7 @@ def reduce_mean(node: Node) -> Point:
 
 
 def group_norm(node: Node) -> Point:
-    """GroupNormalization, of opset 21: weight and bias are those of channels."""
+    """Read GroupNormalization of opset 21, with one weight and bias per channel."""
     point, groups = node.point(), node.attributes["num_groups"]
     weight, bias = _floats(node, 1), _floats(node, 2)
     if weight is None or bias is None or weight.shape != point.shape[:1] or bias.shape != weight.shape:
@@ -129,7 +129,7 @@ def group_norm(node: Node) -> Point:
 
 
 def instance_norm(node: Node) -> Point:
-    """InstanceNormalization: a group for each channel, or the inside of a group norm."""
+    """Read InstanceNormalization: one group per channel, or the inside of a group norm."""
     inside = node.inputs[0]
     weight, bias = _floats(node, 1), _floats(node, 2)
     if weight is None or bias is None:
@@ -144,7 +144,7 @@ def instance_norm(node: Node) -> Point:
 
 
 def layer_norm(node: Node) -> Point:
-    """LayerNormalization over all of an example."""
+    """Read LayerNormalization over a whole example."""
     point, weight, bias = node.point(), _floats(node, 1), _floats(node, 2)
     _check_epsilon(node)
     if node.attributes.get("axis", -1) not in (1, -len(point.shape)) or len(node.proto.output) > 1 or weight is None:
@@ -154,12 +154,12 @@ def layer_norm(node: Node) -> Point:
 
 
 def batch_norm(node: Node) -> Point:
-    """BatchNormalization."""
+    """Refuse BatchNormalization."""
     raise node.refused(*_BATCH_NORM)
 
 
 def grouped(node: Node, point: Point, shape: Shape) -> Point | None:
-    """A Reshape on the way into a group norm, or out of it; None where it is neither."""
+    """Read a Reshape that leads into a group norm or out of it; None for any other Reshape."""
     if point.part is not None and point.part[1]:
         source, groups = next(earlier for earlier in point.back() if earlier.part is None), point.part[0]
         if shape == source.shape:
@@ -230,7 +230,7 @@ def _group_normalised(node: Node, point: Point, groups: int, weight: Floats, bia
 
 
 def _check_epsilon(node: Node) -> None:
-    """A Reshape has none: the norm inside was looked at."""
+    """Check a norm's epsilon; a Reshape has none, and the norm before it was checked."""
     epsilon = node.attributes.get("epsilon", EPSILON)
     if abs(epsilon - EPSILON) > 1e-3 * EPSILON:
         raise node.refused(
@@ -278,7 +278,7 @@ def _vector(node: Node, value: NDArray[np.generic], size: int) -> Floats:
 
 
 def _channels(node: Node, value: Floats, shape: Shape) -> Floats:
-    """One number for each channel of an array in the shape of an example."""
+    """One number per channel, from an array that broadcasts to the shape of an example."""
     per_channel = (shape[0], *(1 for _ in shape[1:]))
     if value.size == 1 or value.shape in (per_channel, (1, *per_channel)):
         return np.ascontiguousarray(np.broadcast_to(value.reshape(-1), (shape[0],)))

@@ -45,10 +45,10 @@ class Inference:
         self.facts = _facts(model, file)
 
     def predict(self, rows: NDArray[np.float64]) -> NDArray[Any]:
-        """int64[M], labels, or float64[M], values.
+        """Predict labels, int64[M], or values, float64[M].
 
         Args:
-            rows: float64[M, d], as the model takes them.
+            rows: float64[M, d], in the form that the model takes.
 
         Raises:
             ConfigError: if they do not fit, or the model fails.
@@ -89,7 +89,7 @@ def _loaded(model: ModelProto, file: str) -> Any:
 
 
 def _facts(model: ModelProto, file: str) -> dict[str, Any]:
-    """Metadata of `sottovoce model export`; none of another model."""
+    """Metadata written by `sottovoce model export`; empty for other models."""
     texts = [entry.value for entry in model.metadata_props if entry.key == KEY]
     if not texts:
         return {}

@@ -1,4 +1,4 @@
-"""Losses: of an example's scores and label, with the slope by each score, and the prediction of the scores."""
+"""Losses of an example's scores and label, their slopes by each score, and predictions from scores."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class Measured:
 
     Attributes:
         losses: real[B].
-        slopes: real[B, outputs], of each loss by its scores.
+        slopes: real[B, outputs], the derivative of each loss by its scores.
     """
 
     losses: Value
@@ -22,7 +22,7 @@ class Measured:
 
 
 Loss = Callable[[Tape, Value, Value, int], Measured]
-"""Function of scores real[B, outputs], labels int64[B] (of a regression: targets real[B]) and classes."""
+"""Function of scores real[B, outputs], labels int64[B] (targets real[B] in a regression) and classes."""
 
 
 def outputs(loss: str, classes: int) -> int:
@@ -39,7 +39,7 @@ def outputs(loss: str, classes: int) -> int:
 
 
 def predictions(tape: Tape, scores: Value, classes: int, width: int) -> Value:
-    """Predictions of scores: int64[B] labels (a score of exactly 0 is class 0), or of a regression the score, real[B].
+    """Predictions from scores: labels int64[B] (a score of exactly 0 is class 0); in a regression the score, real[B].
 
     Args:
         tape: to write on.
@@ -63,7 +63,7 @@ def _softmax(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured
 
 
 def _binary(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
-    """ln(1 + exp(-s)) of class 1, ln(1 + exp(s)) of class 0: with |s|, of which no exponential overflows."""
+    """ln(1 + exp(-s)) for class 1, ln(1 + exp(s)) for class 0, computed from |s| so that no exponential overflows."""
     target = tape.cast(tape.reshape(labels, -1, 1), tape.real)
     small = tape.op("Softplus", tape.op("Neg", tape.op("Abs", scores)))
     straight = tape.op("Sub", tape.op("Relu", scores), tape.op("Mul", scores, target))
@@ -73,7 +73,7 @@ def _binary(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
 
 
 def _hinge(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
-    """Σ_k max(0, 1 - y_k s_k), where y_k is +1 for the class and -1 for the others; one score tells two apart."""
+    """Σ_k max(0, 1 - y_k s_k), where y_k is +1 for the class and -1 for the others; one score for two classes."""
     seen = _seen(tape, labels, classes, first=1 if classes == 2 else 0)
     sign = tape.op("Where", seen, tape.constant(1), tape.constant(-1))
     margin = tape.op("Sub", tape.constant(1), tape.op("Mul", sign, scores))
@@ -96,7 +96,7 @@ LOSSES: Mapping[str, Loss] = {"softmax": _softmax, "binary": _binary, "hinge": _
 
 
 def _seen(tape: Tape, labels: Value, classes: int, first: int = 0) -> Value:
-    """bool[B, classes - first]: which class each example is of. A label that is no class is of none."""
+    """bool[B, classes - first]: the class of each example; all False for a label that is not a class."""
     known = tape.constant(np.arange(first, classes), np.int64)
     return tape.op("Equal", tape.reshape(labels, -1, 1), known)
 

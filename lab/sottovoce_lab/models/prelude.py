@@ -1,4 +1,4 @@
-"""The declared transform as the beginning of a graph, so that a model takes features as they are measured.
+"""The declared transform as the first part of a graph, so that the model takes features as measured.
 
 The steps are those of sottovoce.data.transform, in float32. `pool` and `dct` are not among them.
 """
@@ -20,12 +20,12 @@ Steps = Sequence[tuple[str, float]]
 
 
 def has_prelude(steps: Steps) -> bool:
-    """Whether a transform can be written as one."""
+    """Whether a transform can be written as a part of a graph."""
     return all(name in _STEPS for name, _ in steps)
 
 
 def prelude(tape: Tape, features: Value, steps: Steps, bounds: Bounds | None, columns: int) -> Value:
-    """Features as the model sees them, real[B, columns].
+    """The transformed features that the model sees, real[B, columns].
 
     Args:
         tape: to write on.
@@ -41,7 +41,7 @@ def prelude(tape: Tape, features: Value, steps: Steps, bounds: Bounds | None, co
         features = _STEPS[name](tape, features, bounds, number, columns)
         columns = step_width(name, number, columns)
         if name in NEW_COLUMNS:
-            bounds = None  # they were for the columns before
+            bounds = None  # the bounds were for the old columns
     return features
 
 

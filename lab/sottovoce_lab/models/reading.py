@@ -1,4 +1,4 @@
-"""Values of a forward graph, as they are read: constants, shapes, and tensors that layers have given."""
+"""Values in a forward graph while it is read: constants, shapes, and outputs of layers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ class Layer:
     """A layer that was found.
 
     Attributes:
-        table: as a declaration has it; of a residual block without its layers.
+        table: its table in a declaration; for a residual block, without its layers.
         tensors: its parameters, in order.
         body: body of a residual block.
         shortcut: shortcut of a residual block.
@@ -46,8 +46,8 @@ class Point:
     Attributes:
         shape: shape of one example.
         before: output of the layer before; None for the input.
-        layer: layer that gave it; None where its shape alone is another, or for the input.
-        part: it is the inside of a group norm: groups, and whether they are normalised already.
+        layer: the layer whose output it is; None for the input, or if only the shape has changed.
+        part: inside a group norm, the groups and whether they are already normalised; else None.
     """
 
     shape: Shape
@@ -73,7 +73,7 @@ class Point:
 
 
 Vector = tuple[int | None, ...]
-"""A shape, or one number of it, that is computed in the graph; BATCH stands for the number of examples."""
+"""A shape, or a part of one, that the graph computes; BATCH stands for the number of examples."""
 
 Value = Point | Vector | NDArray[Any]
 
@@ -85,7 +85,7 @@ class Node:
     Attributes:
         proto: as it is in the file.
         inputs: the inputs; None for one that is left out.
-        file: whose it is.
+        file: name of the file that it is from.
     """
 
     proto: NodeProto
@@ -94,7 +94,7 @@ class Node:
     attributes: dict[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Attributes as Python values."""
+        """Convert the attributes to Python values."""
         self.attributes = {entry.name: helper.get_attribute_value(entry) for entry in self.proto.attribute}
 
     def refused(
@@ -105,7 +105,7 @@ class Node:
         return ConfigError(f"{self.file}: operator {self.proto.op_type} of node {name[:80]!r}: {why}: {remedy}")
 
     def point(self, place: int = 0) -> Point:
-        """An input that is a tensor of examples, and no inside of a norm."""
+        """An input that is a tensor of examples and not inside a norm."""
         value = self.inputs[place] if place < len(self.inputs) else None
         if not isinstance(value, Point) or value.part is not None:
             raise self.refused("is used in a way that no supported layer is")
@@ -123,7 +123,7 @@ class Node:
         raise self.refused("its weights are computed from the example")
 
     def numbers(self, name: str, place: int) -> list[int] | None:
-        """Integers that newer versions take as an input and older ones as an attribute."""
+        """Integers that are an input in newer versions of an operator and an attribute in older ones."""
         if name in self.attributes:
             return [int(number) for number in self.attributes[name]]
         given = self.constant(place)
@@ -140,7 +140,7 @@ def reshaped(node: Node, point: Point, target: Vector, batch: int | None) -> Sha
         batch: how many examples the file is made for; None for any number.
 
     Raises:
-        ConfigError: examples would be mixed, or it is not known that they are not.
+        ConfigError: if examples would be mixed, or might be.
     """
     total, keeps = prod(point.shape), not node.attributes.get("allowzero", 0)
     if not target or len(target) > 8:

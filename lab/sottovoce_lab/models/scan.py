@@ -1,7 +1,7 @@
 """Outline of a model file, read from its bytes before any library parses it.
 
-A parser makes an object of every part, whatever the part holds: two bytes of a file cost a hundred of memory, and a
-small number costs eight. So the parts are counted first, and whatever is no weight is added up.
+A parser makes an object of every part, whatever it holds: two bytes of a file may cost a hundred bytes of memory, and
+a small number eight. So the parts are counted first, and the size of everything but the weights is added up.
 """
 
 from functools import lru_cache
@@ -12,7 +12,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from sottovoce.errors import ConfigError
 
 MAX_PARTS = 2**18
-"""Fields of all messages of a file. The graph of an 18-layer residual network has about a sixth of it."""
+"""Most fields of all messages in a file. The graph of an 18-layer residual network has about a sixth of that."""
 
 MAX_LIGHT_BYTES = 2**24
 """Largest size of everything but weights."""
@@ -27,10 +27,10 @@ def read(path: Path, most: int) -> bytes:
 
     Args:
         path: path of a file from anywhere.
-        most: bytes.
+        most: largest size that is read, in bytes.
 
     Raises:
-        ConfigError: if it cannot be read, is larger, or is none that a parser should be given.
+        ConfigError: if it cannot be read, is larger, or must not be given to a parser.
     """
     try:
         if not path.is_file():
@@ -48,7 +48,7 @@ def read(path: Path, most: int) -> bytes:
 
 
 def scan(raw: bytes, file: str) -> None:
-    """Refuse bytes that are no ONNX model by their outline, or would cost much more memory than their length.
+    """Refuse bytes whose outline is not that of an ONNX model, or that would take far more memory than their length.
 
     Args:
         raw: the whole file.

@@ -1,4 +1,4 @@
-"""Writing a graph down, one operation after the other."""
+"""Recording of a graph, one operation after another."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,14 +9,14 @@ from onnx import ModelProto, NodeProto, ValueInfoProto, checker, helper, numpy_h
 
 OPSET = 21
 IR_VERSION = 10
-"""Old enough for the ONNX Runtimes that devices have had since 2024."""
+"""Version of the file format, old enough for the ONNX Runtimes that devices have had since 2024."""
 
 Value = str
 """A tensor's name in the graph."""
 
 
 class Tape:
-    """Operations in the order in which they are asked for; the same one asked for twice is written once.
+    """Operations in the order in which they are requested; an operation requested twice is recorded once.
 
     The same calls give the same bytes. Nodes that no output needs are left out.
 
@@ -42,8 +42,8 @@ class Tape:
 
         Args:
             value: numbers or arrays.
-            dtype: `real` unless it is said.
-            name: one of its own; equal constants without one are the same.
+            dtype: its type; `real` by default.
+            name: a name of its own; equal constants without a name are shared.
         """
         array = np.asarray(value, dtype=self.real if dtype is None else dtype)
         if name is None:
@@ -113,7 +113,7 @@ class Tape:
         return model
 
     def _alive(self, needed: set[Value]) -> tuple[list[NodeProto], set[Value]]:
-        """The operations that lead to tensors, without outputs at their ends that nothing uses; all tensors used."""
+        """The operations that these tensors need, without unused trailing outputs; and all tensors that they use."""
         alive = []
         for node in reversed(self._nodes):
             if needed.isdisjoint(node.output):

@@ -1,4 +1,4 @@
-"""The tensors that a model file brings along: all in the file itself, as large as they say, of plain numbers."""
+"""Checks of the tensors of a model file: stored in the file itself, of the stated size, and of plain numbers."""
 
 from collections.abc import Iterator
 from math import prod
@@ -23,7 +23,7 @@ _KINDS: dict[int, tuple[str, int]] = {  # the field that holds them one by one, 
 
 
 def check_tensors(model: ModelProto, file: str) -> None:
-    """Refuse tensors in other files, or other than declared. Nothing of the claimed size is allocated.
+    """Refuse tensors that are in other files or not as declared, without allocating the claimed size.
 
     Args:
         model: parsed, otherwise unchecked.
@@ -45,7 +45,7 @@ def check_tensors(model: ModelProto, file: str) -> None:
 
 
 def check_finite(model: ModelProto, file: str) -> None:
-    """Refuse weights that are infinite or no numbers; the tensors are checked otherwise.
+    """Refuse weights that are infinite or NaN, in tensors that passed the other checks.
 
     Raises:
         ConfigError: names the tensor.
@@ -58,7 +58,7 @@ def check_finite(model: ModelProto, file: str) -> None:
 
 
 def _numbers(tensor: TensorProto, file: str) -> int:
-    """Number of its elements, by its dimensions."""
+    """Check a tensor; return the number of its elements, by its dimensions."""
     if tensor.data_type not in _KINDS:
         kind = TensorProto.DataType.Name(tensor.data_type) if tensor.data_type in range(64) else "unknown"
         raise ConfigError(

@@ -10,7 +10,7 @@ from sottovoce_lab.pages.plots import Line, Plotter
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A device's ledger, read from its first charge to its last. It keeps their order, and no times.
+    """A device's ledger, read from its first charge to its last; a ledger keeps their order, but no times.
 
     Attributes:
         name: name of its state directory.
@@ -21,7 +21,7 @@ class History:
         delta: delta of the budget.
         charges: how many, likewise releases.
         releases: see there.
-        points: number of a charge, and ε after it, which is infinite where something left without noise.
+        points: pairs of a charge's number and ε after it, which is infinite once something left without noise.
         status: status of its agent; None where none answers.
     """
 

@@ -1,4 +1,4 @@
-"""The parts of a page. Every value is escaped where it enters; nothing else makes markup."""
+"""The parts of a page. Every value is escaped on entry, and only this module makes markup."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 @dataclass(frozen=True, slots=True)
 class Markup:
-    """HTML that was made here, or by matplotlib: its values are escaped already."""
+    """HTML that was made here or by matplotlib, in which values are already escaped."""
 
     html: str
 
@@ -87,12 +87,12 @@ def table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -
 
 
 def folded(summary: str, inner: Markup) -> Markup:
-    """A part that a click unfolds."""
+    """A collapsed part that a click expands."""
     return Markup(f"<details><summary>{escape(summary)}</summary>{inner.html}</details>")
 
 
 def budget(spent: float, total: float) -> Markup:
-    """A bar of the share of ε that is spent, beside its words. It has no colour of alarm: spending is its purpose."""
+    """A bar of the share of ε spent, with its words; in no alarming colour, since a budget is there to be spent."""
     label, left = f"ε = {spent:.3f} of {total:g} spent", max(0.0, total - spent)
     shown = f'<progress class="budget" max="{total:g}" value="{spent:g}" aria-label="{escape(label)}"></progress>'
     end = f"{left:.3f} left" if left >= 0.0005 else "none left: nothing more is released"

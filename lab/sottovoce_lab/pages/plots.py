@@ -1,4 +1,4 @@
-"""Plots by matplotlib, as SVG that stands in a page: its words are words, and its names are its own."""
+"""Plots by matplotlib, as SVG embedded in a page: text stays text, and ids are unique in the page."""
 
 import io
 import re
@@ -146,7 +146,7 @@ class Plotter:
             return self._svg(drawing, title)
 
     def _svg(self, drawing: Any, title: str) -> Markup:
-        """The drawing without the header of a file of its own, and with names that no other drawing has."""
+        """The drawing without a file header, and with ids that no other drawing has."""
         written = io.StringIO()
         drawing.savefig(written, format="svg", metadata=_NOT_TOLD)
         self._plt.close(drawing)

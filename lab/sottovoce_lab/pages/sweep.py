@@ -65,7 +65,7 @@ def sweep_page(report: SweepReport, plotter: Plotter) -> str:
 
 
 def _alike(words: list[str]) -> list[str]:
-    """Warnings that differ in their figures alone, the first of each kind with the number of runs that have it."""
+    """The first of all warnings that differ only in figures, with the number of runs that have such a warning."""
     kinds: dict[str, list[str]] = {}
     for warning in words:
         kinds.setdefault(re.sub(r"\d+\.\d+", "", warning), []).append(warning)

@@ -18,7 +18,7 @@ _T = (
 )
 _NORMAL = 1.960
 FEWEST = 3
-"""Seeds from which the interval of a mean is shown."""
+"""Fewest seeds for which the interval of a mean is shown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """One run of an experiment in this process: agents under the virtual clock, arrays, or a walk over perturbed records.
 
-Besides the keys of a run there are seven: `engine` may be `arrays`; `prepare` fits a transform to all training records,
-as the papers do and no ε pays for; `updates` is the length of a walk; `solver` names what separates records in the
-plane; `points` are those of a curve; `test_records` limits the test set; `gradient_norm = true` measures that too.
+There are seven keys besides those of a run. `engine` may be `arrays`. `prepare` fits a transform to all training
+records, as in the papers; no ε pays for that. `updates` is the length of a walk. `solver` names the method that
+separates records in the plane. `points` is the number of points on a curve. `test_records` limits the test set.
+`gradient_norm = true` measures the gradient norm too.
 """
 
 from collections.abc import Mapping
@@ -34,7 +35,7 @@ from sottovoce_lab.testbed.progress import Watcher
 from sottovoce_lab.testbed.run_spec import run_spec
 
 ARRAYS = "arrays"
-"""The engine of fleets whose devices hold one record each, in a few arrays."""
+"""The engine for fleets with one record per device, held in a few arrays."""
 
 _MADE = ("synthetic", "two-gaussians")
 _WALKS = ("gradient-walk", "sequential-sgd")
@@ -59,13 +60,13 @@ def one(keys: Mapping[str, Any]) -> Outcome:
     planned = plan(spec.options(), data)
     meter = GradientMeter(planned) if gradient_norm else None
     report = memory.run(planned, Watcher(), meter=meter, points=points)
-    report.baselines = lambda: None  # but for the majority class they take longer than the run
+    report.baselines = lambda: None  # except for the majority class, they take longer than the run
     return _reported(report.document(), majority(planned.test) if planned.classes > 1 else None)
 
 
 @lru_cache(maxsize=1)
 def _data(source: str, prepare: str) -> DataSet:
-    """A data set, which runs that follow one another in a process often share."""
+    """Load a data set, and cache it: consecutive runs in a process often share one."""
     data = load(source)
     return prepared(data, prepare) if prepare else data
 

@@ -1,4 +1,4 @@
-"""Records of two classes in the plane, and where two solvers separate them: gossip learning and a standard SVM."""
+"""Records of two classes in the plane, separated by two solvers: gossip learning and a standard SVM."""
 
 import importlib
 from collections.abc import Mapping

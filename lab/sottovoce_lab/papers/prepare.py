@@ -8,7 +8,7 @@ from sottovoce.data import DataSet, Records, holdout
 from sottovoce.errors import UsageError
 
 _TEST_SHARE = 0.2
-_SPLIT = 0  # the split is the paper's data set, the same for every seed
+_SPLIT = 0  # the split is part of the data set, so equal for every seed
 
 
 def prepared(data: DataSet, how: str) -> DataSet:

@@ -1,4 +1,4 @@
-"""The runs of an experiment: which there are, each in a process of its own, and kept as soon as it is done."""
+"""The runs of an experiment, each made in a process of its own and saved as soon as it ends."""
 
 import gc
 import time
@@ -58,7 +58,7 @@ def runs_of(spec: Experiment, extent: Extent, folder: Path, say: Callable[[str],
 def kept(
     runs: Mapping[Place, dict[str, Any]], file: Path, told: Callable[[int, int, str], None]
 ) -> dict[Place, Outcome]:
-    """The outcomes of all runs; those that an earlier call kept are not run again.
+    """The outcomes of all runs; runs that an earlier call saved are not repeated.
 
     Args:
         runs: keys by place.

@@ -16,7 +16,7 @@ from sottovoce_lab.papers.cells import FEWEST, Cell, Cells, half_interval
 from sottovoce_lab.papers.specification import Claim, Experiment
 
 FEWEST_SEEDS = 5
-"""From which a claim is decided."""
+"""Fewest seeds with which a claim is decided."""
 
 Verdict = Literal["holds", "fails", "undecided"]
 Point = tuple[Any, Any]
@@ -45,7 +45,7 @@ class Finding:
 
 
 def findings(spec: Experiment, cells: Cells) -> list[Finding]:
-    """Every claim in every panel that was run; and where a band is given, how far we are from the printed values."""
+    """Findings on every claim in every panel that was run and, if a band is given, on the printed values."""
     found: list[Finding] = []
     for claim in spec.claims:
         for panel in dict.fromkeys(where[0] for where in cells):

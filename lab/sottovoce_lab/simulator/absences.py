@@ -1,4 +1,4 @@
-"""A churn trace: who was away, from which cycle until which."""
+"""Churn traces: which agents are away, and from which cycle until which."""
 
 import csv
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Absence:
 
 
 def read_absences(path: Path) -> tuple[Absence, ...]:
-    """The absences of a CSV file of lines `agent,down_cycle,up_cycle`, whose first line may say just that.
+    """Read absences from a CSV file of lines `agent,down_cycle,up_cycle`, with or without that header.
 
     Raises:
         UsageError: if there is no such file, or a line of it is something else; the message names it.

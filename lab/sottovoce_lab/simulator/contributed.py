@@ -1,7 +1,7 @@
-"""Law of contributions: a device's knowledge of others' only grows, and its own are its vault's releases (decision 36).
+"""Law of contributions: no device goes back to an older one, and its own sum is its vault's releases (decision 36).
 
-Of each device that is up: of every maker that it still holds one of, it holds the contribution of most steps that it
-ever had, and its own sum changes by a release's part in it and by nothing else.
+While a device is up, the contribution that it holds from an owner is the one with the most steps it ever had. Its own
+sum changes by what each release contributes, and by nothing else.
 """
 
 from collections.abc import Sequence

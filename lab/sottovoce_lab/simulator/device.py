@@ -49,7 +49,7 @@ class Device:
 
     @property
     def barred(self) -> bool:
-        """Whether it knows that it is revoked itself: then it never starts again."""
+        """Whether the device knows that it is revoked itself; then it never starts again."""
         return self.id in self.refused
 
     @property

@@ -35,20 +35,20 @@ from typing_extensions import override
 from sottovoce_lab.simulator.told import Told
 from sottovoce_lab.simulator.wrapped_vault import WrappedVault
 
-_LOUD = 10.0  # times what the vault's answer is long
-_NEAR = 0.9  # of what an honest device goes along with
+_LOUD = 10.0  # times the length of the vault's answer
+_NEAR = 0.9  # of the largest move that an honest device accepts
 Lie = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-"""Its vector from others' contributions or models, float64[k, P]."""
+"""Function from others' contributions or models, float64[k, P], to the liar's vector."""
 
 _GIANT = 2**31  # on the grid of releases: millions in a model, and within what messages may hold
 
 
 class LyingVault(WrappedVault):
-    """A vault of which its own device tells its learner something else, but in secure sums, which are signed inside.
+    """A vault whose answers are altered on their way to the learner, except in secure sums, which it signs itself.
 
     Args:
         vault: the real one.
-        alter: makes int64[P] of int64[P].
+        alter: function from the true value, int64[P], to the altered one, int64[P].
     """
 
     def __init__(self, vault: Vault, alter: Callable[[NDArray[np.int64]], NDArray[np.int64]]) -> None:
@@ -57,7 +57,7 @@ class LyingVault(WrappedVault):
         self._told: dict[bytes, NDArray[np.int64]] = {}
 
     def answer(self, query: Query) -> Answer:
-        """An answer, equal for equal questions."""
+        """See Vault.answer. The altered answer to a query never changes."""
         answer = self._vault.answer(query)
         if isinstance(answer, Refused):
             return answer
@@ -79,16 +79,16 @@ class LyingMixer(Mixer):
         return super().signed(state) if len(others) < 2 else self._signed_as(state, self._lie(others))
 
     def _signed_as(self, state: ContributionsState, vector: NDArray[np.float64]) -> ContributionsState:
-        """The state with this signed in place of its own sum, which stays as it is."""
+        """Sign this vector in place of the device's own sum, which is unchanged in the returned state."""
         numerator = np.rint(vector * UNIT).clip(-MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
         return replace(super().signed(replace(state, numerator=numerator)), numerator=state.numerator)
 
 
 class LateMixer(LyingMixer):
-    """A device that is honest until all others have taken their steps, but for its last one."""
+    """A device whose contributions are honest but the last, which it signs when all others have taken their steps."""
 
     def signed(self, state: ContributionsState) -> ContributionsState:
-        """See Mixer.signed: towards the lie as far as those go along that hold what it signed last."""
+        """See Mixer.signed. The last one moves towards the lie as far as holders of the one before accept."""
         others, last = _others(state, self.rank), state.held.get(self.rank)
         if state.step < self.schedule.steps or last is None or len(others) < 2:
             return Mixer.signed(self, state)
@@ -99,18 +99,18 @@ class LateMixer(LyingMixer):
         return self._signed_as(state, own + between * min(1.0, accepted / float(np.linalg.norm(between))))
 
     def _due(self, state: ContributionsState) -> bool:
-        """Whether to sign; the last time when all others have."""
+        """Whether to sign; the last contribution waits until all others have taken their steps."""
         others = [one.steps for at, one in state.held.items() if at != self.rank]
         last = state.step >= self.schedule.steps
         return super()._due(state) and (not last or min(others, default=0) >= self.schedule.steps)
 
 
 class LyingPairwise(Pairwise):
-    """A device that proposes another model than its own, and answers as if it had it; made of an honest one.
+    """A device that proposes and answers with a false model in place of its own; made from an honest one.
 
     Args:
         honest: the state machine.
-        lie: the model it makes of those it received, float64[k, P], about the start.
+        lie: makes the false model from those received, float64[k, P], both relative to the start.
         late: whether it is honest until it has taken its steps.
     """
 
@@ -121,7 +121,7 @@ class LyingPairwise(Pairwise):
         self._known: dict[str, NDArray[np.float64]] = {}
 
     def on(self, state: PairwiseState, event: Event, now: float) -> tuple[PairwiseState, list[Effect]]:
-        """See Learner.on. It takes the others' models for its own."""
+        """See Learner.on. It notes the models that others propose, from which it makes the lie."""
         if isinstance(event, Received) and isinstance(event.message, Proposal):
             self._known[event.sender] = event.message.numerator / UNIT
         honest = len(self._known) < 2 or (self._late and state.step < self.schedule.steps)
@@ -134,7 +134,7 @@ class LyingPairwise(Pairwise):
 
 
 class _Silence:
-    """A learner that sends nothing; in front of its class."""
+    """Mixin that keeps a learner from answering; it comes before the learner's own class."""
 
     def on(self, state: Any, event: Event, now: float) -> tuple[Any, list[Effect]]:
         """See Learner.on."""
@@ -143,7 +143,7 @@ class _Silence:
 
 
 def dishonest_vault(vault: Vault, lie: str, seed: int) -> Vault:
-    """The vault as a dishonest device shows it to its learner."""
+    """The vault through which a dishonest device's learner asks: altered where the lie is about answers."""
     random = np.random.default_rng(seed)
 
     def noise(value: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -161,15 +161,15 @@ def dishonest_vault(vault: Vault, lie: str, seed: int) -> Vault:
 
 
 def dishonest_records(records: Records, lie: str, classes: int) -> Records:
-    """The records with which it learns: `labels` gives each the next class."""
+    """The records that a dishonest device learns from; lie `labels` gives each record the next class."""
     return replace(records, labels=(records.labels + 1) % classes) if lie == "labels" else records
 
 
 def dishonest_learner(learner: Learner[Any], lie: str) -> Learner[Any]:
-    """The state machine with which it lies.
+    """The state machine of a dishonest device.
 
     Raises:
-        UsageError: if this one cannot tell such a lie.
+        UsageError: if this learner cannot tell such a lie.
     """
     if lie == "silent":
         quiet = copy(learner)

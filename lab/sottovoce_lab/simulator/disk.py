@@ -1,7 +1,7 @@
-"""Disks of simulated agents, which can be full: neither the state nor the ledger can be written then.
+"""Disks of simulated agents that can fill up, so that neither the state nor the ledger can be written.
 
-The state's file takes no further commit. The ledger's takes rows that still fit in its last page, as SQLite has it: so
-a charge may be durable, and the release that it pays for not.
+On a full disk the state's file accepts no commit. The ledger, as always with SQLite, still accepts rows that fit in its
+last page, so a charge may be durable while the release that it pays for is not.
 """
 
 import sqlite3
@@ -22,7 +22,7 @@ _MAX_PAGES = 2**32 - 2
 
 
 class OutOfRoom(DataError):
-    """A device could not write, and ends until there is room.
+    """A device could not write; it stops until there is room.
 
     Args:
         node: its id.
@@ -47,7 +47,7 @@ class Disk:
 
     @property
     def full(self) -> bool:
-        """Whether there is no room."""
+        """Whether the disk is full."""
         return self._full
 
     @full.setter
@@ -87,7 +87,7 @@ class StoreOnDisk:
 
 
 class VaultOnDisk(WrappedVault):
-    """A device's vault, whose ledger is on the device's disk. It raises OutOfRoom where that could not be written.
+    """A vault whose ledger is on the device's disk; raises OutOfRoom if the ledger cannot be written.
 
     Args:
         vault: the real one.

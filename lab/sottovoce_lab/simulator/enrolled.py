@@ -1,7 +1,7 @@
 """Simulated agents with the keys and certificates of a real fleet, and with wall clocks that may be wrong.
 
-On their wall clocks a cycle is a day. Keys of devices follow from the seed, so that their ids do; all else of a
-certificate is never the same twice, and nothing that a device does depends on it.
+On their wall clocks a cycle is a day. Device keys, and so device ids, follow from the seed. The rest of a certificate
+differs from run to run, but nothing that a device does depends on it.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,16 +29,16 @@ class Member:
     """One agent: its identity, the members it accepts, and its wall clock.
 
     Args:
-        fleet: it is enrolled in.
+        fleet: the fleet that it is enrolled in.
         keys: its own.
         lifetime: days for which its certificates hold.
-        days: days of the run that are over.
+        days: returns the days of the run that have passed.
 
     Attributes:
         refused: node ids that its fleet has revoked, as far as it knows.
         wrong: days by which its wall clock is ahead.
         provenance: signs, and verifies others' signatures.
-        witness: the same of secure sums, for its vault.
+        witness: signs and verifies for its vault in secure sums.
     """
 
     def __init__(self, fleet: Fleet, keys: DeviceKeys, lifetime: float, days: Callable[[], float]) -> None:
@@ -59,7 +59,7 @@ class Member:
         return (_BEGAN + timedelta(days=self._days() + self.wrong)).timestamp()
 
     def renew(self) -> None:
-        """Take a new certificate if, by the fleet's own clock, two thirds of the present one's time are over."""
+        """Take a new certificate if, by the fleet's clock, two thirds of the present one's lifetime have passed."""
         present = self._identity
         if (
             _BEGAN + timedelta(days=self._days())
@@ -69,7 +69,7 @@ class Member:
             self.provenance.renew(self._identity)
 
     def _issued(self) -> Identity:
-        """Its identity with a certificate from now on."""
+        """Its identity, with a certificate that is valid from now on."""
         now = _BEGAN + timedelta(days=self._days())
         validity = Validity(now - _DAY / 24, now + timedelta(days=self._lifetime))
         pem = self._fleet.issue(read_request(self._keys.request(), "the request"), validity)
@@ -90,7 +90,7 @@ class Member:
 
 
 def enrolled(agents: int, seed: int, renewed: int | None, days: Callable[[], float]) -> Sequence[Member]:
-    """A fleet.
+    """Enrol the agents of a run in a new fleet.
 
     Args:
         agents: how many.

@@ -17,7 +17,7 @@ _DAYS = (40.0, 400.0)
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Next action on a fleet.
+    """Events that befall a fleet at one cycle.
 
     Attributes:
         killed: agents to be killed, by place.
@@ -26,7 +26,7 @@ class Turn:
         full: agents whose disks are full from now on.
         wrong: days by which wall clocks are ahead from now on, by place; all others are right.
         revoked: agents that the fleet revokes now.
-        notes: the same in words, but for churn, which would be too many.
+        notes: all of this in words, except churn, of which there is too much.
     """
 
     killed: tuple[int, ...]
@@ -44,7 +44,7 @@ class Fate:
     Args:
         faults: faults asked for.
         names: names of the agents, by place.
-        seed: seed of who is hit, and of log-normal churn.
+        seed: seed of the choice of agents, and of log-normal churn.
     """
 
     def __init__(self, faults: Faults, names: Sequence[str], seed: int) -> None:
@@ -73,7 +73,7 @@ class Fate:
         self._last = 0
 
     def at(self, cycle: int) -> Turn:
-        """Events when the fleet has reached this cycle. Cycles come in order; some may be left out."""
+        """Events when the fleet reaches this cycle. Cycles are asked for in order; some may be skipped."""
         passed, self._last = range(self._last + 1, cycle + 1), cycle
         down = self._killed(cycle) | self._away(passed)
         killed, restarted = tuple(sorted(down - self._down)), tuple(sorted(self._down - down))
@@ -90,7 +90,7 @@ class Fate:
         )
 
     def brings_back(self, cycle: int) -> bool:
-        """Whether someone who is down at this cycle will be up again."""
+        """Whether some agent that is down at this cycle will come back."""
         restart, absences = self._faults.restart, self._faults.churn
         if self._churn is not None or (restart is not None and restart.cycle > cycle and bool(self._spared)):
             return True

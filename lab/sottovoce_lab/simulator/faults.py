@@ -53,7 +53,7 @@ LIES = ("silent", "flip", "tenfold", "noise", "zero", "labels", "giant", "opposi
 """Lies of dishonest agents."""
 
 MIN_RENEWED = 3
-"""Cycles for which a certificate holds, at least: a device that is down for one still has its own renewed in time."""
+"""Shortest lifetime of a certificate in cycles: a device that is down for one cycle still renews its own in time."""
 
 _ON_MESSAGES = {"loss", "duplicate", "delay", "reorder", "partition"}
 _DURATION = r"([0-9]+(?:\.[0-9]+)?)(ms|s)"
@@ -81,7 +81,7 @@ class During:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """Something is away for some seconds from a cycle on."""
+    """An outage of some seconds that begins at a cycle."""
 
     seconds: float
     cycle: int
@@ -131,17 +131,17 @@ class Faults:
 
     @property
     def of_members(self) -> tuple[str, ...]:
-        """Kinds that are about keys, certificates, clocks and disks, which only simulated agents let others decide."""
+        """Kinds of faults in keys, certificates, clocks and disks, which can be injected into simulated agents only."""
         found = {"revoke": self.revoke, "renew": self.renew, "clock": self.clock, "disk-full": self.disk_full}
         return tuple(kind for kind, value in found.items() if value is not None)
 
     @property
     def on_messages(self) -> bool:
-        """Whether any message is touched."""
+        """Whether any fault affects messages."""
         return bool(self.loss or self.duplicate or self.delay or self.reorder or self.partition)
 
     def others_than(self, *kinds: str) -> bool:
-        """Whether anything goes wrong beside these attributes."""
+        """Whether any other fault than those in these attributes is set."""
         calm = Faults()
         return any(
             getattr(self, field.name) != getattr(calm, field.name) for field in fields(self) if field.name not in kinds
@@ -238,7 +238,7 @@ def _vault(value: str, refuse: Refuse) -> Mapping[str, Any]:
 
 
 def _around(value: str, refuse: Refuse, why: str) -> tuple[float, float]:
-    """Seconds, and by how many at most they are more or less."""
+    """Read MEAN±SPREAD: seconds, and the most by which they vary in either direction."""
     match = re.fullmatch(rf"{_DURATION}(?:(?:±|\+-){_DURATION})?", value)
     if not match:
         raise refuse()

@@ -1,7 +1,7 @@
 """Laws asserted after every event of a simulation: a bug stops the run at the event that shows it.
 
-Some hold for every learner; others are about one learner's states, and stand in LAWS under the type of the state. They
-rely on stores, ledgers and messages, not on the code under suspicion.
+Some hold for every learner. Others are about the states of one learner and are listed in LAWS by the type of the state.
+They rely on stores, ledgers and messages, not on the code under test.
 """
 
 from collections import defaultdict
@@ -38,9 +38,9 @@ LAWS: dict[type, Callable[[Sequence[Device]], Law]] = {
 
 
 class AppliedOnce:
-    """Law of messages: none is applied twice, and a duplicate changes nothing. Implements Law.
+    """Law of messages: no message is applied twice, and a duplicate changes nothing. Implements Law.
 
-    A device whose learner restates its knowledge forgets in a crash which messages it applied, and may repeat them.
+    A device whose learner restates its knowledge forgets in a crash which messages it applied, and may reapply them.
     """
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class Charged:
 
 
 def _left(answer: Answer | CellAnswer | None) -> bytes | None:
-    """Content of an answer that was computed from records, if any."""
+    """Bytes of an answer that were computed from records, if any."""
     if answer is None or isinstance(answer, Refused):
         return None
     if not isinstance(answer, CellAnswer):
@@ -102,7 +102,7 @@ def _left(answer: Answer | CellAnswer | None) -> bytes | None:
 
 
 class Invariants:
-    """Asserts every law that is known for the fleet. Implements Witness, of which it receives the `answer` whole.
+    """Asserts every law that applies to the fleet. Implements Witness, but receives each `answer` unabridged.
 
     Args:
         devices: the fleet, before anything has happened.
@@ -128,7 +128,7 @@ class Invariants:
         """
         self._events += 1
         if event == "send":
-            return  # what is sent was settled, and looked at, in the event before
+            return  # an earlier event settled what is sent, and was checked
         happening = Happening(event, self._devices[device], state, facts)
         for law in self._laws[device]:
             if (broken := law.broken(happening)) is not None:

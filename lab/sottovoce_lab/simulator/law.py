@@ -9,14 +9,14 @@ from sottovoce_lab.simulator.device import Device
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """One event of a simulation, just over.
+    """An event of a simulation that has just happened.
 
     Attributes:
         event: its name, as a Witness receives it.
-        device: where.
-        state: the learner's state after it; None while the device is down.
-        facts: its facts: of `receive` the `sender`, `sequence` and `duplicate`, of `confirm` the `recipient`
-            and `sequence`, of both the `reply`, if there is one; of `answer` the `answer`.
+        device: the device at which it happened.
+        state: the learner's state after the event; None while the device is down.
+        facts: for `receive`, the `sender`, `sequence` and `duplicate`; for `confirm`, the `recipient` and `sequence`;
+            for both, the `reply`, if there is one; for `answer`, the `answer`.
     """
 
     event: str
@@ -26,8 +26,8 @@ class Happening:
 
 
 class Law(Protocol):
-    """Follows a fleet from event to event. It is made before the first, from the devices that it is about."""
+    """Checks a fleet after every event. A law is made before the first event, from the devices that it is about."""
 
     def broken(self, happening: Happening) -> str | None:
-        """Violation after this event, in public words and without a number; None when the law holds."""
+        """The violation that this event shows, in public words and without a number; None if the law holds."""
         ...

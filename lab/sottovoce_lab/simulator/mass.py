@@ -1,8 +1,8 @@
 """The mass of a push-sum fleet is conserved to the last bit (Kempe, Dobra & Gehrke 2003, Section 2; SGP, Section 3).
 
-Followed device by device: in one event its numerator and weight change by the shares that it took in, less those that
-it sent off, and by what its release contributed; and a share that was sent off stays on its way until its recipient has
-taken it in. Added up over the fleet that is the conservation of all mass, at the cost of looking at one device.
+The law is checked one device at a time. In an event, a device's numerator and weight change by the shares that it
+received, minus those that it sent, plus what its release contributed; a share stays in transit until its recipient has
+applied it. Summed over the fleet, this conserves all mass, at the cost of looking at one device.
 """
 
 from collections import defaultdict
@@ -40,10 +40,10 @@ class PushSumMass:
         self._way: dict[str, dict[str, Outgoing]] = {
             node: self._unapplied(node, one.outbox) for node, one in saved.items()
         }
-        self._moves: dict[str, dict[int, NDArray[np.int64]]] = defaultdict(dict)  # by slot; a crash undoes them
+        self._moves: dict[str, dict[int, NDArray[np.int64]]] = defaultdict(dict)  # by slot; undone by a crash
 
     def broken(self, happening: Happening) -> str | None:
-        """See Law.broken. Of a device that is down, the state in its store counts."""
+        """See Law.broken. For a device that is down, the state in its store counts."""
         device, facts, node = happening.device, happening.facts, happening.device.id
         before = self._states[node]
         if device.core is None:
@@ -73,7 +73,7 @@ class PushSumMass:
             numerator, weight = numerator - share.numerator, weight - share.weight
         if state.step != before.step:
             numerator = numerator + self._released(happening, before, state, numerator)
-        if device.core is None or came or left:  # all that was released until now is durable, or forgotten
+        if device.core is None or came or left:  # every earlier move is now durable, or undone
             self._moves.pop(node, None)
         same = numerator is state.numerator or np.array_equal(numerator, state.numerator)
         return None if same and weight == state.weight else _CHANGED

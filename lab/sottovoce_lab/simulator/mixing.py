@@ -1,4 +1,4 @@
-"""The weights with which devices average over a graph, and how fast that makes them agree.
+"""The weights with which devices average over a graph, and how fast the devices then agree.
 
 W[i, j] is the share of device j's value that goes to device i. Every column adds up to 1, so that nothing is lost.
 """
@@ -15,7 +15,7 @@ from sottovoce_lab.simulator.topology import NEWSCAST
 Matrix = NDArray[np.float64]
 Peers = Sequence[Sequence[int]]
 
-_MAX_AGENTS = 1000  # whose eigenvalues take seconds, eight times as many for each doubling
+_MAX_AGENTS = 1000  # eigenvalues take seconds there, and eight times as long for twice as many
 
 
 def metropolis(peers: Peers) -> Matrix:
@@ -34,10 +34,10 @@ def uniform_columns(peers: Peers) -> Matrix:
 
 
 def rotation(peers: Peers) -> Matrix:
-    """Matrix of one full rotation, in which all devices turn to one peer after the other, float64[n, n].
+    """Matrix of one full rotation, in which every device sends to its peers one after another, float64[n, n].
 
-    The product of the rounds' column-stochastic matrices, the latest leftmost; as many rounds as the device with the
-    most peers has. Who has fewer begins again; who has none keeps everything.
+    It is the product of the rounds' column-stochastic matrices, the last one leftmost. There are as many rounds as the
+    device with the most peers has peers; a device with fewer begins again, and one without any keeps everything.
     """
     product = np.eye(len(peers))
     for turn in range(max(map(len, peers))):
@@ -48,8 +48,8 @@ def rotation(peers: Peers) -> Matrix:
 def spectral_gap(W: Matrix) -> float:
     """1 - |λ₂| of a stochastic matrix, λ₂ its eigenvalue of second largest modulus; 1 for a single device.
 
-    Each application of a symmetric W brings all values closer to their average by the factor |λ₂| at least, in the L2
-    norm; of another W by this factor in the long run. With `rotation` one application is one whole rotation.
+    Each application of a symmetric W shrinks the L2 distance of all values from their average at least by the factor
+    |λ₂|; another W does so by this factor in the long run. With `rotation`, one application is one whole rotation.
     """
     symmetric = np.array_equal(W, W.T)
     moduli = np.sort(np.abs(np.linalg.eigvalsh(W) if symmetric else np.linalg.eigvals(W)))
@@ -62,13 +62,13 @@ def mixing_facts(name: str, peers: Peers, rule: str | None = None) -> dict[str, 
     Args:
         name: name of the topology.
         peers: for each device, those it sends to, in turn.
-        rule: the learner's own rule of mixing; None for a learner that has one alone.
+        rule: how the learner mixes; None for a learner with only one way.
 
     Returns:
         `weights`: the rule, if it is another than push-sum; else `metropolis` where the graph is undirected, and
         `push-sum` where it is directed. `spectral_gap`: of the Metropolis matrix, a round; or of push-sum's matrix for
-        one full rotation. None above 1,000 devices and for other rules. `degree_min` and `degree_max`: peers sent to.
-        Where peers are sampled, none of these numbers is known.
+        one full rotation. None above 1,000 devices and for other rules. `degree_min` and `degree_max`: the fewest and
+        the most peers that a device sends to. Where peers are sampled, none of these numbers is known.
     """
     other = rule if rule not in (None, "push-sum") else None
     degrees = [len(row) for row in peers]

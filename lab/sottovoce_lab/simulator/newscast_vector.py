@@ -47,7 +47,7 @@ class NewscastOverlay:
         self._n = n
         self._new_cap = c // 4
         drawn = self._rng.integers(1, n, (n, c), dtype=np.uint32)
-        drawn = (drawn + np.arange(n, dtype=np.uint32)[:, None]) % np.uint32(n)  # anyone but oneself
+        drawn = (drawn + np.arange(n, dtype=np.uint32)[:, None]) % np.uint32(n)  # any device but itself
         self._view: Entries = drawn << _ONE
 
     def cycle(self, online: NDArray[np.bool_], loss: float) -> None:
@@ -83,12 +83,12 @@ class NewscastOverlay:
         return len(sizes), float(sizes.max() / len(nodes))
 
     def dead_share(self, online: NDArray[np.bool_]) -> float:
-        """The share of entries in the views of devices online that are of devices which are not."""
+        """Among the entries in the views of online devices, the share that names offline devices."""
         held = np.count_nonzero(self._view[online] != _EMPTY)
         return float(1.0 - np.count_nonzero(self._live(online)[online]) / np.maximum(held, 1))
 
     def in_degrees(self, online: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """int64[online devices]: in how many views of devices online each of them is."""
+        """int64[online devices]: for each online device, the number of online devices with it in their view."""
         ids = self._ids()[online]
         return np.bincount(ids[self._live(online)[online]], minlength=self._n)[online]
 
@@ -96,7 +96,7 @@ class NewscastOverlay:
         return np.where(self._view == _EMPTY, 0, _id(self._view)).astype(np.int32)
 
     def _live(self, online: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """bool[n, c]: which entries are of devices online."""
+        """bool[n, c]: which entries name devices that are online."""
         live: NDArray[np.bool_] = online[self._ids()] & (self._view != _EMPTY)
         return live
 
@@ -127,15 +127,15 @@ class NewscastOverlay:
         return initiators[~answered]
 
     def _merge(self, receivers: NDArray[np.int32], message: Entries) -> None:
-        """Merge into the view of each receiver, all different, its row of `message`, which the sender itself begins."""
+        """Merge each row of `message`, which begins with its sender, into its receiver's view; receivers differ."""
         size = self._view.shape[1]
         message[:, 1:] |= _NEWS
         message[_id(message) == receivers[:, None].astype(np.uint32)] = _EMPTY
         entries = np.concatenate([self._view[receivers], message], axis=1)
-        # Ids are permuted, x → ax + b mod 2^26, by each row in its own way: low ones would win every tie of ages.
+        # Each row permutes the ids by its own x → ax + b mod 2^26; otherwise low ids would win every tie of ages.
         a = self._rng.integers(0, 2**31, (len(receivers), 1), dtype=np.uint32) << _ONE | _ONE
         b = self._rng.integers(0, 2**26, (len(receivers), 1), dtype=np.uint32)
-        # Sorted by id, then age: of two entries of one device the younger stays, and is no news.
+        # Sorted by id, then age: of two entries for one device the younger is kept, and does not count as new.
         by_id = ((entries >> _ONE) * a + b) << np.uint32(6) | (entries >> _AGE_SHIFT) << _ONE | entries & _NEWS
         by_id[entries >= _TOO_OLD] = _EMPTY
         by_id.sort(axis=1)
@@ -143,7 +143,7 @@ class NewscastOverlay:
         twice = ((one ^ other) < np.uint32(64)).astype(np.uint32)
         one &= ~twice
         other |= _EMPTY * twice
-        # Sorted by age: what news there is beyond the limit goes, then whatever is beyond the size.
+        # Sorted by age: new entries beyond the limit are dropped, then all entries beyond the size.
         keys = (by_id >> _ONE) << _AGE_SHIFT | (by_id >> np.uint32(6)) << _ONE | by_id & _NEWS
         news = keys | (keys & _NEWS) - _ONE
         limit = np.partition(news, self._new_cap - 1, axis=1)[:, self._new_cap - 1, None]
@@ -159,7 +159,7 @@ def _id(entries: Entries) -> Entries:
 
 
 def _inverse(odd: Entries) -> Entries:
-    """The multiplicative inverse modulo 2^32, by Newton's method: right in 3 bits, then in twice as many each time."""
+    """The multiplicative inverse modulo 2^32 by Newton's method: 3 correct bits, then twice as many per step."""
     inverse = odd.copy()
     for _ in range(4):
         inverse *= np.uint32(2) - odd * inverse

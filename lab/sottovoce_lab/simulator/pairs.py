@@ -1,9 +1,9 @@
 """Law of pairs: one gains what the other loses, to the last bit (Boyd et al. 2006, Section 1), and never much at once.
 
-Followed device by device: a model changes by its own release, by a move that its device has just answered with, or
-against one that it was answered; each answer moves its recipient once at most, and none is longer than allowed. Added
-up over the fleet the sum of all models is what they started with and what was released, but for the moves whose answers
-are on their way, or lost with a device that crashed.
+The law is checked one device at a time. A model changes by its own release, by a move that its device has just answered
+with, or against a move that it received as an answer. Each answer moves its recipient at most once, and no move is
+longer than allowed. Over the fleet, the sum of all models is therefore their sum at the start plus everything released,
+except for moves whose answers are in transit or were lost when a device crashed.
 """
 
 from collections import defaultdict
@@ -78,7 +78,7 @@ def _too_long(move: Move, learner: Pairwise) -> bool:
 
 
 def _released(happening: Happening, before: PairwiseState) -> NDArray[np.int64]:
-    """The numbers before, less the vault's answer since the last beat."""
+    """The model before the beat, minus the vault's answer since the last beat."""
     if before.answer is None or isinstance(before.answer, Refused):
         return before.numerator
     schedule = cast(Pairwise, happening.device.learner).schedule

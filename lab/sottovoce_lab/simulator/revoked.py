@@ -1,4 +1,4 @@
-"""Law of revocation: a revoked device's publications leave with it, on the next beat of each device that knows."""
+"""Law of revocation: each device that knows of a revocation drops the device's publications on its next beat."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -17,7 +17,7 @@ _OWNERS: dict[type, Callable[[Any], Iterable[str]]] = {
 
 
 class Undone:
-    """Law of revocation: after a beat no honest device holds a part of a device that it knows to be revoked."""
+    """Law of revocation: after a beat no honest device holds a publication of one that it knows to be revoked."""
 
     def broken(self, happening: Happening) -> str | None:
         """See Law.broken."""

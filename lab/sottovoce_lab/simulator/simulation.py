@@ -1,8 +1,8 @@
-"""Agents under a virtual clock: single-threaded, deterministic from a seed, whatever goes wrong between them.
+"""Agents under a virtual clock: single-threaded, and deterministic from a seed, whatever faults are injected.
 
-Each device runs the same core, learner and vault as the real agent. Only the clock and the network are pretended; a
-message is handed over as an object, and a crash forgets whatever the store had not been told. Messages are lost,
-duplicated, delayed, held back and cut off as Faults say. The laws of the fleet are asserted after every event.
+Each device runs the same core, learner and vault as the real agent. Only the clock and the network are simulated: a
+message is handed over as an object, and a crash loses everything that was not in the store. Messages are lost,
+duplicated, delayed, held back and cut off according to Faults. The laws of the fleet are asserted after every event.
 """
 
 import heapq
@@ -25,9 +25,9 @@ from sottovoce_lab.simulator.trace import Witness
 
 _INCARNATION = 1
 _RETRY_PERIODS = 0.5
-_HEARD_PERIODS = 3.0  # within which all devices hear whom their fleet has revoked
-_PAUSE_PERIODS = (0.5, 1.5)  # of a device whose disk is full, before it tries again
-_HELD_RETRIES = (1.0, 4.0)  # how long a message is held back: its own retry overtakes it, and so may later messages
+_HEARD_PERIODS = 3.0  # within which all devices hear of a revocation
+_PAUSE_PERIODS = (0.5, 1.5)  # before a device whose disk is full tries again
+_HELD_RETRIES = (1.0, 4.0)  # delay of a message held back: its own retry overtakes it, and later messages may
 
 
 @dataclass(slots=True)
@@ -47,15 +47,15 @@ class Simulation:
         faults: faults of messages.
         period: seconds between cycles; retries wait for half of one, and for a round trip.
         seed: seed of everything random that the simulation itself does.
-        witness: told of everything that happens, if there is one.
+        witness: notified of every event; None for none.
 
-    Every method that lets something happen raises InternalError when an invariant is broken.
+    Every method that runs events raises InternalError if an event breaks an invariant.
 
     Attributes:
         now: virtual seconds since the beginning.
         traffic: messages and bytes sent.
         refused: messages that their recipient refused.
-        cut_off: node ids between which and all others nothing gets through, in either direction.
+        cut_off: node ids that exchange no messages with any other device, in either direction.
     """
 
     def __init__(
@@ -81,13 +81,13 @@ class Simulation:
             self._schedule(self._random.uniform(0, self._period), self._starter(device, device.life))
 
     def run_until(self, time: float) -> None:
-        """Let everything happen that is due by `time`."""
+        """Run all events that are due by `time`."""
         while self._events and self._events[0][0] <= time:
             self.step()
         self.now = max(self.now, time)
 
     def step(self) -> bool:
-        """Let the next thing happen; False when nothing ever will."""
+        """Run the next event; return False if there is none."""
         if not self._events:
             return False
         self.now, _, happen = heapq.heappop(self._events)
@@ -106,9 +106,9 @@ class Simulation:
         self._endured(lambda: self._start(self.devices[node]))
 
     def revoke(self, nodes: Collection[str]) -> None:
-        """The fleet revokes these; each honest device hears of it at a time of its own, one that is down all the same.
+        """Revoke these devices; each honest device hears of it at a time of its own, even while it is down.
 
-        An honest device that hears of its own revocation is at its end. A dishonest one hears nothing.
+        An honest device that hears of its own revocation stops for good. A dishonest one hears nothing.
         """
         for device in self.devices.values():
             if device.honest:
@@ -127,7 +127,7 @@ class Simulation:
         return heard
 
     def _endured(self, happen: Callable[[], None]) -> None:
-        """Let it happen; a device that could not write is down, and tries again after a while."""
+        """Run an event; a device that could not write goes down, and starts again after a while."""
         try:
             happen()
         except OutOfRoom as error:
@@ -136,7 +136,7 @@ class Simulation:
             self._schedule(self._random.uniform(*_PAUSE_PERIODS) * self._period, self._starter(device, device.life))
 
     def over(self, node: str, window: int) -> None:
-        """A window of the records that a device follows is over; one that is down hears nothing."""
+        """Tell a device that a window of the records it follows has ended; a device that is down hears nothing."""
         device = self.devices[node]
         if device.core is not None:
             actions = device.core.over(window, self.now)

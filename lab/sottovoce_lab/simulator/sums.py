@@ -1,6 +1,6 @@
-"""Secure sums: two honest devices that open one round know the same, none strikes another, none sums with the revoked.
+"""Laws of secure sums: honest devices agree on a round that they open, strike no honest one, join no revoked one.
 
-A dishonest device may believe and say anything; for its effect on honest ones these laws make no exception.
+A dishonest device may believe and say anything, but the laws hold for honest devices whatever it does.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class SumsAgree:
         self._opened: dict[tuple[bytes, tuple[int, ...]], bytes] = {}
         self._asked: dict[
             str, tuple[bytes, frozenset[str]]
-        ] = {}  # a vault answers when it is asked, and is heard later
+        ] = {}  # a vault answers at once, and its answer arrives later
         self._before: dict[str, CellState] = {}
 
     def broken(self, happening: Happening) -> str | None:

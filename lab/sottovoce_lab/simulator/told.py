@@ -1,4 +1,4 @@
-"""Answers for a learner in place of its vault's."""
+"""Answers that a learner receives in place of its vault's."""
 
 from dataclasses import dataclass
 

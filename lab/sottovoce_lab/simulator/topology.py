@@ -1,4 +1,4 @@
-"""Topology: the order of a device's peers is the order in which it contacts them."""
+"""Topologies: the peers of each device, in the order in which it contacts them."""
 
 import random
 import re
@@ -49,7 +49,7 @@ TOPOLOGIES: dict[str, Callable[[int, int], list[int]]] = {
     NEWSCAST: _seeds,
 }
 _REGULAR = re.compile(r"random-regular\((\d{1,6})\)")
-_SWITCHES = 20  # tries for each edge
+_SWITCHES = 20  # attempts per edge
 
 
 def known(name: str) -> None:
@@ -85,11 +85,11 @@ def out_peers(name: str, agents: int, seed: int = 0) -> list[list[int]]:
 
 
 def _random_regular(degree: int, n: int, seed: int) -> list[list[int]]:
-    """Begins with a circulant graph and switches pairs of edges at random until none can tell where it began.
+    """Start from a circulant graph, and switch random pairs of edges until nothing of it can be recognised.
 
-    A switch turns a-b and c-d into a-d and c-b where that leaves a simple graph. Its stationary distribution is
-    uniform over all simple graphs of the degree (Cooper, Dyer & Greenhill 2007). From degree 3 on nearly all of these
-    are connected; one that is not is switched on.
+    A switch replaces edges a-b and c-d by a-d and c-b if that leaves a simple graph. The stationary distribution is
+    uniform over all simple graphs of this degree (Cooper, Dyer & Greenhill 2007). From degree 3 on, nearly all of these
+    are connected; if the graph is not, switching continues.
     """
     if not 3 <= degree < n or degree * n % 2:
         raise UsageError(

@@ -10,15 +10,15 @@ SCHEMA = "sottovoce.trace/1"
 
 
 class Witness(Protocol):
-    """Somebody who hears of everything that happens in a simulation."""
+    """An observer that is notified of every event of a simulation."""
 
     def saw(self, event: str, at: float, device: str, state: State | None, **facts: Any) -> None:
-        """An event at a device, and the device's state after it; None while it is down."""
+        """Receive an event at a device, with the device's state after it; None while the device is down."""
         ...
 
 
 class Trace:
-    """Writes everything down. Implements Witness. Amounts are integers in units of 2^-40."""
+    """Records every event. Implements Witness. Amounts are integers in units of 2^-40."""
 
     def __init__(self) -> None:
         self._events: list[dict[str, Any]] = []
@@ -33,11 +33,11 @@ class Trace:
         )
 
     def looking_into(self, device: str) -> "VaultTrace":
-        """An observer of this device's vault, whose findings stand among the events; they are private."""
+        """An observer of this device's vault, which records private values among the events."""
         return VaultTrace(self, device)
 
     def computed(self, device: str, query: Query, facts: dict[str, Any]) -> None:
-        """Values that a device's vault computed."""
+        """Record values that a device's vault computed."""
         asked = {"kind": query.kind, "slot": query.slot, "point": query.point.tolist()}
         self._events.append(
             {"t_s": self._now, "event": "vault", "device": device, "private": True, "query": asked, **facts}

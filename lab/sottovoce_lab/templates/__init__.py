@@ -1,4 +1,4 @@
-"""Templates: packages, fleets and notebooks to begin with, which `sottovoce init` writes under names of one's own."""
+"""Templates of packages, fleets and notebooks, which `sottovoce init` writes under the user's own names."""
 
 import keyword
 import re
@@ -22,7 +22,7 @@ def write(template: str, directory: Path) -> list[Path]:
         the files.
 
     Raises:
-        UsageError: there is no such template, the directory has something in it, or its name can name no package.
+        UsageError: if there is no such template, the directory is not empty, or its name cannot be that of a package.
     """
     if template not in templates():
         raise UsageError(f"--template {template}: there is no such template; choose one of {', '.join(templates())}")

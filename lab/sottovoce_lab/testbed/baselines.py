@@ -1,4 +1,4 @@
-"""Trivial rules that a fleet's accuracy is held against. The harness alone can compute them, as it sees all records."""
+"""Trivial rules that a fleet's accuracy is compared with. Only the harness can compute them: it sees all records."""
 
 import warnings
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ from sottovoce_lab.testbed.measure import Quality, majority
 
 _MAX_DEVICES = 24
 _MAX_RECORDS = 6000
-"""Of the devices that stand for all; at least one does."""
+"""Most records of the sampled devices together; at least one device is sampled."""
 _STRENGTHS = ((1000, 100.0), (2**62, 10.0))
-"""Inverse regularisation C by the number of records up to which it holds."""
+"""Inverse regularisation C, by the largest number of records that it is used for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ class TestbedBroker(Protocol):
     """A broker for one run.
 
     Attributes:
-        words: which it is.
+        words: a description of the broker.
         settings: agents' settings under `[transport.mqtt]`.
     """
 
@@ -45,7 +45,7 @@ class TestbedBroker(Protocol):
         ...
 
     def stop(self) -> None:
-        """End it, politely where that helps."""
+        """Stop the broker, gracefully if possible."""
         ...
 
 
@@ -63,7 +63,7 @@ class Foreign:
         self._address = host, port
 
     def start(self) -> None:
-        """See that it is there.
+        """Check that the broker is there.
 
         Raises:
             NetworkError: if it is not.
@@ -87,8 +87,8 @@ class Own:
     """A process on this host.
 
     Args:
-        words: which it is.
-        command: starts it.
+        words: a description of the broker.
+        command: the command that starts it.
         port: where it listens.
         settings: agents' settings.
         log: its log.
@@ -123,7 +123,7 @@ class Own:
             self._process = None
 
     def stop(self) -> None:
-        """SIGTERM, and if that does not help SIGKILL."""
+        """Send SIGTERM, and SIGKILL if that does not help."""
         if self._process is not None:
             self._process.terminate()
             try:

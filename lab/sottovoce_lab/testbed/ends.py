@@ -13,7 +13,7 @@ _MAX_NAMED = 5
 
 
 def unfinished(status: Mapping[str, Any] | None, name: str) -> list[str]:
-    """Whether an agent still had private steps to do, by its last status."""
+    """A warning if, by its last status, an agent still had private steps to take."""
     if status is None or status.get("steps") is None or status["privacy"]["exhausted"]:
         return []
     if status["steps_done"] >= status["steps"]:

@@ -34,7 +34,7 @@ class ErrorMeter:
         self._theory = deviation * profile.error / len(vectors) ** 0.5
 
     def quick(self, models: Sequence[Vectors]) -> Errors:
-        """Equal to `final`, which is as quick."""
+        """See `final`, which is quick enough."""
         return self.final(models)
 
     def final(self, models: Sequence[Vectors]) -> Errors:

@@ -27,9 +27,9 @@ class PredictionMeter:
     """Measures regressions.
 
     Args:
-        model: whose parameters are measured.
+        model: the model whose parameters are measured.
         test: records that no agent holds.
-        target: meaning of their last column; None where no one says so.
+        target: meaning of their last column; None if it is not declared.
         held: all agents' records, to which the exact solution is fitted.
         seed: chooses the agents and records that stand for all of a large fleet while it runs.
     """
@@ -71,7 +71,7 @@ class PredictionMeter:
         )
 
     def _errors(self, model: Regression, stack: Floats, rows: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
-        """Mean absolute and mean squared error of each of a model's parameters, and its loss, float64[N] each."""
+        """Mean absolute error, mean squared error and loss for each vector of parameters, float64[N] each."""
         sums: Floats = np.zeros((3, len(stack)))
         size = max(1, _CHUNK // len(stack))
         for start in range(0, len(rows), size):
@@ -96,7 +96,7 @@ class PredictionMeter:
 
 
 def least_squares(held: Sequence[Records], size: int) -> Floats:
-    """The w of least Σ (w'x - y)² over all records together, and of these the shortest, float64[size]."""
+    """The w that minimises Σ (w'x - y)² over all records, the shortest if there are several, float64[size]."""
     gram, moment = np.zeros((size, size)), np.zeros(size)
     for records in held:
         x, y = records.features[:, :-1], records.features[:, -1]

@@ -12,7 +12,7 @@ from sottovoce_lab.simulator import Faults
 
 @dataclass(slots=True)
 class Reach:
-    """Whom an agent reaches at the moment.
+    """Reachability of an agent's peers at the moment.
 
     Attributes:
         lost: node ids on the other side of a partition.
@@ -40,11 +40,11 @@ class FaultyTransport:
 
     @property
     def largest(self) -> int:
-        """The real one's."""
+        """See Transport.largest."""
         return self._inner.largest
 
     def reaches(self, address: str) -> bool:
-        """Whether the real one does."""
+        """Whether the real transport does."""
         return self._inner.reaches(address)
 
     async def start(self, receive: Receive) -> None:
@@ -52,9 +52,9 @@ class FaultyTransport:
         await self._inner.start(receive)
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
-        """Deliver, if fate allows; the message or only its answer may be lost.
+        """Deliver a message unless a fault prevents it; the message, or only its answer, may be lost.
 
-        A message that is held back has failed for its sender, who continues to others or tries again, and is delivered
+        A message that is held back has failed for its sender, which sends to others or tries again; it is delivered
         later, within `timeout` seconds.
         """
         faults = self._faults
@@ -74,11 +74,11 @@ class FaultyTransport:
         return answer
 
     def listener(self) -> Listener:
-        """The real one's."""
+        """See Transport.listener."""
         return self._inner.listener()
 
     async def stop(self, grace: float) -> None:
-        """Stop the real one; delayed messages are lost."""
+        """Stop the real transport; messages that are held back are lost."""
         for task in self._held:
             task.cancel()
         await asyncio.gather(*self._held, return_exceptions=True)
@@ -94,7 +94,7 @@ class FaultyTransport:
         async def later() -> None:
             await asyncio.sleep(seconds)
             if peer.id not in self._reach.lost:
-                with contextlib.suppress(DeliveryFailed):  # its sender was told so already
+                with contextlib.suppress(DeliveryFailed):  # the sender already knows
                     await self._inner.deliver(peer, message, timeout)
 
         task = asyncio.create_task(later())

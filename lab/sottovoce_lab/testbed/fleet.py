@@ -40,7 +40,7 @@ from sottovoce_lab.testbed.written import save_records, tables_of
 _PROGRAM = "sottovoce_lab.testbed.process"
 _PORTS = range(20_000, 32_000)  # below the range from which systems take ports for outgoing connections
 _READY_SECONDS = 120.0
-_SECONDS_EACH = 4.0  # for every agent of a large fleet, to start and to stop
+_SECONDS_EACH = 4.0  # per agent of a large fleet, to start and to stop
 _STOP_SECONDS = 20.0
 _STOPPED = re.compile(r" stopped id=\S+ charges=(\d+)$", re.MULTILINE)
 _ERRORS: dict[int, type[SottovoceError]] = {
@@ -93,7 +93,7 @@ class ProcessFleet:
     """Builds, starts, kills, restarts and stops the processes of a plan.
 
     Args:
-        plan: plan of the model.
+        plan: plan of the fleet.
         directory: an existing, empty directory, or one that held this very fleet before.
     """
 
@@ -111,7 +111,7 @@ class ProcessFleet:
 
     @property
     def words(self) -> str:
-        """Words for a watcher at the start."""
+        """The line that a watcher is shown at the start."""
         return f"starting {len(self.members)} agent processes"
 
     def start(self, ready: Callable[[int, int], None]) -> None:
@@ -156,7 +156,7 @@ class ProcessFleet:
             member.killed = True
 
     def cut_off(self, places: frozenset[int]) -> None:
-        """Cut these agents off from all others, and no other from anyone, from now on."""
+        """From now on, cut off these agents, and only these, from all others."""
         if places == self._cut_off:
             return
         self._cut_off = places
@@ -165,7 +165,7 @@ class ProcessFleet:
                 self._tell(index)
 
     def _tell(self, index: int) -> None:
-        """Tell an agent whom it does not reach, as `sottovoce_lab.testbed.process` reads it."""
+        """Tell an agent which peers it cannot reach, in the form that `sottovoce_lab.testbed.process` reads."""
         mine = index in self._cut_off
         lost = [other.identity.node_id for i, other in enumerate(self.members) if (i in self._cut_off) != mine]
         process = self.members[index].process
@@ -176,7 +176,7 @@ class ProcessFleet:
         """Ask every running agent for its status.
 
         Raises:
-            SottovoceError: if an agent ended that no one had killed, or none could be started again.
+            SottovoceError: if an agent ended without being killed, or none could be started again.
         """
         self._starter.check()
         for member in self.running():
@@ -192,7 +192,7 @@ class ProcessFleet:
         return [member for member in self.members if member.process is not None and not member.killed]
 
     def stop(self) -> list[str]:
-        """Stop everything: first politely, then not. Returns the names of those that had to be killed."""
+        """Stop everything, first by SIGTERM, then by SIGKILL. Returns the names of agents that had to be killed."""
         try:
             return self._stop_agents()
         finally:
@@ -233,7 +233,7 @@ class ProcessFleet:
     def _built(self, directory: Path) -> list[Member]:
         options = self._plan.options
         *ports, broker_port = _free_ports(options.agents + 1)
-        self._configuration(0, Path(), options.data, 1, [])  # wrong settings are named before anything is made
+        self._configuration(0, Path(), options.data, 1, [])  # wrong settings must fail before anything is made
         fleet = create_fleet(directory / "fleet", FLEET_PREFIX + secrets.token_hex(4))
         if any("mqtt" in options.ways(i) for i in range(options.agents)):
             foreign = None if options.broker is None else MqttSection(url=options.broker, plaintext=True)

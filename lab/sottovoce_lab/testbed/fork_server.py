@@ -1,14 +1,15 @@
 """Server that forks agents from one process, which has imported their modules.
 
-Run by a testbed as `python -m sottovoce_lab.testbed.fork_server DIRECTORY`, where the fleet lives, which names it and
-its agents in a list of processes; with one end of a pair of sockets as its standard input. There it receives, in JSON:
+A testbed runs it as `python -m sottovoce_lab.testbed.fork_server DIRECTORY`. DIRECTORY is the fleet's, and identifies
+the server and its agents in a list of processes. Its standard input is one end of a pair of sockets, where it receives,
+in JSON:
 
-- `[[module, …], null]`, with two descriptors: start an agent, which is what `main` of the module does with the words
-  that follow. The descriptors become its standard input and its log. The answer is `[pid, null]`; once the agent has
-  ended, `[pid, exit code]` follows.
+- `[[module, …], null]`, with two descriptors: start an agent by calling the module's `main` with the words that follow.
+  The descriptors become its standard input and its log. The answer is `[pid, null]`; once the agent has ended,
+  `[pid, exit code]` follows.
 - `[pid, signal]`: signal an agent; one that has ended is not signalled.
 
-Agents share code with it, and nothing else: before a fork it has no threads, no data, no keys, and has not used gRPC.
+Agents share only code with the server: before a fork it has no threads, no data, no keys, and has not used gRPC.
 """
 
 import contextlib
@@ -39,19 +40,19 @@ _NEEDED = (
     "sottovoce.vault.terms.published",
     "sottovoce_lab.testbed.process",
 )
-"""Of most agents; what few need, those few load."""
+"""Modules that most agents need; the few agents that need others load those themselves."""
 
 
 _LOOK_SECONDS = 0.02
 
 
 def main() -> int:
-    """Fork agents until the testbed is gone; in an agent, its exit code."""
+    """Fork agents until the testbed is gone; in an agent, return its exit code."""
     for name in _NEEDED:
         import_module(name)
-    registry.ready()  # which loads their public settings
+    registry.ready()  # loads the settings of all algorithms
     gc.collect()
-    gc.freeze()  # what the collector never looks at stays shared
+    gc.freeze()  # pages that the collector never touches stay shared
     testbed = socket.socket(fileno=os.dup(sys.stdin.fileno()))
     ended, waker = socket.socketpair()
     for end in (ended, waker):
@@ -87,7 +88,7 @@ def main() -> int:
         running.add(pid)
         for descriptor in descriptors:
             os.close(descriptor)
-        with contextlib.suppress(ConnectionError):  # the testbed is gone, which is heard next
+        with contextlib.suppress(ConnectionError):  # the testbed is gone; the next receive tells
             testbed.send(json.dumps([pid, None]).encode())
 
 
@@ -109,7 +110,7 @@ def _tell_ended(testbed: socket.socket, running: set[int]) -> None:
 
 
 def _end(running: set[int]) -> None:
-    """The testbed is gone, and with it the agents' standard inputs: wait until they have ended, and then no longer."""
+    """Wait until all agents have ended, since their standard inputs are gone with the testbed; kill those that hang."""
     deadline = time.monotonic() + ENDS_SECONDS
     while running:
         with contextlib.suppress(ChildProcessError):

@@ -18,41 +18,41 @@ from sottovoce.errors import NetworkError
 Isolation = Literal["fork", "exec"]
 DEFAULT: Isolation = "fork" if sys.platform == "linux" else "exec"
 LARGEST = 2**16
-"""Bytes of a message between it and a fork server."""
+"""Largest message to or from a fork server, in bytes."""
 
 ENDS_SECONDS = 20.0
-"""That agents have to end in once their testbed is gone."""
+"""Time that agents have to end once their testbed is gone."""
 
 _SERVER_SECONDS = ENDS_SECONDS + 10.0
 _LOOK_SECONDS = 0.02
-_UNKNOWN = 255  # the exit code of an agent when no one was left to hear it
+_UNKNOWN = 255  # exit code of an agent that outlived its fork server
 
 
 class Process(Protocol):
-    """A process, as subprocess has them."""
+    """A process, with the interface of subprocess.Popen."""
 
     @property
     def pid(self) -> int:
-        """Its number."""
+        """Process id."""
         ...
 
     def poll(self) -> int | None:
-        """Its exit code, as of subprocess.Popen; None while it runs."""
+        """Exit code, as in subprocess.Popen; None while the process runs."""
         ...
 
     def wait(self, timeout: float | None = None) -> int:
-        """Exit code, once it has ended.
+        """Wait for the process to end, and return its exit code.
 
         Args:
             timeout: seconds.
 
         Raises:
-            subprocess.TimeoutExpired: it has not.
+            subprocess.TimeoutExpired: if it has not ended in time.
         """
         ...
 
     def send_signal(self, number: int, /) -> None:
-        """Signal it; nothing if it has ended."""
+        """Send a signal; does nothing if the process has ended."""
         ...
 
 
@@ -60,11 +60,11 @@ class AgentProcess(Process, Protocol):
     """An agent's process."""
 
     def tell(self, line: bytes) -> None:
-        """Write to its standard input; nothing if it has ended."""
+        """Write to the agent's standard input; does nothing if the agent has ended."""
         ...
 
     def close(self) -> None:
-        """End its standard input, which ends an agent."""
+        """Close the agent's standard input, which ends the agent."""
         ...
 
 
@@ -72,7 +72,7 @@ class Starter(Protocol):
     """Starter of agents."""
 
     def start(self, module: str, words: list[str], log: Path) -> AgentProcess:
-        """Start one.
+        """Start an agent.
 
         Args:
             module: its `main` is the agent, and returns the exit code; it also runs as a program.
@@ -82,7 +82,7 @@ class Starter(Protocol):
         ...
 
     def check(self) -> None:
-        """See that others can be started.
+        """Check that further agents can be started.
 
         Raises:
             NetworkError: if they cannot.
@@ -95,7 +95,7 @@ class Starter(Protocol):
 
 
 class Executed:
-    """Starts each as a program of its own."""
+    """Starts each agent as a program of its own."""
 
     def start(self, module: str, words: list[str], log: Path) -> AgentProcess:
         """See Starter."""
@@ -109,7 +109,7 @@ class Executed:
 
 
 class Forked:
-    """Starts them as forks of one process, which it starts at once: that takes its time to import.
+    """Starts agents as forks of one process, which is started at once because its imports take time.
 
     Args:
         directory: where the fleet lives.
@@ -122,7 +122,7 @@ class Forked:
                 [sys.executable, "-m", "sottovoce_lab.testbed.fork_server", str(directory)],
                 stdin=theirs.fileno(),
                 start_new_session=True,
-                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # its threads would begin when it is imported
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # OpenBLAS would start threads when it is imported
             )
         self._starting: list[_Fork] = []
         self._running: dict[int, _Fork] = {}
@@ -143,7 +143,7 @@ class Forked:
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended before its agents."""
+        """Whether the fork server has ended before its agents."""
         return self._ended is not None
 
     def check(self) -> None:
@@ -174,7 +174,7 @@ class Forked:
                 os.kill(agent.pid, number)
 
     def hear(self, timeout: float | None) -> None:
-        """Take in all that the server has said, once it has said something or the time, in seconds, is over."""
+        """Wait up to `timeout` seconds for a message of the server, then process all that have arrived."""
         if self._ended is not None:
             time.sleep(_LOOK_SECONDS if timeout is None else min(_LOOK_SECONDS, timeout))
             return
@@ -204,7 +204,7 @@ class Forked:
             return b""
 
     def _gone(self) -> None:
-        """Its agents continue, and can still be stopped."""
+        """Note that the fork server has ended; its agents continue, and can still be stopped."""
         self._ended = self._process.wait()
 
 
@@ -281,7 +281,7 @@ class _Fork:
 
 
 def _over(pid: int) -> bool:
-    """Whether a process has ended; perhaps no one has waited for it."""
+    """Whether a process has ended, even if no one has waited for it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except (FileNotFoundError, ProcessLookupError):

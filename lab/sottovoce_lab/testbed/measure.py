@@ -10,7 +10,7 @@ from sottovoce.kernels import Model
 
 CURVE_MODELS = 100
 CURVE_RECORDS = 2000
-"""At most, in the curve of a run."""
+"""Most records that a point of a run's curve is measured on."""
 
 _CHUNK = 64
 
@@ -85,7 +85,7 @@ class PredictionErrors:
 
 
 Quality = Measures | Errors | PredictionErrors
-"""Of all models, at one moment."""
+"""Measures of all models at one moment."""
 
 
 def majority(test: Records) -> float:

@@ -36,35 +36,35 @@ _BYTES_PER_NUMBER = 8
 _MAX_EXTRA = 4
 _BUILT_AT_ONCE = 50  # agents, between two updates of the progress bar
 MAX_POINTS = 200
-"""Of a curve: measuring would take longer than learning."""
+"""Most points of a curve; with more, measuring would take longer than learning."""
 
 
 class Weather:
-    """Weather that no `--fault` describes: none, unless a subclass adds some.
+    """Faults that `--fault` cannot express: none, unless a subclass adds some.
 
     Attributes:
         signed: whether agents have keys and certificates, whatever the faults are.
-        later: the plan by which an honest agent is configured that comes back; None for the same as before.
+        later: the plan that configures an honest agent when it comes back; None for the plan before.
     """
 
     signed: bool = False
     later: Plan | None = None
 
     def altered(self, place: int, device: Device) -> None:
-        """An agent has been built."""
+        """Alter an agent that has just been built."""
 
 
 CALM = Weather()
 
 
 class Clock:
-    """The time of a simulation that is yet to be built.
+    """The clock of a simulation that is built later.
 
     Args:
         period: seconds of a cycle.
 
     Attributes:
-        simulation: set once it is there.
+        simulation: the simulation, once it is built.
     """
 
     def __init__(self, period: float) -> None:
@@ -133,7 +133,7 @@ def _moments(
     points: int,
     weather: Weather,
 ) -> Iterator[Moment]:
-    """The run, cycle by cycle; of a long one, at most this many moments."""
+    """Run cycle by cycle, and yield at most `points` moments."""
     options = plan.options
     names = list(simulation.devices)
     fate = Fate(options.faults, names, options.seed)
@@ -172,13 +172,13 @@ def _learner(plan: Plan, place: int, name: str, members: Sequence[Member]) -> Le
 
 
 def _reconfigure(later: Plan | None, place: int, device: Device, members: Sequence[Member]) -> None:
-    """An agent that was killed is about to be started again."""
+    """Give an honest agent that is about to be started again its later configuration, if there is one."""
     if later is not None and device.honest:
         device.learner = _learner(later, place, device.id, members)
 
 
 def _befall(turn: Turn, simulation: Simulation, names: list[str], members: Sequence[Member]) -> None:
-    """Applies events to disks, clocks, certificates and members."""
+    """Apply the events of a cycle to disks, clocks, certificates and members."""
     for place, name in enumerate(names):
         device = simulation.devices[name]
         if device.disk is not None and device.disk.full != (place in turn.full):
@@ -192,7 +192,7 @@ def _befall(turn: Turn, simulation: Simulation, names: list[str], members: Seque
 
 
 def _members(plan: Plan, weather: Weather, clock: Clock) -> Sequence[Member]:
-    """The agents' keys and certificates, where something happens to these; in a calm run no one signs anything."""
+    """The agents' keys and certificates, if faults affect them; without such faults no agent signs anything."""
     options, faults = plan.options, plan.options.faults
     if not (weather.signed or faults.revoke or faults.renew or faults.clock):
         return ()

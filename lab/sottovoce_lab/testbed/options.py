@@ -167,7 +167,7 @@ class Options:
                 f"--learner {self.learner} adds no noise, so no ε holds for it: use --learner clipd2p, or "
                 "--epsilon inf, or --set privacy.allow_unproved=true to run it all the same"
             )
-        _ = self.budget  # which refuses what promises nothing
+        _ = self.budget  # raises an error for a budget that promises nothing
 
     @property
     def algorithm(self) -> Algorithm:
@@ -258,7 +258,7 @@ class Options:
 
     @property
     def steps(self) -> int:
-        """Private releases by default. The last cycles only mix: a fifth, and for large fleets up to two fifths.
+        """Default number of private releases. The last fifth of the cycles, two fifths in large fleets, only mixes.
 
         A secure sum takes two or three cycles, and nothing is mixed after it.
         """
@@ -331,10 +331,10 @@ def settings(assignments: Sequence[str]) -> dict[str, Any]:
 
 
 def check_key(key: str, origin: str) -> None:
-    """Refuse a key of the configuration that there is not, or that has an option of its own.
+    """Refuse an unknown key of the configuration, or one that has an option of its own.
 
     Raises:
-        UsageError: if the message names the nearest.
+        UsageError: the message names the nearest key.
     """
     known = {f"{table}.{name}" for table, section in _SECTIONS.items() for name in section.__struct_fields__}
     known |= {f"{_OF_LEARNER}{name}" for algorithm in ready().values() for name in algorithm.own_keys}

@@ -41,11 +41,11 @@ class Plan:
 
     Attributes:
         options: as asked.
-        config: configuration of every agent but the first, where one begins.
+        config: configuration of every agent, except the first if one agent begins.
         name: name of the data set.
         raw: each agent's own records, before the transform.
-        test: records that no agent holds, after it.
-        raw_test: the same records before it.
+        test: records that no agent holds, after the transform.
+        raw_test: the same records before the transform.
         features: columns before the transform.
         classes: labels.
         bounds: declared range of each feature, or None.
@@ -54,12 +54,12 @@ class Plan:
         peers: for each agent, the agents it sends to.
         transform: the declared transform.
         family: the learner's family.
-        first: the same for the first agent, which begins the walk where one model walks.
+        first: the family of the first agent, which begins the walk if one model walks.
         model: the name of its model.
         target: meaning of a regression's target, if anything says so.
-        windows: first and last window that agents may be asked about, where a window is the unit.
+        windows: first and last window that agents may be asked about, if a window is the unit.
         apart: public records by which models are scored, if the learner needs any.
-        gradient_bound: G, where the testbed had to find it out.
+        gradient_bound: G, if the testbed had to measure it.
     """
 
     options: Options
@@ -100,7 +100,7 @@ class Plan:
 
     @property
     def alone(self) -> frozenset[int]:
-        """Agents whom no one sends to and who send to no one: no peer can tell them of a newer ledger of theirs."""
+        """Agents without any link in either direction: no peer can tell them of a newer ledger of theirs."""
         met = {i for i, others in enumerate(self.peers) if others} | {j for others in self.peers for j in others}
         return frozenset(range(self.options.agents)) - met
 
@@ -197,7 +197,7 @@ def _check_cell(options: Options, config: AgentConfig) -> None:
     """Refuse a fleet that is too small for a secure sum.
 
     Raises:
-        UsageError: if the message says how many devices a sum needs.
+        UsageError: the message says how many devices a sum needs.
     """
     if config.cell is not None and options.agents < config.cell.least:
         smaller = f", or --set privacy.cell.min={options.agents}" if options.agents > 1 else ""
@@ -225,7 +225,7 @@ def _check_contributors(options: Options, config: AgentConfig) -> None:
 
 
 def _kept(options: Options) -> Options:
-    """Kept windows of a feed, dealt out as files, which no agent follows; a unit is a day as it is on a device."""
+    """Options for a feed's kept windows, dealt out as files that no agent follows; units are days, as on a device."""
     if ALGORITHMS[options.learner].unit != "record":
         return options
     return replace(options, settings={"privacy.unit": "window", **options.settings})
@@ -234,7 +234,7 @@ def _kept(options: Options) -> Options:
 def _of_regression(options: Options, *, grouped: bool) -> Options:
     """Defaults of a regression, which the command line overrides: its model, and untransformed targets.
 
-    Of a file of many meters each agent has one.
+    From a file of many meters, each agent gets one.
     """
     dealt = "one-group" if options.data.startswith("meters:") else "by-group"
     defaults = {"data.transform": "none", **({"data.partition": dealt} if grouped else {})}
@@ -242,19 +242,19 @@ def _of_regression(options: Options, *, grouped: bool) -> Options:
 
 
 def _target(data: DataSet) -> Target | None:
-    """Target of the data; a prediction without learning is known of an official test split alone."""
+    """Target of the data; predictions without learning exist only for an official test split."""
     return replace(data.target, baselines={}) if data.target is not None and data.test is None else data.target
 
 
 def _windows(options: Options, train: Records) -> tuple[int, int] | None:
-    """The windows there are, where one is the unit: a testbed may count its data set."""
+    """First and last window of the data, if a window is the unit; a testbed may inspect its data set."""
     if options.budget.unit != "window" or train.windows is None or not len(train):
         return None
     return int(train.windows.min()), int(train.windows.max())
 
 
 def _gradient_bound(options: Options, config: AgentConfig, records: Records) -> float | None:
-    """G of constd2p to the letter, where it is needed and no one has declared it."""
+    """G of constd2p to the letter, if it is needed and not declared."""
     learner = config.learner
     if not isinstance(learner, ConstD2pSettings) or learner.fidelity == "sound" or learner.gradient_bound is not None:
         return None
@@ -298,7 +298,7 @@ def _every(peers: list[list[int]]) -> int:
 
 def _peers(options: Options) -> list[list[int]]:
     """For each agent, the agents it sends to. In rounds, every receiver answers."""
-    if options.transport == "mixed":  # a seed must be one that everybody reaches
+    if options.transport == "mixed":  # every agent must be able to reach the seed
         return [[0] if i else [] for i in range(options.agents)]
     peers = out_peers(options.topology, options.agents, options.seed)
     if not ALGORITHMS[options.learner].mutual:

@@ -1,4 +1,4 @@
-"""A run over real processes: it watches, injures as told, measures public models, and adds everything up."""
+"""A run over real processes: watch the fleet, inject the faults, measure the public models, and report."""
 
 import statistics
 import tempfile
@@ -52,12 +52,12 @@ def run(plan: Plan, watcher: Watcher) -> Report:
 
 
 def watched(plan: Plan, watcher: Watcher, build: Callable[[], RunningFleet]) -> Report:
-    """Runs and watches a fleet from elsewhere.
+    """Run a fleet that the caller builds, and watch it.
 
     Args:
-        plan: which the fleet follows.
+        plan: the plan that the fleet follows.
         watcher: is shown the run.
-        build: makes the fleet, within the time that the report tells.
+        build: makes the fleet; the duration in the report includes this.
     """
     return _Run(plan, watcher, build).report()
 
@@ -138,14 +138,14 @@ class _Run:
             time.sleep(max(_POLL_SECONDS / 4, min(_POLL_SECONDS, options.period)))
 
     def _late(self) -> list[str]:
-        """Running agents that have not had their cycles; the others continue mixing until they have."""
+        """Running agents that have not completed their cycles; until they have, the others continue mixing."""
         cycles = self._plan.options.cycles
         return [member.name for member in self._fleet.running() if not member.last or member.last["cycle"] < cycles]
 
     def _advance(self) -> None:
         """The fleet's cycle is its agents' median, which may only rise; while none can continue, it follows the clock.
 
-        Who runs may wait for one that is away, such as a keeper of its ledger's head.
+        A running agent may be waiting for one that is away, such as a witness of its ledger head.
         """
         cycles = [member.last["cycle"] for member in self._fleet.running() if member.last]
         period = self._plan.options.period
@@ -156,12 +156,12 @@ class _Run:
             self._cycle, self._reached = cycle, time.monotonic()
 
     def _waits_for_anybody(self) -> bool:
-        """Whether all are down, but not for good."""
+        """Whether all agents are down, and some will come back."""
         cycle, cycles = self._cycle, self._plan.options.cycles
         return not self._fleet.running() and cycle < cycles and self._fate.brings_back(cycle)
 
     def _break_broker(self, cycle: int) -> None:
-        """Kill the broker at its cycle, and start it again when its time is over."""
+        """Kill the broker at the cycle of the fault, and restart it at the end of the outage."""
         fault, broker = self._plan.options.faults.broker_kill, self._fleet.broker
         if fault is None or broker is None:
             return
@@ -197,7 +197,7 @@ class _Run:
         return models
 
     def _held(self) -> dict[str, NDArray[np.float64]]:
-        """Models at the end, when some device must have one."""
+        """Models at the end of the run, when at least one agent must have one."""
         if not (models := self._models()):
             raise NetworkError("no agent is left that holds a model")
         return models

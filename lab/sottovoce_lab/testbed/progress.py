@@ -20,13 +20,13 @@ class Moment:
 
 
 class Watcher:
-    """Base class of those who are shown a run; this one shows nothing."""
+    """Base class of watchers of a run; this one shows nothing."""
 
     def note(self, text: str) -> None:
-        """Something happened."""
+        """Show a note on an event of the run."""
 
     def advance(self, what: str, done: int, of: int) -> None:
-        """A phase has come this far, for example `agents ready`, 17 of 60."""
+        """Show the progress of a phase, for example `agents ready`, 17 of 60."""
 
     def moment(self, moment: Moment) -> None:
-        """A cycle has ended."""
+        """Show the fleet at the end of a cycle."""

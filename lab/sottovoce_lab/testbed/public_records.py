@@ -1,4 +1,4 @@
-"""Labelled records that are no secret, by which a learner scores models: where a testbed takes them from.
+"""Public labelled records, on which a learner scores models, and the sources of them in a testbed.
 
 `held-apart`: a share of the training part, which no agent holds and nothing is measured on. `test`: some of the test
 records, as in the PDSL paper; weights are then chosen on the test records, and the report says so. Either takes a
@@ -27,7 +27,7 @@ class Apart:
     Attributes:
         train: places of the records that agents may hold, ascending.
         public: before the transform; None where no one asks for any.
-        contaminated: the public records are measured on too.
+        contaminated: whether models are also measured on the public records.
     """
 
     train: np.ndarray[tuple[int], np.dtype[np.int64]]

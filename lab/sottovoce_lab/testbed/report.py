@@ -45,13 +45,13 @@ class Resources:
 
 @dataclass(slots=True)
 class Report:
-    """Everything a run has to say.
+    """The results of a run.
 
     Attributes:
         run: settings and duration of the run.
         statement: the guarantee.
         final: measures at the end.
-        curve: measures on the way.
+        curve: measures during the run.
         traffic: messages and bytes sent.
         resources: time and memory used.
         agents: each agent at the end, its spending read from its ledger.

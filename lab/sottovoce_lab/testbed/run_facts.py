@@ -53,7 +53,7 @@ def plan_warnings(plan: Plan) -> list[str]:
 
 
 def contaminated(plan: Plan) -> list[str]:
-    """A warning where weights are chosen on records that are measured on too."""
+    """A warning if weights are chosen on records on which models are also measured."""
     if not plan.apart.contaminated:
         return []
     return ["data.validation = test: gradients are weighed on test records, so that the accuracy printed flatters"]
@@ -99,7 +99,7 @@ def without_effect(plan: Plan) -> list[str]:
 
 
 def unpaid(plan: Plan) -> list[str]:
-    """Warnings where the harness looked at all records, a release that no ledger was charged for."""
+    """Warnings for values that the harness computed from all records and that no ledger was charged for."""
     found = []
     if plan.gradient_bound is not None:
         found.append(

@@ -32,7 +32,7 @@ ALIASES = {
     "epsilon": "privacy.epsilon",
     "delta": "privacy.delta",
 }
-"""Short for keys of tables."""
+"""Short names for keys of tables."""
 
 _SYNTHETIC = ("data.features", "data.classes", "data.records")
 _LISTS = ("faults", "data.bounds", "data.windows", "transport.use", "transport.peers", "vault.graphs", "faults.delay")
@@ -130,7 +130,7 @@ def run_spec(values: Mapping[str, Any], origin: str, typed: Collection[str] = ()
 
 
 def _fault_words(named: dict[str, Any], origin: str) -> list[str]:
-    """The vector engine's `faults.drop`, `faults.delay`, `faults.churn`, as all engines say them; taken out."""
+    """Take out the vector engine's `faults.drop`, `faults.delay` and `faults.churn`, as `--fault` specifications."""
     period = float(named.get("period", 1.0))
     words = []
     if drop := named.pop("faults.drop", 0):
@@ -174,7 +174,7 @@ def combinations(values: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def assigned_over(values: Mapping[str, Any], typed: Mapping[str, Any]) -> dict[str, Any]:
-    """A file's keys, with those of `--set` in their place, whichever of a key's names either has."""
+    """A file's keys, overridden by those of `--set`, whichever name of a key either of them uses."""
     taken = {ALIASES.get(key, key) for key in typed}
     kept = {key: value for key, value in values.items() if ALIASES.get(key, key) not in taken}
     return {
@@ -184,7 +184,7 @@ def assigned_over(values: Mapping[str, Any], typed: Mapping[str, Any]) -> dict[s
 
 
 def _numbers(value: Any) -> Any:
-    """`1,2,5`, as it is often typed, is a list of numbers."""
+    """Read `1,2,5`, as people often type it, as a list of numbers."""
     try:
         found = json.loads(f"[{value}]") if isinstance(value, str) and "," in value else []
     except ValueError:

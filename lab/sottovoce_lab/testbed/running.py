@@ -13,7 +13,7 @@ class RunningFleet(Protocol):
     """A fleet under observation.
 
     Attributes:
-        broker: the run's own, if it has one that it may kill.
+        broker: the run's own broker, which it may kill; None if it has none.
         members: all its agents.
     """
 
@@ -22,7 +22,7 @@ class RunningFleet(Protocol):
 
     @property
     def words(self) -> str:
-        """Words for a watcher at the start."""
+        """The line that a watcher is shown at the start."""
         ...
 
     def start(self, ready: Callable[[int, int], None]) -> None:
@@ -37,7 +37,7 @@ class RunningFleet(Protocol):
         ...
 
     def stop(self) -> list[str]:
-        """Be done with it. Returns the names of agents that did not stop although they were told to."""
+        """Stop the fleet. Returns the names of agents that did not stop when asked to."""
         ...
 
     def launch(self, index: int) -> None:
@@ -49,14 +49,14 @@ class RunningFleet(Protocol):
         ...
 
     def cut_off(self, places: frozenset[int]) -> None:
-        """Cut these agents off from all others, and no other from anyone, from now on."""
+        """From now on, cut off these agents, and only these, from all others."""
         ...
 
     def poll(self) -> None:
         """Ask every running agent for its status.
 
         Raises:
-            SottovoceError: if an agent ended that no one had killed.
+            SottovoceError: if an agent ended without being killed.
         """
         ...
 

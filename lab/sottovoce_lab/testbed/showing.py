@@ -12,10 +12,10 @@ from sottovoce_lab.testbed.run_facts import curve_point
 
 
 class Showing(Watcher):
-    """A watcher that leaves the newest measures in the testbed's directory, too, in place of those before.
+    """A watcher that also writes the newest measures to the testbed's directory, over the previous ones.
 
     Args:
-        watcher: called with all the same.
+        watcher: the watcher that every call is passed on to.
         options: options of the run.
         directory: directory that the agents' state directories are in.
     """

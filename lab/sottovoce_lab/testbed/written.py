@@ -13,7 +13,7 @@ from sottovoce_lab.testbed.plan import Plan
 
 
 def save_records(path: Path, raw: Records, plan: Plan) -> None:
-    """Records before the transform, as an npz file for their owner alone."""
+    """Save records before the transform as an npz file that only its owner can read."""
     arrays: dict[str, Any] = {"X": raw.features, "y": raw.labels, "classes": np.array(plan.classes)}
     if plan.bounds is not None:
         arrays["bounds"] = np.stack(plan.bounds)
@@ -24,7 +24,7 @@ def save_records(path: Path, raw: Records, plan: Plan) -> None:
 
 
 def tables_of(config: AgentConfig) -> dict[str, Any]:
-    """The configuration as TOML tables: without null, which TOML has not, and without keys that have no effect."""
+    """The configuration as TOML tables: without null, which TOML lacks, and without keys that have no effect."""
     built: dict[str, dict[str, Any]] = msgspec.to_builtins(config, enc_hook=str)
     tables = {name: _present(table) for name, table in built.items()}
     for (section, key), _ in list(without_effect(tables, config)):

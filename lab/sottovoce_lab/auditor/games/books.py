@@ -1,4 +1,4 @@
-"""Does the ledger pay for everything that leaves, over restarts too, and is nothing ever drawn twice?"""
+"""Game: does the ledger pay for everything that leaves, across restarts too, and is nothing ever drawn twice?"""
 
 import tempfile
 from dataclasses import replace
@@ -19,11 +19,11 @@ _MAX_RECORDS = 5
 
 
 def books(subject: Subject) -> Finding:
-    """The game of the books: every query three times in each of three lives on one ledger, and one query too many.
+    """Ask every query three times in each of three lives on one ledger, and one query too many.
 
     The first life ends half-way, so that the ledger is opened again in the middle of a run.
 
-    It is certain, not statistical: a single fresh answer to an old query refutes.
+    The verdict is certain, not statistical: a single fresh answer to an old query refutes the claim.
     """
     wrong: dict[str, int] = {"refused": 0, "redrawn": 0, "beyond_the_budget": 0, "unpaid": 0, "shared_noise": 0}
     asked = 0
@@ -54,7 +54,7 @@ def _life(
     *,
     cut_short: bool,
 ) -> int:
-    """One life of a device, or half of one; its answers are added to `known`, errors to `wrong`."""
+    """Run one life of a device, or half of one; add its answers to `known`, and errors to `wrong`."""
     paid, beyond = subject.queries(records)
     if cut_short:
         paid = paid[: (len(paid) + 1) // 2]
@@ -86,10 +86,10 @@ def _speaks(subject: Subject, vault: Vault, records: Records) -> bool:
 
 
 def _elsewhere(query: Query) -> Query:
-    """A place in the schedule, asked for again at another point: a question that has been answered."""
+    """A query for the same slot of the schedule at another point: a question that has been answered already."""
     return replace(query, point=query.point + 1.0)
 
 
 def _same(subject: Subject, records: Records) -> bool:
-    """Whether two devices with the same records release the same."""
+    """Whether two devices with the same records release identical values."""
     return bool(np.array_equal(fresh(subject, records).values, fresh(subject, records).values))

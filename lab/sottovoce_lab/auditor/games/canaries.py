@@ -1,8 +1,8 @@
 """Can canaries be told apart better than ε allows?
 
 Each canary is in one of two neighbouring worlds by a fair coin. The observer scores its view by the stated law's
-likelihood ratio and says "first" above a threshold fixed before anything is seen. In one device, it guesses at
-those canaries, an eighth, of which it is surest.
+likelihood ratio and says "first" above a threshold fixed before anything is seen. In one device it guesses only at
+the eighth of the canaries of which it is surest.
 """
 
 import numpy as np
@@ -20,13 +20,13 @@ _BOUNDS = 3  # at most: two from error rates, one from one run
 def canaries(
     subject: Subject, stated: float | None, trials: int, rng: np.random.Generator, alpha: float, doubt: float
 ) -> list[Finding]:
-    """Canaries on as many devices as `trials` need.
+    """Play canaries on as many devices as `trials` requires.
 
     Args:
         subject: the thing audited.
         stated: ε; None where nothing is claimed.
         trials: canaries, at least.
-        rng: throws the coins; a device's noise is the operating system's.
+        rng: generator of the coins; a device's noise comes from the operating system.
         alpha: a game's share of the significance.
         doubt: 1 - confidence, of all bounds together.
     """

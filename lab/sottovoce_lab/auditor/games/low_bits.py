@@ -1,4 +1,4 @@
-"""Do a release's last bits say nothing? Floats would, to anyone who knows them (Mironov 2012)."""
+"""Game: do the last bits of a release reveal nothing? Those of floats would (Mironov 2012)."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ _BITS = 4
 def low_bits(subject: Subject, grid: float, rng: np.random.Generator, alpha: float) -> Finding:
     """Whether releases lie on the public grid, and their last four bits are uniform.
 
-    Noise drawn in floats and rounded to the grid passes, and may: only digits beyond the grid leak.
+    Noise drawn in floats and then rounded to the grid passes, rightly: only digits beyond the grid leak.
     """
     values = fresh(subject, subject.arms(rng.random(subject.canaries) < 0.5)).values
     steps = values[:, 1:] / grid  # the first number of a record may be a label

@@ -1,4 +1,4 @@
-"""Is the noise of the stated law and scale, around the stated sum, whatever the records are?"""
+"""Game: does the noise have the stated law and scale around the stated sum, whatever the records are?"""
 
 from sottovoce_lab.auditor.finding import Finding
 from sottovoce_lab.auditor.subject import Subject, fresh
@@ -7,8 +7,8 @@ from sottovoce_lab.auditor.subject import Subject, fresh
 def noise(subject: Subject, name: str, alpha: float) -> Finding:
     """Run one device for each world, and apply a Bonferroni correction to the p-values.
 
-    This also finds a sum that is not bounded as stated, or a bound on the whole batch instead of one for each record:
-    its release is not where the stated sum is.
+    This also finds a sum that is not bounded as stated, or a bound on the whole batch instead of on each record: such
+    a release is not centred on the stated sum.
 
     Args:
         subject: the thing audited.

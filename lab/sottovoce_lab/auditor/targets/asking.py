@@ -1,4 +1,4 @@
-"""An observer of the vault's answers, as good as any who reads all that is ever computed from them."""
+"""An observer of the vault's answers, as strong as any observer of whatever is computed from them."""
 
 import numpy as np
 from sottovoce.door import Query, Refused
@@ -12,7 +12,7 @@ def answers(vault: Vault, queries: list[Query]) -> Sighting:
     """The releases for these queries, each in units of 1.
 
     Raises:
-        PrivacyError: if one was refused: silence that depends on the records tells of them.
+        PrivacyError: if one was refused: silence that depends on the records reveals something about them.
     """
     found = []
     for query in queries:

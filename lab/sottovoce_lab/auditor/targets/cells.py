@@ -1,7 +1,7 @@
-"""A device in a cell, and anyone who plays everybody else: the leader, the network, and as many members as collude.
+"""A device in a cell, against an attacker that is the leader, the network, and as many members as collude.
 
-The auditor holds the keys of all other members, so that it takes the masks off the one vector which is audited; then it
-adds the shares of noise that the honest ones among them would have added, of which a real attacker knows nothing.
+The auditor holds the keys of all other members, so it can take the masks off the audited vector. Then it adds the noise
+shares of the honest members among them, which a real attacker does not know.
 """
 
 import math
@@ -35,7 +35,7 @@ from sottovoce_lab.auditor.targets.sums import GaussianSums
 
 Floats = NDArray[np.float64]
 SMALL = Cell(4, 8, 1, 0.7)
-"""Size of a model with which a round is quick to play."""
+"""A cell so small that a round is quick to play."""
 
 _ROWS = 1024
 
@@ -49,9 +49,9 @@ class Others:
     """All other members of the smallest roster.
 
     Attributes:
-        learner: whose sums these are.
+        learner: the learner that takes the sums.
         mechanism: mechanism of each member.
-        honest: how many members' shares of noise are in a sum which the attacker does not know, this device's included.
+        honest: number of noise shares in a sum that the attacker does not know, including this device's.
         owner: the id of this device.
     """
 
@@ -155,12 +155,12 @@ class CellMeans(Means):
 
     @property
     def cell(self) -> Cell:
-        """Its rule."""
+        """Rule of the cell."""
         return self.terms.cell or SMALL
 
     @property
     def sigma(self) -> float:
-        """σ of the observation: of the honest shares."""
+        """σ of the observation, which is that of the honest noise shares together."""
         known = self._mechanism
         return known.share(self.cell.least) * known.step * math.sqrt(self._honest)
 
@@ -195,7 +195,7 @@ class CellMeans(Means):
 
 @dataclass(frozen=True, slots=True)
 class CellGradients(GaussianSums):
-    """Gradients of a device in a cell; its terms are those of as many sums by itself.
+    """Gradient sums of a device in a cell; its terms are those of as many sums without a cell.
 
     Attributes:
         cell: the rule.
@@ -217,7 +217,7 @@ class CellGradients(GaussianSums):
 
     @property
     def sigma(self) -> float:
-        """σ of the observation: C √sums / μ, and a little more, since a share is of whole units."""
+        """σ of the observation: C √sums / μ, and a little more, since a noise share is drawn in whole units."""
         assert self.terms.clip is not None  # noqa: S101
         at_least = self.terms.clip * math.sqrt(self.terms.releases) / claimed_mu(self.budget)
         known, honest = self._mechanism, self.cell.honest(self.cell.least)
@@ -240,7 +240,7 @@ class CellGradients(GaussianSums):
         )
 
     def watch(self, vault: Vault, count: int) -> Sighting:
-        """See Subject.watch: each sum at the start, which is allowed: anyone who leads says where."""
+        """See Subject.watch. Every sum is taken at the start, which is allowed: the leader chooses the point."""
         del count
         start = np.zeros(self.kernel.size)
         others = Others(self.terms.learner, self._mechanism, self.cell.honest(self.cell.least))

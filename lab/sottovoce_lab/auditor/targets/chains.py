@@ -27,9 +27,9 @@ _SURE = 40.0  # a weight at which softmax is certain
 
 @dataclass(frozen=True, slots=True)
 class Chains:
-    """A canary is one record of the last batch of a chain of its own: one of two whose gradients are at right angles.
+    """A canary is a record in the last batch of its own chain: one of two records with orthogonal gradients.
 
-    The weights that the auditor asks at are sure of the wrong label of both, so that their gradients are the longest.
+    At the auditor's weights the model is certain of the wrong label of both, so that their gradients are longest.
 
     Attributes:
         budget: budget of a device.
@@ -124,7 +124,7 @@ def _filled(length: float) -> Records:
 
 
 def _end(records: Records, slot: int, point: Floats) -> Floats:
-    """The end of a chain by the paper's own lines."""
+    """The end of a chain, computed by the paper's own listing."""
     local, everybody = point[: _KERNEL.size].copy(), point[_KERNEL.size :]
     first = slot * _BATCH * _PERIOD
     for step in range(_PERIOD - 1):

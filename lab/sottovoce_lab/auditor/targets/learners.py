@@ -35,28 +35,28 @@ from sottovoce_lab.auditor.wiretap import PEERS, Frame, overheard
 S = TypeVar("S", bound=Signed)
 
 _UNIT = 2.0**40
-_FINEST = 40  # share_bits: rounding tells less, and what a share tells is the finest that any setting does
+_FINEST = 40  # share_bits: the finest setting, with which a share reveals most
 _RATE = 1e-5  # so small a step keeps the model, hence every canary's gradient, close to where it began
 _SECONDS = 5.5  # periods are one second
 _GOLF_SECONDS = 2.5  # two messages with all records, one to each peer
 
 
 def push_sum(terms: GradientTerms, size: int, thresholds: Thresholds | None = None) -> Watch:
-    """Undoes push-sum: from one share to the next, all that changes is the vault's answer, as peers send all back.
+    """Undoes push-sum: peers send everything back, so consecutive shares differ by the vault's answer alone.
 
-    A share tells the numerator to one unit of 2^-40, so a release is known to a millionth of its noise, and so is the
-    point at which the next one is taken; where the threshold is mixed, it is part of the point.
+    A share reveals the numerator to one unit of 2^-40, so a release is known to a millionth of its noise, and so is the
+    point of the next release. Where devices mix the threshold too, it is part of the point.
     """
     return _steps(terms, size, thresholds, _masses)
 
 
 def contributions(terms: GradientTerms, size: int, thresholds: Thresholds | None = None) -> Watch:
-    """Undoes contributions: each is the one before and the vault's answers since, here one, as it tells most."""
+    """Undoes contributions: each is the previous one plus the vault's answers since, here one, which reveals most."""
     return _steps(terms, size, thresholds, _sums)
 
 
 def averaging_in_pairs(terms: GradientTerms, size: int, thresholds: Thresholds | None = None) -> Watch:
-    """Undoes averaging in pairs: as peers keep still, only the vault's answers change the model."""
+    """Undoes pairwise averaging: the peers never answer, so only the vault's answers change the model."""
     return _steps(terms, size, thresholds, _models)
 
 
@@ -102,7 +102,7 @@ def _masses(schedule: Schedule, vault: Vault) -> Floats:
 
 
 def _sums(schedule: Schedule, vault: Vault) -> Floats:
-    """The device's numbers before each step and after the last, float64[steps + 1, width]: as peers add nothing."""
+    """The device's model before each step and after the last, float64[steps + 1, width]; peers add nothing."""
     learner = Mixer(
         schedule,
         np.zeros(schedule.size),
@@ -125,7 +125,7 @@ def _sums(schedule: Schedule, vault: Vault) -> Floats:
 
 
 def _models(schedule: Schedule, vault: Vault) -> Floats:
-    """The device's numbers before each step and after the last, float64[steps + 1, width]."""
+    """The device's model before each step and after the last, float64[steps + 1, width]."""
     learner = Pairwise(schedule, np.zeros(schedule.size), reach=math.inf, max_steps=schedule.steps)
     found: list[Floats] = []
     for frame in overheard(learner, vault, schedule.steps + 0.5):

@@ -24,12 +24,12 @@ _RECORDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """A canary is a whole device, of a huge mean, which is there or not.
+    """A canary is a whole device with a huge mean, which is present or absent.
 
     Attributes:
         terms: terms of the vault.
         budget: budget of a device.
-        over: the observer of a vault; None to ask it.
+        over: reads the releases from the messages; None to ask the vault itself.
     """
 
     terms: MeanTerms

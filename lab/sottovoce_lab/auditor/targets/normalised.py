@@ -16,12 +16,12 @@ from sottovoce_lab.auditor.targets.sums import CLIP, GaussianSums
 
 Floats = NDArray[np.float64]
 _BIT = 0.1
-_HOSTILE = (CLIP, 1e-300, 1e3, 1e-3)  # thresholds of anyone's choice, slot by slot; each sum has sensitivity 1
+_HOSTILE = (CLIP, 1e-300, 1e3, 1e-3)  # thresholds that an attacker might choose, by slot; each sum has sensitivity 1
 
 
 @dataclass(frozen=True, slots=True)
 class NormalisedSums(GaussianSums):
-    """The canaries of GaussianSums under thresholds that someone has chosen to harm them.
+    """The canaries of GaussianSums under thresholds that an attacker has chosen.
 
     Attributes:
         rule: treatment of a gradient.
@@ -35,7 +35,7 @@ class NormalisedSums(GaussianSums):
         return CLIP
 
     def alone(self) -> "NormalisedSums":
-        """See GaussianSums.alone; without a bit there is a single number."""
+        """See GaussianSums.alone; without the bit of rule `quantile`, a release is a single number."""
         return replace(self, kernel=type(self.kernel)(1, 1), over=None, rule="decay")
 
     @override
@@ -48,7 +48,7 @@ class NormalisedSums(GaussianSums):
         return self.kernel.size + (self.rule == "quantile")
 
     def _told_apart(self, rows: Floats) -> Floats:
-        """The records without the bit that canaries share."""
+        """The rows without the bit, a coordinate that all canaries share."""
         return rows[:, : self.kernel.size]
 
     def _queries(self, count: int) -> list[Query]:

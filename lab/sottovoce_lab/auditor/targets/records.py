@@ -23,18 +23,18 @@ Floats = NDArray[np.float64]
 FEATURES = 8
 CLASSES = 3
 _RECORDS = 200
-_NEAR = 0.9  # of ε: the event whose odds change most is that of the largest likelihood ratio
+_NEAR = 0.9  # times ε: the odds change most for the event with the largest likelihood ratio
 _EACH = 64  # releases in a world of the noise's game
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedRecords:
-    """Every canary is a record of a device, x in its first world and -x in its second, as far apart as can be.
+    """Each canary is a record, x in its first world and -x in its second: as far apart as possible.
 
     Attributes:
         scheme: how records are perturbed.
         budget: budget of a device.
-        over: the observer of a vault; None to ask it.
+        over: reads the releases from the messages; None to ask the vault itself.
     """
 
     scheme: Scheme
@@ -146,18 +146,18 @@ class PublishedRecords:
         return Sighting(values, np.empty((count, 0)))
 
     def _zero(self) -> dict[str, Records]:
-        """Records of length 0: where noise is added, as much as ever."""
+        """Records of length 0, for laws that add noise: as much as to any other record."""
         return {"zero": self._records(np.zeros(_EACH))} if isinstance(self.law, MaxNorm) else {}
 
     def _records(self, lengths: Floats) -> Records:
-        """Along the first feature. Where randomised response is part of it, the second world has another label."""
+        """Records along the first feature; with randomised response, the second world has another label too."""
         features = np.zeros((len(lengths), self.scheme.features))
         features[:, 0] = lengths
         other = isinstance(self.scheme, LabelledPrivUnit)
         return Records(features, np.where((lengths < 0) & other, 1, 0).astype(np.int64))
 
     def _exact(self, records: Records) -> Floats:
-        """Exact values to release of each record, float64[n, P]."""
+        """Each record's release without noise, float64[n, P]."""
         signs = np.sign(records.features[:, :1]) * np.eye(1, self.scheme.features)
         if isinstance(self.scheme, LabelledPrivUnit):
             return np.hstack([records.labels[:, np.newaxis].astype(np.float64), signs])

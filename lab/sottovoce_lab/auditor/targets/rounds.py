@@ -37,7 +37,7 @@ def watch(terms: GradientTerms, size: int, algorithm: Algorithm) -> Watch:
     rounds = terms.releases // algorithm.questions
     schedule = RoundsSchedule(terms.learner, size, 1.0, rounds, _RATE, 0.0, 1.0, 1.0)
     answering = isinstance(algorithm, Pdsl | DpCga)
-    step_first = algorithm.widths[0] == 0  # what it sends at first is a step along already
+    step_first = algorithm.widths[0] == 0  # its first message is already one step along
 
     def echoed(message: Message) -> Message | None:
         if not isinstance(message, RoundMessage) or message.round > rounds:

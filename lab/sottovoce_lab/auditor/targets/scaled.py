@@ -28,7 +28,7 @@ _RATIO = 1.1
 class ScaledNoiseSums:
     """One canary per device: a record whose gradient is 1.1 long in its first world, 1 in its second.
 
-    The law it is held against follows from its (ε, δ): a Gaussian whose scale does not depend on the record.
+    The law it is tested against follows from its (ε, δ): a Gaussian whose scale does not depend on the record.
 
     Attributes:
         epsilon: ε as published.
@@ -53,7 +53,7 @@ class ScaledNoiseSums:
 
     @property
     def budget(self) -> Budget:
-        """The target without an ε, charged as infinite."""
+        """A budget without ε: the release is charged as infinite."""
         return Budget(None, self.delta, "record", "replace-one")
 
     @property
@@ -62,7 +62,7 @@ class ScaledNoiseSums:
         return 1 / gaussian_mu(self.epsilon, self.delta)
 
     def alone(self) -> None:
-        """See Subject.alone; its noise is refuted with many numbers."""
+        """See Subject.alone: there is none, as releases of many coordinates refute the noise."""
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
         """See Subject.vault."""
@@ -82,7 +82,7 @@ class ScaledNoiseSums:
         return answers(vault, [self._query(0)])
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
-        """See Subject.queries; no budget ends it, so that the last one is of a kind it never answers."""
+        """See Subject.queries. No budget limits this vault, so the last query is of a kind that it never answers."""
         return [self._query(0)], replace(self._query(1), kind="record")
 
     def worlds(self) -> Mapping[str, Records]:

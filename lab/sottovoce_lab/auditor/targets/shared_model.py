@@ -13,13 +13,13 @@ from sottovoce_lab.auditor.subject import Sighting, Watch
 from sottovoce_lab.auditor.wiretap import PEERS, overheard
 
 _RATE = 1e-5  # so small a step keeps the model, hence every canary's gradient, close to where it began
-_BEATS = 8.0  # for each turn, of a second; the device waits in vain for its peers' turns
+_BEATS = 8.0  # per turn, of one second each; the device waits in vain for its peers' turns
 
 
 def watch(shipped: SharedModelSchedule, size: int) -> Watch:
-    """Fetches every model that is announced; from one to the next, all that changes is the vault's answer.
+    """Fetches every announced model; consecutive models differ by the vault's answer alone.
 
-    Models are sent in float32, which is to a ten-millionth of all that was released before.
+    Models are sent as float32, accurate to a ten-millionth of everything released before.
     """
     schedule = replace(shipped, period=1.0, law="constant", step_size=_RATE, batch=1, patience=1.0, begins=True)
 

@@ -28,11 +28,11 @@ _WINDOWS = _CANARIES + _BAND
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """A canary is one window, which is there or not, of a huge total in a number of its own.
+    """A canary is a window with a huge total in a coordinate of its own, which is present or absent.
 
     Attributes:
         budget: budget of a device.
-        size: numbers in a total.
+        size: coordinates of a total.
     """
 
     budget: Budget
@@ -57,12 +57,12 @@ class Streams:
 
     @property
     def grid(self) -> float:
-        """The coarsest power of two that 2^8 √P of fit in the clip, by the weights' own unit."""
+        """The coarsest power of two of which 2^8 √P fit in the clip, times the unit of the weights."""
         return math.ldexp(1.0, math.floor(math.log2(_CLIP / (2**8 * math.sqrt(self.size)))) - _BITS)
 
     @property
     def sigma(self) -> float:
-        """The clip times the weights' L2 norm, over μ: all releases of a window are one."""
+        """The clip times the weights' L2 norm, over μ: all releases that a window is in count as one."""
         norm = math.ldexp(math.sqrt(sum(weight * weight for weight in _WEIGHTS)), -_BITS)
         return _CLIP * norm / claimed_mu(self.budget)
 

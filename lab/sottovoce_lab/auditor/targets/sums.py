@@ -35,16 +35,16 @@ def some() -> GradientTerms:
 
 @dataclass(frozen=True, slots=True)
 class GaussianSums:
-    """Every canary is a long record in a feature of its own, so that their clipped gradients stand at right angles.
+    """Each canary is a long record in a feature of its own, so the clipped gradients are orthogonal.
 
-    A canary's first world is the one in which its record is there. A device with many of them plays many games at once:
-    the noise of a right angle is independent.
+    In a canary's first world its record is present. A device with many canaries plays many games at once, because noise
+    in orthogonal directions is independent.
 
     Attributes:
         terms: terms of the vault.
         budget: budget of a device.
         kernel: the model.
-        over: the observer of a vault; None to ask it.
+        over: reads the releases from the messages; None to ask the vault itself.
     """
 
     terms: GradientTerms
@@ -80,12 +80,12 @@ class GaussianSums:
 
     @property
     def threshold(self) -> float:
-        """See Subject.threshold: as likely in one world as in the other."""
+        """See Subject.threshold: a score that is equally likely in both worlds."""
         return 0.0
 
     @property
     def hit(self) -> float:
-        """See Subject.hit; a claim with a shape has no use for it."""
+        """See Subject.hit; unused for a claim with a shape."""
         return 0.5
 
     @property
@@ -125,7 +125,7 @@ class GaussianSums:
 
     @property
     def grid(self) -> float | None:
-        """The coarsest power of two that 2^12 of fit in σ and 2^8 √P in C: the public rule of the grid."""
+        """The public rule of the grid: the coarsest power of two of which 2^12 fit in σ, and 2^8 √P in C."""
         if self.over is not None:
             return None
         finest = min(self.sigma / 2**12, self._length / 2**8 / math.sqrt(self._numbers))
@@ -133,7 +133,7 @@ class GaussianSums:
 
     @property
     def _length(self) -> float:
-        """C; where nothing is clipped, any will do to guess by."""
+        """C; where nothing is clipped, an arbitrary length for the guesses."""
         return CLIP if self.terms.clip is None else self.terms.clip
 
     def alone(self) -> "GaussianSums":
@@ -180,7 +180,7 @@ class GaussianSums:
         return self._all().at(coins)
 
     def scores(self, sighting: Sighting) -> Floats:
-        """See Subject.scores; the auditor knows which block a record is in, and no more of which batch."""
+        """See Subject.scores; the auditor knows which block a record is in, but not which batch."""
         total, every, variance = np.zeros(self.canaries), self._all(), self.sigma**2
         blocks = self._block_of_each(sighting.key)
         for slot, (value, point) in enumerate(zip(sighting.values, sighting.points, strict=True)):
@@ -193,7 +193,7 @@ class GaussianSums:
 
     @property
     def _numbers(self) -> int:
-        """Numbers of a release."""
+        """Number of coordinates of a release."""
         return self.kernel.size
 
     @property
@@ -210,10 +210,10 @@ class GaussianSums:
         return np.array([int.from_bytes(of, "big") * self._blocks >> 32 for of in hashes], dtype=np.int64)
 
     def _batched(self, values: Floats, parts: list[Floats]) -> dict[str, float]:
-        """p-values where it is unknown which records a sum is over, but their parts lie in one direction.
+        """p-values for sums over unknown records whose contributions all lie along one direction.
 
-        Across it there is noise alone. Along it the sums of all releases are noise and what lies between no batch and
-        the largest one could be; a record is in as many blocks as there are passes.
+        Across it there is only noise. Along it the total of all releases is noise plus something between the sum of
+        an empty batch and that of the largest batch; a record is in as many blocks as there are passes.
         """
         every = np.concatenate(parts)
         longest = every[int((every**2).sum(axis=1).argmax())]
@@ -231,7 +231,7 @@ class GaussianSums:
         return {**across, "place": outside}
 
     def _told_apart(self, rows: Floats) -> Floats:
-        """Coordinates of canaries' parts in which no two of them meet."""
+        """The coordinates of the canaries' contributions that no two canaries share."""
         return rows
 
     def _all(self) -> Records:

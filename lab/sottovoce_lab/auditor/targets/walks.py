@@ -30,7 +30,7 @@ class VisitSums:
     Attributes:
         law_name: `joint` over the copies of a feature, or `copies`, the paper's ε/c for each.
         budget: budget of a device.
-        over: the observer of a vault; None to ask it.
+        over: reads the releases from the messages; None to ask the vault itself.
         features: d.
     """
 
@@ -103,7 +103,7 @@ class VisitSums:
         return build(records=records, kernel=None, terms=terms, ledger=ledger, noise=OperatingSystemNoise())
 
     def watch(self, vault: Vault, count: int) -> Sighting:
-        """See Subject.watch; the last number of an answer, how many records there are, is public."""
+        """See Subject.watch; the last number of an answer is the number of records, which is public."""
         if self.over:
             return self.over(vault, count)
         seen = answers(vault, [self._query(0)])

@@ -12,7 +12,7 @@ from sottovoce_lab.models.layers.windows import Border, Pair, Windows, windows
 from sottovoce_lab.models.tape import Tape, Value
 
 _FEW = 12
-"""Rows of a matrix that a product does at once, about: of fewer it is slow."""
+"""Approximate number of rows that a matrix product handles at once; with fewer rows it is slow."""
 
 
 class Conv2d(Declared, frozen=True, tag="conv2d"):
@@ -85,9 +85,9 @@ def _side_by_side(tape: Tape, rows: list[Value], count: int, inner: int, shape: 
 
     Args:
         tape: to write on.
-        rows: one a row of the kernel, each real[B, count × inner].
-        count: size of the axes outside of the kernel.
-        inner: size of the axes inside of its rows.
+        rows: one per row of the kernel, each real[B, count × inner].
+        count: size of the axes before the kernel.
+        inner: size of the axes within a row of the kernel.
         shape: shape of the output of one example.
     """
     parts = [tape.reshape(row, -1, count, 1, inner) for row in rows]

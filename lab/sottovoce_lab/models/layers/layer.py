@@ -14,7 +14,7 @@ Shape = tuple[int, ...]
 """Shape of one example's tensor: features, or channels × height × width."""
 Count = Annotated[int, Meta(ge=1, le=65_536)]
 Pullback = Callable[[Value], tuple[Value, Sequence[Contribution]]]
-"""Function from the gradient of each example's loss by a layer's output to those by its input and its parameters."""
+"""Maps each example's loss gradient by a layer's output to those by its input and its parameters."""
 
 
 class Layer(Protocol):
@@ -23,7 +23,7 @@ class Layer(Protocol):
     name: ClassVar[str]
     """Prefix of its parameters' names, before a number: `conv`. Empty if it has none."""
     passes: ClassVar[bool]
-    """Whether weights before it start for the activation after it, since it is neither an activation nor a product."""
+    """Whether earlier weights start as for the activation after it: it is neither an activation nor a product."""
 
     def output(self, shape: Shape) -> Shape:
         """The shape of its output.
@@ -59,7 +59,7 @@ class Declared(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"
 
 
 def drawn(shape: Shape, fan_in: int, fan_out: int, *, rectified: bool) -> ParameterFacts:
-    """A weight that starts uniform in a range that fits the next layer.
+    """A weight with uniform initial values in a range that suits the next layer.
 
     ±√(6 / fan_in) before a ReLU (He et al. 2015), else ±√(6 / (fan_in + fan_out)) (Glorot & Bengio 2010, equation 16).
     """
@@ -68,7 +68,7 @@ def drawn(shape: Shape, fan_in: int, fan_out: int, *, rectified: bool) -> Parame
 
 
 def constant(name: str, shape: Shape, value: float) -> ParameterFacts:
-    """A tensor that starts as one number."""
+    """A tensor whose initial values are all equal."""
     return ParameterFacts(name, shape, "constant", value)
 
 
@@ -85,5 +85,5 @@ def pixels(shape: Shape, kind: str) -> tuple[int, int, int]:
 
 
 def text(shape: Shape) -> str:
-    """A shape as it is read: 16 × 28 × 28."""
+    """A shape as people write it: 16 × 28 × 28."""
     return " × ".join(str(size) for size in shape)

@@ -1,4 +1,4 @@
-"""Layers one after the other, and residual blocks of them, each at its place: with its name and its shapes."""
+"""Chains of layers and residual blocks, each placed in a model with its name and its shapes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Layers, each of which takes the output of the one before; without any, the identity.
+    """Layers in sequence, each of which takes the output of the one before; the identity if there are none.
 
     Attributes:
         stages: in order.

@@ -1,6 +1,6 @@
 """Norms within an example: groups of channels (Wu & He 2018), or all of it (Ba, Kiros & Hinton 2016).
 
-Batch norm is not here: it mixes the examples of a batch, so that no example has a gradient of its own to be clipped.
+Batch norm is missing on purpose: it mixes the examples of a batch, so no example has a gradient of its own to clip.
 """
 
 from collections.abc import Sequence
@@ -35,8 +35,8 @@ class _Norm(Declared, frozen=True):
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
         """See Layer.
 
-        With u of mean 0 and variance 1: by γ: Du; by β: D; by u: γD, and by x what is left of that beside its mean and
-        its part along u.
+        Let u be x normalised to mean 0 and variance 1. The gradients are Du by γ, D by β and γD by u; by x, it is the
+        latter without its mean and its component along u, scaled.
         """
         scaled, groups = self._scaled(shape)
         channels, size = prod(scaled), prod(shape)
@@ -76,7 +76,7 @@ class _Norm(Declared, frozen=True):
 
 
 class GroupNorm(_Norm, frozen=True, tag="group-norm"):
-    """Groups of channels; γ and β are of each channel.
+    """Norm over groups of channels, with one γ and β per channel.
 
     Attributes:
         groups: how many there are, of equally many channels.
@@ -95,7 +95,7 @@ class GroupNorm(_Norm, frozen=True, tag="group-norm"):
 
 
 class LayerNorm(_Norm, frozen=True, tag="layer-norm"):
-    """The whole example is one group; γ and β are of each number."""
+    """Norm over the whole example as one group, with one γ and β per number."""
 
     def _scaled(self, shape: Shape) -> tuple[Shape, int]:
         return shape, 1

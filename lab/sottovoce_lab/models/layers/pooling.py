@@ -1,4 +1,4 @@
-"""Pooling: of each window of each channel, one number."""
+"""Pooling: one number per window and channel."""
 
 from collections.abc import Sequence
 from math import prod
@@ -14,7 +14,7 @@ from sottovoce_lab.models.tape import Tape, Value
 
 _HUGE = 1e30
 _MAX_COMPARED = 32
-"""Places of a window. For more, this many pools of its parts take longer than the search that they replace."""
+"""Most places of a window; for more, one pooling per place takes longer than the search that it replaces."""
 
 
 class _Pool(Declared, frozen=True, kw_only=True):
@@ -38,7 +38,7 @@ class _Pool(Declared, frozen=True, kw_only=True):
         raise NotImplementedError
 
     def _over(self, shape: Shape, kernel: Pair) -> Windows:
-        """All of them have something of the image inside, or the largest number of one would be none."""
+        """Windows that all overlap the image; otherwise a window would have no largest number."""
         seen = windows("pooling", shape, kernel, kernel if self.stride is None else self.stride, self.padding)
         for axis in seen.axes:
             if axis.padding >= axis.kernel:
@@ -58,7 +58,7 @@ class MaxPool(_Pool, frozen=True, tag="max-pool"):
     kernel: Pair
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
-        """See Layer. The first of the largest numbers takes all that comes back."""
+        """See Layer. The first of the largest numbers receives the whole gradient."""
         seen = self._windows(shape)
         small = seen.disjoint and prod(seen.kernel) <= _MAX_COMPARED
         return _compared(tape, x, seen) if small else _searched(tape, x, shape, seen)
@@ -79,7 +79,7 @@ class AveragePool(_Pool, frozen=True, tag="average-pool"):
     kernel: Pair | Literal["all"]
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
-        """See Layer. The slope is shared out evenly: each channel is an image of its own."""
+        """See Layer. The gradient is divided evenly; each channel is treated as an image of its own."""
         seen = self._windows(shape)
         y = tape.op("AveragePool", x, kernel_shape=list(seen.kernel), count_include_pad=1, **seen.attributes)
 
@@ -111,10 +111,10 @@ def _compared(tape: Tape, x: Value, seen: Windows) -> tuple[Value, Pullback]:
 
 
 def _offsets(tape: Tape, x: Value, y: Value, seen: Windows) -> Value:
-    """How far the first of the largest numbers of each window is from its corner, int32[B, channels, *places].
+    """Offset of the first largest number of each window from the window's corner, int32[B, channels, *places].
 
-    It is the first place, in C order, such that the rows and columns up to it have a number as large as y: other pools
-    tell. Where none says so, as it may be with NaN, it is the last place.
+    It is the first place, in C order, such that the rows and columns up to it hold a number as large as y, which
+    further poolings tell. If there is none, as can happen with NaN, it is the last place.
     """
     *others, last = np.ndindex(*seen.kernel)
     high, wide = (count * step for count, step in zip(seen.places, seen.kernel, strict=True))
@@ -142,9 +142,9 @@ def _corners(tape: Tape, y: Value, seen: Windows) -> Value:
 
 
 def _searched(tape: Tape, x: Value, shape: Shape, seen: Windows) -> tuple[Value, Pullback]:
-    """Pooling of any windows.
+    """Pooling of any windows, by a search for the largest number.
 
-    NaN is in no place of one, and what comes back needs one: it counts as 0 here, and infinities as 10³⁰.
+    A NaN has no place in a window, but the gradient needs one: NaN counts as 0 here, and infinities as 10³⁰.
     """
     number = tape.op("Where", tape.op("IsNaN", x), tape.constant(0), x)
     bounded = tape.op("Clip", number, tape.constant(-_HUGE), tape.constant(_HUGE))

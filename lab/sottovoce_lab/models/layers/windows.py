@@ -67,7 +67,7 @@ class Windows:
 
     @property
     def disjoint(self) -> bool:
-        """Whether windows stand side by side on the image itself: no number is in two."""
+        """Whether windows tile the image without padding, so that no number is in two of them."""
         return all(axis.stride == axis.kernel and not axis.padding for axis in self.axes)
 
     @property
@@ -77,7 +77,7 @@ class Windows:
         return {"strides": [axis.stride for axis in self.axes], "pads": [*padding, *padding]}
 
     def rows(self, tape: Tape, x: Value) -> list[Value]:
-        """Rows of the windows, one row of the kernel after the other: each real[B, channels · kernel width, places].
+        """The windows' contents, one array per row of the kernel, each real[B, channels · kernel width, places].
 
         Args:
             tape: to write on.
@@ -94,7 +94,7 @@ class Windows:
         return [tape.reshape(part, -1, self.channels * wide.kernel, prod(self.places)) for part in parts]
 
     def spread(self, tape: Tape, D: Value, weight: Value) -> Value:
-        """An image real[B, channels, height, width] made of windows, added up where they overlap.
+        """An image real[B, channels, height, width] assembled from windows, which add up where they overlap.
 
         Args:
             tape: to write on.
@@ -106,7 +106,7 @@ class Windows:
 
 
 def _every(tape: Tape, x: Value, dimension: int, axis: Axis, first: int) -> Value:
-    """Elements of a dimension at the same place of each window."""
+    """The element of a dimension at a given place of each window."""
     numbers = (first, first + (axis.places - 1) * axis.stride + 1, dimension, axis.stride)
     return tape.op("Slice", x, *(tape.integers(number) for number in numbers))
 

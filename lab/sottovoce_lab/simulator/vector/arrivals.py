@@ -1,4 +1,4 @@
-"""In which order messages reach a receiver, when several do in one cycle."""
+"""The order in which a receiver processes several messages of one cycle."""
 
 from collections.abc import Iterator
 
@@ -9,10 +9,10 @@ Places = NDArray[np.int64]
 
 
 def rounds(receivers: Places, nodes: int, generator: np.random.Generator) -> Iterator[Places]:
-    """Split messages into rounds in which every receiver occurs once at most.
+    """Split messages into rounds in which every receiver occurs at most once.
 
-    A receiver's messages come in random order, one per round from the first on; so a device that got three models
-    processes them one after another, and no sender is favoured.
+    A receiver's messages come in random order, one per round from the first round on. A device that received three
+    models thus processes them one after another, and no sender is favoured.
 
     Args:
         receivers: int64[m], each 0 … nodes-1.
@@ -26,7 +26,7 @@ def rounds(receivers: Places, nodes: int, generator: np.random.Generator) -> Ite
     of = receivers[waiting]
     turn = np.full(nodes, -1)
     while waiting.size:
-        turn[of] = waiting  # of several messages to one receiver the last one written stays
+        turn[of] = waiting  # if several go to one receiver, the last one written wins
         chosen = turn[of] == waiting
         if len(waiting) == len(receivers):
             yield turn[turn >= 0]  # by receiver, so that memory is read in order

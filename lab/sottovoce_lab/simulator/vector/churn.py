@@ -47,12 +47,12 @@ class Churn:
         self._online = np.ones(nodes, dtype=np.bool_)
         if law.online < 1:
             self._online = generator.random(nodes) < law.online
-            # A moment picked at random falls into a long session more often: exp(μ + σ²) instead of exp(μ), and is
-            # equally likely to be anywhere in it.
+            # A random moment is more likely to fall into a long session, of median exp(μ + σ²) instead of exp(μ), and
+            # is equally likely to be anywhere in it.
             self._until = self._lengths(law.mu + law.sigma**2, self._online) * generator.random(nodes)
 
     def at(self, cycle: int) -> NDArray[np.bool_]:
-        """bool[nodes]: who is online at the beginning of a cycle. Cycles are to be asked for in order, from 0."""
+        """bool[nodes]: which devices are online at the beginning of a cycle. Ask for cycles in order, from 0."""
         if self._law.online < 1:
             while (over := np.flatnonzero(self._until <= cycle)).size:
                 self._online[over] ^= True

@@ -36,7 +36,7 @@ class State(Protocol):
         ...
 
     def receive(self, receivers: Places, parcel: Parcel, rows: Places) -> None:
-        """Let each of `receivers`, all different, process the row of the parcel beside it."""
+        """Let each of `receivers`, all different, process the parcel's row given at its place in `rows`."""
         ...
 
 
@@ -46,7 +46,7 @@ class Network:
 
     Attributes:
         drop: probability that a message is lost, at least 0, below 1.
-        delay: fewest and most cycles a message takes, uniformly; (0, 0) when it arrives in the cycle it is sent.
+        delay: fewest and most cycles that a message takes, uniformly; (0, 0) if it arrives in the cycle of its sending.
     """
 
     drop: float = 0.0
@@ -84,11 +84,11 @@ class Engine:
 
     Args:
         state: the devices' state.
-        topology: whom they send to, see `peers_named`.
+        topology: which peers they send to; see `peers_named`.
         network: faults of messages.
         churn: when devices are online.
         seed: seed of everything random that the engine does.
-        tracer: told of every message, if there is one.
+        tracer: notified of every message; None for none.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Engine:
             post = everything.only(delays == delay) if high else everything
             if self._tracer is not None:
                 self._tracer.sent(self.cycle, post.senders, post.receivers, delay)
-            if delay:  # what the sender holds by then is another thing
+            if delay:  # by then the sender's state will have changed
                 parcel = tuple(array[post.rows] for array in post.parcel)
                 post = _Post(post.senders, post.receivers, parcel, np.arange(len(post.rows)))
             self._mail[self.cycle + delay].append(post)

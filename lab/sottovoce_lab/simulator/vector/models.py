@@ -12,8 +12,8 @@ from sottovoce.kernels.gossip_rules import UpdateRule, merge
 
 from sottovoce_lab.simulator.vector.engine import Parcel, Places
 
-_CHUNK_NUMBERS = 2**18  # 1 MiB of float32: what a chunk needs fits a processor's cache
-_LARGE_BLOCK = 31 * 2**20  # bytes; 32 MiB is the most that glibc's thresholds rise to
+_CHUNK_NUMBERS = 2**18  # 1 MiB of float32: a chunk's working set fits the processor's cache
+_LARGE_BLOCK = 31 * 2**20  # bytes; glibc's thresholds rise to 32 MiB at most
 
 
 class TravellingModels:
@@ -48,7 +48,7 @@ class TravellingModels:
         """A model as float32, and its counter."""
         return int(self.weights[0].nbytes) + 8
 
-    copied = 0  # records travel in no message
+    copied = 0  # messages carry no records
 
     def described(self) -> list[dict[str, Any]]:
         """The state of every device, JSON-ready."""
@@ -93,10 +93,10 @@ class TravellingModels:
 
 
 def _keep_freed_memory() -> None:
-    """Halve the time of a small fleet.
+    """Make glibc keep freed memory, which halves the time of a small fleet.
 
-    glibc hands a freed temporary back to the system, and has to ask for fresh pages for the next one, until a large
-    block has been freed; from then on it keeps as much.
+    glibc returns a freed temporary to the system and must ask for fresh pages for the next one, until a large block has
+    been freed; from then on it keeps that much.
     """
     np.empty(_LARGE_BLOCK, dtype=np.uint8)
 

@@ -1,8 +1,8 @@
-"""Averaging in pairs of a whole fleet, in synchronous cycles: the agents' state machines, asked and answered together.
+"""Pairwise averaging of a whole fleet in synchronous cycles: the agents' state machines, with all vaults asked at once.
 
-In a cycle every device, one after another, meets the next peers in rotation, with no time between proposal and
-answer; then all vaults answer at once. An exchange of which a message is lost does not come about, and is not made up
-for. The sum of all models is conserved to the last bit.
+In a cycle every device, one after another, exchanges with its next peers in rotation, with no time between proposal and
+answer; then all vaults answer at once. An exchange that loses a message does not happen, and is not repeated. The sum
+of all models is conserved to the last bit.
 """
 
 from collections.abc import Sequence
@@ -17,22 +17,22 @@ from sottovoce.learners import Ask, Delivered, Effect, Event, PeersChanged, Rece
 from sottovoce_lab.simulator.told import Told
 from sottovoce_lab.simulator.vector.push_sum import Released
 
-_STATEMENT = cast(PrivacyStatement, None)  # which no learner looks at
+_STATEMENT = cast(PrivacyStatement, None)  # no learner reads it
 
 
 class PairwiseFleet:
     """The state of a fleet, and its cycles.
 
     Args:
-        learner: learner of every device; its threshold stays.
+        learner: learner of every device, with a constant threshold.
         peers: for each device, those that it meets, in turn.
         released: the fleet's vaults.
         loss: probability that a message is lost, below 1.
         seed: seed of the losses.
 
     Attributes:
-        cycle: cycles that are over.
-        sent: messages so far, answers not counted.
+        cycle: number of completed cycles.
+        sent: messages so far, not counting answers.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class PairwiseFleet:
 
     @property
     def steps(self) -> int:
-        """Private steps of each device so far; an answer of this cycle counts from the next."""
+        """Private steps of each device so far; an answer of this cycle counts from the next cycle on."""
         return self._states[0].step
 
     @property

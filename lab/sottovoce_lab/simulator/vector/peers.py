@@ -1,4 +1,4 @@
-"""Whom a device sends to in a cycle."""
+"""Choice of the peer that a device sends to in a cycle."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -43,7 +43,7 @@ class Overlay:
 
 
 class _Graph:
-    """Peers by a rule of the device's own number."""
+    """Peers computed from the device's own number by a rule."""
 
     def __init__(
         self, nodes: int, rule: Callable[[int, np.random.Generator], Recipients], generator: np.random.Generator
@@ -73,7 +73,7 @@ def _ring(nodes: int, generator: np.random.Generator) -> Recipients:
 
 
 def _exponential(nodes: int, generator: np.random.Generator) -> Recipients:
-    """1, 2, 4, … places further on (Assran et al. 2019)."""
+    """The device 1, 2, 4, … places further on, at random (Assran et al. 2019)."""
     return 1 << generator.integers(0, (nodes - 1).bit_length(), nodes)
 
 
@@ -85,7 +85,7 @@ def peers_named(name: str, nodes: int, drop: float, generator: np.random.Generat
     """The peers of a topology.
 
     Args:
-        name: `uniform` or `full`: anyone else; `ring`; `exponential`; `newscast`: views of 30.
+        name: `uniform` or `full`: any other device; `ring`; `exponential`; `newscast`: views of 30 entries.
         nodes: how many devices.
         drop: probability that a message of NewsCast itself is lost.
         generator: generator of all randomness.

@@ -2,8 +2,8 @@
 
 A cycle is that of sottovoce.algorithms.push_sum.public.machine: every device splits its mass among itself and the peers
 that are next in rotation, then steps along a privatised sum at its estimate. A share arrives before the next
-cycle, or, when it is lost, in the first later cycle in which its retry is not; until then nothing more is sent to that
-peer. The mass of the fleet is conserved to the last bit.
+cycle; if it is lost, it arrives in the first later cycle in which its retry gets through, and until then the device
+sends nothing more to that peer. The mass of the fleet is conserved to the last bit.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ Released = Callable[[NDArray[np.float64]], tuple[NDArray[np.int64], float]]
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """Messages on their way."""
+    """A share in transit."""
 
     sender: int
     recipient: int
@@ -32,7 +32,7 @@ class PushSumFleet:
     """The state of a fleet, and its cycles.
 
     Args:
-        schedule: schedule of every device; its threshold stays.
+        schedule: schedule of every device, with a constant threshold.
         start: float64[P], the public start.
         peers: for each device, those that it sends to, in turn.
         released: the fleet's vaults.
@@ -40,7 +40,7 @@ class PushSumFleet:
         seed: seed of the losses.
 
     Attributes:
-        cycle: cycles that are over.
+        cycle: number of completed cycles.
         sent: messages so far, retries included.
     """
 
@@ -81,7 +81,7 @@ class PushSumFleet:
 
     @property
     def models(self) -> NDArray[np.float64]:
-        """Model of each device, float64[N, P]; only of those with enough weight to divide by."""
+        """Models, float64[N, P], of the devices that have enough weight to divide by."""
         held = self._weights >= WEIGHT_MIN
         models: NDArray[np.float64] = self._numerators[held] / self._weights[held, np.newaxis]
         return models

@@ -1,4 +1,4 @@
-"""Published records that spread by themselves: a contact brings all of the sender's records (anti-entropy).
+"""Published records that spread by anti-entropy: each contact transfers all of the sender's records.
 
 Demers et al., "Epidemic algorithms for replicated database maintenance" (1987), push only. A store is a row of bits,
 one for each record of the fleet, so a fleet of N devices takes N²/8 bytes, and as much again for messages.
@@ -68,7 +68,7 @@ class RecordStores:
             self.bits[who] = own | theirs
 
     def held(self, node: int) -> NDArray[np.bool_]:
-        """bool[nodes]: whose records a device holds."""
+        """bool[nodes]: the devices whose records this device holds."""
         return np.unpackbits(self.bits[node].view(np.uint8), count=self.nodes, bitorder="little").view(np.bool_)
 
     def described(self) -> list[dict[str, Any]]:

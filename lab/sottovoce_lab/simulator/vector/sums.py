@@ -1,8 +1,8 @@
-"""Push-sum of numbers that devices put in before the first cycle, by its weights alone.
+"""Push-sum of vectors that devices contribute before the first cycle, computed from the mixing weights alone.
 
-Mixing is linear, so a device holds a weighted sum over all devices after some cycles. The weights follow from the
-recipients in each cycle, from the last back to the first; so 10⁵ devices with 10⁴ numbers each fit in memory.
-Real arithmetic: the rounding of shares is left out.
+Mixing is linear, so after some cycles a device holds a weighted sum over all devices. The weights follow from the
+recipients of each cycle, from the last back to the first, so 10⁵ devices with 10⁴ numbers each fit in memory. The
+arithmetic is real: the rounding of shares is left out.
 """
 
 import hashlib
@@ -15,15 +15,15 @@ from sottovoce_lab.simulator.vector.engine import Parcel, Places
 
 
 class MixedSums:
-    """The paths of mass: in every cycle a device sends half of what it holds to another one.
+    """The paths of mass: in every cycle a device sends half of its mass to another device.
 
     Args:
         nodes: how many devices.
         message_bytes: size of a share.
 
     Attributes:
-        copied: records that were transferred: none.
-        updates: shares that were taken in.
+        copied: number of records transferred, which is 0.
+        updates: number of shares received.
     """
 
     def __init__(self, nodes: int, message_bytes: int) -> None:
@@ -58,12 +58,12 @@ class MixedSums:
         held = np.zeros(self._nodes)
         held[device] = 1.0
         for recipients in reversed(self._recipients):
-            held = (held + held[recipients]) / 2  # of what sends to itself, nothing changes
+            held = (held + held[recipients]) / 2  # a device that sends to itself changes nothing
         parts: NDArray[np.float64] = held / held.sum()
         return parts
 
     def described(self) -> list[dict[str, Any]]:
-        """The state of every device, JSON-ready: the number of devices of which it holds something."""
+        """The state of every device, JSON-ready: the number of devices that contribute to its sum."""
         return [{"devices": int(np.count_nonzero(self.parts(node)))} for node in range(self._nodes)]
 
     def digest(self) -> str:

@@ -22,8 +22,8 @@ class GradientWalk:
     A device's gradient is the mean over its b records of slope · y^(k)x with ‖x‖₁ ≤ 1 and a slope from 0 to 1, each
     rounded toward zero on a grid. So one record changes the sum over its b by at most 2 in L1, in each of the copies.
     Since all copies hold the same |x|, the largest over the copies, summed over features, changes by at most 2 as well.
-    To the letter each copy gets noise of its own, of scale 2·copies/ε. Else the copies get it jointly, for the latter
-    norm, at scale 2/ε: the law is that of sottovoce.vault.max_norm_laplace, drawn in floats.
+    To the letter, each copy gets independent noise of scale 2·copies/ε. Otherwise the copies get joint noise for the
+    latter norm, of scale 2/ε; its law is that of sottovoce.vault.max_norm_laplace, drawn in floats.
 
     Args:
         records: float64[devices, b, copies, d], y^(k)x.
@@ -104,7 +104,7 @@ class SequentialDescent:
         records: float[walks, n, copies, d], the perturbed records that each walk meets.
         slope: slope of the loss, see kernels.gossip_rules.
         seed: seed of the order.
-        batch: records of an update; the last n mod batch of a pass are not met.
+        batch: records of an update; the last n mod batch records of a pass are skipped.
     """
 
     def __init__(self, records: NDArray[np.float64], slope: Slope, seed: int, batch: int = 1) -> None:
@@ -139,7 +139,7 @@ class SequentialDescent:
 
 
 def _streams(seed: int) -> list[np.random.Generator]:
-    """One of the order of visits, one of the noise."""
+    """Two generators: one for the order of visits, and one for the noise."""
     return [np.random.Generator(np.random.PCG64(child)) for child in np.random.SeedSequence(seed).spawn(2)]
 
 

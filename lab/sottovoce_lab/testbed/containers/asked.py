@@ -33,8 +33,8 @@ class Asked:
     """A fleet of containers.
 
     Attributes:
-        options: the same as of `sottovoce testbed`, with peers sampled.
-        use: the transports of every agent. They find one another through the broker, so that `mqtt` is among them.
+        options: options as for `sottovoce testbed`, with sampled peers.
+        use: the transports of every agent, always with `mqtt`: agents find one another through the broker.
         metrics: whether every agent has a listener for its metrics.
     """
 
@@ -47,7 +47,7 @@ class Asked:
         """Reads SOTTOVOCE_AGENTS, _LEARNER, _DATA, _EPSILON, _CYCLES, _PERIOD, _SEED, _TRANSPORT and _METRICS.
 
         Raises:
-            UsageError: if one of them cannot be; the message names it.
+            UsageError: if a value is impossible; the message names the variable.
         """
         said = {name: environment.get(_PREFIX + name) or default for name, default in _DEFAULTS.items()}
         if said["TRANSPORT"] not in ("grpc,mqtt", "mqtt"):
@@ -81,7 +81,7 @@ def faults_of(environment: Mapping[str, str]) -> list[str]:
     """The faults of one agent's messages: SOTTOVOCE_FAULTS, `--fault` specifications with blanks between them.
 
     Raises:
-        UsageError: if one of them is not understood, or is not of messages.
+        UsageError: if a specification is not understood, or does not affect messages.
     """
     words = environment.get(_PREFIX + "FAULTS", "").split()
     faults = Faults.parse(words)

@@ -28,8 +28,8 @@ def run(root: Path, faults: Sequence[str], owner: str, address: str) -> ExitCode
     Args:
         root: root directory of the places.
         faults: faults of its messages.
-        owner: names the container, in all its lives and no other.
-        address: address at which it is reached in this one.
+        owner: identifies this container in all its lives, and no other container.
+        address: address at which it is reached in this life.
 
     Raises:
         SottovoceError: if there is no place for it, or its files are not valid.
@@ -43,7 +43,7 @@ def run(root: Path, faults: Sequence[str], owner: str, address: str) -> ExitCode
 
 
 def settle(place: Place, address: str) -> AgentConfig:
-    """Join, unless it has, and write the configuration of this life.
+    """Join the fleet unless the device already has, and write the configuration of this life.
 
     Args:
         place: place of the device.

@@ -15,7 +15,7 @@ from sottovoce_lab.testbed.broker import TestbedBroker
 from sottovoce_lab.testbed.containers.places import Place, wait_until_ready
 from sottovoce_lab.testbed.fleet import Member
 
-_SILENT_SECONDS = 30.0  # after which a container that says nothing is taken for gone
+_SILENT_SECONDS = 30.0  # after which a silent container counts as gone
 
 
 class ContainerFleet:
@@ -27,7 +27,7 @@ class ContainerFleet:
         patience: seconds until each must have joined, and again until each must have answered.
 
     Raises:
-        SottovoceError: that takes longer.
+        SottovoceError: if that takes longer.
     """
 
     broker: TestbedBroker | None = None
@@ -48,7 +48,7 @@ class ContainerFleet:
 
     @property
     def words(self) -> str:
-        """Words for a watcher at the start."""
+        """The line that a watcher is shown at the start."""
         return f"watching {len(self.members)} containers"
 
     @property
@@ -58,7 +58,7 @@ class ContainerFleet:
         return {word: found.count(word) for word in sorted(set(found))}
 
     def start(self, ready: Callable[[int, int], None]) -> None:
-        """See RunningFleet.start: they are started by someone else."""
+        """See RunningFleet.start. The agents are started elsewhere; this waits for their answers."""
         deadline = time.monotonic() + self._patience
         while late := [member.name for member in self.members if member.last is None]:
             self.poll()
@@ -83,7 +83,7 @@ class ContainerFleet:
         """Leave them: the engine disconnects containers."""
 
     def poll(self) -> None:
-        """Ask all; who says nothing for long is taken for gone until it answers again."""
+        """Ask every agent for its status; one that is silent for long counts as gone until it answers again."""
         for member in self.members:
             with contextlib.suppress(NetworkError):
                 member.last = ask(member.state, "status")

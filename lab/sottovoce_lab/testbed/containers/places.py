@@ -29,12 +29,12 @@ class Place:
 
     @property
     def records(self) -> Path:
-        """Its own, before the transform."""
+        """The device's records, before the transform."""
         return self.directory / "records.npz"
 
     @property
     def template(self) -> Path:
-        """Its configuration, but for where it is reached."""
+        """The device's configuration, without the address at which it is reached."""
         return self.directory / "agent.toml"
 
     @property
@@ -44,7 +44,7 @@ class Place:
 
     @property
     def config(self) -> Path:
-        """Its configuration as it runs; as old as its present life."""
+        """The configuration that the device runs with, written at the start of each life."""
         return self.state / "agent.toml"
 
     @property
@@ -58,11 +58,11 @@ class Place:
 
     @property
     def taken(self) -> bool:
-        """Whether a container has it."""
+        """Whether a container has taken this place."""
         return self._owner.is_symlink()
 
     def take(self, owner: str) -> bool:
-        """Take it, unless someone else has it: a symbolic link is made with its content, or not at all."""
+        """Take this place unless another container has; a symbolic link is created with its content, or not at all."""
         try:
             self._owner.symlink_to(owner)
         except FileExistsError:
@@ -71,28 +71,28 @@ class Place:
 
 
 def places(root: Path, count: int) -> list[Place]:
-    """This many places below a directory, whether they are there yet or not."""
+    """The first `count` places below a directory, whether or not they exist yet."""
     return [Place(index, root / f"{index:03d}") for index in range(count)]
 
 
 def make_ready(root: Path, count: int) -> None:
-    """Say that all of this many places are whole."""
+    """Record that all `count` places are complete."""
     beside = root / f"{_READY}.part"
     beside.write_text(f"{count}\n")
     beside.replace(root / _READY)
 
 
 def made(root: Path) -> int | None:
-    """How many places are whole; None as long as they are being made."""
+    """The number of complete places; None while they are still being made."""
     file = root / _READY
     return int(file.read_text()) if file.exists() else None
 
 
 def wait_until_ready(root: Path, patience: float) -> list[Place]:
-    """The places, once they are whole.
+    """Wait until the places are complete, and return them.
 
     Raises:
-        IdentityError: that takes longer than `patience` seconds.
+        IdentityError: if that takes longer than `patience` seconds.
     """
     deadline = time.monotonic() + patience
     while (count := made(root)) is None:

@@ -35,12 +35,12 @@ def prepare(
 
     Args:
         asked: the fleet.
-        authority: where its key is kept, which no agent sees.
-        broker: settings of the broker's container.
+        authority: directory for the fleet's key, which no agent can read.
+        broker: directory for the settings of the broker's container.
         root: root directory of the places.
         host: host by which devices call the broker.
         port: port on which it listens.
-        home: where its directory will be; where it is made without it.
+        home: path of that directory in the broker's container; by default the path where it is made.
 
     Returns:
         how many places there are.

@@ -19,11 +19,11 @@ class Lines(Watcher):
     """A watcher that reports on standard error, a line now and then."""
 
     def note(self, text: str) -> None:
-        """Something happened."""
+        """See Watcher.note."""
         print(text, file=sys.stderr, flush=True)  # noqa: T201
 
     def moment(self, moment: Moment) -> None:
-        """Another cycle is over."""
+        """See Watcher.moment."""
         if moment.cycle % max(1, moment.cycles // _ROWS) == 0:
             measures = moment.measures
             found = measures.loss_mean if measures.accuracy_mean is None else measures.accuracy_mean
