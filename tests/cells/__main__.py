@@ -15,7 +15,7 @@ _TRIALS = 4096
 
 
 def succeeded(name: str) -> str | None:
-    """What an attack got; a crash of the code under attack is something, too."""
+    """Run an attack: what it got, which may be a crash of the code under attack, or None."""
     try:
         return ATTACKS[name]()
     except Exception as error:  # noqa: BLE001 - a bug may break anything
@@ -23,7 +23,7 @@ def succeeded(name: str) -> str | None:
 
 
 def main() -> int:
-    """Print the table; 1 where an attack gets something of the shipped code, or a bug is missed."""
+    """Print the table; return 1 where an attack gets something out of the shipped code or a bug is missed."""
     failed = False
     for name in ATTACKS:
         if (got := succeeded(name)) is not None:
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def _bitten() -> bool:
-    """How near attackers come; whether the promised one stays below ε, and each comes near what it should."""
+    """Print how near attackers come; whether the one allowed for stays below ε and each comes as near as it should."""
     found = bites(_TRIALS)
     for one in found:
         print(
@@ -59,7 +59,7 @@ def _bitten() -> bool:
 
 
 def _rounds(most: int) -> bool:
-    """Fleets until this many rounds have been paid for; whether all laws held."""
+    """Play fleets until this many rounds have been paid for; return whether all laws held."""
     charged = opened = knowing = up = lied = seed = 0
     broken = []
     while charged < most:

@@ -1,4 +1,4 @@
-"""What an attacker tries: it is the leader, the network and as many members as are promised. Each says what it got."""
+"""Attacks by one who is the leader, the network and as many members as are promised; each returns what it got."""
 
 import re
 import sqlite3
@@ -29,12 +29,12 @@ ATTACKS: dict[str, Attack] = {}
 
 
 def _in_words(kind: str) -> str:
-    """deals_another_seed for DealsAnotherSeed."""
+    """Turn a class name into words: `deals_another_seed` for `DealsAnotherSeed`."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", kind).lower()
 
 
 def attack(play: Attack) -> Attack:
-    """One of them; it says what it got, or None."""
+    """Register an attack: a function that returns what the attacker got, or None."""
     ATTACKS[play.__name__] = play
     return play
 
@@ -56,7 +56,7 @@ def leaves_a_sum_inexact() -> str | None:
 
 @attack
 def wraps_around() -> str | None:
-    """The largest vectors that the clip leaves, all alike."""
+    """Every member gives the same vector, the largest that the clip allows: the sum must not wrap around."""
     parties = [party(number, [CLIP], epsilon=None) for number in range(12)]
     found = Round.called(parties).join().mask().finish()
     room = parties[0].vault._cell
@@ -78,7 +78,7 @@ def moves_the_sum_by_more_than_the_clip() -> str | None:
 
 @attack
 def calls_twice() -> str | None:
-    """The same offers in two rosters."""
+    """The leader puts the same offers into two rosters."""
     led = Round.called(fleet(9))
     led.join()
     other = Round(led.parties[:8], roster_of(led.roster.statements[:8]))
@@ -93,7 +93,7 @@ def calls_too_few() -> str | None:
 
 @attack
 def calls_strangers() -> str | None:
-    """Members whom the fleet knows nothing of: the attacker's own, as many as it likes."""
+    """The roster is filled with members that the fleet does not know: as many of the attacker's own as it likes."""
     honest = fleet(6)[0]
     strangers = [replace(signed(f"stranger-{i}", _offer()), signature=b"x") for i in range(7)]
     roster = sorted([honest.offer(), *strangers], key=lambda one: one.owner)
@@ -109,7 +109,7 @@ def calls_one_twice() -> str | None:
 
 @attack
 def calls_with_an_old_offer() -> str | None:
-    """The offer before the last, whose secrets are to be gone."""
+    """The leader calls with the last offer but one, whose secrets should be gone."""
     parties = fleet(8)
     old = [one.offer() for one in parties]
     parties[0].offer()
@@ -118,7 +118,7 @@ def calls_with_an_old_offer() -> str | None:
 
 @attack
 def asks_for_two_vectors() -> str | None:
-    """Masked twice, for two sets of members: their difference has other noise and the same vector."""
+    """A vector is asked for twice, for two sets of members: the two differ in their noise and not in the vector."""
     led = Round.called(fleet(8)).join().mask()
     one, members = led.parties[0], led.members
     fewer = led.agree_for(0, members[:-1])
@@ -153,7 +153,7 @@ def deals_other_shares_than_it_commits_to() -> str | None:
 
 @attack
 def lets_few_begin() -> str | None:
-    """A vector, and so a charge, before enough members are ready for the same round."""
+    """A vector, and so a charge, is asked for before enough members are ready for the same round."""
     led = Round.called(fleet(8)).join().agree()
     one, readies = led.parties[0], led.go.readies
     other = Ready(led.roster.digest, sha256(b"other").digest())
@@ -170,7 +170,7 @@ def lets_few_begin() -> str | None:
 
 @attack
 def finds_secrets_after_the_round() -> str | None:
-    """What a vault still holds: keys once its part is masked, and shares once the round is finished."""
+    """Look at what a vault still holds: keys once its part is masked, and shares once the round is finished."""
     led = Round.called(fleet(8)).join().mask()
     one = led.parties[0]
     member = one.vault._cell.member  # type: ignore[union-attr]
@@ -183,7 +183,7 @@ def finds_secrets_after_the_round() -> str | None:
 
 @attack
 def turns_the_bundles() -> str | None:
-    """The leader gives another's shares for this device to a third one."""
+    """The leader hands this device the shares of one member as if they were another's."""
     led = Round.called(fleet(8)).join()
     led.sealed[1], led.sealed[2] = led.sealed[2], led.sealed[1]
     led.trees[1], led.trees[2] = led.trees[2], led.trees[1]
@@ -206,7 +206,7 @@ def names_too_few_survivors() -> str | None:
 
 @attack
 def opens_two_sets() -> str | None:
-    """One more member than is promised helps: with one that is promised, no two sets can be opened."""
+    """One member more than promised helps the attacker: with the promised one alone, no two sets can be opened."""
     led = Round.called(fleet(8)).join().mask()
     first = [led.stand(place, range(8)) for place in range(8)]
     revealed = [led.reveal(place, first[:6]) for place in range(6)]
@@ -221,7 +221,7 @@ def opens_two_sets() -> str | None:
 
 @attack
 def takes_both_shares() -> str | None:
-    """Of any member, of the seed and of the mask key."""
+    """Look for a member of whom both the share of the seed and that of the mask key are revealed."""
     led = Round.called(fleet(8)).join().mask()
     stands = [led.stand(place, range(7)) for place in range(7)]
     said = led.reveal(0, stands[:6])
@@ -271,7 +271,7 @@ def asks_before_the_vector() -> str | None:
 
 @attack
 def unmasks_the_late() -> str | None:
-    """A member that is taken for gone: its mask key is revealed, and then its vector comes."""
+    """A member counts as gone and its mask key is revealed; then its vector arrives after all."""
     led = Round.called(fleet(8, length=CLIP)).join().mask()
     parts, late = led.parties, 7
     stands = [led.stand(place, range(7)) for place in range(7)]
@@ -282,7 +282,7 @@ def unmasks_the_late() -> str | None:
     vector = unpacked(led.vectors[late], width)
     for other in range(7):
         mask = pair_mask(private, led.roster.offers[other].mask_key, led.h, (late, other), size, width)
-        vector = vector + mask  # it took them off, being the last
+        vector = vector + mask  # they were subtracted, as it is the last member
     room = parts[late].vault._cell
     assert room is not None
     far = np.abs(centred(vector, width)).max() / room.mechanism.share(8)
@@ -291,7 +291,7 @@ def unmasks_the_late() -> str | None:
 
 @attack
 def copies_a_key() -> str | None:
-    """A member offers another's key for masks as its own: the masks with the two must not cancel."""
+    """A member offers another member's mask key as its own: the masks with the two must not cancel."""
     parties = fleet(8)
     offers = [one.offer() for one in parties]
     victim = _body(offers[3])
@@ -305,7 +305,7 @@ def copies_a_key() -> str | None:
 
 @attack
 def subtracts_two_rounds() -> str | None:
-    """Two masked vectors of one device, of two rounds: keys, seeds and noise are new each time."""
+    """Compare one device's masked vectors in two rounds: keys, seeds and noise must be new each time."""
     parties = fleet(8)
     parts = Parts(parties[0])
     first = Round.called(parties).join().mask()
@@ -322,7 +322,7 @@ def subtracts_two_rounds() -> str | None:
 
 @attack
 def starts_it_anew() -> str | None:
-    """A vault that was started over in the midst of a round is silent, and offers other keys."""
+    """A vault that was restarted in the middle of a round must give no vector, and must offer other keys."""
     parties = fleet(8)
     led = Round.called(parties).join().agree()
     again = party(0, [1.0, 0, 0, 0], seed=1, ledger=parties[0].ledger)
@@ -352,7 +352,7 @@ def takes_a_vector_unpaid() -> str | None:
 
 @attack
 def takes_more_than_is_paid_for() -> str | None:
-    """The budget is for two rounds."""
+    """Ask for more rounds than the two that the budget allows."""
     parties = fleet(8)
     for _ in range(1 + CELL.spare):
         Round.called(parties).join().mask()
@@ -361,7 +361,7 @@ def takes_more_than_is_paid_for() -> str | None:
 
 @attack
 def finds_secrets_on_the_disk() -> str | None:
-    """What the ledger holds after a round, against what the vault had in memory."""
+    """Search the ledger, after a round, for what the vault had in memory."""
     parties = fleet(8)
     parts = Parts(parties[0])
     led = Round.called(parties).join().agree()
@@ -385,7 +385,7 @@ def finds_secrets_on_the_disk() -> str | None:
 
 @attack
 def measures_the_noise() -> str | None:
-    """Colluders take their own shares off: what is left must have the variance that is charged."""
+    """Colluders subtract their own shares of noise: the rest must have the variance that is charged."""
     size, rounds = 400, 30
     left, claimed = [], 0.0
     for seed in range(rounds):
@@ -420,14 +420,14 @@ def hides_a_wrong_seed() -> str | None:
 
 @attack
 def calls_a_revoked_device() -> str | None:
-    """With real certificates: a device that the fleet has revoked, and one whose certificate has expired."""
+    """Call, with real certificates, a device that the fleet has revoked and one whose certificate has expired."""
     with TemporaryDirectory() as directory:
         found = Enrolled(Path(directory)).joins()
     return None if not found else f"a roster with a device that is {', or '.join(found)} was joined"
 
 
 def _of_a_liar(kind: str) -> Attack:
-    """A member that lies in its messages: as the leader, as its deputy, and as another."""
+    """Make an attack of a kind of liar, which plays as the leader, as its deputy and as another member."""
 
     def play() -> str | None:
         return next((got for place in (0, 1, -1) if (got := lied(kind, place, 8)) is not None), None)
@@ -436,12 +436,12 @@ def _of_a_liar(kind: str) -> Attack:
 
 
 LIES = {_in_words(kind): _of_a_liar(kind) for kind in LIARS}
-"""Those that play whole fleets, which takes longer."""
+"""Attacks that play whole fleets, which takes longer."""
 ATTACKS.update(LIES)
 
 
 def _got(act: Callable[[], object], what: str) -> str | None:
-    """What an attacker got by this; None where it was refused."""
+    """Do something as the attacker: what it got, or None where it was refused."""
     try:
         act()
     except (SaidNo, MessageRefused):

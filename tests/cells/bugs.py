@@ -29,7 +29,7 @@ BUGS: dict[str, tuple[Bug, tuple[str, ...]]] = {}
 
 
 def found_by(*attacks: str) -> Callable[[Bug], Bug]:
-    """A bug, and the attacks that must find it."""
+    """Register a bug, with the attacks that must find it."""
 
     def noted(bug: Bug) -> Bug:
         BUGS[bug.__name__] = (bug, attacks)
@@ -261,7 +261,7 @@ def stands_not_read(patch: pytest.MonkeyPatch) -> None:
 
 @found_by("opens_two_sets")
 def survivors_of_whoever_stands(patch: pytest.MonkeyPatch) -> None:
-    """Reveals for any set for which enough stand, whatever it stands for itself."""
+    """Reveal shares for any set that enough members stand for, whichever one this member stands for itself."""
     reveal = Member.reveal
 
     def obedient(self: Member, said: steps.Reveal) -> steps.Revealed:
@@ -355,7 +355,7 @@ def spent_budgets_ignored(patch: pytest.MonkeyPatch) -> None:
 
 @found_by("measures_the_noise")
 def share_of_noise_for_all_members(patch: pytest.MonkeyPatch) -> None:
-    """σ²/t in place of σ²/(t - f): right if no one colluded."""
+    """Use σ²/t in place of σ²/(t - f), which would be right if no one colluded."""
 
     def too_small(self: CellMechanism, members: int) -> int:
         return math.isqrt((self.sigma**2 - 1) // self.cell.opens_at(members)) + 1
@@ -397,7 +397,7 @@ def the_part_on_the_disk(patch: pytest.MonkeyPatch) -> None:
 
 @found_by("starts_it_anew")
 def keys_from_the_name(patch: pytest.MonkeyPatch) -> None:
-    """So that a restart finds them again."""
+    """Derive keys from the member's name, so that a restart finds them again."""
     from hashlib import sha256
 
     def derived(self: Member) -> bytes:

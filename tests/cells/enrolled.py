@@ -25,7 +25,7 @@ _DAY = 86_400.0
 
 
 class Member:
-    """A device, whose vault looks into its directory for who is revoked."""
+    """A device whose vault looks up in its directory which devices are revoked."""
 
     def __init__(self, fleet: Fleet, directory: Path, validity: Validity | None = None, now: float = 0.0) -> None:
         self.directory, self.now = directory, now
@@ -57,7 +57,7 @@ def joined(member: Member, others: list[Member]) -> steps.Answer | Refused:
 
 
 class Enrolled:
-    """Four members of a fleet of their own, and two that are to be in no roster.
+    """Four members of one fleet, and two devices that must not be in any roster.
 
     Args:
         directory: for their files.
@@ -75,6 +75,6 @@ class Enrolled:
         )
 
     def joins(self) -> list[str]:
-        """Which of the two a member's vault would join a roster with."""
+        """The devices, out of the two, that a member's vault would join a roster with."""
         asked = {"revoked": self._revoked, "expired": self._expired}
         return [why for why, one in asked.items() if isinstance(joined(self._own, [*self._others, one]), steps.Sealed)]

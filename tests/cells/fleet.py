@@ -1,4 +1,4 @@
-"""Members with real vaults, and whatever stands between them: signatures are pretended, all else is as it ships."""
+"""Members with real vaults, and rounds that connect them: signatures are faked, everything else is the shipped code."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,7 +33,7 @@ from sottovoce.vault.terms.means import MeanTerms
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A sum, where no one cheated."""
+    """An opened sum, or the members that were found to have cheated."""
 
     total: NDArray[np.int64]
     cheated: tuple[int, ...] = ()
@@ -53,7 +53,7 @@ class SaidNo(Exception):
 
 
 def signature(statement: Statement) -> bytes:
-    """What the owner alone can make, in this play."""
+    """A stand-in for a signature, which only its owner is supposed to be able to make."""
     return sha256(b"secret of " + statement.signed_bytes("fleet", b"task")).digest()
 
 
@@ -68,7 +68,7 @@ S = TypeVar("S", bound=Signed)
 
 
 class Pretended:
-    """Provenance, as in the play of attacks."""
+    """Provenance with faked signatures, for the attacks."""
 
     def __init__(self) -> None:
         self.revoked: set[str] = set()
@@ -127,7 +127,7 @@ def party(
     seed: int = 0,
     ledger: Ledger | None = None,
 ) -> Party:
-    """A member whose device holds this vector."""
+    """Make a member whose device holds this vector."""
     name = f"member-{number:02d}"
     features = np.array([vector], dtype=np.float64)
     ledger = ledger or Ledger.in_memory(name, Budget(epsilon, 1e-5, "device", "add-remove"))
@@ -143,14 +143,14 @@ def party(
 
 
 def fleet(count: int = 8, *, size: int = 4, length: float = 1.0, **options: object) -> list[Party]:
-    """Members with vectors of this length, each along an axis of its own in turn."""
+    """Make members with vectors of this length, along each axis in turn."""
     vectors = [[length * (axis == number % size) for axis in range(size)] for number in range(count)]
     return [party(number, vector, **options) for number, vector in enumerate(vectors)]  # type: ignore[arg-type]
 
 
 @dataclass
 class Round:
-    """One round, led step by step by anyone who plays the leader, over all members or some."""
+    """One round, led step by step by the test, which plays the leader, over all or some of the members."""
 
     parties: Sequence[Party]
     roster: Roster
@@ -163,7 +163,7 @@ class Round:
 
     @classmethod
     def called(cls, parties: Sequence[Party], slot: int = 0) -> "Round":
-        """All have offered; the roster is as they are."""
+        """Begin a round: every party offers, and the roster lists them in their order."""
         return cls(parties, roster_of([one.offer(slot) for one in parties]))
 
     def join(self, places: Sequence[int] | None = None) -> "Round":
@@ -173,7 +173,7 @@ class Round:
         return self
 
     def agree_for(self, place: int, members: Sequence[int] | None = None) -> steps.Agree:
-        """What the leader tells one member of who takes part."""
+        """The message in which the leader tells one member who takes part."""
         chosen = tuple(sorted(self.sealed)) if members is None else tuple(members)
         paths = tuple(self.trees[one].path(place) for one in chosen)
         roots = tuple(self.trees[one].root for one in chosen)
@@ -190,7 +190,7 @@ class Round:
 
     @property
     def go(self) -> steps.Mask:
-        """What the leader tells all of who is ready."""
+        """The message in which the leader tells all members who is ready."""
         return steps.Mask(tuple(self.readies[place] for place in sorted(self.readies)))
 
     def mask(self, places: Sequence[int] | None = None) -> "Round":
@@ -210,7 +210,7 @@ class Round:
         return self.parties[place].ask(steps.Reveal(tuple(stands)), steps.Revealed)
 
     def finish(self, survivors: Sequence[int] | None = None, *, opens_at: int | None = None) -> Opened:
-        """The sum over those whose vectors came, or over some of them."""
+        """Open the sum over the members whose vectors came, or over some of them."""
         chosen = sorted(self.vectors) if survivors is None else list(survivors)
         stands = [self.stand(place, chosen) for place in chosen]
         needed = CELL.opens_at(len(self.roster)) if opens_at is None else opens_at
@@ -232,7 +232,7 @@ class Round:
 
 
 def part_of(one: Party) -> "Parts":
-    """Watches what a vault masks, which no other sees."""
+    """Watch what a vault masks, which no one else sees."""
     return Parts(one)
 
 

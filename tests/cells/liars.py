@@ -1,4 +1,4 @@
-"""Members that lie, and what they make up."""
+"""Members that lie, and the messages that they make up."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -56,10 +56,10 @@ class Forger:
     """One member that sends results and answers of its own making, and signs with its own key.
 
     Args:
-        name: the member's.
-        names: of all members.
-        size: numbers of a sum.
-        seed: of what it makes up.
+        name: the member's name.
+        names: names of all members.
+        size: number of coordinates of a sum.
+        seed: seed of the generator for what it makes up.
         signed: signs a body in the name of a member.
     """
 
@@ -75,18 +75,18 @@ class Forger:
         self._signed = signed
 
     def forged(self, kind: str) -> Result | Known:
-        """A result or an answer that no honest device could send."""
+        """Make a result or an answer that no honest device could send."""
         numbers = np.array([self._random.randint(-(2**40), 2**40) for _ in range(self._size)])
         return self.known(numbers) if kind == "known" else self._result()
 
     def known(self, numerator: NDArray[np.int64]) -> Known:
-        """An answer signed by this member alone."""
+        """Make an answer that this member alone has signed."""
         raw = numerator.astype("<i8").tobytes()
         members = self._random.randint(1, len(self._names))
         return Known(self._signed(self._name, Knows(1, members, sha256(raw).digest())), raw)
 
     def vectors(self, want: Want, size: int) -> Vectors:
-        """Masked vectors under the names of their members."""
+        """Make up masked vectors, in the names of the members that are asked for."""
         raw = bytes([self._random.randrange(256)]) * size
         body = Masked(want.round, sha256(raw).digest())
         return Vectors(
@@ -111,14 +111,14 @@ class Forger:
 
 
 class Liar(Cells):
-    """A member whose messages are others than the code as it ships would send."""
+    """A member that sends other messages than the shipped code would."""
 
     def on(self, state: CellState, event: Event, now: float) -> tuple[CellState, list[Effect]]:
-        """As it ships, and then what it lies."""
+        """Handle an event as the shipped code does, then falsify the messages."""
         return self._lied(*super().on(state, event, now))
 
     def stepped(self, state: CellState, said: CellAnswer | Refused, now: float) -> tuple[CellState, list[Effect]]:
-        """As it ships, and then what it lies."""
+        """Handle the vault's answer as the shipped code does, then falsify the messages."""
         return self._lied(*super().stepped(state, said, now))
 
     def _lied(self, state: CellState, effects: list[Effect]) -> tuple[CellState, list[Effect]]:
@@ -134,7 +134,7 @@ class Liar(Cells):
         return state, lied
 
     def lie(self, state: CellState, said: Said, recipient: str) -> Said | None:
-        """What it says in place of this."""
+        """The message to send in place of this one; None for no message."""
         raise NotImplementedError
 
 
@@ -142,7 +142,7 @@ class ForgesResults(Liar):
     """Sends everybody an opened sum, and an answer, of its own making, on every beat."""
 
     def on(self, state: CellState, event: Event, now: float) -> tuple[CellState, list[Effect]]:
-        """Also sends them."""
+        """Act as the shipped code does, and also send forged messages on a beat."""
         state, effects = super().on(state, event, now)
         if isinstance(event, Timer) and state.cycle <= 12:
             forger = self._forger(state, seed=state.cycle)
@@ -159,7 +159,7 @@ class ForgesResults(Liar):
         return said
 
     def _received(self, state: CellState, sender: str, message: CellMessage) -> tuple[CellState, list[Effect]]:
-        """Anyone who asks for masked vectors is sent some."""
+        """Answer a request for masked vectors with forged ones."""
         if isinstance(message.said, Want):
             forger = self._forger(state, seed=0)
             width = self.course.width(len(state.peers) + 1)
@@ -173,7 +173,7 @@ class DealsWorthlessShares(Liar):
     few = 20
 
     def lie(self, state: CellState, said: Said, recipient: str) -> Said:
-        """Not the shares that it committed to."""
+        """Replace the sealed shares by zeros, which are not those that it committed to."""
         if not isinstance(said, Shared):
             return said
         sealed = tuple(one and (bytes(len(one)) if at < self.few else one) for at, one in enumerate(said.sealed))
@@ -187,10 +187,10 @@ class DealsTwoWorthlessShares(DealsWorthlessShares):
 
 
 class ProposesManyRounds(Liar):
-    """As a leader, it proposes another round to each member."""
+    """Proposes a different round to each member, as a leader."""
 
     def lie(self, state: CellState, said: Said, recipient: str) -> Said:
-        """Leaves a member out, another one for each."""
+        """Leave one member out of the proposal, a different one for each recipient."""
         if not isinstance(said, Agreed):
             return said
         leading = state.leading[state.slot]
@@ -205,10 +205,10 @@ class ProposesManyRounds(Liar):
 
 
 class RevealsFalseShares(Liar):
-    """Reveals other shares than were dealt to it."""
+    """Reveals shares other than those dealt to it."""
 
     def lie(self, state: CellState, said: Said, recipient: str) -> Said:
-        """One share is another."""
+        """Replace the first share that it reveals."""
         if not isinstance(said, SharesRevealed):
             return said
         first = structs.replace(said.revealed.seeds[0], share=bytes(33))
@@ -220,25 +220,25 @@ class SendsAnotherVector(Liar):
     """Sends a masked vector that does not hash to what it signed."""
 
     def lie(self, state: CellState, said: Said, recipient: str) -> Said:
-        """Other numbers."""
+        """Replace the vector by zeros."""
         return structs.replace(said, vector=bytes(len(said.vector))) if isinstance(said, Given) else said
 
 
 class ReportsAnotherSum(Liar):
-    """As a leader, it opens the sum with another seed than a member's, which would give another sum."""
+    """Opens the sum, as a leader, with a wrong seed for one member, which would give another sum."""
 
     def lie(self, state: CellState, said: Said, recipient: str) -> Said:
-        """Another seed."""
+        """Replace the first seed of the opening."""
         if not isinstance(said, Result):
             return said
         return Result(structs.replace(said.opening, seeds=(bytes(32), *said.opening.seeds[1:])))
 
 
 class PassesOnOtherVectors(Liar):
-    """As a leader, it opens the sum, and passes on other vectors than the members signed."""
+    """Opens the sum, as a leader, and passes on vectors other than those that the members signed."""
 
     def lie(self, state: CellState, said: Said, recipient: str) -> Said:
-        """Zeros."""
+        """Replace the vectors by zeros."""
         if not isinstance(said, Vectors):
             return said
         given = tuple(structs.replace(one, vector=bytes(len(one.vector))) for one in said.given)
@@ -246,10 +246,10 @@ class PassesOnOtherVectors(Liar):
 
 
 class NamesTwoSets(Liar):
-    """As a leader, it names other survivors to each half of the members."""
+    """Names different survivors, as a leader, to each half of the members."""
 
     def lie(self, state: CellState, said: Said, recipient: str) -> Said:
-        """Without the last of them."""
+        """Leave out the last survivor, for half of the members."""
         if not isinstance(said, Survived) or recipient > f"member-{len(state.peers) // 2:02d}":
             return said
         named = body_of(said.said, Named)
@@ -257,18 +257,18 @@ class NamesTwoSets(Liar):
 
 
 class TellsFew(Liar):
-    """As a leader, it tells no member but one that the sum is open."""
+    """Tells only one member, as a leader, that the sum is open."""
 
     def lie(self, state: CellState, said: Said, recipient: str) -> Said | None:
-        """Nothing."""
+        """Withhold the result from everyone but one member."""
         return None if isinstance(said, Result) and recipient != "member-00" else said
 
 
 class AccusesEverybody(Liar):
-    """Says of everybody that they have lied."""
+    """Accuses every other member of lying."""
 
     def on(self, state: CellState, event: Event, now: float) -> tuple[CellState, list[Effect]]:
-        """Also says so."""
+        """Act as the shipped code does, and also accuse one more member on each beat."""
         state, effects = super().on(state, event, now)
         if isinstance(event, Timer) and state.cycle <= len(state.peers):
             accused = state.peers[state.cycle - 1]
@@ -286,7 +286,7 @@ class DealsAnotherSeed(Liar):
     """Deals shares of another seed than it offered, and commits to them: no one can tell until the sum is opened."""
 
     def lie(self, state: CellState, said: Said, recipient: str) -> Said:
-        """The world has changed its vault."""
+        """Change no message: it is the vault that the world has replaced."""
         return said
 
 
@@ -308,11 +308,11 @@ LIARS: dict[str, type[Liar]] = {
     )
 }
 OF_LEADERS = ("ProposesManyRounds", "ReportsAnotherSum", "PassesOnOtherVectors", "NamesTwoSets")
-"""Of which no one can tell that they lie, unless they lead."""
+"""Kinds of liars that do not lie, as far as anyone can tell, unless they lead."""
 OF_MEMBERS = ("DealsWorthlessShares", "DealsTwoWorthlessShares", "RevealsFalseShares")
-"""The same, unless another leads."""
+"""Kinds of liars that do not lie, as far as anyone can tell, unless another member leads."""
 SILENT = ("TellsFew",)
-"""Of which no one can tell at all."""
+"""Kinds of liars of which no one can ever tell that they lie."""
 
 
 def with_another_seed(vault: Vault) -> Vault:

@@ -1,4 +1,4 @@
-"""One member that lies in its messages: what it gets of a fleet in which the others are honest."""
+"""One member that lies in its messages, and what it gets out of a fleet whose other members are honest."""
 
 from sottovoce.algorithms.cell.public.machine import _ranked
 
@@ -9,12 +9,12 @@ _SECONDS = 90.0
 
 
 def lied(kind: str, place: int, count: int) -> str | None:
-    """What a liar got; None where all others know the sum, for one charge more at most, and most of them name it.
+    """Play a liar: what it got, or None where all others know the sum, for at most one charge more, and most name it.
 
     Args:
         kind: of LIARS.
-        place: in the order in which the devices lead.
-        count: devices.
+        place: the liar's, in the order in which the devices lead.
+        count: number of devices.
     """
     liar = _ranked([f"member-{number:02d}" for number in range(count)], 0)[place]
     world = World(count=count, liars={liar: LIARS[kind]}).run(_SECONDS)

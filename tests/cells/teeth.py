@@ -1,4 +1,4 @@
-"""How near an attacker comes to ε: the one that is promised, one that holds a key more, and everybody else together."""
+"""How near attackers come to ε: the one allowed for, one with a key more, and all other members together."""
 
 import math
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ _DELTA = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class Bite:
-    """What an attacker reaches.
+    """How near one attacker came to ε.
 
     Attributes:
         known: shares of noise that it knows, beside those that are promised.
@@ -33,7 +33,7 @@ class Bite:
 
 
 def bite(known: int, trials: int, epsilon: float = 4.0, seed: int = 0) -> Bite:
-    """Play this many devices, each with a canary or without it."""
+    """Play `trials` devices, each with or without a canary, against an attacker that knows `known` more shares."""
     terms, budget = MeanTerms("audited", Profile(1, 1.0), CELL), Budget(epsilon, _DELTA, "device", "add-remove")
     subject = CellMeans(terms, budget, more=known)
     event = subject.terms.cell_mechanism(subject.budget).event(CELL.least)
@@ -46,5 +46,5 @@ def bite(known: int, trials: int, epsilon: float = 4.0, seed: int = 0) -> Bite:
 
 
 def bites(trials: int) -> list[Bite]:
-    """Of the promised attacker, of one that holds a key more, and of all others together."""
+    """Measure the attacker allowed for, one that holds a key more, and all other members together."""
     return [bite(known, trials) for known in (0, 1, CELL.honest(CELL.least) - 1)]

@@ -57,18 +57,18 @@ class World:
 
     @property
     def honest(self) -> list[Device]:
-        """Those that do not lie."""
+        """The devices that do not lie."""
         return [device for device in self.devices if device.id not in self.liars]
 
     def run(self, seconds: float) -> "World":
-        """Begin, and continue until then."""
+        """Run the simulation up to this time, starting it first if need be."""
         if self.simulation.now == 0:
             self.simulation.start()
         self.simulation.run_until(seconds)
         return self
 
     def state(self, name: str) -> CellState:
-        """What a device has in memory."""
+        """The state that a device has in memory."""
         core = self.simulation.devices[name].core
         assert core is not None
         state = core.state
@@ -76,7 +76,7 @@ class World:
         return state
 
     def state_in_a_round(self, name: str) -> CellState:
-        """Of a device whose masked vector is on its way."""
+        """Run until a device's masked vector has been sent, and return its state."""
         self.simulation.start()
         device = self.simulation.devices[name]
         while device.core is None or self.state(name).stage != "held":
@@ -88,7 +88,7 @@ class World:
         return [device.id for device in self.honest if self._right(self.state(device.id))]
 
     def charges(self) -> int:
-        """The most that an honest device has paid for."""
+        """The largest number of charges that an honest device has paid."""
         return max(device.vault.spending().charges for device in self.honest)
 
     def naming(self, liar: str) -> list[str]:
@@ -107,14 +107,14 @@ class World:
         return {node for device in self.honest for node in self.state(device.id).dishonest if node not in self.liars}
 
     def _right(self, state: CellState) -> bool:
-        """Whether its mean is of those whose sum was opened."""
+        """Whether the mean in a state is that of members whose sum was opened."""
         return state.numerator is not None and any(
             np.allclose(state.numerator / UNIT, np.mean([self.values[name] for name in names], axis=0), atol=1e-4)
             for names in self._opened()
         )
 
     def _opened(self) -> set[tuple[str, ...]]:
-        """Survivors of each round that an honest device knows to be open."""
+        """The survivors of each round that an honest device knows to be opened."""
         found = set()
         for device in self.honest:
             if (opened := self.state(device.id).opened) is not None:

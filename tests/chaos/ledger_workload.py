@@ -53,17 +53,17 @@ def main() -> None:
 
 
 def question(slot: int) -> Query:
-    """A gradient, at a point that does not matter."""
+    """A query for a gradient, at an arbitrary point."""
     return Query("clipd2p", "gradient", slot, np.zeros(KERNEL.size))
 
 
 def record_question(slot: int) -> Query:
-    """A record."""
+    """A query for a record."""
     return Query("golf", "record", slot, np.zeros(0))
 
 
 def gradient_vault(ledger: Ledger) -> Vault:
-    """The vault of a learner that sums gradients."""
+    """Make the vault of a learner that sums gradients."""
     return build(
         records=_records(),
         kernel=KERNEL,
@@ -74,7 +74,7 @@ def gradient_vault(ledger: Ledger) -> Vault:
 
 
 def record_vault(ledger: Ledger) -> Vault:
-    """The vault of a learner that publishes records, over the same ones."""
+    """Make the vault of a learner that publishes records, over the same records."""
     return build(
         records=_records(),
         kernel=None,
@@ -90,7 +90,7 @@ def _records() -> Records:
 
 
 def _fail(problem: "sys.UnraisableHookArgs") -> None:
-    """An error inside SQLite's calls is raised nowhere: nothing recorded after it could be trusted."""
+    """End the process on an error inside SQLite's calls, which nothing raises: later records could not be trusted."""
     print(f"the recorder failed: {problem.exc_value!r}", file=sys.stderr, flush=True)
     os._exit(3)
 

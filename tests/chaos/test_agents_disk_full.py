@@ -39,7 +39,7 @@ def test_a_vault_that_cannot_charge_waits_for_room_and_goes_on(disk: Path, tmp_p
         assert before.epsilon <= 2.0
 
         def told() -> bool:
-            """It answers that it waits; between two attempts, or where there is no room for a socket, it does not."""
+            """Whether it answers that it waits; between attempts, or without room for a socket, it does not answer."""
             shown = sottovoce("agent", "status", "--state", device.state)
             return "waits for a fault to pass (disk)" in shown.stdout
 
@@ -100,7 +100,7 @@ def test_a_share_that_cannot_be_kept_is_not_confirmed_and_taken_when_there_is_ro
 
 
 def _until_refused(sender: Attacker) -> tuple[int, Outcome]:
-    """Send one share after the other until one is not taken."""
+    """Send one share after another until one is refused."""
     for sequence in range(2, 1000):
         outcome = sender.deliver(sender.envelope(sequence=sequence))
         if outcome.duplicate is None:

@@ -1,4 +1,4 @@
-"""A file system that met an error and may only be read from then on: the agent waits, and loses nothing."""
+"""A file system that turns read-only after an error: the agent waits, and loses nothing."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Kill -9 at any moment: nothing is charged twice, no mass is lost, and who comes back continues."""
+"""Kill -9 at any moment: nothing is charged twice, no mass is lost, and a restarted agent continues."""
 
 import random
 import signal

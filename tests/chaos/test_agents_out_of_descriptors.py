@@ -1,4 +1,4 @@
-"""An agent without a file descriptor left waits, loses nothing, and continues once there are some."""
+"""An agent that runs out of file descriptors waits, loses nothing, and continues once there are some."""
 
 import resource
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_it_goes_on_when_descriptors_are_back(tmp_path: Path) -> None:
 
 
 def _limit(agent: AgentProcess, soft: int, hard: int = -1) -> tuple[int, int]:
-    """Let it have this many descriptors; returns what it might have before."""
+    """Limit the agent to this many descriptors; return the limit before."""
     before = resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE, (soft, before[1] if hard == -1 else hard))
     return before

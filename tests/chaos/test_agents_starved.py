@@ -1,6 +1,6 @@
 """An agent without memory neither spins nor ends without a word, and continues once there is some again.
 
-Where a library cannot do without, as gRPC, the process ends. Its log says so, and a service manager starts it again.
+Where a library such as gRPC cannot do without, the process ends. Its log says so, and a service manager restarts it.
 """
 
 import resource
@@ -25,7 +25,7 @@ MEBIBYTE = 2**20
 
 
 def cycle(agent: AgentProcess, readers: Path) -> int:
-    """What a reader hears of its cycles; 0 where it is not at work, or cannot be asked."""
+    """The cycle that the agent reports to a reader; 0 where it is not at work or cannot be asked."""
     try:
         return int(ask(agent.device.state, "status", 5.0, readers=readers, waiting=True).get("cycle", 0))
     except NetworkError:

@@ -62,12 +62,12 @@ def test_devices_meet_again_within_two_periods(tmp_path: Path, sampling: str, ou
 
 
 def exchanged(agent: AgentProcess) -> int:
-    """Messages that it has received, once it has sent some too."""
+    """The number of messages that the agent has received, once it has also sent some."""
     traffic = agent.status()["traffic"]
     return int(traffic["received"]) if traffic["messages"] else 0
 
 
 def failing(agent: AgentProcess) -> bool:
-    """Whether one of its links does not deliver, or it has none."""
+    """Whether one of the agent's links does not deliver, or it has no links."""
     peers = agent.status()["peers"]
     return not peers or any(peer["failures_in_a_row"] for peer in peers)

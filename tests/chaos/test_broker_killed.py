@@ -23,7 +23,7 @@ STEPS = 20
 
 
 class Hardened(Broker):
-    """The broker as it is shipped: mutual TLS, and what each device may do."""
+    """A broker configured as shipped: with mutual TLS and access control."""
 
     def __init__(self, configuration: Path, port: int) -> None:
         super().__init__(configuration.parent / "run")
@@ -86,7 +86,7 @@ def test_the_shipped_broker_lets_nobody_in_and_no_device_speak_for_another(tmp_p
         return made
 
     async def heard(prefix: str) -> list[str]:
-        """Topics of what `other` is given of what `one` publishes."""
+        """The topics on which `other` receives what `one` publishes."""
         topics = (f"{prefix}/peer/{one.id}", f"{prefix}/peer/{other.id}", f"{prefix}/in/{other.id}/{one.id}",
                   f"{prefix}/in/{other.id}/{stranger.id}", f"{prefix}/in/{one.id}/{other.id}", "anything")  # fmt: skip
         found: list[str] = []

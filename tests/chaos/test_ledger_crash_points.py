@@ -38,13 +38,13 @@ Identity = tuple[tuple[str, int], ...]  # of an image: its files' names and chec
 
 @dataclass(slots=True)
 class Owed:
-    """What a ledger owes: what left the device, and that it was made at all."""
+    """The obligations of a ledger: what has left the device, and whether the ledger was made."""
 
     created: bool = False
     released: dict[bytes, bytes] = field(default_factory=dict)
 
     def remark(self, operation: Operation) -> None:
-        """Take note of what the device did."""
+        """Note a remark on what the device did."""
         if operation.name == life.CREATED:
             self.created = True
         elif operation.name == life.ANSWERED:
@@ -53,7 +53,7 @@ class Owed:
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> list[Operation]:
-    """The life of a device, which the recorder saw whole."""
+    """Record the whole life of a device."""
     directory, log = tmp_path_factory.mktemp("device"), tmp_path_factory.mktemp("log") / "log"
     run = subprocess.run(
         [sys.executable, "-m", "tests.chaos.ledger_workload", directory, log],
@@ -133,7 +133,7 @@ def test_no_power_cut_loses_a_charge(recorded: list[Operation], memory: Path) ->
 
 
 def _restored(image: Image, directory: Path) -> Path:
-    """The place of the ledger on a disk that holds this image and nothing else."""
+    """Write this image to an otherwise empty directory, and return the ledger's path."""
     home = directory / "home"
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir()
@@ -143,7 +143,7 @@ def _restored(image: Image, directory: Path) -> Path:
 
 
 def _is_missed_and_made_again(image: Image, directory: Path) -> None:
-    """Before there is a ledger it is missed by name; whatever is left of the attempt, it can be made."""
+    """Check that a ledger that was never made is reported missing, and can be made over the remains of an attempt."""
     path = _restored(image, directory)
     with pytest.raises(LedgerError, match=r"the privacy ledger is missing.*Put the file itself back") as caught:
         Ledger.open(path, life.OWNER, life.BUDGET)
@@ -154,7 +154,7 @@ def _is_missed_and_made_again(image: Image, directory: Path) -> None:
 
 
 def _keeps(image: Image, directory: Path, owed: Owed, rng: random.Random) -> None:
-    """What was released is stored and charged, and of what was under way one charge at most."""
+    """Check that what was released is stored and charged, and at most one charge of what was in progress."""
     ledger = Ledger.open(_restored(image, directory), life.OWNER, life.BUDGET)
     try:
         spending, left = ledger.spending(), len(owed.released)
@@ -170,7 +170,7 @@ def _keeps(image: Image, directory: Path, owed: Owed, rng: random.Random) -> Non
 
 
 def _lives_on(image: Image, directory: Path, owed: Owed) -> None:
-    """Asked for everything again it says what it said, and with all it ever said it stays within its budget."""
+    """Check that it repeats its answers when asked for all again, and that all it ever answered is within budget."""
     path, left = _restored(image, directory), dict(owed.released)
     paid = Ledger.in_memory(life.OWNER, life.BUDGET)
     refused = 0
@@ -205,5 +205,5 @@ def _spending(path: Path) -> Spending:
 
 
 def _allowed(everything: Vault, query: Query) -> bool:
-    """Whether a ledger that never lost anything would have paid for this one too."""
+    """Whether a ledger that never lost anything would have paid for this query, too."""
     return not isinstance(everything.answer(query), Refused)

@@ -1,7 +1,7 @@
 """A ledger whose bytes were changed is refused by name and left as it is, or it answers exactly as before.
 
 A part of the log that SQLite cannot read is another matter: a power cut leaves the same, so the ledger opens without
-that part. It is then a beginning of the ledger it was, which anyone who remembers its head can tell.
+that part. It is then a beginning of the ledger that it was, which anyone who remembers its head can detect.
 """
 
 import random
@@ -32,12 +32,12 @@ FLIPS = 500
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """All that a ledger answers.
+    """Everything that a ledger reports.
 
     Attributes:
-        spending: what was spent.
-        releases: what was stored, by query.
-        head: the end of the chain of charges.
+        spending: its spending.
+        releases: its stored releases, by query.
+        head: the end of its chain of charges.
     """
 
     spending: Spending
@@ -52,7 +52,7 @@ class Original:
     Attributes:
         image: its files.
         older: its database before the last charges.
-        books: what it answers.
+        books: its reports.
     """
 
     image: Image
@@ -81,7 +81,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Original:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Callable[[Image], Path]]:
-    """Puts the files of an image, and no others, in their place."""
+    """A function that puts the files of an image, and no others, in place."""
     with memory_directory(tmp_path) as directory:
 
         def restored(image: Image) -> Path:
@@ -117,7 +117,7 @@ def opened(path: Path) -> Ledger | None:
 
 
 def contents(path: Path) -> Image:
-    """Of a ledger's files; an empty log is none."""
+    """The contents of a ledger's files; an empty log counts as absent."""
     files = [file for file in (path, path.with_name(LOG)) if file.exists()]
     return {LOG: b"", **{file.name: file.read_bytes() for file in files}}
 
@@ -127,7 +127,7 @@ def flipped(content: bytes, place: int, bit: int) -> bytes:
 
 
 def damaged_databases(original: Original) -> Iterator[tuple[str, Image]]:
-    """Single bits, pages of zeros, and ends cut off; with the log where it covers nothing of that."""
+    """Databases with flipped bits, zeroed pages or cut ends; with the log where it covers none of the damage."""
     rng, closed = random.Random(2), {LEDGER: original.older}
     size = len(original.older)
     for _ in range(FLIPS):
@@ -167,7 +167,7 @@ def test_a_changed_database_is_refused_or_changes_no_answer(original: Original, 
 
 
 def damaged_logs(original: Original) -> Iterator[tuple[str, Image]]:
-    """Single bits, and ends cut off."""
+    """Logs with flipped bits or cut ends."""
     rng, log = random.Random(3), original.image[LOG]
     for _ in range(FLIPS):
         byte, bit = rng.randrange(len(log)), rng.randrange(8)
@@ -180,7 +180,7 @@ def damaged_logs(original: Original) -> Iterator[tuple[str, Image]]:
 def test_a_changed_log_is_refused_or_leaves_a_beginning_of_the_ledger(
     original: Original, place: Callable[[Image], Path]
 ) -> None:
-    """Never other charges than were made, and never fewer without the head telling."""
+    """There are never charges that were not made, and never fewer without the head showing it."""
     shortened = 0
     for what, image in damaged_logs(original):
         ledger = opened(place(image))
@@ -203,7 +203,7 @@ def test_a_changed_log_is_refused_or_leaves_a_beginning_of_the_ledger(
 
 
 def folded(image: Image, directory: Path) -> Image:
-    """The same files once the whole log is in the database, and before it starts over."""
+    """The files once the whole log has been copied into the database, before the log is restarted."""
     directory.mkdir()
     for name, raw in image.items():
         (directory / name).write_bytes(raw)

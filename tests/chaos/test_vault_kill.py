@@ -14,7 +14,7 @@ LIVES = 200
 
 
 def test_a_vault_that_is_killed_at_any_moment_keeps_its_promises(tmp_path: Path) -> None:
-    """The driver forks, so it is a process of its own, with one thread."""
+    """The driver runs in its own process, with one thread, because it forks."""
     run = subprocess.run(
         [sys.executable, DRIVER, tmp_path, str(SEED), str(LIVES)],
         capture_output=True,

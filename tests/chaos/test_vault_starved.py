@@ -1,4 +1,4 @@
-"""A vault's process without descriptors or memory waits, serves whom it has let in, says so seldom, and recovers."""
+"""A vault's process without descriptors or memory waits, serves those connected, rarely logs it, and recovers."""
 
 import fcntl
 import resource
@@ -28,7 +28,7 @@ QUESTION = protocol.framed(protocol.encoded(protocol.Introduce()))
 
 
 def separate(directory: Path) -> Device:
-    """A device with a vault of its own, and a model that takes some memory: half a megabyte a gradient."""
+    """A device with a separate vault, and a model whose gradients take half a megabyte each."""
     fleet: Fleet = new_fleet(directory / "fleet")
     device = separate_device(fleet, directory / "a")
     learner = {"steps": STEPS, "period": 0.1, "longest_period": 0.1, "model": "mlp", "hidden": 4096}
@@ -37,7 +37,7 @@ def separate(directory: Path) -> Device:
 
 @contextmanager
 def connected(device: Device) -> Iterator[socket.socket]:
-    """A connection to the vault."""
+    """Open a connection to the vault."""
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(vault_section(device.state)["socket"])
         client.settimeout(PATIENCE)
@@ -56,7 +56,7 @@ def introduced(client: socket.socket) -> bool:
 
 
 def recovers(vault: VaultProcess, agent: AgentProcess) -> None:
-    """Every step is done, none is charged twice, and no one has ended."""
+    """Check that every step is done, none is charged twice, and neither process has ended."""
 
     def done() -> bool:
         try:

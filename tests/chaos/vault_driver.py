@@ -69,7 +69,7 @@ def main() -> None:
 
 
 def read(path: Path) -> Spending:
-    """What the ledger says to a reader, at any moment."""
+    """Read the spending from the ledger, as a reader may at any moment."""
     reader = Ledger.read(path)
     spending = reader.spending()
     reader.close()
@@ -94,10 +94,10 @@ def vault_over(ledger: Ledger) -> Vault:
 def one_life(
     path: Path, rng: random.Random, within: float, *, from_the_start: bool
 ) -> tuple[list[tuple[bytes, bytes]], bool, float]:
-    """Fork, let it answer, kill it within some seconds of its start or of its readiness.
+    """Fork a child, let it answer, and kill it within some seconds of its start or of its readiness.
 
     Returns:
-        what it reported; whether it was alive; how long it took to be ready, if that was waited for.
+        the child's reports; whether it was still alive; how long it took to be ready, if that was waited for.
     """
     reading, writing = os.pipe()
     began = time.monotonic()
@@ -131,11 +131,11 @@ def live(path: Path, writing: int, order: random.Random) -> None:
             if not isinstance(answer, Refused):
                 os.write(writing, answer.query_id + hashlib.sha256(answer.value.tobytes()).digest())
     finally:
-        os._exit(1)  # whatever happened, the parent's life is not this one's
+        os._exit(1)  # whatever happened, the child must not continue as the parent
 
 
 def last_life(path: Path, observed: dict[bytes, bytes]) -> list[str]:
-    """Ask everything once more, until the budget is gone."""
+    """Ask every question once more, until the budget is gone."""
     wrong = []
     vault = vault_over(Ledger.open(path, OWNER, BUDGET))
     refused = 0

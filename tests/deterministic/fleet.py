@@ -1,4 +1,4 @@
-"""Fleets under test: real cores, learners and vaults, stores that can fail, and the account of all their mass."""
+"""Fleets of real cores, learners and vaults, with stores that can fail, and an account of all their mass."""
 
 import random
 from collections import defaultdict
@@ -65,7 +65,7 @@ class FailingStore(MemoryStore):
 
 
 class CountingNoise(SeededNoise):
-    """Counts the words drawn."""
+    """A seeded noise source that counts the words drawn from it."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -94,7 +94,7 @@ class WatchedVault(WrappedVault):
         return self._checked(query)
 
     def released(self, slot: int) -> Release:
-        """What the ledger holds for a slot that was asked for."""
+        """The release that the ledger holds for a slot that was asked for."""
         assert slot in self.asked, "a private step without a release"
         return self._checked(Query(LEARNER, "gradient", slot, np.zeros(KERNEL.size)))
 
@@ -132,9 +132,9 @@ class Fleet:
         return {device.id: device for device in self.devices}
 
     def account(self) -> tuple[NDArray[np.int64], int]:
-        """All mass there is, numerator and weight, with the private steps contained in it taken back.
+        """Add up all mass, numerator and weight, with the private steps in it undone.
 
-        A share counts where it is: with its sender until its recipient has durably applied it, and then no more.
+        A share counts with its sender until its recipient has durably applied it, and no longer after that.
         """
         numerator = np.zeros_like(self.initial)
         weight = 0
@@ -153,13 +153,13 @@ class Fleet:
         return numerator, weight
 
     def assert_conserved(self) -> None:
-        """Nothing appeared and nothing vanished, to the last bit; no release was made but for a slot."""
+        """Assert that no mass appeared or vanished, to the last bit, and that every release belongs to a slot."""
         numerator, weight = self.account()
         assert weight == len(self.devices) * WEIGHT_ONE
         assert numerator.tolist() == self.initial.tolist()
 
     def assert_one_release_a_slot(self) -> None:
-        """The ledgers hold one charge and one release for every slot ever asked for, and no other."""
+        """Assert that the ledgers hold one charge and one release for every slot ever asked for, and no other."""
         for node, vault in self.vaults.items():
             spending = vault.ledger.spending()
             assert spending.charges == spending.releases == len(vault.asked), node
@@ -222,7 +222,7 @@ def fleet(
 
 
 def random_graph(agents: int, seed: int) -> list[list[int]]:
-    """Out-sets drawn at random, none empty, no self-loop: most are not strongly connected."""
+    """Draw a random graph without empty out-sets or self-loops; most are not strongly connected."""
     fate = random.Random(seed)
     sets: dict[int, list[int]] = defaultdict(list)
     for i in range(agents):

@@ -1,6 +1,6 @@
-"""A device that is put back from an image, in a fleet of any size: does it start, and what does it release again?
+"""Devices restored from an image, in fleets of any size: whether they start, and how much they release again.
 
-The real detector and the real keepers, over peers that are a dictionary. The device sends to one random peer a cycle.
+The detector and the keepers are real, the peers a dictionary. The device sends to one random peer a cycle.
 `python -m tests.deterministic.rollback` prints the table of docs/explanation/ledger.md.
 """
 
@@ -18,15 +18,15 @@ from sottovoce.wire import SignedHead
 from tests.support.heads import Past
 
 CYCLES = 40
-"""That a device is watched after a start."""
+"""Number of cycles for which a device is watched after a start."""
 
 AT = 40
-"""Charges of the device when it is put back."""
+"""Number of charges that the device has made when it is restored."""
 
 
 @dataclass
 class Outcome:
-    """What became of a start: was anything charged, was it found out, and how much was charged again."""
+    """The outcome of a start: was anything charged, was it found out, and how much was charged again."""
 
     started: bool = False
     named: bool = False
@@ -35,7 +35,7 @@ class Outcome:
 
 @dataclass
 class Village:
-    """Peers, what each knows of the device, and who is away."""
+    """The peers, what each knows of the device, and which of them are away."""
 
     size: int
     rng: random.Random
@@ -63,7 +63,7 @@ class Device:
         self._permitted = False
 
     async def cycle(self) -> bool:
-        """One period: whether it charged and released."""
+        """Run one period, and return whether the device charged and released."""
         self._links = self._village.peers(min(KEEPERS + 2, self._village.size))
         await self._sent(self._links[0])
         if not self._permitted and not self.detector.enough:
@@ -105,7 +105,7 @@ class Device:
 
 
 async def lived(village: Village, image_at: int, restored_at: int) -> tuple[Past, Past]:
-    """A device's past up to `restored_at` charges, and the image made of it at `image_at`."""
+    """Play a device up to `restored_at` charges; return its past, and the image made of it at `image_at`."""
     past = Past()
     device, image = Device(village, past), Past()
     while past.charges < restored_at:
@@ -116,7 +116,7 @@ async def lived(village: Village, image_at: int, restored_at: int) -> tuple[Past
 
 
 async def started(village: Village, past: Past) -> Outcome:
-    """A start of a device with this past, until it is named or has been watched for long enough."""
+    """Start a device with this past, and watch it until it is named or CYCLES have passed."""
     before, outcome, device = past.charges, Outcome(), Device(village, past)
     lost = AT - before
     try:
@@ -129,7 +129,7 @@ async def started(village: Village, past: Past) -> Outcome:
 
 
 async def trial(seed: int, size: int, *, half: bool, restored: bool, image_at: int = 8) -> Outcome:
-    """One device, put back from its image or only started again."""
+    """Play one device, which is restored from its image or only restarted."""
     village = Village(size, random.Random(seed))
     past, image = await lived(village, image_at, AT)
     if half:

@@ -32,14 +32,14 @@ RATE, MOMENTUM = 0.7, 0.6
 
 
 def some_records(seed: int, count: int = RECORDS) -> Records:
-    """Three overlapping clouds in four dimensions."""
+    """Draw records in three overlapping clouds in four dimensions."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 3, count)
     return Records(rng.normal(size=(count, 4)) + np.eye(3, 4)[labels], labels)
 
 
 def algorithm(name: str, *, answers: int = 9) -> Algorithm:
-    """One of the five, with exact Shapley values on 40 public records."""
+    """Make one of the five algorithms, with exact Shapley values on 40 public records."""
     public = some_records(99, 40)
     match name:
         case "pdsl":
@@ -58,7 +58,7 @@ def algorithm(name: str, *, answers: int = 9) -> Algorithm:
 def fleet(
     peers: Sequence[Sequence[int]], name: str = "pdsl", *, steps: int = 6, answers: int = 9, power_cuts: float = 0.0
 ) -> list[Device]:
-    """A device a row, each with the next five records, which all of its gradients are means over."""
+    """Make one device for each row of peers, with the next five records, over which all its gradients are means."""
     fate = random.Random(1)
     names = [f"device-{i}" for i in range(len(peers))]
     devices = []

@@ -9,11 +9,11 @@ from sottovoce_lab.simulator import Faults, Simulation
 
 from tests.deterministic.fleet import Fleet, fleet
 
-ROUNDED = 2.0**-SHARE_BITS  # shares are, and mass is not
+ROUNDED = 2.0**-SHARE_BITS  # rounding of shares; mass is not rounded
 
 
 def _run(devices: Fleet, faults: Faults, seconds: float) -> NDArray[np.float64]:
-    """Run; every estimate, float64[n, P]."""
+    """Run the fleet, and return every estimate, float64[n, P]."""
     simulation = Simulation(devices.devices, faults=faults, period=1.0, seed=5)
     simulation.start()
     simulation.run_until(seconds)
@@ -60,7 +60,7 @@ def test_devices_with_noisy_gradients_all_agree_at_the_end_on_what_was_released(
     total = np.sum([device.core.state.numerator for device in devices.devices if device.core], axis=0)
     assert not np.array_equal(total, devices.initial), "the gradients did something"
     assert _rms(estimates, estimates.mean(axis=0)) < ROUNDED
-    # In flight there is a little of the same mixture, so what is at home shows where the fleet has come to.
+    # Shares in flight are a little of the same mixture, so the states at rest show what the fleet has converged to.
     weight = sum(device.core.state.weight for device in devices.devices if device.core)
     assert _rms(estimates, total / weight) < ROUNDED
 

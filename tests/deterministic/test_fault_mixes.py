@@ -20,7 +20,7 @@ _STEPS = 4
 
 @dataclass(frozen=True)
 class Mix:
-    """A fleet and what befalls it."""
+    """A fleet and the faults that it meets."""
 
     agents: int
     topology: str
@@ -51,14 +51,14 @@ def _agent_faults(agents: int) -> st.SearchStrategy[Faults]:
 
 @st.composite
 def mixes(draw: st.DrawFn) -> Mix:
-    """Fleets of 6 to 12."""
+    """Draw fleets of 6 to 12 agents, with their faults."""
     agents = draw(st.integers(6, 12))
     topology = draw(st.sampled_from(["exponential", "ring", "full"]))
     return Mix(agents, topology, draw(st.integers(0, 99)), draw(st.integers(1, 2)), draw(_agent_faults(agents)))
 
 
 def run(mix: Mix) -> tuple[NDArray[np.float64], str]:
-    """What every agent believes after a storm and a calm, float64[n, P]; and all traffic."""
+    """Run through a storm and a calm: every agent's estimate, float64[n, P], and all traffic."""
     devices = fleet(mix.agents, mix.topology, seed=mix.seed, steps=_STEPS, fanout=mix.fanout, spread=5.0)
     simulation = Simulation(devices.devices, faults=mix.faults, period=1.0, seed=mix.seed)
     names = [device.id for device in devices.devices]

@@ -1,4 +1,4 @@
-"""Every invariant bites: a fleet with the defect that it is about does not get past it, and one without does."""
+"""Every invariant catches a fleet with the defect that it is about, and passes one without it."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,7 +27,7 @@ ROUGH = Faults(loss=0.2, duplicate=0.3, delay=0.3, delay_spread=0.3, reorder=0.2
 
 
 def run(devices: Fleet) -> Simulation:
-    """Half a minute with faults, a partition, a kill and a restart."""
+    """Run for half a minute, with faults, a partition, a kill and a restart."""
     simulation = Simulation(devices.devices, faults=ROUGH, period=1.0, seed=1)
     simulation.start()
     simulation.run_until(5.0)
@@ -49,7 +49,7 @@ def test_a_fleet_without_a_defect_passes() -> None:
 
 
 class Forgetful(Core):
-    """Applies whatever comes, as often as it comes."""
+    """Applies every message as often as it arrives."""
 
     def receive(
         self, sender: str, incarnation: int, sequence: int, message: Message, now: float
@@ -59,7 +59,7 @@ class Forgetful(Core):
 
 
 class Sly(Forgetful):
-    """The same, and calls it a duplicate."""
+    """Applies every message as often as it arrives, and reports repetitions as duplicates."""
 
     def receive(
         self, sender: str, incarnation: int, sequence: int, message: Message, now: float
@@ -103,7 +103,7 @@ def test_a_share_that_vanishes_on_its_way() -> None:
 
 
 class Careless(PushSum):
-    """Changes the state that an event leads to."""
+    """Spoils the state that an event leads to."""
 
     spoil: Callable[[PushSumState, PushSumState], PushSumState]
 
@@ -140,7 +140,7 @@ def test_one_unit_too_many_or_too_few(
 
 
 class Unrecorded:
-    """A vault that hands out what another ledger than its own paid for."""
+    """A vault that hands out releases that another ledger than its own has paid for."""
 
     def __init__(self, inner: Vault) -> None:
         self._inner = inner
@@ -198,7 +198,7 @@ def new_vault(seed: int) -> Vault:
     ],
 )
 def test_releases_beyond_the_ledger(vault: type[Unrecorded], wrong: str) -> None:
-    devices = fleet(3, "disconnected", seed=1, steps=8)  # alone, it stores nothing: after a crash it asks all again
+    devices = fleet(3, "disconnected", seed=1, steps=8)  # without peers it stores nothing, so it asks again
     device = devices.devices[1]
     device.vault = cast(Vault, vault(new_vault(0)))
     with pytest.raises(InternalError, match=f"{wrong}.*at device-1"):
@@ -217,5 +217,5 @@ def test_a_learner_without_laws_of_its_own_keeps_the_common_ones() -> None:
 
 @pytest.mark.parametrize("state", [PushSum.state_type, GolfMoments.state_type])
 def test_mass_is_followed_in_every_state_that_holds_it(state: type[PushSumState]) -> None:
-    """A law is found by the exact type of a state, so that a subclass needs an entry of its own."""
+    """Laws are looked up by the exact type of a state, so a subclass needs an entry of its own."""
     assert LAWS[state] is PushSumMass

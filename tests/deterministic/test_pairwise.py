@@ -1,4 +1,4 @@
-"""Fleets that average in pairs, whatever befalls them: every model stays within bounds, and all end in agreement."""
+"""Fleets that average in pairs, under faults: every model stays within bounds, and all end in agreement."""
 
 import math
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ def models(fleet: Sequence[Device]) -> NDArray[np.int64]:
 
 
 def put_in(device: Device) -> NDArray[np.int64]:
-    """What the releases that a device has applied add up to."""
+    """The sum of the releases that a device has applied."""
     total, machine = np.zeros(KERNEL.size, dtype=np.int64), cast(Pairwise, device.learner)
     assert device.core
     for slot in range(device.core.state.step):
@@ -101,7 +101,7 @@ def test_a_storm_with_kills_and_a_partition_leaves_a_fleet_that_agrees(seed: int
 
 
 def test_devices_that_are_down_or_hear_nobody_cost_the_others_nothing() -> None:
-    """What a black hole did to push-sum: it took a share from each of the others, in every cycle."""
+    """In push-sum, such a device took a share from each of the others in every cycle."""
     fleet = devices(8, "full", seed=5)
     rest = fleet[:7]
     began = [device.store.load().state.numerator for device in rest]
@@ -129,7 +129,7 @@ def test_the_few_that_are_left_of_many_still_meet(seed: int, left: int) -> None:
 
 
 class Greedy(Pairwise):
-    """Answers with less than it goes."""
+    """Answers with a smaller move than its own."""
 
     def _receive(self, state: PairwiseState, sender: str, proposal: Message) -> Step:
         state, effects = super()._receive(state, sender, proposal)
@@ -138,7 +138,7 @@ class Greedy(Pairwise):
 
 
 class Rushing(Pairwise):
-    """Goes along with answers twice."""
+    """Applies every answer twice."""
 
     def _delivered(self, state: PairwiseState, recipient: str, reply: Message | None) -> Step:
         once, _ = super()._delivered(state, recipient, reply)
@@ -148,7 +148,7 @@ class Rushing(Pairwise):
 
 
 class Reaching(Pairwise):
-    """Goes all the way, however far."""
+    """Moves all the way to the other model, however far that is."""
 
     def _receive(self, state: PairwiseState, sender: str, proposal: Message) -> Step:
         reach, self.reach = self.reach, math.inf
@@ -170,7 +170,7 @@ def test_the_law_of_pairs_bites(learner: type[Pairwise], complaint: str) -> None
 
 
 class Repeating(Core):
-    """Takes an answer for one to whatever it said last."""
+    """Takes an answer for the answer to its latest message, whichever that was."""
 
     def confirm(self, recipient: str, sequence: int, now: float, reply: Message | None = None) -> list[Action]:
         if reply is None:

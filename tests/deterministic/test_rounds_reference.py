@@ -18,7 +18,7 @@ GRAPHS = {"ring": 4, "full": 3, "bipartite": 4, "star": 4}
 
 
 def assert_close(found: Any, expected: Any, tolerance: float = 2e-6) -> None:
-    """Messages are float32."""
+    """Assert that two arrays agree, up to the rounding of messages to float32."""
     np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance)
 
 
@@ -38,7 +38,7 @@ def accuracy(point: Vector) -> float:
 
 
 def shapley(candidates: dict[int, Vector]) -> dict[int, float]:
-    """The mean over all orders of arrival."""
+    """Shapley values, as the mean over all orders of arrival."""
     phi, orders = dict.fromkeys(candidates, 0.0), list(permutations(candidates))
     for order in orders:
         before = 0.0
@@ -59,7 +59,7 @@ def metropolis(peers: list[list[int]]) -> NDArray[np.float64]:
 
 
 def run(name: str, topology: str, rounds: int = ROUNDS) -> tuple[list[list[int]], list[dict[str, Any]]]:
-    """Peers, and the events of a run of this many private rounds."""
+    """Run this many private rounds; return the peers and the events of the run."""
     peers = out_peers(topology, GRAPHS[topology])
     trace = Trace()
     simulation = Simulation(fleet(peers, name, steps=rounds), faults=Faults(), period=1.0, seed=2, witness=trace)

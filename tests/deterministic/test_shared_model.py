@@ -1,6 +1,6 @@
-"""A shared model is the one that its releases make, whatever happens to messages and devices, and all end with it.
+"""A shared model follows from its releases alone, whatever happens to messages and devices, and all end with it.
 
-The simulation itself sees to it that no slot is ever answered in two ways.
+The simulation itself checks that no slot is ever answered in two ways.
 """
 
 import random

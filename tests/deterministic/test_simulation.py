@@ -1,4 +1,4 @@
-"""The simulation itself: reproducible to the bit, and true to what it says of kills, restarts and traffic."""
+"""The simulation is reproducible to the bit, and treats kills, restarts and traffic as documented."""
 
 import hashlib
 import os
@@ -19,7 +19,7 @@ ROUGH = Faults(loss=0.3, duplicate=0.1, delay=0.4, delay_spread=0.4)
 
 
 def run(seed: int, faults: Faults = ROUGH, agents: int = 10) -> tuple[str, str]:
-    """A run with a kill and a restart: digests of all models, and of all traffic."""
+    """Run with a kill and a restart, and return digests of all models and of all traffic."""
     devices = fleet(agents, "exponential", seed=7, steps=6)
     simulation = Simulation(devices.devices, faults=faults, period=1.0, seed=seed)
     simulation.start()

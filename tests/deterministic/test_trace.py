@@ -1,4 +1,4 @@
-"""The trace of a run tells all: from it alone the run can be followed step by step."""
+"""The trace of a run is complete: from it alone the run can be followed step by step."""
 
 import json
 

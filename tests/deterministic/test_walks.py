@@ -1,4 +1,4 @@
-"""A walk is one walk: none is lost and none becomes two, whatever happens to messages and devices."""
+"""Walks are neither lost nor doubled, whatever happens to messages and devices."""
 
 import json
 import random
@@ -21,7 +21,7 @@ ROUGH = Faults(loss=0.3, duplicate=0.2, delay=0.4, delay_spread=0.4)
 
 
 def walkers(agents: int, seed: int, *, begin: int = 1, power_cuts: float = 0.0, topology: str = "ring") -> list[Device]:
-    """Devices of three records each, of which the first `begin` a walk."""
+    """Make devices of three records each, of which the first `begin` devices start a walk."""
     rng, fate = np.random.default_rng(seed), random.Random(seed)
     names = [f"device-{i}" for i in range(agents)]
     devices = []
@@ -42,7 +42,7 @@ def walkers(agents: int, seed: int, *, begin: int = 1, power_cuts: float = 0.0, 
 
 
 def _account(devices: list[Device]) -> tuple[int, int, int]:
-    """Walks there are, steps behind them, and visits made: of what is held, and of what is nowhere but on its way."""
+    """Count the walks, their steps and their visits: those that a device holds, and those that are only in transit."""
     walks = steps = visits = 0
     seen = {device.id: device.store.load().seen for device in devices}
     for device in devices:
@@ -51,7 +51,7 @@ def _account(devices: list[Device]) -> tuple[int, int, int]:
         visits += state.visits
         ages = [walk.age for walk in state.walks]
         if not state.begun and isinstance(device.learner, GradientWalk) and device.learner.schedule.begins:
-            ages.append(0)  # it will begin when the device starts
+            ages.append(0)  # the walk begins when the device starts
         for outgoing in device.core.outbox if device.core else saved.outbox:
             newest = seen[outgoing.recipient].get(device.id)
             if newest is None or newest.sequence < outgoing.sequence:
@@ -62,7 +62,7 @@ def _account(devices: list[Device]) -> tuple[int, int, int]:
 
 
 def _advance(simulation: Simulation, devices: list[Device], until: float, walks: int = 1) -> None:
-    """Step by step; a device whose power fails is down for a while."""
+    """Advance event by event; a device whose power fails is down for a while."""
     down: dict[str, float] = {}
     while simulation.now < until:
         for node in [node for node, back in down.items() if back <= simulation.now]:

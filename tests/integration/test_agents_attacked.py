@@ -1,4 +1,4 @@
-"""What a member of the fleet can do to an agent, with its own certificate and any bytes: give it shares, no more."""
+"""A member of the fleet can give an agent shares, and nothing more, with its own certificate and any bytes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,7 +33,7 @@ def agent(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ag
 
 @pytest.fixture
 def attacker(agent: AgentProcess, fleet: Fleet, tmp_path: Path) -> Iterator[Attacker]:
-    """A member that the agent has never heard of before; so every refusal is one more line in its log."""
+    """A member that the agent does not know yet, so that every refusal is a new line in its log."""
     with Attacker(agent.device, enrol(fleet, tmp_path / "attacker")) as member:
         yield member
 
@@ -49,13 +49,13 @@ def refused(agent: AgentProcess, reason: str) -> int:
 
 
 def told(agent: AgentProcess, attacker: Attacker, reason: str) -> str:
-    """The one line of the log about this."""
+    """The one line of the log about a refusal of this attacker for this reason."""
     assert attacker.identity is not None
     return agent.told("message-refused", f"sender={attacker.identity.node_id}", f"reason={reason} ")
 
 
 def assert_refused(agent: AgentProcess, attacker: Attacker, raws: list[bytes], reason: str) -> None:
-    """All are refused for this reason, counted, told in one line, and nothing changes."""
+    """Check that all are refused for this reason, counted, and logged in one line, and that nothing changes."""
     before, counted = agent.facts(), refused(agent, reason)
     for raw in raws:
         outcome = attacker.deliver(raw)

@@ -177,7 +177,7 @@ def test_restarted_in_the_midst_it_goes_on_where_it_was(
 
 
 def test_stopped_while_a_cycle_is_under_way_it_ends_cleanly(fleet: Fleet, tmp_path: Path) -> None:
-    """With the shortest of periods one always is."""
+    """With the shortest period, a cycle is always in progress."""
     device = new_device(fleet, tmp_path / "a").configure(learner={"steps": 3000, "period": 0.001})
     for steps in (5, 10, 15, 20):
         with running(device) as (agent,):
@@ -204,7 +204,7 @@ def test_a_share_for_a_peer_no_longer_listed_waits_until_it_is_listed_again(flee
 
 
 def books_balance(agents: list[AgentProcess]) -> bool:
-    """Stop the agents; is everything where it was put."""
+    """Stop the agents, and return whether their books balance."""
     for agent in agents:
         assert agent.end() == 0
     return books([agent.device for agent in agents]).balance

@@ -66,7 +66,7 @@ def test_cycles_go_on_and_the_status_answers(
     with flooded(kind, address, seconds):
         time.sleep(1.0)
         cycles, received, slowest = _paced(target, peer, seconds - 2.0)
-    one = 1 / (seconds - 2.0)  # more or less is counted, by where the time was cut
+    one = 1 / (seconds - 2.0)  # the count may be one off, depending on where the interval was cut
     assert cycles + one >= pace * quiet[0], "its own cycles"
     assert received + one >= pace * quiet[1], "what its peer hands over"
     assert slowest < answers_in, "its status answers"
@@ -81,7 +81,7 @@ def test_cycles_go_on_and_the_status_answers(
 
 
 def test_who_comes_in_good_faith_gets_through(pair: list[AgentProcess]) -> None:
-    """A peer that starts over in the midst of it, with no connection yet."""
+    """A peer restarts during the flood, with no connection yet."""
     target, peer = pair
     with flooded("idle", target.device.address, SECONDS):
         time.sleep(1.0)
@@ -94,7 +94,7 @@ def test_who_comes_in_good_faith_gets_through(pair: list[AgentProcess]) -> None:
 
 @pytest.mark.parametrize("kind", ["few", "idle"])
 def test_silent_connections_do_not_blind_who_watches(pair: list[AgentProcess], kind: str) -> None:
-    """Metrics and health are read many times meanwhile, and answer each time."""
+    """Metrics and health are read many times during the flood, and answered each time."""
     target, _ = pair
     until(lambda: _scraped(target, "/readyz"), "it is ready")
     with flooded(kind, _metrics(target), SECONDS):
@@ -118,7 +118,7 @@ def test_silent_connections_do_not_keep_a_reader_out(pair: list[AgentProcess]) -
 
 
 def _scraped(agent: AgentProcess, page: str) -> bytes:
-    """A page of monitoring; empty where it is not answered, or is no good answer."""
+    """A monitoring page; empty where there is no answer, or no good one."""
     try:
         with urllib.request.urlopen(f"http://{_metrics(agent)}{page}", timeout=PATIENCE) as answer:
             found: bytes = answer.read()

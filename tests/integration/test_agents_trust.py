@@ -1,4 +1,4 @@
-"""Whom an agent talks to: devices of its own fleet whose certificates hold, over mutual TLS, and no other."""
+"""An agent talks only to devices of its own fleet with valid certificates, over mutual TLS."""
 
 import shutil
 import socket
@@ -34,7 +34,7 @@ def listener(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="module")
 def namesake(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
-    """Another fleet that someone gave the same name."""
+    """Another fleet with the same name."""
     return new_fleet(tmp_path_factory.mktemp("namesake") / "authority")
 
 
@@ -47,7 +47,7 @@ class Unmoved:
         self._refused = agent.status()["refused"]
 
     def more(self) -> int:
-        """How many more connections it has counted as refused."""
+        """The number of further connections that the agent has counted as refused."""
         return int(self._agent.status()["refused"]["handshakes"] - self._refused["handshakes"])
 
     def check(self) -> None:
@@ -87,7 +87,7 @@ def test_an_agent_that_dials_the_wrong_device_says_so_once(
 
 
 def test_an_expired_certificate_is_refused_by_both_sides(fleet: Fleet, tmp_path: Path) -> None:
-    """A device whose certificate expires while it runs cannot reach others, nor can they reach it."""
+    """A device whose certificate expires while it runs can neither reach others nor be reached."""
     fresh = new_device(fleet, tmp_path / "fresh")
     with _running_with_little_time(fleet, tmp_path, fresh) as old:
         stale = old.device
@@ -250,7 +250,7 @@ def test_key_material_of_another_device_or_fleet_stops_the_agent(
 
 
 def test_a_missing_key_ends_the_process_before_it_listens(fleet: Fleet, tmp_path: Path) -> None:
-    """The same by a process of its own: it says one line, and nothing listens, encrypted or not."""
+    """A separate process prints one line and ends, and nothing listens, encrypted or not."""
     device = new_device(fleet, tmp_path / "a").configure()
     (identity_files(device) / "tls.key").unlink()
     ran = sottovoce("agent", "run", "--config", device.config)

@@ -1,4 +1,4 @@
-"""Broken plug-ins: who names one is told its package and its line; no other command notices."""
+"""Broken plug-ins: a command that names one reports its package and line; no other command is affected."""
 
 from collections.abc import Callable
 from pathlib import Path

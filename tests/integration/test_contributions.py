@@ -1,4 +1,4 @@
-"""Agents that mix contributions, as processes: who is slow, away or dishonest does the others little harm, or none."""
+"""Agents that mix contributions, as processes: a slow, absent or dishonest device does little harm, or none."""
 
 import signal
 from pathlib import Path

@@ -47,7 +47,7 @@ def nameserver(host: Host, zone: Path) -> Iterator[None]:
 
 
 def test_agents_find_one_another_by_the_records_of_a_domain(fleet: Fleet, tmp_path: Path) -> None:
-    """Two know the domain, which names one of them; its name is resolved like any other."""
+    """Two agents know the domain, which names one of them; its name is resolved like any other."""
     zone = tmp_path / "zone"
     with two_islands() as network:
         place, *hosts = (network.host() for _ in range(3))

@@ -52,7 +52,7 @@ def run(data: str, model: str, agents: int, transport: str) -> dict[str, Any]:
 
 
 def in_all_engines(data: str, model: str, agents: int) -> list[dict[str, Any]]:
-    """The final figures of each."""
+    """The final figures from each engine."""
     simulation = simulated(data, model, agents)
     return [simulation["final"], *(run(data, model, agents, transport)["final"] for transport in ("memory", "grpc"))]
 

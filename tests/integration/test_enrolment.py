@@ -40,7 +40,7 @@ from tests.support.waiting import PATIENCE, until
 
 @pytest.fixture
 def authority(tmp_path: Path) -> Path:
-    """The directory of a fleet of its own."""
+    """The directory of a new fleet."""
     new_fleet(tmp_path / "authority", "inviting")
     return tmp_path / "authority"
 
@@ -201,7 +201,7 @@ def test_a_clock_that_was_ahead_once_costs_nothing(fleet: Fleet, tmp_path: Path)
 
 @contextmanager
 def answering(enroller: enrolling.Enroller) -> Iterator[None]:
-    """An enroller in this process, until it has answered who was invited."""
+    """Run an enroller in this process, until it has answered the invited device."""
     thread = threading.Thread(target=lambda: asyncio.run(enroller.serve()))
     thread.start()
     try:
@@ -212,7 +212,7 @@ def answering(enroller: enrolling.Enroller) -> Iterator[None]:
 
 
 def comes(token: Token, state: Path) -> str:
-    """The node id of who joins, or why it does not; empty as long as no one listens."""
+    """Join with a token: the new node id, or why joining failed; empty as long as no one listens."""
     try:
         return join_with_token(token, state, lambda _: BUDGET).node_id
     except NetworkError:

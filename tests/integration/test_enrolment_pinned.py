@@ -35,7 +35,7 @@ def test_pinned_devices_learn_together_and_know_nobody_else(fleet: Fleet, tmp_pa
 
 
 def test_a_pinned_device_that_is_given_the_missing_certificate_goes_on_with_it(tmp_path: Path) -> None:
-    """The certificate of a device that is listed comes while the agent runs."""
+    """The certificate of a listed device arrives while the agent is running."""
     one, two, three = (joined(tmp_path / name, "--pinned", "--name", "home") for name in "abc")
     settings = {**QUICK, "identity": {"mode": "pinned", "look_every": 0.05}}
 

@@ -34,7 +34,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 def replayed(bystander: Bystander, begin: int, end: int) -> None:
-    """Minutes of a display that counts 10 Wh in each."""
+    """Publish readings of a display that counts 10 Wh each minute."""
     for minute in range(begin, end + 1):
         bystander.publish(GLOW, glow(minute, 4595.0 + 0.01 * minute))
 

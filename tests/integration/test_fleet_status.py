@@ -29,7 +29,7 @@ def states(device: Device) -> dict[str, str]:
 
 
 def conditions(device: Device) -> dict[str, tuple[str, int, str]]:
-    """What those say of themselves that answer."""
+    """The conditions reported by the devices that answer."""
     found = shown(device)["devices"]
     return {one["id"]: (one["release"], one["epoch"], one["health"]) for one in found if one["health"] is not None}
 

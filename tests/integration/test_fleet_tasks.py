@@ -52,7 +52,7 @@ GRAPH: dict[str, dict[str, Any]] = {
 
 
 def propose(directory: Path, fleet: Path, tables: dict[str, dict[str, Any]], device: Device) -> None:
-    """As an operator does: two commands."""
+    """Propose a task as an operator does, with two commands."""
     file = directory / "task.toml"
     file.write_text(tomlkit.dumps(tables))
     signed = directory / f"{tables['task']['name']}.task"
@@ -65,7 +65,7 @@ def propose(directory: Path, fleet: Path, tables: dict[str, dict[str, Any]], dev
 
 
 def at(agent: AgentProcess, epoch: int, learner: str) -> bool:
-    """Whether it works on the task of this epoch; between two tasks it answers no one for a moment."""
+    """Whether the agent works on the task of this epoch; between two tasks it does not answer for a moment."""
     try:
         status = agent.status()
     except NetworkError:
@@ -142,7 +142,7 @@ def test_devices_change_over_and_those_that_may_not_go_on(
 
 @pytest.mark.timeout(300)
 def test_a_separate_vault_takes_up_what_its_owner_has_approved(authority: Path, tmp_path: Path) -> None:
-    """Killed at the change, both come back in the new task."""
+    """Agent and vault are killed at the change, and both come back in the new task."""
     device = separate_device(open_fleet(authority), tmp_path / "a", epsilon=LIFE, neighbouring="replace-one")
     (tmp_path / "policy.toml").write_text('approve = "ask"\nepsilon = 5.0\n')
     mine = vault_section(device.state, tasks="signed", policy=str(tmp_path / "policy.toml"))

@@ -43,7 +43,7 @@ class Home:
         return self.device.state.with_suffix(".windows.db")
 
     def keep(self, first: int, last: int) -> None:
-        """The meter's days, both included."""
+        """Keep the meter's readings of these days, both included."""
         numbers = range(first * 48, (last + 1) * 48)
         self.store.write([Window("house", number, self._wh[number - FIRST * 48]) for number in numbers], {})
 
@@ -64,7 +64,7 @@ class Home:
         )
 
     def charged(self) -> list[Units]:
-        """What each release was charged to, in order."""
+        """The units that each release was charged to, in order."""
         ledger = Ledger.read(self.device.ledger)
         events = [event_of(terms) for _, terms, _ in ledger.charges()]
         ledger.close()

@@ -54,7 +54,7 @@ def inner(node: Node) -> MqttTransport:
 
 
 async def eventually(condition: Callable[[], bool]) -> None:
-    """Wait without standing in the way of the devices, which share this loop."""
+    """Wait without blocking the devices, which share this loop."""
     async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - what changes are counters of the code that is tested
             await asyncio.sleep(0.01)
@@ -65,7 +65,7 @@ def inbox(recipient: Node, sender: Node) -> str:
 
 
 def quickly(patch: pytest.MonkeyPatch) -> None:
-    """However often a connection breaks, it is made again at once."""
+    """Have broken connections made again at once, however often they break."""
     patch.setattr(connection, "_LONGEST_PAUSE", connection._SHORTEST_PAUSE)
 
 

@@ -84,7 +84,7 @@ def test_a_ledger_alone_that_was_restored_is_named_without_any_peer(fleet: Fleet
 
 
 def test_a_clone_beside_the_original_is_named(pair: tuple[Device, Device], tmp_path: Path) -> None:
-    """Which of the two is, depends on who is heard first; both are, when both have released something."""
+    """Which of the two is named depends on which is heard first; both are, once both have released something."""
     device, _ = pair
     with running(*pair) as (agent, _other):
         steps(agent, 3)
@@ -149,7 +149,7 @@ def test_killed_it_goes_on_within_seconds(pair: tuple[Device, Device]) -> None:
 
 
 class Liar(Attacker):
-    """A peer that says what it likes of the target's ledger."""
+    """A peer that claims whatever it likes about the target's ledger."""
 
     def tell(self, known: SignedHead | None) -> grpc.StatusCode | None:
         """Tell a head of its own, and `known` as what it knows; returns how the call failed, if it did."""
@@ -165,7 +165,7 @@ class Liar(Attacker):
 
 
 def test_a_peer_cannot_forge_a_newer_head(pair: tuple[Device, Device], fleet: Fleet, tmp_path: Path) -> None:
-    """Nor does what it forges count as an answer."""
+    """A forged head does not count as an answer, either."""
     device = pair[0]
     other = new_device(fleet, tmp_path / "liar")
     with running(device) as (agent,), Liar(device, other.identity) as liar:

@@ -21,7 +21,7 @@ from tests.support.waiting import PATIENCE, until
 
 @pytest.fixture(scope="module")
 def pair(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[AgentProcess]]:
-    """Two devices that have learnt from one another, and run."""
+    """Two running devices that have learnt from one another."""
     directory = tmp_path_factory.mktemp("look")
     devices = [new_device(fleet, directory / name) for name in ("kitchen", "cellar")]
     for one, other in (devices, devices[::-1]):

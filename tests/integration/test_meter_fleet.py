@@ -45,7 +45,7 @@ class Street:
             self.run(join.replace("home=elm-1 port=7411", f"home={home} port={self._ports[home]}"))
 
     def run(self, commands: str) -> str:
-        """Of the page; all succeed."""
+        """Run commands of the page, all of which must succeed."""
         day = datetime.fromtimestamp(self.first * DAY, UTC).date().isoformat()
         commands = commands.replace("2026-11-25", day).replace("127.0.0.1:1883", f"127.0.0.1:{self._broker.port}")
         commands = commands.replace('model = "ridge"', 'model = "ridge"\nperiod = 0.2')
@@ -62,7 +62,7 @@ class Street:
         return ended.stdout
 
     def start(self, what: str, home: str) -> subprocess.Popen[bytes]:
-        """`feed` or `agent`, as the page has it."""
+        """Start `feed` or `agent` by the command on the page."""
         command = [*self.clock.within, SOTTOVOCE, what, "run", "--config", f"{home}.toml"]
         with (self.directory / f"{home}.{what}.log").open("ab") as log:
             return subprocess.Popen(command, cwd=self.directory, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -108,7 +108,7 @@ def street(tmp_path: Path) -> Iterator[Street]:
 
 
 def reading(number: int, wh: int) -> str:
-    """What the display says when a half hour has ended."""
+    """The message of the display at the end of a half hour."""
     time = datetime.fromtimestamp(number * HALF_HOUR, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return json.dumps({"electricitymeter": {"timestamp": time, "energy": {"import": {"cumulative": wh / 1000}}}})
 

@@ -1,4 +1,4 @@
-"""A real agent that is watched: what it exports, what alerts and panels ask for, and how it takes being asked."""
+"""Monitoring of a real agent: what it exports, what alerts and panels query, and how it copes with being queried."""
 
 import json
 import signal
@@ -21,7 +21,7 @@ from tests.support.processes import AgentProcess, running
 from tests.support.waiting import until
 
 SYNTHETIC = {"up": set[str](), "ALERTS": {"alertstate", "alertname", "severity"}}
-"""What Prometheus itself adds, with its labels."""
+"""Metrics that Prometheus itself adds, with their labels."""
 
 # `sottovoce agent run` whose core gets stuck once a file is there.
 _STUCK = """
@@ -42,13 +42,13 @@ main()
 
 
 def checks(port: int, path: str) -> dict[str, Any]:
-    """The findings of a page of health."""
+    """The findings on a health page."""
     found: dict[str, Any] = json.loads(get(port, path)[1])["checks"]
     return found
 
 
 def samples(port: int) -> dict[str, list[tuple[dict[str, str], float]]]:
-    """Labels and values of what is exported now, by metric."""
+    """The labels and values exported now, by metric."""
     found: dict[str, list[tuple[dict[str, str], float]]] = {}
     for family in text_string_to_metric_families(get(port, "/metrics")[1]):
         for one in family.samples:

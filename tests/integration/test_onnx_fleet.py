@@ -41,7 +41,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def tables(file: Path, **vault: Any) -> dict[str, Any]:
-    """What a device's configuration has of its own."""
+    """The tables that a device's configuration needs for a graph."""
     return {
         "data": {"transform": "squash(1)"},
         "learner": {**QUICK, "model": file.name},

@@ -44,7 +44,7 @@ def groups(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 
 
 def apart(agent: AgentProcess) -> list[tuple[str, int]]:
-    """Of each other task, what differs, and how many devices have it."""
+    """For each other task, what differs, and how many devices have it."""
     return [("; ".join(other["differences"]), other["devices"]) for other in agent.status()["task"]["others"]]
 
 

@@ -1,4 +1,4 @@
-"""Agents that average in pairs, as processes: who is slow or stopped takes nothing, and no one is moved far."""
+"""Agents that average in pairs, as processes: a slow or stopped one takes nothing, and no model is moved far."""
 
 import signal
 from pathlib import Path

@@ -20,13 +20,13 @@ UNHURRIED = {"sampling": "newscast", "period": 2.0}  # an entry lives for eight 
 
 
 def sampled(device: Device, seeds: Iterable[Device], membership: dict[str, object] | None = None) -> Device:
-    """A device that knows no one but its seeds, and soon only mixes."""
+    """Configure a device that knows only its seeds and soon does nothing but mix."""
     learner = {"period": 0.5, "steps": 1}
     return device.configure([seed.entry() for seed in seeds], membership=membership or SAMPLED, learner=learner)
 
 
 def view(agent: AgentProcess) -> dict[str, str]:
-    """Whom an agent knows of, and where."""
+    """The devices that an agent knows, and their addresses."""
     return {entry["id"]: entry["address"] for entry in agent.status()["membership"]["view"]}
 
 
@@ -36,7 +36,7 @@ def finds(agent: AgentProcess, others: Iterable[Device]) -> bool:
 
 
 def remembers(device: Device) -> bool:
-    """Whether its address book has someone in it: it may know others by their requests alone."""
+    """Whether the device's address book has an entry; it may know others only by their requests."""
     with contextlib.closing(sqlite3.connect(f"file:{device.state / 'peers.db'}?mode=ro", uri=True)) as book:
         return bool(book.execute("SELECT 1 FROM contact LIMIT 1").fetchall())
 

@@ -135,7 +135,7 @@ def learner_of(device: Device) -> PushSum:
 
 
 def fresh(device: Device) -> Path:
-    """The device as it was before its first cycle."""
+    """Reset the device to its state before its first cycle."""
     return device.state.with_name("fresh")
 
 

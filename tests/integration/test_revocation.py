@@ -104,7 +104,7 @@ def test_a_revoked_device_leaves_the_views_of_a_sampled_fleet(authority: Path, t
 
 
 def test_a_revoked_device_that_comes_back_is_refused_by_name_and_told_why(authority: Path, tmp_path: Path) -> None:
-    """A device that does not obey: it is refused call by call, on the connection that it has, and told the list."""
+    """A device that ignores its revocation is refused call by call, on its existing connection, and sent the list."""
     fleet, out = open_fleet(authority), tmp_path / "list"
     device, rogue = (new_device(fleet, tmp_path / name) for name in ("a", "rogue"))
     device.configure(**QUICK)

@@ -25,7 +25,7 @@ QUICK: dict[str, dict[str, Any]] = {"learner": {"period": 0.02, "steps": 1}, "id
 
 
 def shown(device: Device) -> bytes:
-    """The certificate that its agent shows to anyone who connects, DER."""
+    """The certificate that the device's agent shows to anyone who connects, DER."""
     port = int(device.address.rpartition(":")[2])
     return ssl.PEM_cert_to_DER_cert(ssl.get_server_certificate(("127.0.0.1", port), timeout=20))
 
@@ -35,7 +35,7 @@ def on_disk(device: Device) -> x509.Certificate:
 
 
 def takes(agent: AgentProcess) -> None:
-    """Wait until it continues with the certificate that is on its disk."""
+    """Wait until the agent uses the certificate on its disk."""
     certificate = on_disk(agent.device)
     expires = certificate.not_valid_after_utc.isoformat()
     until(lambda: agent.status()["certificate_expires"] == expires, "its status says when the new one ends")
@@ -48,7 +48,7 @@ def received(agent: AgentProcess) -> int:
 
 @contextlib.contextmanager
 def enrolling(enroller: Enroller) -> Iterator[None]:
-    """An enroller at work, on a thread of its own."""
+    """Run an enroller on its own thread."""
     loop = asyncio.new_event_loop()
 
     async def serve() -> None:

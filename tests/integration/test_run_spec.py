@@ -55,7 +55,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def sets(*settings: str) -> tuple[str, ...]:
-    """As the command line has them."""
+    """Settings as arguments on the command line."""
     return tuple(word for one in settings for word in ("--set", one))
 
 

@@ -173,7 +173,7 @@ def test_a_large_fleet_is_not_listed_one_by_one() -> None:
 
 @needs_data
 def test_spambase_sound_against_the_paper() -> None:
-    """The acceptance figures, coarsely: one seed, fewer cycles."""
+    """Check the acceptance figures coarsely: one seed, fewer cycles."""
     common = (SPAMBASE, "cycles=120", "evaluate.every=120", "privacy.allow_unproved=true")
     reports = {
         (fidelity, epsilon): simulated("golf", *common, "agents=4140", f"fidelity={fidelity}", f"epsilon={epsilon}")

@@ -1,4 +1,4 @@
-"""What `sottovoce init` writes: its tests pass, its types are right, and it runs."""
+"""The packages that `sottovoce init` writes: their tests pass, their types are right, and they run."""
 
 import json
 import re

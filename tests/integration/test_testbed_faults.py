@@ -33,7 +33,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def trace(tmp_path: Path) -> str:
-    """Everybody is away for a while, and one agent to the end."""
+    """Write a trace in which every agent is away for a while, and one until the end."""
     path = tmp_path / "trace.csv"
     lines = ["0,3,6", "1,4,6", "2,5,6", "3,4,7", "0,8,11", "1,9,99"]
     path.write_text("\n".join(["agent,down_cycle,up_cycle", *lines]) + "\n")
@@ -41,7 +41,7 @@ def trace(tmp_path: Path) -> str:
 
 
 class Notes(Watcher):
-    """Keeps what it is shown."""
+    """A watcher that keeps what it is shown."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -55,7 +55,7 @@ class Notes(Watcher):
 
 
 def in_memory(data: str, words: list[str], seed: int = 0, agents: int = 12) -> tuple[str, Notes]:
-    """A digest of what all agents came to, and what was told."""
+    """Run in memory; return a digest of every state and of the report, and the watcher's notes."""
     options = Options(
         agents=agents, learner="clipd2p", fidelity="sound", model=None, data=data, transport="memory", epsilon=8.0,
         delta=1e-5, cycles=14, period=1.0, topology="exponential", seed=seed, faults=Faults.parse(words),

@@ -31,7 +31,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def reported(*arguments: object, agents: int) -> tuple[dict[str, Any], str]:
-    """The report of a run, and what it said."""
+    """Run the testbed; return its report and its other output."""
     ended = sottovoce("testbed", "--json", "--agents", agents, *arguments, seconds=300)
     assert ended.returncode == 0, ended.stderr
     report = document(ended.stdout)

@@ -175,7 +175,7 @@ def test_interrupted_it_reports_what_there_is(data: str, temporary: Path) -> Non
 
 
 def fork_server(temporary: Path) -> int:
-    """The process whose children the others are."""
+    """The id of the process that has forked the others."""
     found = processes_about(str(temporary))
     (server,) = (pid for pid in found if (Path(f"/proc/{pid}/task/{pid}/children")).read_text().split())
     return server

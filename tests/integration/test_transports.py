@@ -1,4 +1,4 @@
-"""What every transport promises: one suite for all of them, over real sockets and a real broker."""
+"""The promises of every transport, in one suite for all of them, over real sockets and a real broker."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""What is played: every learner of the one list, with everything that decides over which records its releases are.
+"""The cases that are played: every learner of the list, with all that decides which records its releases cover.
 
 Nothing here says which combinations are sound: the product's own statement does. A combination that it calls proved is
 played; one that it refuses, or does not call proved, is not.
@@ -38,18 +38,18 @@ _OPTIONS: dict[str, list[dict[str, Any]]] = {
 }  # fmt: skip
 _SHOWN_BY = {"sampling": "sampling", "clipping": "clipping", "passes": "chains", "perturbation": "records",
              "harmonics": "profiles", "visits": "visits"}  # fmt: skip
-"""Which group of options a learner has that has this key."""
+"""The group of options that a learner has if it has this key."""
 _DATA = ("expected_records", "transform")
 
 
 @dataclass(frozen=True)
 class Case:
-    """One combination.
+    """One combination of options, unit and relation.
 
     Attributes:
-        learner: its options, its name among them.
+        learner: options of the learner, its name among them.
         unit: privacy unit.
-        neighbouring: relation.
+        neighbouring: neighbouring relation.
     """
 
     learner: tuple[tuple[str, Any], ...]
@@ -58,29 +58,29 @@ class Case:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """A name for the case, for people to read."""
         rest = ",".join(f"{key}={value}" for key, value in self.learner if key != "name")
         return " ".join(part for part in (dict(self.learner)["name"], rest, self.unit, self.neighbouring) if part)
 
     @property
     def combination(self) -> tuple[str, str, str, str]:
-        """Learner, sampling, unit and relation; what else a case chooses is a variant of it."""
+        """Learner, sampling, unit and relation; cases that differ in anything else are variants."""
         learner = dict(self.learner)
         return learner["name"], learner.get("sampling", ""), self.unit, self.neighbouring
 
     @property
     def enrolled(self) -> bool:
-        """Whether its records are numbered one by one."""
+        """Whether the case numbers its records one by one."""
         learner = dict(self.learner)
         chains = learner.get("release_every", 1) != 1 or learner.get("controller") == "always-global"
         return learner["name"] == "golf" or chains
 
     def config(self, **changed: Any) -> AgentConfig:
-        """Its configuration, with other values for keys of [learner], `expected_records` or `transform`."""
+        """The configuration of the case, with changed keys of [learner], `expected_records` or `transform`."""
         return _config(self, tuple(sorted(changed.items())))
 
     def terms(self) -> Terms | None:
-        """What is asked of the vault; None for what the configuration says."""
+        """The terms that the vault is built with; None for those of the configuration."""
         if dict(self.learner)["name"] != "stream":
             return None
         return StreamTerms(FEATURES, 1.0, 4, WINDOWS)
@@ -141,7 +141,7 @@ def cases() -> Iterator[Case]:
 
 @lru_cache(maxsize=1)
 def proved() -> tuple[Case, ...]:
-    """Those that the vault itself calls proved."""
+    """The cases that the vault itself calls proved."""
     return tuple(case for case in cases() if _status(case) is Status.PROVED)
 
 

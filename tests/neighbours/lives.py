@@ -1,4 +1,4 @@
-"""The lives that two worlds of neighbours live: their files, their settings, their questions, their deaths."""
+"""Lives of two neighbouring worlds: their files, settings, queries and crashes."""
 
 import random
 from dataclasses import dataclass, replace
@@ -26,13 +26,13 @@ _SMALL = {"batch": (2, 3, 5, 8, 11), "expected_records": (8, 16, 24, 40), "passe
 
 @dataclass
 class Life:
-    """From one start to the next.
+    """The life of both devices from one start to the next.
 
     Attributes:
         sides: the file of each world.
-        changed: settings that are not the case's own.
-        queries: what is asked, and after which step the device dies while answering.
-        over: the last window that is over at each question, by the device's clock; None where none is followed.
+        changed: settings that differ from the case's own.
+        queries: the queries, each with the step after which the device dies while answering, if it does.
+        over: the last window that is over at each query, by the device's clock; None where records are not followed.
     """
 
     sides: tuple[list[Row], list[Row]]
@@ -42,7 +42,7 @@ class Life:
 
 
 def lives(case: Case, rng: random.Random) -> list[Life]:
-    """One to four lives of two neighbouring devices."""
+    """Draw one to four lives of two neighbouring devices."""
     file, one, other = _files(case, rng)
     made, edited = [], 0
     for number in range(rng.choice((1, 1, 2, 2, 3, 4))):
@@ -61,7 +61,7 @@ def lives(case: Case, rng: random.Random) -> list[Life]:
 
 
 def followed(case: Case, seed: int, made: list[Life]) -> list[Life]:
-    """The same lives; where windows or devices are the unit, of every other seed's their records come by windows.
+    """Let records arrive by windows in the lives of every other seed, where windows or devices are the unit.
 
     The device's clock is set now and then, back or ahead, or says nothing.
     """
@@ -77,7 +77,7 @@ def followed(case: Case, seed: int, made: list[Life]) -> list[Life]:
 
 
 def _files(case: Case, rng: random.Random) -> tuple[list[Row | None], list[Row], list[Row]]:
-    """A file that both share, with a gap for each record that differs; and what stands there in each world."""
+    """Draw a file that both worlds share, with a gap for each differing record, and each world's records for them."""
     shared: list[Row | None] = [_row(rng) for _ in range(rng.choice((0, 1, 4, 12, 23)))]
     window = rng.choice((WINDOWS[0] - 1, *range(WINDOWS[0], WINDOWS[1] + 1)))
     several = 1 if case.unit == "record" else rng.choice((1, 2, 5))
@@ -101,7 +101,7 @@ def _files(case: Case, rng: random.Random) -> tuple[list[Row | None], list[Row],
 
 
 def _opposed(row: Row, rng: random.Random) -> Row:
-    """Another record: as far away as it can be, more often than not."""
+    """Draw another record, usually one as far away as possible."""
     match rng.choice(("label", "sign", "new", "zero")):
         case "label":
             return replace(row, label=(row.label + 1) % CLASSES)
@@ -163,7 +163,7 @@ def _edited(case: Case, file: list[Row | None], differing: list[Row], rng: rando
 
 
 def _accepted(case: Case, changed: dict[str, Any]) -> dict[str, Any]:
-    """The changes that the configuration takes."""
+    """The changes that the configuration accepts."""
     try:
         family_of(case.config(**changed))
     except Exception as error:
@@ -174,7 +174,7 @@ def _accepted(case: Case, changed: dict[str, Any]) -> dict[str, Any]:
 
 
 def _questions(case: Case, changed: dict[str, Any], held: int, rng: random.Random) -> list[tuple[Query, str | None]]:
-    """Slots in any order, some twice, at points that anyone might choose."""
+    """Draw queries for slots in any order, some twice, at points that anyone might choose."""
     terms: Any = case.terms() or family_of(case.config(**changed)).terms
     size, kind, slots = _asked(case, changed, terms, held)
     queries = []
@@ -193,7 +193,7 @@ def _questions(case: Case, changed: dict[str, Any], held: int, rng: random.Rando
 
 
 def _asked(case: Case, changed: dict[str, Any], terms: Any, held: int) -> tuple[int, str, list[int]]:
-    """Numbers in a point, the kind of query, and slots worth asking for."""
+    """The number of coordinates of a point, the kind of query, and the slots worth asking for."""
     family = family_of(case.config(**changed))
     size = family.model.size
     match terms:

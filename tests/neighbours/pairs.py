@@ -35,17 +35,17 @@ from tests.neighbours.world import Seen, World
 
 
 class Broken(AssertionError):
-    """A neighbour moved something by more than was paid for."""
+    """A release differs between neighbours by more than was paid for."""
 
 
 def play(case: Case, seed: int) -> float:
     """Play one pair of neighbours.
 
     Returns:
-        the largest part of its charge by which a release moved; 0 for none that moved.
+        the largest share of its charge by which a release moved; 0 if none moved.
 
     Raises:
-        Broken: something does not hold; the message says what.
+        Broken: a requirement does not hold; the message says which.
     """
     rng = random.Random(seed)
     worlds = World(seed), World(seed)
@@ -79,7 +79,7 @@ def _started(worlds: tuple[World, World], life: Life, config: Any, case: Case) -
 
 
 def compare(one: Seen, other: Seen) -> float:
-    """Hold one answer of both worlds against its charge."""
+    """Compare one answer in both worlds with its charge."""
     _require(one.refused == other.refused, f"one world answers {one.refused}, the other {other.refused}")
     _require(one.charged == other.charged, "one world charges what the other does not")
     moved = 0.0
@@ -106,7 +106,7 @@ def compare(one: Seen, other: Seen) -> float:
 
 
 def part(event: Event, moved: Any, seen: Seen) -> float:
-    """By how much of its charge a release moved; above 1 if and only if it is farther."""
+    """The share of its charge by which a release moved; above 1 if and only if it moved too far."""
     squared = sum(int(number) ** 2 for number in moved)
     match event:
         case GaussianSum() | CellSum():
@@ -126,10 +126,10 @@ def part(event: Event, moved: Any, seen: Seen) -> float:
 
 
 def whole(one: World, other: World) -> float:
-    """All that a unit's releases moved by is what its ledger says at most, and that is within the statement.
+    """Check that a unit's releases moved by no more than its ledger says, and that this is within the statement.
 
     Returns:
-        what part of it they moved by, where one charge pays for several releases; else 0.
+        the share of the ledger's figure that they moved by, where one charge pays for several releases; else 0.
     """
     if one.statement is None:
         return 0.0
@@ -173,7 +173,7 @@ def event_mu(event: Event) -> Fraction:
 
 
 def _variance(event: GaussianSum | CellSum) -> int:
-    """Of the continuous Gaussian that is behind it; in a cell, of all honest shares together."""
+    """The variance of the underlying continuous Gaussian; in a cell, of all honest shares together."""
     spread = event.sigma**2 if isinstance(event, GaussianSum) else event.honest * event.share**2
     return spread - SMOOTHING_VARIANCE
 
@@ -205,7 +205,7 @@ def _cap_epsilon(cap: Any) -> float:
 
 
 def _drawn_as_charged(seen: Seen) -> None:
-    """Noise of the law, the scale and the size that were charged, drawn once; and a batch at the rate charged."""
+    """Check that noise of the charged law, scale and size was drawn once, and that the batch has the charged rate."""
     event, plan = seen.charged, seen.plan
     if isinstance(event, CellSum):
         assert seen.exact is not None
@@ -253,7 +253,7 @@ def _events(world: World) -> list[tuple[bytes, Event]]:
 
 
 def _ratio(part_of: int, allowed: int) -> float:
-    """Above 1 if and only if the one is above the other, whatever a float makes of it."""
+    """A ratio that is above 1 if and only if the first is above the second, whatever floats round it to."""
     quotient = part_of / allowed
     return max(quotient, math.nextafter(1, 2)) if part_of > allowed else min(quotient, 1.0)
 

@@ -39,12 +39,12 @@ def _anybody(statement: Statement) -> None:
 
 
 class Crash(Exception):
-    """The device died."""
+    """The device crashed, as the test planned."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A record: what it is, and of which unit."""
+    """A record, and the unit that it belongs to."""
 
     features: tuple[float, ...]
     label: int
@@ -93,7 +93,7 @@ class CoupledNoise(SeededNoise):
         self.given: list[tuple[bytes, int]] = []
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """uint64[count]."""
+        """Words for a batch, uint64[count]."""
         if count != len(self.held):
             return super().words(count)
         self.given = [(row, 0 if differs else self._word(row)) for row, differs in self.held]
@@ -159,12 +159,12 @@ class World:
         self.vault._context = replace(context, program=watched_program, ledger=watched_ledger)
 
     def _come(self, records: Records) -> Records:
-        """Those of windows that are over, and of the one in progress."""
+        """The records of windows that are over, and of the window in progress."""
         assert records.windows is not None
         return records.at(np.flatnonzero(records.windows <= (0 if self.over is None else self.over + 1)))
 
     def ask(self, query: Query, crash: str | None = None, over: int | None = None) -> Seen:
-        """The answer, or what the device had done when it died at this point."""
+        """Ask for an answer; return what it was made of, up to the crash if the device dies at this point."""
         assert self.ledger is not None
         self.over = over
         self.seen, self.crash = Seen(query), crash
@@ -199,7 +199,7 @@ class World:
         return self.seen
 
     def _take_part(self, query: Query) -> None:
-        """One round of a secure sum, all others of which are the auditor's."""
+        """Play one round of a secure sum, in which the auditor plays all other members."""
         cell = self.vault._cell
         assert cell is not None
         self.noise.held = []
@@ -210,18 +210,18 @@ class World:
         assert np.array_equal(part, self.seen.exact), "what was masked is what was computed"
 
     def die(self, after: str) -> None:
-        """Die, if this is the point."""
+        """Crash, if this is the planned point."""
         if self.crash == after:
             raise Crash(after)
 
     def charges(self) -> list[tuple[bytes, str, str]]:
-        """All that the ledger holds; of secure sums without their ids, which are of keys that are drawn each time."""
+        """All charges in the ledger; those of secure sums without their ids, which depend on keys drawn each time."""
         assert self.ledger is not None
         return [(b"" if "cell-sum" in terms else query, terms, stamp) for query, terms, stamp in self.ledger.charges()]
 
 
 class _Watched:
-    """The program, and its plans' mechanisms, looked at."""
+    """A wrapper that watches the program and the mechanisms of its plans."""
 
     def __init__(self, world: World, program: Any) -> None:
         self._world, self._program = world, program
@@ -247,7 +247,7 @@ class _Watched:
 
 
 class _Exact:
-    """A mechanism without its noise, which is noted."""
+    """A mechanism without its noise, which is only recorded."""
 
     def __init__(self, world: World, mechanism: Any) -> None:
         self._world, self._mechanism = world, mechanism
@@ -270,7 +270,7 @@ class _Exact:
 
 
 class _WatchedCell:
-    """A cell's ledger and mechanism, before and after which a device may die; without its noise, which is noted."""
+    """A cell's ledger and mechanism, around which a device may crash; without its noise, which is only recorded."""
 
     def __init__(self, world: World, cell: CellContext) -> None:
         self._world, self._ledger, self._mechanism, self._raw = world, cell.ledger, cell.mechanism, cell.raw
@@ -300,7 +300,7 @@ class _WatchedCell:
 
 
 class _Dying:
-    """The ledger, before and after which a device may die."""
+    """A ledger before and after whose steps a device may crash."""
 
     def __init__(self, world: World, ledger: Ledger) -> None:
         self._world, self._ledger = world, ledger
@@ -318,12 +318,12 @@ class _Dying:
 
 
 CRASHES = ("planned", "charged", "drawn", "stored")
-"""After which step of the vault a device may die."""
+"""The steps of the vault after which a device may crash."""
 
 
 @contextmanager
 def _no_noise(seen: Seen) -> Iterator[None]:
-    """Every draw is 0, and noted with its law."""
+    """Make every draw 0, and record it with its law."""
 
     def drawn(self: Any, count: int) -> Ints:
         gaussian = isinstance(self, DiscreteGaussianSampler)
@@ -337,6 +337,6 @@ def _no_noise(seen: Seen) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BlockSampler, "draw", drawn)
         patch.setattr(MaxNormLaplaceSampler, "draw", drawn_rows)
-        for sampler in (DiscreteGaussianSampler, DiscreteLaplaceSampler):  # tables are dear, and no one looks into them
+        for sampler in (DiscreteGaussianSampler, DiscreteLaplaceSampler):  # tables are costly, and nothing reads them
             patch.setattr(sampler, "_first_table", lambda self, bits: np.empty(0, dtype=np.uint64))
         yield

@@ -68,7 +68,7 @@ units = 3
 
 
 def compiled(machine: Machine, series: str) -> None:
-    """Every module has byte-code for the machine's Python, and nothing else has."""
+    """Check that every module has byte-code for the machine's Python, and that nothing else has."""
     count = "find /usr/lib/sottovoce -name {} -printf '%f\\n' | wc -l"
     modules, ours, every = (int(machine.sh(count.format(f"'*{ending}'"))) for ending in (
         ".py", f".cpython-{series.replace('.', '')}.pyc", ".pyc",
@@ -77,7 +77,7 @@ def compiled(machine: Machine, series: str) -> None:
 
 
 def install(walk: Walk, hub: Machine, kitchen: Machine, attic: Machine, series: str, scratch: Path) -> None:
-    """From three clean machines to three devices of a fleet."""
+    """Turn three clean machines into three devices of a fleet."""
     with step("the package installs on a machine that has nothing"):
         begun = time.monotonic()
         said = walk.run("hub", "apt-get install")
@@ -125,7 +125,7 @@ def install(walk: Walk, hub: Machine, kitchen: Machine, attic: Machine, series: 
 
 
 def confined(machine: Machine) -> None:
-    """What systemd really made of the units."""
+    """Check the confinement that systemd has really given the units."""
     with step(f"the processes on {machine.name} are confined"):
         for unit, user in zip(UNITS, ("sottovoce", "sottovoce-vault"), strict=True):
             pid = property_of(machine, unit, "MainPID")
@@ -158,7 +158,7 @@ def learning(devices: tuple[Machine, ...]) -> None:
 
 
 def at_work(machine: Machine, before: Ledger, words: str) -> None:
-    """Both processes run, and know of all that had been released."""
+    """Check that both processes run, and know of all that had been released."""
     eventually(lambda: running(machine) and status(machine)["steps_done"] >= before.releases, words)
     before.goes_on_in(Ledger.of(machine), "the ledger")
 
@@ -179,7 +179,7 @@ def killed(machine: Machine, unit: str) -> None:
 
 
 def hung(machine: Machine, unit: str) -> None:
-    """With the watchdog of minutes made one of seconds, for here."""
+    """Hang a unit, with its watchdog shortened from minutes to seconds."""
     with step(f"{unit} on {machine.name} hangs"):
         before, drop_in = Ledger.of(machine), f"/run/systemd/system/{unit}.service.d"
         quick = "[Service]\nWatchdogSec=6\nTimeoutAbortSec=1\n"
@@ -219,7 +219,7 @@ def upgraded(attic: Machine, package: Path, series: str) -> None:
 
 
 def spread(devices: tuple[Machine, ...]) -> float:
-    """By how much a number of one device's model differs from another's, at most."""
+    """The largest difference of a parameter between the models of two devices."""
     return float(np.ptp([model(machine) for machine in devices], axis=0).max())
 
 
@@ -254,7 +254,7 @@ def removed(walk: Walk, attic: Machine) -> None:
 
 
 def fed(kitchen: Machine) -> None:
-    """The feed's unit, with a broker that is away: enough to see that its sandbox lets it work."""
+    """Check the feed's unit with a broker that is away, which shows that its sandbox lets it work."""
     with step("the feed runs beside the vault, as its user"):
         kitchen.sh("cat >> /etc/sottovoce/agent.toml", stdin=_FEED)
         kitchen.sh("systemctl start sottovoce-feed")
@@ -298,7 +298,7 @@ def alone(machine: Machine) -> None:
 
 
 def network(attic: Machine, package: Path, scratch: Path) -> None:
-    """ONNX Runtime inside of both sandboxes, on a device that is new and alone."""
+    """Check ONNX Runtime inside both sandboxes, on a new device that is alone."""
     with step("attic, made anew, learns a network of its own"):
         (scratch / "days.toml").write_text(_NETWORK)
         build = [sys.executable, "-m", "sottovoce", "model", "build", "days.toml"]
@@ -324,7 +324,7 @@ def network(attic: Machine, package: Path, scratch: Path) -> None:
 
 
 def debian_upgraded(packages: dict[str, Path]) -> None:
-    """A device at work goes from one Debian release to the next, by the command of the page."""
+    """Upgrade a working device from one Debian release to the next, by the command of the page."""
     (old, new), series = packages, RELEASES[list(packages)[1]]
     with (
         step(f"a device is upgraded from {old} to {new}"),
@@ -349,14 +349,14 @@ def debian_upgraded(packages: dict[str, Path]) -> None:
 
 
 def ordered(packages: dict[str, Path]) -> None:
-    """The package of a newer Debian has the higher version, or upgrading Debian would not upgrade it."""
+    """Check that a newer Debian's package has the higher version; else upgrading Debian would not upgrade it."""
     versions = [version(package) for package in packages.values()]
     for older, later in pairwise(versions):
         check(newer(later, than=older), f"{later} upgrades {older}")
 
 
 def walked(package: Path, release: str) -> None:
-    """The whole walk, on one release."""
+    """Walk through the whole page, on one release."""
     series = RELEASES[release]
     print(f"==> {release}: {package.name}, {package.stat().st_size / 2**20:.1f} MiB", flush=True)
     with (

@@ -1,4 +1,4 @@
-"""What is asked of a machine that the package is installed on, and how an answer is judged."""
+"""Questions to a machine that the package is installed on, and checks of the answers."""
 
 import json
 import re
@@ -36,7 +36,7 @@ _NOT_OURS = (
 
 @contextmanager
 def step(words: str) -> Iterator[None]:
-    """Print what is being done, and in the end how long it took."""
+    """Print what is being done, and at the end how long it took."""
     print(f"--> {words}", flush=True)
     begun = time.monotonic()
     yield
@@ -44,14 +44,14 @@ def step(words: str) -> Iterator[None]:
 
 
 def check(holds: bool, words: str) -> None:
-    """Go on only if it holds."""
+    """Print whether the condition holds, and raise StepFailed if it does not."""
     print(f"    {'ok  ' if holds else 'NOT '} {words}", flush=True)
     if not holds:
         raise StepFailed(words)
 
 
 def eventually(condition: Callable[[], T], words: str) -> T:
-    """The same for what takes its time."""
+    """Wait for a condition that takes its time to hold, and print it."""
 
     def asked() -> T | None:
         try:
@@ -68,7 +68,7 @@ def eventually(condition: Callable[[], T], words: str) -> T:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What a device has spent: who owns it, charges, releases and ε."""
+    """The state of a device's ledger: owner, charges, releases and spent ε."""
 
     owner: str
     charges: int
@@ -81,7 +81,7 @@ class Ledger:
         return cls(shown["owner"], shown["charges"], shown["releases"], shown["spent_epsilon"])
 
     def goes_on_in(self, later: "Ledger", words: str, steps: int = STEPS) -> None:
-        """Nothing that was charged is forgotten, and no more is charged than was planned."""
+        """Check that no charge is forgotten, and that no more is charged than was planned."""
         same = later.owner == self.owner and later.charges >= self.charges and later.releases >= self.releases
         check(same, f"{words}: {self.charges} charges before, {later.charges} after, of the same device")
         within = later.releases <= later.charges <= steps and self.epsilon <= later.epsilon <= EPSILON + 1e-9
@@ -89,7 +89,7 @@ class Ledger:
 
 
 def status(machine: Machine) -> dict[str, Any]:
-    """The agent's own word."""
+    """The status that the agent reports."""
     answer: dict[str, Any] = json.loads(machine.sh("sottovoce agent status --json --config /etc/sottovoce/agent.toml"))
     return answer
 
@@ -117,7 +117,7 @@ def model(machine: Machine) -> NDArray[np.float64]:
 
 
 def accuracy(machine: Machine) -> float:
-    """Of a device's public model, on days that no device holds."""
+    """The accuracy of a device's public model on days that no device holds."""
     features, labels = days(2000, 99)
     transformed = apply("centred-unit", features, (np.zeros(24), np.full(24, 10.0)))
     return float((Softmax(features=25, classes=3).predict(model(machine)[None], transformed)[0] == labels).mean())

@@ -22,24 +22,24 @@ class StepFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """One of them.
+    """A clean machine: a container with systemd.
 
     Attributes:
-        name: by which others reach it.
+        name: host name by which others reach it.
     """
 
     name: str
 
     @property
     def container(self) -> str:
-        """What podman calls it."""
+        """The name of the machine's container in podman."""
         return f"{_PREFIX}-{self.name}"
 
     def sh(self, script: str, *, stdin: str = "", check: bool = True) -> str:
-        """What a script prints, run by root in /root.
+        """Run a script as root in /root, and return what it prints.
 
         Raises:
-            StepFailed: it ended with another code than 0, unless `check` is False.
+            StepFailed: the script ended with a code other than 0, unless `check` is False.
         """
         command = ["podman", "exec", "-i", "-w", HOME, self.container, "bash", "-euo", "pipefail", "-c", script]
         done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=_LONGEST)
@@ -48,31 +48,31 @@ class Machine:
         return done.stdout
 
     def background(self, script: str) -> "subprocess.Popen[str]":
-        """The same, in progress while others do something; its standard output can be read."""
+        """Start a script as `sh` does, without waiting for its end; its standard output can be read."""
         command = ["podman", "exec", "-w", HOME, self.container, "bash", "-euo", "pipefail", "-c", script]
         return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
     def put(self, source: Path, name: str) -> None:
-        """Copy a file of this machine to its administrator's home."""
+        """Copy a file from the machine that runs the test into root's home directory."""
         podman("cp", str(source), f"{self.container}:{HOME}/{name}")
 
     def reboot(self) -> None:
-        """Switch it off without asking anyone, and on again."""
+        """Switch the machine off without a shutdown, and on again."""
         podman("kill", "--signal", "KILL", self.container)
         podman("start", self.container)
         self.booted()
 
     def booted(self) -> None:
-        """Return once all that starts with it has been started, or was skipped."""
-        # `degraded` is as good: a container is no whole machine.
+        """Wait until everything that starts at boot has been started or skipped."""
+        # `degraded` is good enough: a container is not a complete machine.
         self.sh("timeout 120 systemctl is-system-running --wait || true")
 
 
 def podman(*arguments: str, check: bool = True) -> str:
-    """What podman prints.
+    """Run podman, and return what it prints.
 
     Raises:
-        StepFailed: it failed, unless `check` is False.
+        StepFailed: podman failed, unless `check` is False.
     """
     done = subprocess.run(["podman", *arguments], capture_output=True, text=True, check=False, timeout=_LONGEST)
     if check and done.returncode:
@@ -82,7 +82,7 @@ def podman(*arguments: str, check: bool = True) -> str:
 
 @contextmanager
 def one_line(target: str) -> Iterator[None]:
-    """For a target of make: say in one line what this machine lacks, or which step failed."""
+    """Exit with one line, for a target of make, that says what this machine lacks or which step failed."""
     try:
         if os.geteuid() or shutil.which("podman") is None:
             raise StepFailed("needs podman, run by root: apt-get install podman")

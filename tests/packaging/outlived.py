@@ -1,4 +1,4 @@
-"""What a packaged device goes through, and how it is then: its pace, its log, its processes, its ledger."""
+"""Floods and faults for a packaged device, and checks of its pace, log, processes and ledger under them."""
 
 import json
 import time
@@ -35,13 +35,13 @@ print(json.dumps([last["cycle"] - first["cycle"], received, slowest, last["resou
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Of an agent, in this many seconds.
+    """The pace of an agent over some seconds.
 
     Attributes:
-        cycles: a second.
-        received: messages a second.
-        slowest: status, seconds.
-        rss_mib: memory.
+        cycles: cycles per second.
+        received: messages received per second.
+        slowest: longest time that a status took, seconds.
+        rss_mib: resident memory, MiB.
     """
 
     cycles: float
@@ -73,7 +73,7 @@ def lines(machine: Machine) -> int:
 
 
 def outlives(machine: Machine, words: str, strangers: AbstractContextManager[object]) -> None:
-    """Somebody does this to the machine, and it continues as before."""
+    """Check that the device continues as before while strangers attack its machine."""
     with step(words):
         quiet = Pace.of(machine, 20.0)
         before, said, pids = Ledger.of(machine), lines(machine), processes(machine)
@@ -82,7 +82,7 @@ def outlives(machine: Machine, words: str, strangers: AbstractContextManager[obj
             time.sleep(2.0)
             pace = Pace.of(machine, SECONDS - 10.0)
         print(f"    meanwhile: {pace}")
-        one = 1 / (SECONDS - 10.0)  # more or less is counted, by where the time was cut
+        one = 1 / (SECONDS - 10.0)  # the count may be one off, depending on where the interval was cut
         check(pace.cycles + one >= PACE * quiet.cycles, f"cycles go on: {pace.cycles / quiet.cycles:.2f} of the pace")
         check(pace.received + one >= PACE * quiet.received, "and what its peer hands over")
         check(pace.slowest < STATUS_SECONDS, f"its status answers within {pace.slowest:.2f} s")
@@ -94,12 +94,12 @@ def outlives(machine: Machine, words: str, strangers: AbstractContextManager[obj
 
 
 def spoken(machine: Machine) -> str:
-    """Its status, or why there is none."""
+    """The output of the status command, or why there is no status."""
     return machine.sh(f"sottovoce agent status --config {CONFIG} 2>&1 || true")
 
 
 def heals(machine: Machine, words: str, begin: str, end: str, *, shows: str = "") -> None:
-    """A fault comes, stays a while and goes; then the device is at work within two periods, without anyone."""
+    """Make a fault come, stay a while and go; check that the device then works within two periods, without help."""
     with step(words):
         before, pids = Ledger.of(machine), processes(machine)
         machine.sh(begin)

@@ -21,11 +21,11 @@ _UPGRADE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Commands of the page.
+    """One block of commands on the page.
 
     Attributes:
-        machine: where they are run.
-        script: all of them.
+        machine: machine to run them on.
+        script: all the commands.
     """
 
     machine: str
@@ -33,7 +33,7 @@ class Block:
 
     @property
     def commands(self) -> list[str]:
-        """One a line, lines that continue joined."""
+        """The commands, one a line, with continued lines joined."""
         return self.script.replace("\\\n", " ").strip().splitlines()
 
 
@@ -59,7 +59,7 @@ def debian_upgrade() -> str:
 
 
 class Walk:
-    """The page's blocks, one after the other."""
+    """A walk through the page's blocks, one after the other."""
 
     def __init__(self, by_name: dict[str, Machine]) -> None:
         self._machines, self._blocks = by_name, walk()
@@ -76,9 +76,9 @@ class Walk:
         return block
 
     def run(self, name: str, holds: str, *, stdin: str = "") -> str:
-        """Run it; what it prints."""
+        """Run the next block, and return what it prints."""
         return self._machines[name].sh(self.block(name, holds).script, stdin=stdin)
 
     def done(self) -> None:
-        """Every block was run."""
+        """Check that every block has been run."""
         assert self._next is None, self._next

@@ -138,7 +138,7 @@ def test_a_device_takes_a_step_of_a_convolutional_model(machine: Path) -> None:
 
 
 def test_the_commands_of_the_page_are_there(machine: Path) -> None:
-    """With systemd and other machines they are run by `make deb-test`."""
+    """`make deb-test` also runs them, with systemd and other machines."""
     commands = {tuple(line.split()[:3]) for block in walk() for line in block.commands if line.startswith("sottovoce ")}
     assert len(commands) > 5
     for command in sorted(commands):
@@ -157,7 +157,7 @@ def configure(
     peers: str = "",
     model: str = "",
 ) -> None:
-    """Write a device's configuration, and have it checked there."""
+    """Write a device's configuration, and have the command check it on the machine."""
     text = _CONFIGURATION.format(
         name=name, port=port, steps=steps, features=features, classes=classes, peers=peers,
         model=f'model = "{model}"' if model else "", alone=str(not peers).lower(),
@@ -167,7 +167,7 @@ def configure(
 
 
 def inside(root: Path, *command: str) -> str:
-    """What a command says there, which must succeed."""
+    """Run a command on the machine, which must succeed, and return its output."""
     done = _run(root, *command)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.strip()
@@ -187,7 +187,7 @@ def _run(root: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 @contextmanager
 def agent(root: Path, name: str) -> Iterator[Path]:
-    """An agent at work; its state directory, as seen from here."""
+    """Run an agent; yields its state directory, as seen from outside the machine."""
     state = root / "root" / name
     run = ["chroot", str(root), "sottovoce", "agent", "run", "--config", f"{HOME}/{name}.toml"]
     with subprocess.Popen(run) as process:
@@ -210,7 +210,7 @@ def learnt(state: Path) -> bool:
 
 
 def _programs_of_arm64() -> None:
-    """Have the kernel start them through the emulator, which it opens now: a root needs none of its own."""
+    """Have the kernel run arm64 programs through the emulator, which it opens now: a root needs no copy of it."""
     if not (BINFMT / "register").exists():
         subprocess.run(["mount", "-t", "binfmt_misc", "binfmt_misc", str(BINFMT)], check=True)
     if not (BINFMT / "qemu-aarch64").exists():
@@ -219,7 +219,7 @@ def _programs_of_arm64() -> None:
 
 @contextmanager
 def _debian(root: Path, release: str) -> Iterator[None]:
-    """A Debian for arm64, with all that the package depends on; no systemd runs in it."""
+    """Make a Debian for arm64 with all that the package depends on; no systemd runs in it."""
     targets = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Origin: Debian"]
     archive = subprocess.run(targets, capture_output=True, text=True, check=True).stdout.split()[0]
     needed = "python3,systemd,init-system-helpers,libstdc++6"

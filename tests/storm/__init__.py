@@ -1,1 +1,1 @@
-"""A storm that never ends: fleets of every learner under any mix of faults, each from one number."""
+"""A storm of runs without end: fleets of every learner under any mix of faults, each drawn from one seed."""

@@ -1,4 +1,4 @@
-"""What the simulator's faults cannot say: members that lie in secure sums, and agents that are configured otherwise."""
+"""Faults that the simulator lacks: members that lie in secure sums, and agents whose configuration changes."""
 
 from collections.abc import Mapping
 from copy import copy
@@ -18,7 +18,7 @@ from tests.cells.liars import LIARS, DealsAnotherSeed, Forger, ForgesResults, Li
 
 
 class ForgesUnderOwnKey(ForgesResults):
-    """The same in a fleet with real keys: it signs with its own in the names of others, too."""
+    """A forger of results in a fleet with real keys: it signs in the names of others with its own key."""
 
     def _forger(self, state: CellState, seed: int) -> Forger:
         names = [*state.peers, self._owner]
@@ -35,9 +35,9 @@ class Beside(memory.Weather):
     """Implements sottovoce_lab.testbed.memory.Weather.
 
     Args:
-        plan: of the run.
-        liar: of CELL_LIARS, what the last agent is; empty where there is none.
-        later: the same plan as the configuration of each agent is when it comes back; None for no change.
+        plan: plan of the run.
+        liar: name in CELL_LIARS of the liar that the last agent is; empty for none.
+        later: plan with the configuration that each agent has when it comes back; None for no change.
     """
 
     def __init__(self, plan: Plan, liar: str, later: Plan | None) -> None:

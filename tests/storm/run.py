@@ -1,4 +1,4 @@
-"""One seed's run, and what is wrong with it."""
+"""The run of one seed, and what is found to be wrong with it."""
 
 import math
 import traceback
@@ -20,20 +20,20 @@ half of all messages lost `pdsl` was seen to take twenty periods a round, steadi
 """
 
 _SUMS_ALONE = "average in cells"
-"""Where a device has nothing to publish before a sum is opened, which weather may hold up for as long as it lasts."""
+"""Runs in which a device publishes nothing before a sum is opened, which weather may hold up as long as it lasts."""
 
-_LARGEST_LOSS = 1e6  # nats; of a model whose numbers are bounded
+_LARGEST_LOSS = 1e6  # nats; for a model whose parameters are bounded
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a run.
+    """The outcome of a run.
 
     Attributes:
         weather: the run.
-        complaint: what was wrong, with where; empty where nothing was.
-        messages: sent.
-        releases: made.
+        complaint: what was wrong, and where; empty where nothing was.
+        messages: number of messages sent.
+        releases: number of releases made.
     """
 
     weather: Weather
@@ -43,14 +43,14 @@ class Outcome:
 
 
 def played(weather: Weather) -> Outcome:
-    """Run it, with every law of the simulator asserted after every event, and look at what it left."""
+    """Play a run, with every law of the simulator asserted after every event, and examine the result."""
     try:
         made = plan(weather.options())
         beside = Beside(made, weather.liar, plan(weather.options(later=True)) if weather.later else None)
         report = memory.run(made, Watcher(), weather=beside)
-    except NetworkError:  # no one was left that held a model: a storm may do that
+    except NetworkError:  # no device with a model was left: a storm may do that
         return Outcome(weather, "")
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is a complaint
+    except Exception as error:  # noqa: BLE001 - every error is a complaint
         last = traceback.extract_tb(error.__traceback__)[-1]
         return Outcome(weather, f"{type(error).__name__}: {error} ({last.filename.rpartition('/')[2]}:{last.lineno})")
     document = report.document()
@@ -76,7 +76,7 @@ def _wrong(weather: Weather, document: dict) -> str:  # type: ignore[type-arg]
 
 
 def shrunk(outcome: Outcome) -> Outcome:
-    """The same complaint from fewer faults, if they are not all needed."""
+    """Look for the same complaint with fewer faults, in case not all are needed."""
     smaller = True
     while smaller:
         smaller = False

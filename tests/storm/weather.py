@@ -1,4 +1,4 @@
-"""From a seed to a fleet and all that befalls it."""
+"""Draws, from a seed, a fleet and all the faults that it meets."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -17,9 +17,9 @@ _MIXINGS_OF_RECORDS = ("records", "push-sum")
 _LIES = ("silent", "flip", "tenfold", "noise", "zero", "labels", "giant")
 _LIES_IN_MESSAGES = ("opposite", "close", "little", "late")
 _BEFORE_FIRST_SUM = 4
-"""Cycles within which most sums are over."""
+"""Number of cycles within which most sums are finished."""
 _LARGEST_BILLS = {"pdsl": {"learner.shapley": "monte-carlo", "learner.permutations": 3}}
-"""What keeps a step of a learner short."""
+"""Settings that keep the steps of a learner short."""
 
 
 @dataclass(frozen=True)
@@ -27,15 +27,15 @@ class Weather:
     """One run.
 
     Attributes:
-        seed: of everything in it.
+        seed: seed of everything in the run.
         learner: a name of the registry.
-        agents: how many.
-        cycles: of each.
-        topology: who sends to whom.
-        settings: by dotted key.
-        faults: as `--fault` has them, by kind.
-        liar: of CELL_LIARS, what the last agent is; empty where there is none.
-        later: settings that differ in agents that come back.
+        agents: number of agents.
+        cycles: number of cycles of each agent.
+        topology: name of the topology.
+        settings: settings by dotted key.
+        faults: values of `--fault`, by kind.
+        liar: name in CELL_LIARS of the liar that the last agent is; empty for none.
+        later: settings that change in agents that come back.
     """
 
     seed: int
@@ -50,18 +50,18 @@ class Weather:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """All that goes wrong."""
+        """All kinds of weather in the run."""
         beside = {"cell-liar": self.liar, "reconfigured": self.later}
         return *self.faults, *(kind for kind, value in beside.items() if value)
 
     @property
     def mixing(self) -> str:
-        """The learner, and how it mixes, or that it sums securely."""
+        """The learner and its way of mixing, or that it uses secure sums."""
         how = self.settings.get("learner.mixing") or ("in cells" if "privacy.cell.min" in self.settings else "")
         return f"{self.learner} {how}".strip()
 
     def options(self, *, later: bool = False) -> Options:
-        """What the simulator is asked for; or the same of an agent that comes back."""
+        """The options of the simulator; with `later`, those of an agent that comes back."""
         words = [f"{kind}={value}" for kind, value in self.faults.items()]
         return Options(
             agents=self.agents,
@@ -82,7 +82,7 @@ class Weather:
         )
 
     def without(self, kind: str) -> "Weather":
-        """The same, less one kind of weather, and less what needs it."""
+        """The run without one kind of weather, and without the kinds that need it."""
         if kind == "cell-liar":
             return replace(self, liar="")
         if kind == "reconfigured":
@@ -92,7 +92,7 @@ class Weather:
 
 
 def weather(seed: int) -> Weather:
-    """The run of a seed."""
+    """Draw the run of a seed."""
     fate = random.Random(seed)
     learner = LEARNERS[seed % len(LEARNERS)]
     agents, cycles = fate.randint(4, 9), fate.randint(8, 24)
@@ -120,7 +120,7 @@ def weather(seed: int) -> Weather:
 
 
 def _newer(drawn: Weather) -> Weather:
-    """The same, with what the storm draws since it draws members, clocks and disks: from a number of its own."""
+    """Add what the storm has learnt to draw since: members, clocks and disks, from a separate generator."""
     fate, own = random.Random(f"newer {drawn.seed}"), ALGORITHMS[drawn.learner].own_keys
     settings, faults = dict(drawn.settings), dict(drawn.faults)
     if drawn.learner == "average" and fate.random() < 0.5:
@@ -174,4 +174,4 @@ _OF_A_DEVICE: Mapping[str, tuple[Any, ...]] = {
     "learner.longest_period": (1.0, 2.0, 4.0),
     "learner.deadline": (1.0, 2.0, 10.0),
 }
-"""Settings that a device may choose for itself, whatever its fleet has agreed on."""
+"""Settings that each device may choose for itself, whatever its fleet has agreed on."""

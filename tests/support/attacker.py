@@ -1,4 +1,4 @@
-"""A device of the fleet that does not run an agent: it holds a certificate and says what it likes."""
+"""A device of the fleet that holds a certificate but runs no agent, and sends whatever it likes."""
 
 import random
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ WEIGHT_ONE = 2**40
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a call: either whether it was a duplicate, or why not."""
+    """The outcome of a call: whether the message was a duplicate, or why the call failed."""
 
     duplicate: bool | None
     code: grpc.StatusCode | None = None
@@ -31,9 +31,9 @@ class Attacker:
     """Speaks gRPC to one agent.
 
     Args:
-        target: whom to speak to.
-        identity: whose TLS key and certificate to show; None for none at all.
-        credentials: in place of those of `identity`.
+        target: the device whose agent to call.
+        identity: identity whose TLS key and certificate to show; None for none at all.
+        credentials: used in place of those of `identity`.
     """
 
     def __init__(
@@ -80,17 +80,17 @@ class Attacker:
         )
 
     def raw(self, envelope: bytes) -> bytes:
-        """Call it with an envelope that it takes, and return its answer."""
+        """Call the target with an envelope that it accepts, and return its answer."""
         answer: bytes = self._channel.unary_unary(METHOD)(envelope, timeout=PATIENCE)
         return answer
 
     def deliver(self, raw: bytes, method: str = METHOD) -> Outcome:
-        """Call it with these bytes."""
+        """Call the target with these bytes."""
         return called(self._channel, raw, method)
 
 
 def called(channel: grpc.Channel, raw: bytes, method: str = METHOD) -> Outcome:
-    """One call over any channel."""
+    """Make one call over any channel."""
     try:
         receipt = decode_receipt(channel.unary_unary(method)(raw, timeout=PATIENCE))
         return Outcome(receipt.duplicate, details=receipt.refused)

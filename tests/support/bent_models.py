@@ -1,4 +1,4 @@
-"""Model files as an attacker would have them: still protocol buffers, with something inside that is not as it was."""
+"""Model files as an attacker would change them: still protocol buffers, with some fields altered."""
 
 import random
 from typing import Any
@@ -11,7 +11,7 @@ _TEXTS = ("", "../x", "x" * 300, "Loop", "Relu", "features", "parameters", "com.
 
 
 def bent(rng: random.Random, raw: bytes) -> bytes:
-    """The same model with one to three of its fields changed, left out or repeated."""
+    """Change, leave out or repeat one to three fields of a model."""
     model = ModelProto.FromString(raw)
     for _ in range(rng.randint(1, 3)):
         messages = list(_messages(model))

@@ -1,4 +1,4 @@
-"""The books of a stopped fleet: what each device holds, what is on its way, and what its ledger says it put in.
+"""The books of a stopped fleet: what each device holds, what is in transit, and what its ledger says it put in.
 
 Push-sum conserves mass: the numerators and weights of all devices, with the shares sent and not yet applied, add up to
 what was put in, to the last bit. Read from the files alone, after the processes have ended.
@@ -31,10 +31,10 @@ class Books:
     """Sums over a fleet, in units of 2^-40, exact.
 
     Attributes:
-        numerator: held or on its way.
-        weight: held or on its way.
-        contributed: what the releases of all ledgers that were applied add up to.
-        joined: the weight with which the devices began.
+        numerator: sum of what is held or in transit.
+        weight: sum of what is held or in transit.
+        contributed: sum of all releases in the ledgers that were applied.
+        joined: weight with which the devices began.
     """
 
     numerator: NDArray[np.int64]
@@ -67,7 +67,7 @@ def books(devices: Sequence[Device]) -> Books:
 
 
 def spending(device: Device) -> Spending:
-    """What the ledger says, which must be this device's."""
+    """Read the spending from a device's ledger, which must be this device's."""
     ledger = Ledger.read(device.ledger)
     try:
         assert ledger.owner == device.id
@@ -84,13 +84,13 @@ def _stored(device: Device) -> tuple[PushSumState, list[tuple[str, bytes]]]:
 
 
 def _seen(device: Device) -> dict[str, int]:
-    """The last share applied, by sender: what was permanently refused after it is its sender's."""
+    """Sequence number of the last share applied, by sender; a share refused for good after it remains its sender's."""
     with closing(sqlite3.connect(device.state / "state.db")) as connection:
         return dict(connection.execute("SELECT sender, sequence - (refused != '') FROM seen").fetchall())
 
 
 def _contributed(device: Device, steps: int) -> NDArray[np.int64]:
-    """The sum of the contributions of the releases that its state says were applied."""
+    """The sum of the contributions of the releases that the device's state says were applied."""
     config = load(device.config)
     schedule = schedule_of(config, kernel().size)
     total = np.zeros(kernel().size, dtype=np.int64)

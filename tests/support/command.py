@@ -1,4 +1,4 @@
-"""The command `sottovoce` inside this process, for what ends before it starts anything."""
+"""The command `sottovoce` run inside this process, for uses that end before they start anything."""
 
 import logging
 import signal
@@ -13,7 +13,7 @@ from sottovoce.cli.main import main
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How it ended."""
+    """The exit code and the output of a command that has ended."""
 
     code: int
     out: str

@@ -1,4 +1,4 @@
-"""What may be on a disk after a power cut: the durable part, and of what was not yet synced any part at all.
+"""Disks after a power cut: the durable part, and any part of what was not yet synced.
 
 A file's content is durable up to its last sync, the names in a directory up to theirs. Of the writes since, each may be
 there or not, in whatever order they were made; of the changes of names, a first part (file systems keep a journal of
@@ -26,11 +26,11 @@ Change = tuple[_File, Operation]
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """A power cut. Its image is made when asked for, which must be before the disk does any more.
+    """A power cut. Ask for its image before the disk does any more operations.
 
     Attributes:
-        how: what the disk made of it, in words, for anyone who reads that it went wrong.
-        names: those that are there.
+        how: what the disk kept, in words, for anyone who reads about a failure.
+        names: files that exist afterwards, by name.
         changes: the unsynced changes of contents that were kept.
     """
 
@@ -39,7 +39,7 @@ class Crash:
     changes: Sequence[Change]
 
     def image(self) -> Image:
-        """What is on the disk afterwards."""
+        """The contents of the disk afterwards."""
         contents = {file: bytearray(file.durable) for file in self.names.values()}
         for file, operation in self.changes:
             if file in contents:
@@ -66,7 +66,7 @@ class CrashDisk:
         self._renames: list[dict[str, _File]] = []  # names after each change of them that is not yet durable
 
     def do(self, operation: Operation) -> None:
-        """Do one more."""
+        """Do one more operation."""
         match operation.kind:
             case "create":
                 self._rename({**self._names, operation.name: _File()})
@@ -84,11 +84,11 @@ class CrashDisk:
                 self.syncs += 1
 
     def whole(self) -> Image:
-        """What is there when there is no power cut."""
+        """The contents of the disk if there is no power cut."""
         return Crash("none", self._names, self._changes).image()
 
     def crashes(self, coming: Operation) -> Iterator[Crash]:
-        """Power cuts between what was done and the end of what comes next, which may be under way."""
+        """Power cuts at any moment between the operations done and the end of the next one, which may have begun."""
         yield Crash(EVERYTHING, self._names, self._changes)
         yield Crash(NOTHING, self._durable_names, [])
         for place, names in enumerate([self._durable_names, *self._renames][:-1]):
@@ -101,7 +101,7 @@ class CrashDisk:
             yield from self._reordered()
 
     def _torn(self, coming: Operation) -> Iterator[Crash]:
-        """A part of the coming write, with all the others or with none."""
+        """Power cuts that keep part of the coming write, with all other unsynced changes or with none."""
         length, file = len(coming.data), self._names[coming.name]
         sectors = range(SECTOR - coming.place % SECTOR, length, SECTOR)
         cuts = [self._rng.choice(sectors)] if sectors else []
@@ -114,7 +114,7 @@ class CrashDisk:
             yield Crash(f"{cut} {where} were written, and none before", self._names, [(file, first)])
 
     def _reordered(self) -> Iterator[Crash]:
-        """Of the unsynced changes each one lost, each one alone, and some parts of many."""
+        """Power cuts that lose each unsynced change, that keep each one alone, and that keep some subsets of many."""
         count = len(self._changes)
         for place, change in enumerate(self._changes):
             rest = self._changes[:place] + self._changes[place + 1 :]
@@ -137,7 +137,7 @@ class CrashDisk:
 
 
 def _change(content: bytearray, operation: Operation) -> None:
-    """Write, filling a gap with zeros as a file system does, or cut or lengthen."""
+    """Apply a write, filling a gap with zeros as a file system does, or a truncation, which may also lengthen."""
     if operation.kind == "truncate":
         del content[operation.place :]
         content.extend(bytes(operation.place - len(content)))

@@ -33,8 +33,8 @@ class Device:
 
     Attributes:
         state: its state directory.
-        identity: who it is.
-        port: of 127.0.0.1, where it will listen.
+        identity: its keys and certificates.
+        port: port of 127.0.0.1 on which it will listen.
     """
 
     state: Path
@@ -55,7 +55,7 @@ class Device:
 
     @property
     def task(self) -> bytes:
-        """The digest of what it learns."""
+        """The digest of the task that the device learns."""
         return task_of(load(self.config)).digest
 
     @property
@@ -67,7 +67,7 @@ class Device:
         return self.state.with_suffix(".npz")
 
     def entry(self, *, address: str | None = None) -> dict[str, str]:
-        """This device as someone's peer."""
+        """The configuration entry for this device as a peer of another."""
         return {"id": self.id, "address": address or self.address}
 
     def configure(self, peers: Iterable[Mapping[str, str]] = (), /, **tables: Mapping[str, Any]) -> "Device":
@@ -110,7 +110,7 @@ class Device:
         return self
 
     def hold(self, features: NDArray[np.float64], labels: NDArray[np.int64]) -> "Device":
-        """Write its records."""
+        """Write the device's records to its file."""
         np.savez(self.records, X=features, y=labels, classes=np.array(CLASSES))
         return self
 
@@ -125,7 +125,7 @@ def new_device(
     validity: Validity | None = None,
     neighbouring: str = "add-remove",
 ) -> Device:
-    """A device with records and a ledger, not yet configured."""
+    """Make a device with records and a ledger, not yet configured."""
     identity = join(fleet, state, Budget(epsilon, 1e-5, "record", neighbouring), validity)
     return Device(state, identity, free_port()).hold(*some_records(records, seed))
 
@@ -156,12 +156,12 @@ def identity_files(device: Device) -> Path:
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 on which no one listens, and that no other who asks here is given, in any process."""
+    """A port of 127.0.0.1 on which no one listens, and that this function returns to no other caller in any process."""
     return next(_FREE)
 
 
 def _free_ports() -> Iterator[int]:
-    """Every port of one block after the other; a block is ours as long as its first port is bound."""
+    """Yield the ports of one block after the other; a block is reserved as long as its first port is bound."""
     for first in range(_PORTS.start, _PORTS.stop, _BLOCK):
         with socket.socket() as claim:
             if _bound(claim, first):

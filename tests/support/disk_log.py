@@ -1,4 +1,4 @@
-"""What a program did to the files of one directory, in order, as a log that another process can read."""
+"""Logs of what a program did to the files of one directory, in order, which another process can read."""
 
 import base64
 import json
@@ -12,12 +12,12 @@ Kind = Literal["create", "write", "truncate", "sync", "rename", "delete", "sync 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One thing done.
+    """One operation on the files of the directory.
 
     Attributes:
         kind: `create`, `rename` and `delete` change names, which `sync names` makes durable; `write` and `truncate`
             change a file's content, which its `sync` makes durable; `mark` is a remark of the program.
-        name: of the file, or the remark.
+        name: name of the file, or the remark.
         place: offset of a write, new length of a truncation.
         data: what is written, or what the remark is about.
         target: the new name of a renamed file.
@@ -31,14 +31,14 @@ class Operation:
 
 
 def save(operations: Iterable[Operation], path: Path) -> None:
-    """One JSON document a line."""
+    """Write the operations to a file, one JSON document per line."""
     with path.open("w") as file:
         for operation in operations:
             file.write(json.dumps({**asdict(operation), "data": base64.b64encode(operation.data).decode()}) + "\n")
 
 
 def load(path: Path) -> list[Operation]:
-    """What `save` wrote."""
+    """Read what `save` wrote."""
     with path.open() as file:
         lines = [json.loads(line) for line in file]
     return [Operation(**{**line, "data": base64.b64decode(line["data"])}) for line in lines]

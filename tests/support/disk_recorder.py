@@ -1,6 +1,6 @@
 """Records what this process does to the files of one directory: through SQLite, and by the functions of `os`.
 
-It takes SQLite's place in the whole process and is never undone, so it belongs into a process of its own.
+It takes SQLite's place in the whole process and is never undone, so it belongs in a process of its own.
 SQLite's index of the write-ahead log (`-shm`) is not recorded: it is memory that a crash loses.
 """
 
@@ -17,13 +17,13 @@ AnyPath = str | bytes | os.PathLike[str]
 
 
 class DiskRecorder:
-    """Starts recording when it is made.
+    """A recorder that starts when it is created.
 
     Args:
         directory: whose files are recorded, by their names in it; directories below it are not.
 
     Attributes:
-        operations: what was done so far.
+        operations: operations recorded so far.
     """
 
     def __init__(self, directory: Path) -> None:

@@ -19,7 +19,7 @@ from tests.support.waiting import until
 
 
 def device_on(disk: Path, fleet: Fleet, home: Path) -> Device:
-    """A device whose state alone is on the small disk."""
+    """Make a device of which only the state is on the small disk."""
     joined = new_device(fleet, disk / "a")
     (home / "a").symlink_to(disk / "a")
     joined.records.unlink()
@@ -27,7 +27,7 @@ def device_on(disk: Path, fleet: Fleet, home: Path) -> Device:
 
 
 def fill(disk: Path) -> Path:
-    """Leave no room at all."""
+    """Fill a disk until no room is left, and return the file that fills it."""
     filler = disk / "filler"
     with filler.open("wb", buffering=0) as file:
         try:
@@ -38,7 +38,7 @@ def fill(disk: Path) -> Path:
 
 
 def at_work(agent: AgentProcess) -> bool:
-    """Whether it answers, and not only that it waits."""
+    """Whether the agent answers with its status, rather than only that it waits."""
     try:
         agent.status()
     except NetworkError:
@@ -48,7 +48,7 @@ def at_work(agent: AgentProcess) -> bool:
 
 @contextmanager
 def mounted(directory: Path, *how: str) -> Iterator[Path]:
-    """A disk mounted there, by these arguments of mount(8)."""
+    """Mount a disk on this directory, with these arguments of mount(8)."""
     if os.geteuid() != 0:
         pytest.skip("only root may mount a small disk")
     directory.mkdir(exist_ok=True)
@@ -78,16 +78,16 @@ class FailingDisk:
     at: Path
 
     def fail(self) -> None:
-        """It meets an error."""
+        """Make the file system meet an error."""
         device = subprocess.run(
             ["findmnt", "-no", "SOURCE", self.at], capture_output=True, text=True, check=True
         ).stdout
         Path("/sys/fs/ext4", Path(device.strip()).name, "trigger_fs_error").write_text("by a test\n")
 
     def repair(self, agent: AgentProcess) -> None:
-        """Somebody stops who uses it, unmounts, checks and mounts it, and lets them continue."""
+        """Repair the disk: stop the agent that uses it, unmount, check and mount it, and let the agent continue."""
         until(lambda: self._unmounted(agent), "between two attempts, nobody has a file of it open")
-        subprocess.run(["e2fsck", "-fy", self.image], check=False, capture_output=True)  # 1: repaired
+        subprocess.run(["e2fsck", "-fy", self.image], check=False, capture_output=True)  # exit code 1: repaired
         _mount(self.at, *_HOW, str(self.image))
         agent.process.send_signal(signal.SIGCONT)
 
@@ -105,7 +105,7 @@ _HOW = ("-t", "ext4", "-o", "loop,errors=remount-ro")
 
 @contextmanager
 def failing_disk(directory: Path) -> Iterator[FailingDisk]:
-    """One of 32 MiB, mounted below this directory."""
+    """Make a failing disk of 32 MiB, mounted below this directory."""
     disk = FailingDisk(directory / "disk.img", directory / "disk")
     with disk.image.open("wb") as image:
         image.truncate(2**25)

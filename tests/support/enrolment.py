@@ -18,7 +18,7 @@ QUICK: dict[str, dict[str, Any]] = {"learner": {"period": 0.05, "steps": 1}, "id
 
 
 def joined(state: Path, *how: object) -> Device:
-    """A device made by the command, with some records."""
+    """Make a device with the command, and give it some records."""
     ended = here("fleet", "join", "--state", state, *how)
     assert ended.code == 0, ended
     device = Device(state, load(state / IDENTITY, dated=False), free_port())
@@ -28,7 +28,7 @@ def joined(state: Path, *how: object) -> Device:
 
 
 def they_learn(*devices: Device) -> None:
-    """All of them run, and each gets something from another."""
+    """Run all of the devices, until each has received something from another."""
     with running(*devices) as agents:
         for agent in agents:
             until(lambda agent=agent: agent.status()["traffic"]["received"] > 0, "it is sent a share")  # type: ignore[misc]

@@ -17,13 +17,13 @@ _STARTED = 1000.0  # of the monotonic clock
 
 @dataclass(slots=True)
 class Home:
-    """One meter and the time; what happens is kept.
+    """One meter and a clock, with a record of what happens.
 
     Attributes:
-        meter: that is asked.
-        now: seconds of Unix time.
+        meter: the meter that takes the messages.
+        now: the time, seconds of Unix time.
         windows: (number of the window since NOON, Wh).
-        refused: reasons, in order.
+        refused: reasons of refusals, in order.
     """
 
     meter: Meter
@@ -32,7 +32,7 @@ class Home:
     refused: list[str] = field(default_factory=list)
 
     def say(self, topic: str, payload: str | bytes, *, retained: bool = False, after: float = 10.0) -> "Home":
-        """A message, and then time passes."""
+        """Deliver a message, and then let time pass."""
         raw = payload.encode() if isinstance(payload, str) else payload
         assert self.meter.hears(topic), "nothing listens there"
         arrival = Arrival(topic, raw, retained, self.now - NOON + _STARTED, self.now)

@@ -1,4 +1,4 @@
-"""Fleets made by hand, and certificates of theirs that are over or have not begun."""
+"""Fleets made by hand, and their certificates that have expired or are not yet valid."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -20,7 +20,7 @@ def new_fleet(directory: Path, name: str = "by-hand") -> Fleet:
 
 
 def ending_in(seconds: float) -> Validity:
-    """A validity that began two days ago; with negative seconds, one that is over."""
+    """A validity that began two days ago and ends in this many seconds; one that is over if they are negative."""
     now = datetime.now(UTC)
     return Validity(now - 2 * _DAY, now + timedelta(seconds=seconds))
 
@@ -33,7 +33,7 @@ def beginning_tomorrow() -> Validity:
 def listing_all(
     fleet: Fleet, directory: Path, count: int, learner: Mapping[str, Any], slow: Iterable[int] = ()
 ) -> list[Device]:
-    """This many devices with a budget of 50, each of which lists all others; some with a period of an hour."""
+    """Make this many devices with a budget of 50, each listing all others; some have a period of an hour."""
     devices = [new_device(fleet, directory / f"d{i}", seed=i, epsilon=50.0) for i in range(count)]
     for i, device in enumerate(devices):
         paced = {"period": 3600.0, "longest_period": 3600.0} if i in slow else {}

@@ -25,7 +25,7 @@ Address = tuple[str, int] | str
 
 @contextmanager
 def flooded(kind: str, address: str, seconds: float) -> Iterator[None]:
-    """Meanwhile strangers do this to the address; the end waits for theirs."""
+    """Have strangers flood the address meanwhile; on leaving, wait until they have ended."""
     command = [sys.executable, "-m", "tests.support.floods", kind, address, str(seconds)]
     with subprocess.Popen(command, cwd=Path(__file__).parents[2]) as strangers:
         try:
@@ -36,27 +36,27 @@ def flooded(kind: str, address: str, seconds: float) -> Iterator[None]:
 
 
 def idle(address: Address, until: float) -> None:
-    """Connections that say nothing, each made again when it is cut off."""
+    """Open connections that send nothing, and reopen each one that is cut off."""
     _held(address, until, IDLE, lambda: b"")
 
 
 def silent(address: Address, until: float) -> None:
-    """The same, fewer: as many as an ordinary user of the machine may have open."""
+    """Open fewer connections that send nothing: as many as an ordinary user of the machine may have open."""
     _held(address, until, SILENT, lambda: b"")
 
 
 def few(address: Address, until: float) -> None:
-    """The same, very few."""
+    """Open very few connections that send nothing."""
     _held(address, until, FEW, lambda: b"")
 
 
 def half_open(address: Address, until: float) -> None:
-    """Handshakes that stop after the first word."""
+    """Begin handshakes, and stop after the ClientHello."""
     _held(address, until, HALF_OPEN, _client_hello)
 
 
 def slow(address: Address, until: float) -> None:
-    """The first word of a handshake, a byte at a time."""
+    """Send the ClientHello of handshakes one byte at a time."""
     hello, senders = _client_hello(), [_knocking(address) for _ in range(_SLOW)]
     for i in range(len(hello)):
         for sender in senders:
@@ -67,7 +67,7 @@ def slow(address: Address, until: float) -> None:
 
 
 def garbage(address: Address, until: float) -> None:
-    """What begins as TLS and is none, this many a second."""
+    """Send data that begins like TLS but is not TLS, GARBAGE_A_SECOND times a second."""
     words = b"\x16\x03\x01\x02\x00" + b"\xff" * 512
     begin, sent = time.monotonic(), 0
     with selectors.DefaultSelector() as selector:
@@ -82,7 +82,7 @@ def garbage(address: Address, until: float) -> None:
 
 
 def _held(address: Address, until: float, count: int, word: Callable[[], bytes]) -> None:
-    """This many connections at once: all knock, then say their word, then wait to be cut off."""
+    """Hold this many connections at once: each connects, sends its word, and then waits to be cut off."""
     with selectors.DefaultSelector() as selector:
         for _ in range(count):
             selector.register(_knocking(address), selectors.EVENT_WRITE)
@@ -101,10 +101,10 @@ def _held(address: Address, until: float, count: int, word: Callable[[], bytes])
 
 
 def _knocking(address: Address) -> socket.socket:
-    """A socket that may be written to once the connection is there, or is refused."""
+    """Open a socket, which becomes writable once the connection is made or refused."""
     stranger = socket.socket(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET)
     stranger.setblocking(False)
-    with suppress(OSError):  # under way, or turned away: both are allowed
+    with suppress(OSError):  # in progress or refused: both are allowed
         stranger.connect(address)
     return stranger
 
@@ -137,13 +137,13 @@ def _client_hello() -> bytes:
 
 
 KINDS = {"idle": idle, "half-open": half_open, "slow": slow, "garbage": garbage}
-"""Those against the port of the peers."""
+"""Kinds of flood against the port for peers."""
 
 _ALL = {**KINDS, "silent": silent, "few": few}
 
 
 def main(kind: str, address: str, seconds: str) -> None:
-    """Do it."""
+    """Run one kind of flood for some seconds."""
     _, hard = getrlimit(RLIMIT_NOFILE)
     setrlimit(RLIMIT_NOFILE, (hard, hard))
     host, _, port = address.rpartition(":")

@@ -1,4 +1,4 @@
-"""Agents' processes as forks of one that has imported what they need, which is most of the time that a start takes."""
+"""Agents forked from a process that has done their imports, which take most of the time of a start."""
 
 import atexit
 import functools
@@ -10,7 +10,7 @@ from sottovoce_lab.testbed.isolation import AgentProcess, Forked
 
 
 def main(words: list[str]) -> int:
-    """What `sottovoce` does with the words of a service."""
+    """Do what `sottovoce` does with the command line of a service."""
     service = asked_for(words)
     assert service is not None, words
     return outcome(service)

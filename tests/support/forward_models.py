@@ -1,4 +1,4 @@
-"""Ordinary models with weights, written as ONNX's own text, and the shortest way to run one."""
+"""Ordinary models with weights, written in ONNX's text format, and a short way to run one."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -45,11 +45,11 @@ def forward_model(
     """A model of one input `x` and one output `y`.
 
     Args:
-        body: its nodes.
-        weights: its initialisers.
+        body: the model's nodes.
+        weights: the model's initialisers.
         input: shape of one example.
-        rank: dimensions of y.
-        batch: the first dimension of x.
+        rank: number of dimensions of y.
+        batch: first dimension of x.
         opset: version of the operators.
     """
     declared = ", ".join(
@@ -70,7 +70,7 @@ def cnn() -> ModelProto:
 
 
 def run(model: ModelProto, x: NDArray[Any], output: str = "y") -> NDArray[Any]:
-    """What ONNX Runtime makes of examples."""
+    """Run a model on examples in ONNX Runtime, and return its output."""
     runtime = onnxruntime()
     session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     found: NDArray[Any] = session.run([output], {session.get_inputs()[0].name: x.astype(np.float32)})[0]

@@ -33,7 +33,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """What a call gives."""
+    """The outputs of a call."""
 
     loss: float
     predictions: NDArray[Any]
@@ -44,7 +44,7 @@ class Run:
     """A model's graph, built and loaded.
 
     Args:
-        declared: TOML, or what was read from it.
+        declared: a declaration as TOML, or as it was read from TOML.
     """
 
     def __init__(self, declared: str | Declaration) -> None:
@@ -54,7 +54,7 @@ class Run:
 
     @property
     def facts(self) -> GraphFacts:
-        """What the file says of itself."""
+        """The facts that the file states about itself."""
         return facts(self.model)
 
     def __call__(
@@ -73,12 +73,12 @@ class Run:
 
 
 def stock_names() -> list[str]:
-    """Of the models that come with the package."""
+    """The names of the models that come with the package."""
     return sorted(path.stem for path in STOCK.glob("*.toml"))
 
 
 def stock(name: str) -> Declaration:
-    """One of them."""
+    """Read one of the models that come with the package."""
     return read_declaration(STOCK / f"{name}.toml")
 
 
@@ -92,13 +92,13 @@ def session(model: ModelProto) -> Any:
 
 
 def facts(model: ModelProto) -> GraphFacts:
-    """What a graph says of itself."""
+    """The facts that a graph states about itself."""
     (text,) = (entry.value for entry in model.metadata_props if entry.key == KEY)
     return read_facts(text, "test")
 
 
 def start(model: Declaration, seed: int) -> Doubles:
-    """Parameters float64[P] by their laws, but with constants that are not all the same."""
+    """Draw parameters float64[P] by their laws, except that constants are varied, so that they are not all equal."""
     random = np.random.default_rng(seed)
 
     def drawn(tensor: ParameterFacts) -> Doubles:
@@ -110,7 +110,7 @@ def start(model: Declaration, seed: int) -> Doubles:
 
 
 def batch(model: Declaration, examples: int, seed: int, scale: float = 1.0) -> Batch:
-    """Normal features, and labels of all classes."""
+    """Draw normal features, and labels of all classes or normal targets."""
     random = np.random.default_rng(seed)
     features = random.normal(0, scale, (examples, model.features)).astype(np.float32)
     if model.classes == 1:

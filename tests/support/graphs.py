@@ -28,7 +28,7 @@ _FLAWS: dict[str, list[NodeProto]] = {
 
 
 def facts_of(features: int, classes: int, chunk: int = 8) -> GraphFacts:
-    """What the graph says of itself."""
+    """The facts that the graph states about itself."""
     parameters = (
         ParameterFacts("dense1.weight", (classes, features), "uniform", 0.5),
         ParameterFacts("dense1.bias", (classes,), "constant", 0.25),
@@ -46,15 +46,15 @@ def graph(
     drop: str = "",
     extra: Sequence[NodeProto] = (),
 ) -> bytes:
-    """The file.
+    """The bytes of the graph's file.
 
     Args:
         features: columns, without a target.
-        classes: 1 for a regression.
-        facts: what it says of itself; the truth where it is None.
+        classes: number of classes; 1 for a regression.
+        facts: what the file states about itself; None for the truth.
         flaw: what is wrong with its arithmetic.
-        drop: an input or output that it has not.
-        extra: more nodes.
+        drop: name of an input or output to leave out.
+        extra: further nodes.
     """
     said = facts if facts is not None else facts_of(features, classes)
     label, regression = FLOAT if classes == 1 else INT, classes == 1
@@ -112,7 +112,7 @@ def graph(
 
 
 def checked(data: bytes) -> bytes:
-    """The same, once the library finds nothing wrong with it."""
+    """Return the file unchanged, after the library has found nothing wrong with it."""
     onnx.checker.check_model(onnx.load_model_from_string(data), full_check=True)
     return data
 
@@ -141,7 +141,7 @@ def _squared() -> list[NodeProto]:
 
 
 def _clipped(factor: str) -> list[NodeProto]:
-    """The sum over examples of slopes ⊗ (x, 1), each that is longer than the clip times this factor."""
+    """Nodes that sum slopes ⊗ (x, 1) over examples; each term longer than the clip is multiplied by this factor."""
     return [
         helper.make_node("Cast", ["slopes"], ["D"], to=DOUBLE),
         helper.make_node("Cast", ["x"], ["A"], to=DOUBLE),

@@ -82,12 +82,12 @@ async def listening(*nodes: Node) -> AsyncIterator[None]:
 
 
 async def becomes(condition: Callable[[], bool]) -> None:
-    """Polls until it is so."""
+    """Poll until the condition holds."""
     async with asyncio.timeout(PATIENCE):
         while not condition():  # noqa: ASYNC110 - a deadline is all that is needed
             await asyncio.sleep(0.02)
 
 
 async def refused_connections(node: Node, at_least: int) -> None:
-    """A handshake is only known to have failed when its time is over."""
+    """Wait for refused connections: a handshake is known to have failed only when its time is over."""
     await becomes(lambda: node.transport.listener().refused >= at_least)

@@ -16,14 +16,14 @@ from sottovoce.wire import SignedHead
 
 
 def mark(past: str) -> bytes:
-    """The mark of a ledger with this past."""
+    """Make the mark of a ledger with this past."""
     return past.encode().ljust(32, b".")[:32]
 
 
 def head(
     identity: Identity, charges: int, past: str = "one", *, released: int | None = None, life: int = 1
 ) -> SignedHead:
-    """A signed head of a ledger with this past."""
+    """Make a signed head of a ledger with this past."""
     counted = charges if released is None else released
     return SignedHead(
         identity.public_key, charges, counted, mark(f"{past}/{charges}/{counted}"), bytes([life]) * 16
@@ -35,10 +35,10 @@ class Past:
     """A ledger's past, without a ledger; implements sottovoce.vault.VaultFront as far as ledger-head gossip needs it.
 
     Attributes:
-        charges: made so far, each with its release.
-        name: two of different names have released different things,
-        common: but for the first this many.
-        named: its keepers.
+        charges: number of charges made so far, each with its release.
+        name: name of the past; two pasts of different names have different releases,
+        common: except for this many at the beginning, which they share.
+        named: the keepers that it has appointed.
     """
 
     charges: int = 0
@@ -81,7 +81,7 @@ class Past:
 
 @dataclass
 class Village:
-    """Heralds by address; implements sottovoce.transport.Transport for one of them."""
+    """A village of heralds, by address; implements sottovoce.transport.Transport for one of them."""
 
     heralds: dict[str, LedgerHeadGossip] = field(default_factory=dict)
     own: str = ""
@@ -120,7 +120,7 @@ def head_gossip(
     waits: Waits | None = None,
     contacts: bool = True,
 ) -> LedgerHeadGossip:
-    """Ledger-head gossip that finds its peers in `village`, by address."""
+    """Make ledger-head gossip that finds its peers in `village`, by address."""
     voice = Voice(
         seal=lambda recipient, kind, payload: payload,
         transport=Village(village, identity.node_id),
@@ -135,5 +135,5 @@ def head_gossip(
 
 
 def at(address: str, identity: Identity) -> Peer:
-    """Somebody to tell."""
+    """A peer at this address, to which heads are sent."""
     return Peer(identity.node_id, address, "")

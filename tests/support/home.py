@@ -1,4 +1,4 @@
-"""`sottovoce feed run` as a process, and what else is on the broker of a home."""
+"""`sottovoce feed run` as a process, and the other clients of a home's broker."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ def glow(minute: int, kwh: float) -> str:
 
 
 class FeedProcess:
-    """`sottovoce feed run`, with what it says kept."""
+    """A process of `sottovoce feed run`, whose output is kept."""
 
     def __init__(self, config: Path) -> None:
         self.config = config
@@ -71,7 +71,7 @@ class FeedProcess:
         return self._log.read_text()
 
     def says(self, words: str, times: int = 1) -> Self:
-        """Wait until it has said something so often."""
+        """Wait until the process has written these words this many times."""
         until(lambda: self.log().count(words) >= times or self.process.poll() is not None, f"it says {words}")
         assert self.log().count(words) >= times, f"it ended, and said:\n{self.log()}"
         return self
@@ -82,21 +82,21 @@ class FeedProcess:
         return self.process.wait(timeout=PATIENCE)
 
     def shown(self) -> dict[str, Any]:
-        """`sottovoce feed show --json`."""
+        """The document that `sottovoce feed show --json` prints."""
         found = sottovoce("feed", "show", "--config", self.config, "--json")
         assert found.returncode == 0, found.stderr
         document: dict[str, Any] = json.loads(found.stdout)
         return document
 
     def kept(self, meter: str = "house") -> int:
-        """Windows that are kept of a meter."""
+        """The number of windows that are kept for a meter."""
         if not self.config.with_name("windows.db").exists():
             return 0
         return int(self.shown()["meters"].get(meter, {"windows": 0})["windows"])
 
 
 class Bystander:
-    """Another client of the broker, in a thread of its own: it publishes, and hears all that is published."""
+    """Another client of the broker, in its own thread: it publishes, and receives everything that is published."""
 
     def __init__(self, broker: Broker, **options: Any) -> None:
         self._broker = broker
@@ -138,7 +138,7 @@ class Bystander:
 
 
 class StandIn:
-    """What answers at the control socket in an agent's place, in a thread of its own."""
+    """A stand-in for an agent, which answers at the control socket from its own thread."""
 
     def __init__(self, state: Path, weights: int) -> None:
         state.mkdir()
@@ -160,7 +160,7 @@ class StandIn:
         self._thread.join(PATIENCE)
 
     def status(self) -> dict[str, Any]:
-        """What the feed reads of a status."""
+        """A status with the fields that the feed reads."""
         if self.fault is not None:
             return {"state": "needs-a-person", "fault": asdict(self.fault)}
         return {

@@ -1,4 +1,4 @@
-"""An agent process that has been taken over: it does whatever its user may do, and prints what came of it as JSON.
+"""An agent process that was taken over: it tries whatever its user may do, and prints the results as JSON.
 
 Run as a script, as the agent's user. It holds everything that the agent holds: the program, the configuration, the
 agent's keys and state, the socket of the vault.
@@ -33,7 +33,7 @@ _PARALLEL = 8
 
 
 class Eavesdrop(RemoteVault):
-    """Keeps every byte that it is sent."""
+    """A remote vault that keeps every byte that it is sent."""
 
     heard = bytearray()
 
@@ -65,7 +65,7 @@ def main(config: Path, owner: str, vault: int, records: Path, own: Path, heard: 
 def attempts(
     config: Path, place: Path, directory: Path, vault: int, records: Path, own: Path
 ) -> Iterator[tuple[str, Callable[[], object]]]:
-    """What it must not be able to do, by name."""
+    """Attempts at what the process must not be able to do, by name."""
     process = Path("/proc", str(vault))
     ledger = directory / "ledger.db"
     for path in (records, ledger, *(directory / f"ledger.db{end}" for end in ("-wal", "-shm", ".lock"))):
@@ -92,7 +92,7 @@ def attempts(
 
 
 def done(tries: Iterator[tuple[str, Callable[[], object]]]) -> Iterator[str]:
-    """The names of those that succeeded."""
+    """Make the attempts, and yield the names of those that succeeded."""
     for name, attempt in tries:
         try:
             attempt()
@@ -102,7 +102,7 @@ def done(tries: Iterator[tuple[str, Callable[[], object]]]) -> Iterator[str]:
 
 
 def touch(path: Path) -> None:
-    """Open it to write."""
+    """Open a file for writing."""
     path.open("r+b").close()
 
 
@@ -118,7 +118,7 @@ def linked(path: Path, own: Path) -> bytes:
 
 
 def called(function: str, *arguments: Any) -> int:
-    """A call into the C library."""
+    """Call a function of the C library."""
     library = ctypes.CDLL(None, use_errno=True)
     words = [word if isinstance(word, ctypes.Array) else ctypes.c_long(word) for word in arguments]
     result = int(library[function](*words))
@@ -128,7 +128,7 @@ def called(function: str, *arguments: Any) -> int:
 
 
 def vectors() -> list[Any]:
-    """For process_vm_readv: somewhere to put a byte, and an address where there may be one."""
+    """Arguments for process_vm_readv: a place to put a byte, and an address where there may be one."""
     here = ctypes.create_string_buffer(1)
     local = (ctypes.c_ulong * 2)(ctypes.addressof(here), 1)
     vectors.kept = here  # type: ignore[attr-defined]
@@ -178,7 +178,7 @@ def flood(vault: RemoteVault) -> dict[str, Any]:
 
 
 def frames(vault: RemoteVault, place: Path) -> dict[str, int]:
-    """Connections that say anything but a question: how many got a reply, and how many of those were an answer."""
+    """Send anything but a query over connections: how many got a reply, and how many of the replies were an answer."""
     rng, whole = random.Random(2), protocol.encoded(protocol.Ask(vault._fingerprint, "z", "gradient", 77, bytes(120)))
     replies = answers = 0
     for turn in range(600):
@@ -203,7 +203,7 @@ def frames(vault: RemoteVault, place: Path) -> dict[str, int]:
 
 
 def another_vault(settings: Any, config: Path, owner: str, own: Path, kind: str) -> tuple[int, str]:
-    """A vault of its own over the records, for the same device, with the vault's ledger or one it made itself."""
+    """Start the attacker's own vault over the records, for the same device, with the vault's ledger or a new one."""
     directory = settings.vault.directory
     if kind == "a new ledger":
         directory = own / "vault"

@@ -16,11 +16,11 @@ UNSUBSCRIBE, UNSUBACK, PINGREQ, PINGRESP, DISCONNECT = 10, 11, 12, 13, 14
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a device has published, or what the broker makes of it.
+    """A message as a device has published it, or as the broker has changed it.
 
     Attributes:
-        topic: where.
-        payload: what.
+        topic: topic that it is published on.
+        payload: bytes of its payload.
         retain: whether the broker keeps it for anyone who subscribes later.
         after: seconds until it is delivered.
     """
@@ -32,11 +32,11 @@ class Message:
 
 
 Judge = Callable[[Message], Iterable[Message]]
-"""From a message that was published: those that are delivered."""
+"""Maps a message that was published to the messages that are delivered."""
 
 
 def honest(message: Message) -> Iterable[Message]:
-    """Delivers what was published."""
+    """Deliver a message as it was published."""
     return (message,)
 
 
@@ -72,11 +72,11 @@ class HostileBroker:
     Attributes:
         judge: decides what becomes of each message; it is called on the broker's thread.
         captured: everything that was published, wills included, in order.
-        retained: what it keeps, by topic.
-        clients: who is connected, by client id.
-        connections: how many there have been.
-        acknowledges: whether devices hear that it has their messages.
-        port: of 127.0.0.1.
+        retained: messages that it keeps, by topic.
+        clients: connected clients, by client id.
+        connections: number of connections there have been.
+        acknowledges: whether it acknowledges devices' messages.
+        port: port of 127.0.0.1 on which it listens.
     """
 
     def __init__(self, judge: Judge = honest) -> None:
@@ -106,7 +106,7 @@ class HostileBroker:
 
     @property
     def open(self) -> int:
-        """How many sockets there are to it."""
+        """The number of sockets that are open to the broker."""
         return len(self._serving)
 
     @property
@@ -114,7 +114,7 @@ class HostileBroker:
         return f"mqtt://127.0.0.1:{self.port}"
 
     def inject(self, *messages: Message) -> None:
-        """Deliver these as if someone had published them; returns once they are on their way."""
+        """Deliver messages as if someone had published them; returns once they have been sent."""
 
         async def inject() -> None:
             for message in messages:
@@ -131,7 +131,7 @@ class HostileBroker:
         self._do(send()).result(10)
 
     def drop(self, name: str) -> None:
-        """End the connection to a device, without a word."""
+        """Abort the connection to a device without notice."""
 
         async def drop() -> None:
             self.clients[name].writer.transport.abort()
@@ -139,7 +139,7 @@ class HostileBroker:
         self._do(drop()).result(10)
 
     def on(self, topic: str) -> list[Message]:
-        """What was published on a topic, in order."""
+        """The messages published on a topic, in order."""
         return [message for message in list(self.captured) if message.topic == topic]
 
     def _do(self, work: Coroutine[Any, Any, Any]) -> "Future[Any]":
@@ -263,7 +263,7 @@ async def _packet(reader: asyncio.StreamReader) -> tuple[int, int, bytes]:
 
 
 class _Cursor:
-    """Reads a packet from the front."""
+    """A cursor that reads a packet from its beginning."""
 
     def __init__(self, body: bytes, at: int = 0) -> None:
         self._body = body
@@ -287,6 +287,6 @@ class _Cursor:
         return self.take(len(self._body) - self._at)
 
     def properties(self, five: bool) -> None:
-        """Passed over; those of a device are short."""
+        """Skip the properties of a packet; a device's are short."""
         if five:
             self.take(self.take(1)[0])

@@ -19,12 +19,12 @@ def a_key() -> bytes:
 def introduced_by(
     identity: Identity, key: bytes, incarnation: int = 1, sequence: int = 1, *, gone: bool = False
 ) -> bytes:
-    """One that its device has made."""
+    """Make an introduction as its device would."""
     return introduction(identity, incarnation, sequence, key, gone=gone)
 
 
 def altered(raw: bytes, **fields: Any) -> bytes:
-    """The same with other fields, and the signature of the first."""
+    """Change fields of an introduction, and keep its signature."""
     message = Introduction.FromString(raw)
     for name, value in fields.items():
         setattr(message, name, value)
@@ -32,7 +32,7 @@ def altered(raw: bytes, **fields: Any) -> bytes:
 
 
 def renewed(fleet: Fleet, directory: Path) -> Identity:
-    """The same device with a new certificate, which holds for the usual time from now."""
+    """Give a device a new certificate, valid for the usual time from now."""
     request = read_request(renewal_request(directory), "the request")
     install_certificate(directory, fleet.renew(request, ()), "the certificate")
     return load(directory)

@@ -1,4 +1,4 @@
-"""A fleet on two islands, each agent on a host of its own: its views, and the story that every source must bear out."""
+"""A fleet on two islands, each agent on its own host: its views, and the scenario that every peer source must pass."""
 
 import signal
 import time
@@ -24,7 +24,7 @@ Views = Mapping[str, Collection[str]]
 
 @contextmanager
 def two_islands() -> Iterator[Lan]:
-    """Two switches with no cable between them; skips where that cannot be."""
+    """Make two switches with no cable between them; skip the test where that is impossible."""
     try:
         with lan(switches=2) as network:
             yield network
@@ -34,7 +34,7 @@ def two_islands() -> Iterator[Lan]:
 
 @contextmanager
 def agents_on(hosts: Sequence[Host], devices: Sequence[Device]) -> Iterator[list[AgentProcess]]:
-    """The agents of these devices, each on its host, all ready; killed at the end."""
+    """Run the agents of these devices, each on its host, until all are ready; kill them at the end."""
     with ExitStack() as stack:
         agents = [
             stack.enter_context(AgentProcess(device, host.within)) for device, host in zip_longest(devices, hosts)
@@ -48,7 +48,7 @@ def views(agents: Sequence[AgentProcess]) -> dict[str, set[str]]:
 
 
 def components(views: Views) -> int:
-    """Weakly connected components among those whose views these are."""
+    """The number of weakly connected components among the agents with these views."""
     label = {node: node for node in views}
     for _ in views:
         for node, view in views.items():
@@ -59,13 +59,13 @@ def components(views: Views) -> int:
 
 
 def dead_share(views: Views) -> float:
-    """The share of all entries that are of devices whose views these are not."""
+    """The share of all view entries that name devices other than the agents with these views."""
     entries = [peer for view in views.values() for peer in view]
     return sum(peer not in views for peer in entries) / max(1, len(entries))
 
 
 def become_one_and_outlive_half(agents: Sequence[AgentProcess], period: float, join: Callable[[], None]) -> None:
-    """Each island becomes one fleet; joined, both do; and of half of it the rest stays one, and forgets the dead.
+    """Check that each island connects, that both do once joined, and that a half left alone does and forgets the dead.
 
     Args:
         agents: on the two islands in turn.

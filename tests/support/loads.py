@@ -1,4 +1,4 @@
-"""Made-up households: half hours that follow one another, as a forecast needs them."""
+"""Made-up households: consecutive half-hourly readings, as a forecast needs them."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def half_hours(meters: int, days: int, seed: int, missing: float = 0.02) -> NDAr
 
 
 def meters_file(directory: Path, meters: int, days: int, seed: int = 0) -> str:
-    """The SPEC of a file of such households, for forecasting."""
+    """Write a file of made-up households, and return its SPEC for forecasting."""
     path = directory / "meters.npz"
     np.savez(path, wh=half_hours(meters, days, seed))
     return f"meters:{path}#task=forecast"

@@ -1,4 +1,4 @@
-"""What the code logs, read from its source: each call's level and the name of its event."""
+"""The log lines of the code, read from its source: each call's level and the name of its event."""
 
 import ast
 from collections.abc import Iterator
@@ -16,9 +16,9 @@ class LogLine:
     """One call that logs.
 
     Attributes:
-        event: the first word of what it says; None where that is an argument.
-        level: as the configuration names it.
-        where: file and line.
+        event: the first word of its text; None where that is an argument.
+        level: level as the configuration names it.
+        where: file and line of the call.
     """
 
     event: str | None
@@ -28,7 +28,7 @@ class LogLine:
 
 @cache
 def log_lines() -> tuple[LogLine, ...]:
-    """Every one of them."""
+    """Every call that logs."""
     return tuple(line for file in sources() for line in _of(file))
 
 
@@ -57,7 +57,7 @@ def _of(file: Path) -> Iterator[LogLine]:
 
 
 def _level_and_text(file: Path, called: ast.Attribute, arguments: list[ast.expr]) -> tuple[str, ast.expr] | None:
-    """Of `_log.warning(text, …)`, `….say(logging.WARNING, cause, text, …)` and the vault server's `_note(text, …)`."""
+    """Read `_log.warning(text, …)`, `….say(logging.WARNING, cause, text, …)` or the vault server's `_note(text, …)`."""
     if called.attr in _LEVELS and isinstance(called.value, ast.Name) and called.value.id == "_log":
         return called.attr, arguments[0]
     if called.attr == "say" and len(arguments) >= 3 and isinstance(arguments[0], ast.Attribute):

@@ -12,11 +12,11 @@ from sottovoce.wire.v1.mqtt_pb2 import Frame
 
 
 class Mailbox:
-    """Takes the place of a transport's connection.
+    """A stand-in for a transport's connection.
 
     Attributes:
         sent: topic, payload and whether retained, of everything that was published.
-        topics: what is listened to.
+        topics: topics that are subscribed to.
         failure: raised instead of publishing.
     """
 
@@ -62,8 +62,8 @@ class Post:
     """A device that has a transport with a mailbox.
 
     Attributes:
-        received: what was handed over.
-        answer: given for it, or raised.
+        received: messages that were handed over.
+        answer: answer given to each message, or exception raised.
         open: while it is clear, every message waits.
     """
 
@@ -104,15 +104,15 @@ class Post:
         return self.answer
 
     def hears(self, topic: str, payload: bytes) -> None:
-        """Something comes from the broker."""
+        """Hand the transport a message as if it came from the broker."""
         self.box.arrived(topic, payload)
 
     def hears_of(self, other: "Post") -> None:
-        """The other's present word of itself."""
+        """Hand the transport the other device's current introduction."""
         self.hears(f"sottovoce/v1/{other.identity.fleet}/peer/{other.id}", other.transport._presence.here())
 
     async def frames(self, count: int) -> list[tuple[str, bytes]]:
-        """The next frames that it sends, which are taken out of its mailbox."""
+        """Wait for the next frames that the device sends, and empty its mailbox."""
         async with asyncio.timeout(20):
             while True:
                 found = [(topic, payload) for topic, payload, retain in self.box.sent if not retain]
@@ -122,19 +122,19 @@ class Post:
                 await asyncio.sleep(0)
 
     def refused(self) -> dict[str, int]:
-        """What it has refused since it was asked last."""
+        """The refusals since the last call."""
         refused = dict(self.transport.refused)
         self.transport.refused.clear()
         return refused
 
 
 def without_broker(patch: pytest.MonkeyPatch) -> None:
-    """Transports that are started from now on have mailboxes."""
+    """Give mailboxes to the transports that are started from now on."""
     patch.setattr(transport, "Connection", Mailbox)
 
 
 async def asked(sender: Post, recipient: Post, message: bytes) -> tuple[asyncio.Task[bytes], tuple[str, bytes]]:
-    """A message that goes out, once its recipient has been heard of: the wait for its answer, and its frame."""
+    """Send a message once its recipient is known; return the task that waits for the answer, and the frame."""
     delivery = asyncio.create_task(sender.transport.deliver(recipient.peer, message, 20))
     await asyncio.sleep(0)
     sender.hears_of(recipient)
@@ -143,7 +143,7 @@ async def asked(sender: Post, recipient: Post, message: bytes) -> tuple[asyncio.
 
 
 async def exchange(sender: Post, recipient: Post, message: bytes) -> list[tuple[str, bytes]]:
-    """One message and its answer, carried honestly; returns both frames."""
+    """Carry one message and its answer honestly; return both frames."""
     delivery, request = await asked(sender, recipient, message)
     recipient.hears(*request)
     (answer,) = await recipient.frames(1)

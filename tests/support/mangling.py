@@ -1,10 +1,10 @@
-"""Bytes as a fault or an attacker would have them."""
+"""Bytes changed as a fault or an attacker would change them."""
 
 import random
 
 
 def mangled(rng: random.Random, raw: bytes) -> bytes:
-    """The same with one to four things overwritten, left out, put in or repeated."""
+    """Overwrite, leave out, insert or repeat something in the bytes, one to four times."""
     bent = bytearray(raw)
     for _ in range(rng.randint(1, 4)):
         place, length = rng.randint(0, len(bent)), rng.choice((1, 1, 2, 8, 40))

@@ -15,7 +15,7 @@ from tests.support.waiting import PATIENCE
 PROMETHEUS = ROOT / "deploy/prometheus"
 DASHBOARDS = ROOT / "deploy/grafana/dashboards"
 TARGET_LABELS = {"instance", "job"}
-"""What Prometheus adds to every series of a target."""
+"""Labels that Prometheus adds to every series of a target."""
 
 _SELECTOR = re.compile(r"\b(sottovoce_\w+|up|ALERTS)\b(?:\{([^}]*)\})?")
 _MATCHER = re.compile(r'(\w+)(=~|!~|!=|=)"([^"]*)"')
@@ -27,8 +27,8 @@ class Selector:
     """One selector of an expression.
 
     Attributes:
-        metric: its name.
-        matchers: of its labels: name, operator, value.
+        metric: name of its metric.
+        matchers: its label matchers: name, operator, value.
     """
 
     metric: str
@@ -37,12 +37,12 @@ class Selector:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """One expression, and where it is.
+    """One expression and its place.
 
     Attributes:
-        where: the alert or panel.
-        text: in PromQL.
-        shown: labels that its words name, in summaries and legends.
+        where: its alert or panel.
+        text: the expression in PromQL.
+        shown: labels named in its summaries and legends.
     """
 
     where: str
@@ -51,17 +51,17 @@ class Expression:
 
     @property
     def selectors(self) -> list[Selector]:
-        """All of them."""
+        """All selectors of the expression."""
         return [Selector(match[1], tuple(_MATCHER.findall(match[2] or ""))) for match in _SELECTOR.finditer(self.text)]
 
     @property
     def grouped(self) -> set[str]:
-        """Labels by which, or without which, it adds up."""
+        """Labels by which, or without which, the expression aggregates."""
         return {label.strip() for match in _GROUPING.finditer(self.text) for label in match[1].split(",")}
 
 
 def alerts() -> list[dict[str, Any]]:
-    """The rules of alerts.yml, as they are there."""
+    """The rules of alerts.yml, as written."""
     groups = yaml.safe_load((PROMETHEUS / "alerts.yml").read_text(encoding="utf-8"))["groups"]
     return [rule for group in groups for rule in group["rules"]]
 
@@ -75,7 +75,7 @@ def panels() -> list[dict[str, Any]]:
 
 
 def expressions() -> list[Expression]:
-    """Every one of them."""
+    """The expressions of all alerts and panels."""
     of_alerts = [
         Expression(
             rule["alert"],
@@ -93,7 +93,7 @@ def expressions() -> list[Expression]:
 
 
 def get(port: int, path: str) -> tuple[int, str]:
-    """Status and body of a page."""
+    """Get a page, and return its status and body."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE) as answer:
             return answer.status, answer.read().decode()

@@ -58,11 +58,11 @@ class Broker:
         return self
 
     def stop(self) -> None:
-        """End it by SIGTERM, so that it saves what it persists. One that does not run stays so."""
+        """End the broker by SIGTERM, so that it saves what it persists. Does nothing if it is not running."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it by SIGKILL. One that does not run stays so."""
+        """End the broker by SIGKILL. Does nothing if it is not running."""
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:
@@ -71,7 +71,7 @@ class Broker:
         self.start()
 
     def log(self) -> str:
-        """What it has said so far."""
+        """The broker's log so far."""
         return self._log.read_text(encoding="utf-8", errors="replace") if self._log.exists() else ""
 
     def _end(self, how: signal.Signals) -> None:

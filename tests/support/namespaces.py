@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _COUNT = itertools.count()
-_RESOLVERS = Path("/etc/netns")  # of which ip gives each namespace its own
+_RESOLVERS = Path("/etc/netns")  # ip gives each namespace its own files from here
 
 
 class Unavailable(Exception):
@@ -35,7 +35,7 @@ class Host:
 
     @property
     def within(self) -> tuple[str, ...]:
-        """What to put before a command that is to run there; it becomes the command, with the same process id."""
+        """Words to put before a command to run it on this host; they become that command, with the same process id."""
         return ("ip", "netns", "exec", self.namespace)
 
 
@@ -48,7 +48,7 @@ class Lan:
         self._namespaces: list[str] = []
 
     def switch_on(self, switches: int) -> None:
-        """Make this many switches; once."""
+        """Make this many switches. Call it once."""
         self._make(self._hub)
         for switch in range(switches):
             self._in_hub("link", "add", f"sw{switch}", "type", "bridge", "mcast_snooping", "0", "forward_delay", "0")
@@ -77,7 +77,7 @@ class Lan:
         self._in(host.namespace, "link", "set", "eth0", "down")
 
     def resolve_at(self, host: Host, nameserver: str) -> None:
-        """Programs on a host, started from now on, ask this address for names."""
+        """Have programs that are started on a host from now on ask this address to resolve names."""
         directory = _RESOLVERS / host.namespace
         directory.mkdir(parents=True)
         (directory / "resolv.conf").write_text(f"nameserver {nameserver}\n")
@@ -91,7 +91,7 @@ class Lan:
             self._in(namespace, "neighbour", "flush", "all")
 
     def close(self) -> None:
-        """Take all of it away; with the namespaces go the cables and switches in them."""
+        """Remove all namespaces, and with them their cables and switches."""
         for namespace in self._namespaces:
             _forget(namespace)
 
@@ -110,10 +110,10 @@ class Lan:
 
 @contextlib.contextmanager
 def lan(switches: int = 1) -> Iterator[Lan]:
-    """A network, taken away at the end whatever happens.
+    """Make a network, which is removed at the end whatever happens.
 
     Raises:
-        Unavailable: it cannot be had here.
+        Unavailable: a network cannot be made here.
     """
     if os.geteuid() != 0:
         raise Unavailable("network namespaces need root")
@@ -132,7 +132,7 @@ def lan(switches: int = 1) -> Iterator[Lan]:
 
 
 def _forget_the_dead() -> None:
-    """Take away what runs of the tests left that were killed."""
+    """Remove what killed runs of the tests have left behind."""
     for namespace in Path("/run/netns").glob("sv*x*-*"):
         owner = namespace.name[2:].partition("x")[0]
         if not Path("/proc", owner).exists():

@@ -13,12 +13,12 @@ KINDS = (
     "tanh",
 )  # fmt: skip
 LOSSES = {"binary": [2], "hinge": [2, 5], "softmax": [2, 5], "squared": [1, 2, 5]}
-"""And how many classes to try each with."""
+"""Losses, and the numbers of classes to try each with."""
 
 
 @st.composite
 def networks(draw: st.DrawFn, kind: str) -> str:
-    """A convolution, a layer of a kind, and a dense layer."""
+    """Draw a network of a convolution, a layer of this kind, and a dense layer."""
     shape = tuple(draw(st.tuples(st.integers(1, 3), st.integers(5, 9), st.integers(5, 9))))
     first: Table = {"kind": "conv2d", "filters": draw(st.sampled_from([2, 4])), "kernel": draw(st.integers(1, 3))}
     layers = [first, *_layers(draw, kind), {"kind": "flatten"}, {"kind": "dense", "units": 3}]
@@ -27,7 +27,7 @@ def networks(draw: st.DrawFn, kind: str) -> str:
 
 @st.composite
 def scored(draw: st.DrawFn, loss: str, classes: int) -> str:
-    """A perceptron with a loss."""
+    """Draw a perceptron with this loss."""
     units = 1 if loss == "binary" or (loss, classes) == ("hinge", 2) else classes
     hidden = {"kind": "dense", "units": draw(st.integers(1, 9)), "bias": draw(st.booleans())}
     layers: list[Table] = [hidden, {"kind": "tanh"}, {"kind": "dense", "units": units}]
@@ -50,7 +50,7 @@ def _layers(draw: st.DrawFn, kind: str) -> list[Table]:
 
 
 def _conv(draw: st.DrawFn) -> Table:
-    """With few filters, whose gradients are made, and with many, whose gradients are not."""
+    """Draw a convolution, with few filters, whose gradients are formed, or with many, whose gradients are not."""
     return {
         "kind": "conv2d",
         "filters": draw(st.sampled_from([1, 3, 80])),
@@ -72,7 +72,7 @@ def _pool(draw: st.DrawFn, kind: str) -> Table:
 
 
 def _residual(draw: st.DrawFn) -> Table:
-    """With and without a layer in the shortcut, which then changes the shape as the body does."""
+    """Draw a residual block, with or without a layer in the shortcut, which changes the shape as the body does."""
     filters = draw(st.sampled_from([2, 6]))
     first = {"kind": "conv2d", "filters": filters, "kernel": 3, "padding": 1}
     norm = {"kind": "group-norm", "groups": 2}
@@ -83,6 +83,6 @@ def _residual(draw: st.DrawFn) -> Table:
 
 
 def _pairs(least: int, most: int) -> st.SearchStrategy[Any]:
-    """One number, or one for the height and one for the width."""
+    """Draw one size, or one for the height and one for the width."""
     numbers = st.integers(least, most)
     return st.one_of(numbers, st.lists(numbers, min_size=2, max_size=2))

@@ -1,4 +1,4 @@
-"""Devices for the doctor: what it hears of them, and what it finds."""
+"""Devices for the doctor to examine, and its findings."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,12 +10,12 @@ from tests.support.devices import Device
 
 
 def subject(device: Device, **others: Any) -> Subject:
-    """A device with its configuration, whose agent does not run."""
+    """Make a subject: a device with its configuration, whose agent is not running."""
     return Subject(**{"file": device.config, "config": load(device.config), "state": device.state, **others})
 
 
 def worst(findings: Iterable[Finding]) -> Finding:
-    """The first of the worst findings; each that is not well has a remedy in one line, and says what it is of."""
+    """The first of the worst findings, after checking that each has a subject, and a remedy unless it is well."""
     found = list(findings)
     assert found, "it looked at nothing"
     for finding in found:

@@ -1,4 +1,4 @@
-"""Packages that bring plug-ins, as an installer leaves them in a folder, and commands that find them there."""
+"""Packages with plug-ins, laid out in a folder as an installer would, and commands that find them there."""
 
 import os
 import re
@@ -20,10 +20,10 @@ def install(home: Path, package: str, code: str, group: str, *points: str, requi
     Args:
         home: the folder.
         package: its name; that of the module, with underscores.
-        code: of the module.
-        group: of its entry points.
-        points: `NAME = MODULE:ATTRIBUTE`.
-        requires: what it needs.
+        code: source of the module.
+        group: group of its entry points.
+        points: its entry points, `NAME = MODULE:ATTRIBUTE`.
+        requires: its requirement.
     """
     (home / f"{package.replace('-', '_')}.py").write_text(code, encoding="utf-8")
     facts = home / f"{package.replace('-', '_')}-1.0.dist-info"

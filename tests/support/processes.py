@@ -23,7 +23,7 @@ from tests.support.forks import start
 from tests.support.waiting import PATIENCE, until
 
 AGREED = 2.0**-14
-"""Between two models of push-sum that have mixed: shares are rounded to some 2^-16."""
+"""Largest difference between two push-sum models that have mixed: shares are rounded to some 2^-16."""
 
 SOTTOVOCE = str(Path(sys.executable).with_name("sottovoce"))
 
@@ -35,11 +35,12 @@ def sottovoce(*arguments: object, seconds: float = 100.0) -> subprocess.Complete
 
 
 class AgentProcess:
-    """`sottovoce agent run`, with what it says kept beside its state directory.
+    """A process of `sottovoce agent run`, whose log is kept beside its state directory.
 
     Args:
-        device: whose agent.
-        within: goes before the command, which then starts by itself; else it is a fork of what has all imports.
+        device: the agent's device.
+        within: words before the command, which is then started as such; without any, the agent is a fork of a process
+            that has already done all imports.
     """
 
     def __init__(self, device: Device, within: Sequence[str] = ()) -> None:
@@ -66,7 +67,7 @@ class AgentProcess:
             self._forked.close()
 
     def ready(self) -> Self:
-        """Wait for its first answer."""
+        """Wait until the agent answers for the first time."""
         until(self._answers, f"{self.device.state.name} answers")
         return self
 
@@ -74,12 +75,12 @@ class AgentProcess:
         return ask(self.device.state, "status", PATIENCE)
 
     def model(self) -> NDArray[np.float64]:
-        """Its model; an agent that has only just answered for the first time may yet have to publish it."""
+        """The agent's model, waiting for it if the agent has not published one yet."""
         (model,) = until(self._published, f"{self.device.state.name} has a model")
         return model
 
     def facts(self) -> dict[str, Any]:
-        """Everything of its state that a message from outside could change."""
+        """Every part of the agent's state that a message from outside could change."""
         status = self.status()
         return {
             "model": self.model().tolist(),
@@ -93,11 +94,11 @@ class AgentProcess:
         return self.ended()
 
     def ended(self, seconds: float = PATIENCE) -> int:
-        """Wait until it has ended by itself; returns the exit code."""
+        """Wait until the process has ended by itself; returns the exit code."""
         return self.process.wait(seconds)
 
     def log(self) -> str:
-        """What all processes of this device have said."""
+        """The log of all processes of this device."""
         return self._log.read_text()
 
     def lines(self, *words: str) -> list[str]:
@@ -105,7 +106,7 @@ class AgentProcess:
         return [line for line in self.log().splitlines() if all(word in line for word in words)]
 
     def told(self, *words: str) -> str:
-        """The first of these lines, of which there is one a minute at most, however long a test takes."""
+        """The first line that `lines` finds, after checking that there is at most one such line a minute."""
         lines = self.lines(*words)
         assert lines, self.log()
         times = [datetime.fromisoformat(line.split()[0]) for line in lines]  # in whole seconds
@@ -117,7 +118,7 @@ class AgentProcess:
         return [] if model is None else [model]
 
     def ready_or_ended(self) -> Literal["ready", "ended"] | None:
-        """Whether it has answered or ended; None as long as it does neither."""
+        """Whether the agent has answered or ended; None as long as neither is the case."""
         if self.process.poll() is not None:
             return "ended"
         try:
@@ -134,14 +135,14 @@ class AgentProcess:
 
 @contextmanager
 def running(*devices: Device) -> Iterator[list[AgentProcess]]:
-    """The agents of these devices, all ready; killed at the end if they are still there."""
+    """Run the agents of these devices until all are ready; kill those that are still running at the end."""
     with ExitStack() as stack:
         agents = [stack.enter_context(AgentProcess(device)) for device in devices]
         yield [agent.ready() for agent in agents]
 
 
 def document(output: str) -> dict[str, Any]:
-    """The one JSON document that `output` is."""
+    """Parse output that is one JSON document."""
     parsed: dict[str, Any] = json.loads(output)
     return parsed
 

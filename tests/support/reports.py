@@ -1,4 +1,4 @@
-"""What a report of `sottovoce.report/1` must look like, whatever was run."""
+"""Checks that every report of `sottovoce.report/1` must pass, whatever was run."""
 
 from typing import Any
 
@@ -20,17 +20,17 @@ _FIELDS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 _ERRORS = {"rmse_mean": NUMBER, "rmse_max": NUMBER, "mae_mean": NUMBER, "rmse_theory": NUMBER, "rmse_clip": NUMBER,
            "rmse_prior": NUMBER, "mean_size": NUMBER}  # fmt: skip
-"""Instead of accuracies, where the model is a mean and nothing is classified."""
+"""Fields in place of accuracies, where the model is a mean and nothing is classified."""
 _PREDICTION = {
     "mae_mean": NUMBER, "mae_max": NUMBER, "rmse_mean": NUMBER, "rmse_max": NUMBER, "loss_mean": NUMBER,
     "mae_least_squares": NUMBER, "mae_persistence": MAYBE, "mae_same_time_yesterday": MAYBE, "unit": (str, type(None)),
 }  # fmt: skip
-"""Instead of accuracies, where a number is predicted."""
+"""Fields in place of accuracies, where a number is predicted."""
 _AGENT = {"id": str, "alive": bool, "cycles": int, "peers": int, "epsilon_spent": MAYBE, "releases": int}
 
 
 def check_report(report: dict[str, Any], *, agents: int) -> None:
-    """Every field is there, of its type, and the parts agree with one another."""
+    """Check that every field is present and of its type, and that the parts agree with one another."""
     assert report["schema"] == "sottovoce.report/1"
     assert set(report) >= {"schema", *_FIELDS, "curve", "baselines", "agents", "faults", "warnings"}
     quality = _quality(report["final"])

@@ -1,4 +1,4 @@
-"""A wall clock, and an uptime, set from outside, for processes: a number of seconds ahead of the machine's own."""
+"""A wall clock and an uptime for processes, set from outside to be some seconds ahead of the machine's."""
 
 from pathlib import Path
 
@@ -14,10 +14,10 @@ time.clock_gettime = lambda clock: _clock_gettime(clock) + (_ahead(1) if clock =
 
 
 class ShiftedClock:
-    """Imported by every interpreter that is started `within` it.
+    """A clock for every interpreter that is started `within` it.
 
     Args:
-        directory: for its two files.
+        directory: directory to make for its two files.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -29,7 +29,7 @@ class ShiftedClock:
         self._write()
 
     def set(self, ahead: float) -> None:
-        """Have the wall clock this many seconds ahead from now on."""
+        """Set the wall clock this many seconds ahead from now on."""
         self._ahead = ahead
         self._write()
 
@@ -41,7 +41,7 @@ class ShiftedClock:
 
     @property
     def within(self) -> tuple[str, ...]:
-        """What goes before a command."""
+        """Words to put before a command to run it with this clock."""
         return ("env", f"PYTHONPATH={self._directory}")
 
     def _write(self) -> None:

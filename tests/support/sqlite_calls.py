@@ -14,7 +14,7 @@ OPEN_CREATE = 0x4
 Write = CFUNCTYPE(c_int, c_void_p, c_void_p, c_int, c_int64)
 Truncate = CFUNCTYPE(c_int, c_void_p, c_int64)
 Sync = CFUNCTYPE(c_int, c_void_p, c_int)
-Open = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_int, c_void_p)  # the path stays SQLite's: files point to it
+Open = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_int, c_void_p)  # SQLite owns the path: files point to it
 Delete = CFUNCTYPE(c_int, c_void_p, c_char_p, c_int)
 OpenDirectory = CFUNCTYPE(c_int, c_char_p, POINTER(c_int))
 SetSystemCall = CFUNCTYPE(c_int, c_void_p, c_char_p, c_void_p)
@@ -37,7 +37,7 @@ class Methods(Structure):
 
 
 class OpenFile(Structure):
-    """sqlite3_file: what is behind it is the file system's own."""
+    """sqlite3_file: the bytes after this structure belong to the file system."""
 
     _fields_ = [("methods", POINTER(Methods))]
 
@@ -63,10 +63,10 @@ class FileSystem(Structure):
 
 
 def library() -> ctypes.CDLL:
-    """The very SQLite that Python's sqlite3 module is linked to.
+    """Load the same SQLite library that Python's sqlite3 module is linked to.
 
     Raises:
-        RuntimeError: it is not a shared library of its own.
+        RuntimeError: SQLite is not a separate shared library.
     """
     mapped = (line.split(maxsplit=5) for line in Path("/proc/self/maps").read_text().splitlines())
     paths = {fields[5] for fields in mapped if len(fields) == 6 and "/libsqlite3.so" in fields[5]}

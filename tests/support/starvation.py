@@ -1,4 +1,4 @@
-"""Processes that are left without descriptors or memory for a while, and what that makes them do."""
+"""Processes that run short of descriptors or memory for a while, and measurements of them."""
 
 import os
 import resource
@@ -12,7 +12,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @contextmanager
 def limited(pid: int, kind: int, soft: int) -> Iterator[None]:
-    """Meanwhile a process may have so much of something; what it has already stays."""
+    """Limit a resource of a process meanwhile; the process keeps what it already has."""
     before = resource.prlimit(pid, kind)
     resource.prlimit(pid, kind, (soft, before[1]))
     try:
@@ -23,7 +23,7 @@ def limited(pid: int, kind: int, soft: int) -> Iterator[None]:
 
 
 def address_space(pid: int) -> int:
-    """Bytes of the address space that a process has mapped."""
+    """The size of the address space that a process has mapped, in bytes."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     (line,) = [line for line in status.splitlines() if line.startswith("VmSize:")]
     return int(line.split()[1]) * 1024
@@ -32,7 +32,7 @@ def address_space(pid: int) -> int:
 def processor_share(pid: int, seconds: float) -> float:
     """The share of one processor that a process takes over this many seconds."""
     before, began = _processor_seconds(pid), time.monotonic()
-    time.sleep(seconds)  # a rate is measured over a time
+    time.sleep(seconds)  # the rate is measured over this time
     return (_processor_seconds(pid) - before) / (time.monotonic() - began)
 
 

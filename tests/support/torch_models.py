@@ -1,4 +1,4 @@
-"""The same models in PyTorch, with a gradient for each example. It must be installed: it is in no lock."""
+"""Declared models in PyTorch, with a gradient for each example. PyTorch must be installed: it is in no lock file."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -19,14 +19,14 @@ Table = Mapping[str, Any]
 
 
 class Residual(nn.Module):  # type: ignore[misc]  # of no type, where there is no PyTorch
-    """The sum of two ways."""
+    """A residual block: the sum of two paths."""
 
     def __init__(self, body: Any, shortcut: Any) -> None:
         super().__init__()
         self.body, self.shortcut = body, shortcut
 
     def forward(self, x: Tensor) -> Tensor:
-        """Both of the same input."""
+        """Apply both paths to the same input, and add the results."""
         return self.body(x) + self.shortcut(x)
 
 
@@ -34,7 +34,7 @@ class TorchModel:
     """A declared model.
 
     Args:
-        declared: TOML.
+        declared: the declaration as TOML.
     """
 
     def __init__(self, declared: str) -> None:
@@ -45,7 +45,7 @@ class TorchModel:
         self.shapes = {name: tuple(tensor.shape) for name, tensor in self.module.named_parameters()}
 
     def gradients(self, parameters: Doubles, batch: Batch) -> Doubles:
-        """float64[B, P]."""
+        """The gradient of each example, float64[B, P]."""
         by_example = torch.func.vmap(torch.func.grad(self._loss), in_dims=(None, 0, 0))(
             self._cut(parameters), torch.from_numpy(batch.features), torch.from_numpy(batch.labels)
         )
@@ -54,7 +54,7 @@ class TorchModel:
         return gradients
 
     def losses(self, parameters: Doubles, batch: Batch) -> Doubles:
-        """float64[B]."""
+        """The loss of each example, float64[B]."""
         losses = torch.func.vmap(self._loss, in_dims=(None, 0, 0))(
             self._cut(parameters), torch.from_numpy(batch.features), torch.from_numpy(batch.labels)
         )
@@ -62,7 +62,7 @@ class TorchModel:
         return values
 
     def scores(self, parameters: Doubles, batch: Batch) -> NDArray[np.float32]:
-        """float32[B, outputs]."""
+        """The scores of each example, float32[B, outputs]."""
         with torch.no_grad():
             x = torch.from_numpy(batch.features).reshape(-1, *self.shape)
             scores: NDArray[np.float32] = torch.func.functional_call(self.module, self._cut(parameters), (x,)).numpy()
@@ -88,7 +88,7 @@ class TorchModel:
 
 
 def _chain(tables: Sequence[Table], shape: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
-    """Layers one after the other, and the shape of what they give."""
+    """Chain layers; return the chain and the shape of its output."""
     layers = []
     for table in tables:
         layer = _layer(dict(table), shape)

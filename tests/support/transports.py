@@ -1,4 +1,4 @@
-"""Two or more devices over each transport, so that one suite says what all of them promise."""
+"""Two or more devices over each transport, so that one suite can test what all transports promise."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -24,8 +24,8 @@ class Node:
     """A device that answers a message with its first bytes, backwards.
 
     Attributes:
-        received: sender and message, in the order in which they came.
-        answer: raised instead of an answer.
+        received: senders and messages, in order of arrival.
+        answer: exception raised instead of an answer.
         open: while it is clear, every message waits.
     """
 
@@ -40,7 +40,7 @@ class Node:
 
     @property
     def peer(self) -> Peer:
-        """This device, for others."""
+        """This device as a peer of others."""
         return Peer(self.identity.node_id, self.address, self.identity.dns_name)
 
     async def receive(self, sender: str, message: bytes | None) -> bytes:
@@ -53,14 +53,14 @@ class Node:
         return (message or b"")[:64][::-1]
 
     async def hears(self, sender: "Node", message: bytes) -> None:
-        """Wait until this message has come."""
+        """Wait until this message has arrived."""
         async with asyncio.timeout(60):
             while (sender.identity.node_id, message) not in self.received:
                 self.came.clear()
                 await self.came.wait()
 
     async def ask(self, other: "Node", message: bytes, seconds: float = 20.0) -> bytes:
-        """Deliver, and try again until it succeeds: of one attempt nothing is promised."""
+        """Deliver a message, trying again until it succeeds: transports promise nothing about one attempt."""
         async with asyncio.timeout(60):
             while True:
                 try:
@@ -72,13 +72,13 @@ class Node:
 
 
 class Devices:
-    """Makes devices of one kind of transport, of one fleet.
+    """A maker of devices of one fleet with one kind of transport.
 
     Args:
-        kind: of `KINDS`.
-        fleet: which they belong to.
-        directory: for their identities.
-        port: of a broker.
+        kind: one of `KINDS`.
+        fleet: fleet that the devices belong to.
+        directory: directory for their identities.
+        port: port of a broker.
     """
 
     def __init__(self, kind: str, fleet: Fleet, directory: Path, port: int) -> None:
@@ -91,11 +91,11 @@ class Devices:
         self.boots = 1
 
     def identity(self, name: str) -> Identity:
-        """A new device of the fleet."""
+        """Make the identity of a new device of the fleet."""
         return enrol(self._fleet, self._directory / name)
 
     async def start(self, identity: Identity, address: str | None = None) -> Node:
-        """A device at work."""
+        """Start a device of this identity."""
         address = address or self._address()
         inner = self._transport(identity, address)
         node = Node(identity, address, MultiTransport([inner]), inner)
@@ -106,7 +106,7 @@ class Devices:
         return node
 
     async def pair(self) -> tuple[Node, Node]:
-        """Two of them."""
+        """Start two devices."""
         return await self.start(self.identity("a")), await self.start(self.identity("b"))
 
     def _address(self) -> str:
@@ -124,19 +124,19 @@ class Devices:
 
 
 def grpc_of(identity: Identity, address: str) -> Transport:
-    """gRPC of a device."""
+    """A device's gRPC transport."""
     return GrpcTransport(listen=address, trust=Trust(identity), reconnect=0.2)
 
 
 def mqtt_of(identity: Identity, port: int, boots: int, version: str = "5") -> MqttTransport:
-    """MQTT of a device, without TLS, at a broker on this host."""
+    """A device's MQTT transport, without TLS, to a broker on this host."""
     broker = Broker("127.0.0.1", port, "main", version)
     return MqttTransport(broker=broker, trust=Trust(identity), incarnation=boots, waiting=Waits())
 
 
 @asynccontextmanager
 async def devices(kind: str, fleet: Fleet, directory: Path, broker: Callable[[], int]) -> AsyncIterator[Devices]:
-    """Devices that are stopped in the end."""
+    """Make devices, which are stopped at the end."""
     made = Devices(kind, fleet, directory, broker() if kind.startswith("mqtt") else 0)
     try:
         yield made

@@ -22,7 +22,7 @@ from tests.support.waiting import PATIENCE, until
 
 @contextmanager
 def serving(served: Served, path: Path) -> Iterator[None]:
-    """Answers at `path`, in a thread."""
+    """Serve a vault at `path`, in a thread."""
     here, there = socket.socketpair()
     with here, there, listening(path, shared=False) as listener:
         thread = threading.Thread(target=VaultServer(served).run, args=(listener, here))
@@ -36,7 +36,7 @@ def serving(served: Served, path: Path) -> Iterator[None]:
 
 
 def served(vault: Vault, owner: str, budget: Budget, **different: Any) -> Served:
-    """A vault of a small model, for this very user unless told otherwise."""
+    """Set up a vault of a small model to be served, to the current user unless told otherwise."""
     return Served(**{"vault": vault, "owner": owner, "budget": budget, "user": os.getuid(), "numbers": 64, **different})
 
 
@@ -57,23 +57,23 @@ def separate_device(
 
 
 def vault_directory(state: Path) -> Path:
-    """Where the vault of the device with this state directory is."""
+    """The directory of the vault of the device with this state directory."""
     return state.with_name(state.name + "-vault")
 
 
 def vault_section(state: Path, **different: Any) -> dict[str, Any]:
-    """The section [vault] of its configuration."""
+    """The section [vault] of the device's configuration."""
     directory = vault_directory(state)
     return {"socket": str(directory.with_suffix(".sock")), "directory": str(directory), "patience": 30.0, **different}
 
 
 class VaultProcess:
-    """`sottovoce vault run`, with what it says kept beside its directory.
+    """A process of `sottovoce vault run`, whose log is kept beside its directory.
 
     Args:
-        device: whose vault.
-        python: the interpreter to run it with.
-        how: for subprocess.Popen, such as a user.
+        device: the vault's device.
+        python: interpreter to run it with.
+        how: further arguments of subprocess.Popen, such as a user.
     """
 
     def __init__(self, device: Device, python: str = sys.executable, **how: Any) -> None:
@@ -98,7 +98,7 @@ class VaultProcess:
         self.process.wait()
 
     def ready(self) -> Self:
-        """Wait until it listens."""
+        """Wait until the vault listens."""
 
         def listens() -> bool:
             assert self.process.poll() is None, self.log()
@@ -113,5 +113,5 @@ class VaultProcess:
         return self.process.wait(PATIENCE)
 
     def log(self) -> str:
-        """What all vault processes of this device have said."""
+        """The log of all vault processes of this device."""
         return self._log.read_text()

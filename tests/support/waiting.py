@@ -1,4 +1,4 @@
-"""Waiting for what other processes do: by asking again until a deadline, never by sleeping for long enough."""
+"""Waiting for other processes by asking again until a deadline, never by sleeping long enough."""
 
 import time
 from collections.abc import Callable
@@ -10,7 +10,7 @@ _PAUSE = 0.02
 
 
 def until(condition: Callable[[], T], what: str, seconds: float = PATIENCE) -> T:
-    """The first true value of `condition`, which fails with the words `what` when none comes in time."""
+    """Wait for the first true value of `condition`; fail with the words `what` when none comes in time."""
     deadline = time.monotonic() + seconds
     while True:
         if value := condition():

@@ -33,7 +33,7 @@ def table(outcome: Outcome) -> str:
 
 
 def drawn(outcome: Outcome, path: Path) -> None:
-    """The same as a picture."""
+    """Draw the errors by month as a picture."""
     from sottovoce_lab.pages.pyplot import pyplot
 
     plt = pyplot()
@@ -50,7 +50,7 @@ def drawn(outcome: Outcome, path: Path) -> None:
 
 
 def costs(outcome: Outcome) -> str:
-    """What the year cost a home, as Markdown: the median home, and the one that it cost most."""
+    """The cost of the year to a home, as Markdown: to the median home, and to the home that it cost most."""
     rows: dict[str, list[float]] = {
         "ε of the day charged most": outcome.spent,
         "private steps": [float(steps) for steps in outcome.steps],
@@ -64,7 +64,7 @@ def costs(outcome: Outcome) -> str:
 
 
 def homes(count: int, days: int, seed: int) -> NDArray[np.int64]:
-    """This many homes: London's, each at least 50 Wh a half hour on average, or made-up ones."""
+    """Readings of this many homes: of London's, each at least 50 Wh a half hour on average, or made-up ones."""
     if not LONDON.exists():
         print(f"made-up homes: put the London data at {LONDON} for real ones")
         return half_hours(count, days, seed).astype(np.int64)

@@ -13,7 +13,7 @@ _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE", "CREATE", "DROP", "ALTER")
 
 @contextmanager
 def counted() -> Iterator[Counter[str]]:
-    """Commits of all databases that are opened meanwhile, by the name of their directory."""
+    """Count the commits to all databases that are opened meanwhile, by the name of their directory."""
     commits: Counter[str] = Counter()
     connect = sqlite3.connect
 

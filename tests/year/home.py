@@ -32,7 +32,7 @@ PERIOD = 3600.0
 
 
 def configured(directory: Path, first: int, epsilon: float, unit: str) -> AgentConfig:
-    """As the how-to has it, and a period of an hour."""
+    """Make the configuration of the how-to, with a period of an hour."""
     return checked(
         {
             "agent": {"state": str(directory)},
@@ -56,21 +56,21 @@ def configured(directory: Path, first: int, epsilon: float, unit: str) -> AgentC
 
 
 class Home:
-    """Everything of it that a power cut ends is made again by `start`.
+    """A home; `start` rebuilds everything that a power cut destroys.
 
     Args:
-        name: of the device.
-        directory: its own.
+        name: name of the device.
+        directory: directory for its files.
         wh: int64[half hours] from midnight of the first day, Wh; -1 where nothing is known.
         first: number of that day.
-        wall: seconds of Unix time, as they are; the device's own clock may be wrong.
-        epsilon: what a privacy unit may cost.
-        unit: which that is: a window, so that a day has its own, or the device.
-        seed: of its noise.
+        wall: the true time, seconds of Unix time; the device's own clock may be wrong.
+        epsilon: ε that a privacy unit may cost.
+        unit: privacy unit: a window, so that each day has its own ε, or the device.
+        seed: seed of its noise.
 
     Attributes:
-        device: for the simulation.
-        skew: how far its clock is ahead, seconds.
+        device: its device in the simulation.
+        skew: seconds by which its clock is ahead.
         up: whether it has power.
     """
 
@@ -104,7 +104,7 @@ class Home:
         self.device = Device(name, *self._opened())
 
     def _opened(self) -> tuple[Learner[Any], SqliteStore, Vault]:
-        """What its agent begins with: the learner of the task that it has taken up, its state, and the vault."""
+        """Open what the agent starts with: the learner of the task that it has taken up, its state, and the vault."""
         ledger = self._ledger()
         config, epoch = in_force(self.config, ledger), 0 if ledger.mandate is None else ledger.mandate.epoch
         family = family_of(config)
@@ -117,50 +117,50 @@ class Home:
 
     @property
     def now(self) -> float:
-        """By its own clock, seconds of Unix time."""
+        """The time by the home's own clock, seconds of Unix time."""
         return self._wall() + self.skew
 
     @property
     def over(self) -> int | None:
-        """The last day that is over, by its own clock, of those that may be learnt from."""
+        """The last day that is over by the home's own clock, if it may be learnt from; else None."""
         day = last_day_over(self.now)
         return day if day is not None and day >= self._first else None
 
     def open_feed(self) -> None:
-        """Its feed starts: what it knew of readings is gone."""
+        """Start the feed, which has forgotten the readings that it had in memory."""
         (source,) = sources(self.config.feed)
         self._meter = Meter(source, HALF_HOUR)
         self._windows = WindowStore(self._directory / "windows.db", HALF_HOUR, keep_days=400)
         self.up = True
 
     def close(self) -> None:
-        """A power cut, or the end: nothing is finished, nothing is flushed."""
+        """Cut the power, or end the home: nothing is finished or flushed."""
         self._windows.close()
         self.device.vault.close()
         self.device.store.close()  # type: ignore[attr-defined]
         self.up = False
 
     def start(self) -> None:
-        """Power is back."""
+        """Restore the power."""
         self.open_feed()
         self.device.learner, self.device.store, self.device.vault = self._opened()
 
     def take_up(self, document: bytes, authority: Authority) -> None:
-        """A task of the fleet's, while it is down."""
+        """Take up a task of the fleet while the home is down."""
         with closing(self._ledger()) as ledger:
             TaskActivator(self.config, ledger, self._directory, lambda: authority, lambda: self.now)(document)
 
     def of_the_version_before(self) -> None:
-        """While it is down, its ledger becomes what the program wrote before it knew of periods and numberings."""
+        """While the home is down, convert its ledger to what the program wrote before it had periods and numberings."""
         with closing(connect(self._directory / LEDGER, "rw")) as ledger:
             ledger.executescript(SCHEMA_5)
 
     def listen(self, begin: int, end: int) -> None:
-        """The meter says what it counts when these half hours begin, of all since the first day; its feed keeps it."""
+        """Have the meter report its count at the start of each of these half hours, numbered from the first day."""
         kept: list[Window] = []
         for place in range(begin, end):
             if not (self._known[place - 1] if place else True):
-                continue  # no one heard it
+                continue  # this reading is missing
             at = float(self._first * DAY + place * HALF_HOUR)
             energy = {"import": {"cumulative": (self._counter[place] - self._before) / 1000}}
             said = {
@@ -176,9 +176,9 @@ class Home:
         self._windows.write(kept, {})
 
     def replace_meter(self, at: int) -> None:
-        """From half hour `at` on another meter counts, from 0."""
+        """Replace the meter at half hour `at` by one that counts from 0."""
         self._before = self._counter[at]
 
     def size(self) -> int:
-        """Bytes of all its files."""
+        """The size of all the home's files, in bytes."""
         return sum(file.stat().st_size for file in self._directory.iterdir())

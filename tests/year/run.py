@@ -1,4 +1,4 @@
-"""The year: what happens on which day, and what must hold on every one of them."""
+"""The year: what happens on which day, and what must hold on every day."""
 
 import random
 from contextlib import ExitStack, suppress
@@ -30,7 +30,7 @@ FIRST = int(NOT_BEFORE // DAY)
 """Number of the first day: 1 January 2026."""
 
 BEFORE = 10
-"""Days that feeds have kept when agents start."""
+"""Number of days that feeds have kept when agents start."""
 
 _A_DAY = DAY // HALF_HOUR
 _MONTH = 30
@@ -39,21 +39,21 @@ _HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What happens, beside the days.
+    """Events of the year, in addition to the days themselves.
 
     Attributes:
-        days: how long it lasts.
-        epsilon: what a privacy unit may cost.
-        unit: which that is: a window, so that each day has its own ε, or the device.
+        days: length in days.
+        epsilon: ε that a privacy unit may cost.
+        unit: privacy unit: a window, so that each day has its own ε, or the device.
         cuts: power cuts that a home has in a year, on average; each is over within four hours.
-        away: homes without power for two weeks.
-        late: homes that join after a third of it.
+        away: number of homes without power for two weeks.
+        late: number of homes that join after a third of the time.
         task: day on which the fleet changes to another task, which it has signed with a new key, and the device of the
             last home is replaced; None for never.
         upgrade: day from which on all homes have a new version of the program; None for never.
         replaced: homes whose meter is replaced by one that counts from 0, in the middle.
         wrong_clocks: homes whose clock is wrong for a day in the middle: every other one behind by 400 days, or ahead.
-        seed: of everything random.
+        seed: seed of everything random.
     """
 
     days: int = 365
@@ -71,7 +71,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Errors:
-    """Sums of absolute errors in kWh, and of records, by who predicts."""
+    """Sums of absolute errors in kWh, by predictor, and the number of records."""
 
     total: dict[str, float] = field(default_factory=dict)
     records: int = 0
@@ -87,17 +87,17 @@ class Errors:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a year was like.
+    """Results of a year.
 
     Attributes:
-        months: errors of forecasts of each thirty days, of days that no one had learnt from.
+        months: for each thirty days, errors of forecasts of days that no one had learnt from.
         steps: private steps of each home.
-        spent: the most that any day of each home was charged, ε.
-        bytes: of all files of each home, at the end.
-        commits: of the databases of each home, a day.
-        messages: that were sent.
-        cuts: power cuts.
-        wrong: what did not hold; empty where everything did.
+        spent: largest ε that any day of each home was charged.
+        bytes: size of all files of each home at the end, in bytes.
+        commits: commits to the databases of each home, per day.
+        messages: number of messages sent.
+        cuts: number of power cuts.
+        wrong: requirements that did not hold; empty where all did.
     """
 
     months: list[Errors] = field(default_factory=list)
@@ -115,8 +115,8 @@ class Year:
 
     Args:
         wh: int64[homes, half hours] of whole days, -1 where nothing is known.
-        directory: for their files.
-        plan: what happens.
+        directory: directory for their files.
+        plan: the events of the year.
     """
 
     def __init__(self, wh: NDArray[np.int64], directory: Path, plan: Plan) -> None:
@@ -151,13 +151,13 @@ class Year:
         )
 
     def _begin(self, at: float) -> None:
-        """Agents for another task, at this many seconds of the year: what was on the way is lost."""
+        """Begin a simulation at this many seconds of the year, for another task: messages in transit are lost."""
         self._began, devices = at, [home.device for home in self._homes]
         faults, seed = Faults(loss=0.05, delay=1.0), self._plan.seed
         self._simulation = Simulation(devices, faults=faults, period=PERIOD, seed=seed)
 
     def run(self) -> Outcome:
-        """All of it."""
+        """Play the whole year, and return its outcome."""
         with self._counting:
             outcome = self._run()
         outcome.commits = [self._commits[home.device.id] / self._plan.days for home in self._homes]
@@ -202,7 +202,7 @@ class Year:
         return self._ended()
 
     def _day(self, day: int) -> None:
-        """From one midnight to the next."""
+        """Play one day, from one midnight to the next."""
         cuts = [home for home in self._homes if home.up and self._random.random() < self._plan.cuts / 365]
         hours = {home.device.id: self._random.randrange(0, 20) for home in cuts}
         for hour in range(24):
@@ -222,19 +222,19 @@ class Year:
                 self._back(home)
 
     def _pass(self, until: float) -> None:
-        """Let time pass, in seconds of the year."""
+        """Let time pass until this many seconds of the year."""
         self._now = until
         self._simulation.run_until(until - self._began)
 
     def _tell(self) -> None:
-        """As a day watch does: what is over, by each home's own clock."""
+        """Tell each device, as a day watch does, which days are over by its own clock."""
         for home in self._homes:
             core = home.device.core
             if home.up and core is not None and home.over is not None and home.over != core.state.over:
                 self._simulation.over(home.device.id, home.over)
 
     def _listen(self, until: float) -> None:
-        """The meters have counted up to here, in days."""
+        """Have all meters report up to this time, in days."""
         end = round(until * _A_DAY)
         for i, home in enumerate(self._homes):
             if home.up:
@@ -246,7 +246,7 @@ class Year:
         home.close()
 
     def _change(self, day: int) -> None:
-        """The fleet's new key has signed another task: a lower clip. Who is off takes it up when it is back."""
+        """Change to another task, a lower clip, signed with a new fleet key; homes that are off change on return."""
         learner, data = {"name": "clipd2p", "model": "ridge", "clip": 0.4}, self._homes[0].config.data
         tables: dict[str, dict[str, Any]] = {
             "task": {"name": "a lower clip"},
@@ -267,7 +267,7 @@ class Year:
         ).signed(fleet.sign)
         stale = structs.replace(task, epoch=2, keys=(), signature="").signed(before.sign)
         up = [self._replaced() if home is self._homes[-1] else home for home in up]
-        for home in self._homes:  # who is off learns of it when it is back, and does nothing before
+        for home in self._homes:  # a home that is off learns of it on its return, and does nothing before
             home.take_up(task.encoded, before.authority)
             with suppress(TaskRefused):
                 home.take_up(stale.encoded, before.authority.following(fleet.changes))
@@ -283,7 +283,7 @@ class Year:
         self._tell()
 
     def _replaced(self) -> Home:
-        """Another device in the last home, which knows nothing of the days before."""
+        """Put another device into the last home, without anything from the days before."""
         place = len(self._homes) - 1
         home = self._home(place, f"home{place:02}-again")
         home.close()
@@ -294,13 +294,13 @@ class Year:
         return home
 
     def _upgrade(self) -> None:
-        """All stop, with files of the version before, and begin again with this one."""
+        """Stop all homes, give them files of the version before, and restart them with this version."""
         for home in self._stopped():
             home.of_the_version_before()
             self._back(home)
 
     def _stopped(self) -> list[Home]:
-        """Those that had power; what was on the way has come, or is lost."""
+        """Stop the homes that have power, and return them; messages in transit have arrived or are lost."""
         up = [home for home in self._homes if home.up]
         for home in up:
             self._cut(home)
@@ -313,7 +313,7 @@ class Year:
         self._tell()
 
     def _measure(self, day: int) -> None:
-        """Forecasts of a day that has not been, by each home's own model."""
+        """Measure the forecasts of a day that has not yet passed, by each home's own model."""
         month = (day - BEFORE) // _MONTH
         if month == len(self._outcome.months):
             self._outcome.months.append(Errors())
@@ -331,7 +331,7 @@ class Year:
             self._outcome.months[month].add(predicted, told(rows, rows[:, -1]))
 
     def _refit(self, day: int) -> None:
-        """What least squares make of all days so far: of one home's own, and of all of them, which no one may see."""
+        """Fit least squares to all days so far: to each home's own, and to all homes' at once, which no one may see."""
         before = [
             np.vstack([rows for at, rows in home.items() if at < day] or [np.zeros((1, 10))]) for home in self._records
         ]
@@ -369,7 +369,7 @@ class Year:
 
 
 def _by_day(wh: NDArray[np.int64]) -> dict[int, NDArray[np.float64]]:
-    """Records of one home, float64[n, 10] by day from the first."""
+    """The records of one home, float64[n, 10], by day, counted from the first day."""
     records = forecast_dataset(wh[np.newaxis], 0, HALF_HOUR, name="year", origin="year", share=0.0).records
     return by_day(records)
 

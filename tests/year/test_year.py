@@ -1,4 +1,4 @@
-"""A short year of made-up homes: what `make year` plays with those of London."""
+"""A short year of made-up homes, which `make year` plays with those of London."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def test_homes_learn_for_as_long_as_their_meters_go_on(tmp_path: Path) -> None:
     assert outcome.wrong == []
     assert outcome.cuts > 0
     steady = outcome.steps[plan.away + plan.wrong_clocks : -plan.late]
-    at_once = 24  # of 48, one an hour, so that the last is of the first day too
+    at_once = 24  # of 48, one each hour, so that the last is still on the first day
     assert set(steady) == {at_once + DAYS - BEFORE - 2}, "and one for each day that ended since"
     assert outcome.months[0].mean("fleet") < outcome.months[0].mean("persistence")
     assert outcome.months[0].mean("blend") < outcome.months[0].mean("own"), "fleet and home together"

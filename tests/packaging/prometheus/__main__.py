@@ -19,13 +19,13 @@ _VARIABLE = re.compile(r"\$\{?\w+\}?")
 
 
 def asked(url: str, path: str, **parameters: str) -> Any:
-    """The data of an answer; one that is no success is an error of HTTP."""
+    """Ask Prometheus, and return the data of its answer; a failure is an HTTP error."""
     with urlopen(f"{url}/api/v1/{path}?{urlencode(parameters)}", timeout=20) as answer:
         return json.load(answer)["data"]
 
 
 def watched(url: str) -> int:
-    """Agents whose metrics it has."""
+    """The number of agents whose metrics Prometheus has."""
     try:
         found = asked(url, "query", query='sum(up{job="sottovoce"})')["result"]
     except OSError:
@@ -34,12 +34,12 @@ def watched(url: str) -> int:
 
 
 def plain(expression: str) -> str:
-    """As Grafana would send it, for all devices."""
+    """The expression as Grafana would send it for all devices."""
     return _VARIABLE.sub(lambda name: "1m" if name[0].strip("${}") == "__rate_interval" else ".*", expression)
 
 
 def unanswered(url: str) -> list[str]:
-    """Panels that have nothing to show, but for what agents tell to their own machine alone."""
+    """Panels without data, except those for metrics that agents show only to their own machine."""
     shown = {panel["title"] for panel in panels()}
     return [
         one.where
@@ -51,7 +51,7 @@ def unanswered(url: str) -> list[str]:
 
 
 def main(url: str, agents: int) -> None:
-    """Ask, until everything is answered."""
+    """Ask until every expression is answered."""
     until(lambda: watched(url) == agents, f"{agents} agents are watched", _PATIENCE)
     rules = [rule for group in asked(url, "rules")["groups"] for rule in group["rules"]]
     if len(rules) != len(alerts()):

@@ -1,4 +1,4 @@
-"""Who holds what before a run: sizes, bounds, the transform by default, and what may be promised."""
+"""The fleet before a run: who holds which records, bounds, the default transform, and what may be promised."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Messages to windows on the disk; counts to the log; readings to neither."""
+"""Messages become windows on the disk and counts in the log; readings go to neither."""
 
 import asyncio
 import logging

@@ -27,7 +27,7 @@ ZEROS = answer(np.zeros(FEATURES - 1))
 
 
 def predictor(directory: Path, energies: dict[int, int], *, seconds: int = 1800) -> Predictor:
-    """With windows of this many seconds, by their number before the current half hour's begin."""
+    """Make a predictor from windows of this many seconds, numbered back from the beginning of the current half hour."""
     store = WindowStore(directory / "windows.db", seconds, 400)
     begin = HALF_HOUR * 1800 // seconds
     store.write([Window("house", begin + number, wh) for number, wh in energies.items()], {})
@@ -129,7 +129,7 @@ def test_its_own_model_is_judged_by_days_that_it_has_not_seen() -> None:
 
 
 def test_what_the_home_shows_follows_its_own_days(tmp_path: Path) -> None:
-    """Against a model of the fleet's that is far off, its own days correct the prediction from the next day on."""
+    """The home's own days correct a fleet's model that is far off, from the next day on."""
     wh, today = half_hours(1, 40, 5, missing=0.0)[0], HALF_HOUR // 48
     first = (today - 39) * 48 - HALF_HOUR
     found = predictor(tmp_path, {first + n: int(value) for n, value in enumerate(wh) if first + n < 0})

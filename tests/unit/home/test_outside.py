@@ -1,4 +1,4 @@
-"""A meter source of another package: read again when it is away, and an error of its package when it is broken."""
+"""A meter source from another package is read again after an outage, and its defects are reported as that package's."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping

@@ -33,7 +33,7 @@ def test_credentials_that_do_not_hold(
 
 @pytest.mark.filterwarnings("ignore:Parsed")  # the library says what it will refuse itself in a later version
 def test_every_altered_credential_is_refused_in_words(device: Identity) -> None:
-    """Also one whose version, key, algorithm or extensions no library knows."""
+    """This includes credentials whose version, key, algorithm or extensions no library knows."""
     whole = device.certificate_der
     signature = x509.load_der_x509_certificate(whole).signature
     unused_bits = len(whole) - len(signature) - 1  # what this octet counts, no bit of the signature is

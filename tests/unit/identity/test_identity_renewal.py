@@ -160,7 +160,7 @@ def test_another_user_is_not_told_to_remove_the_clock_s_file(tmp_path: Path, mon
 
 
 class Machine:
-    """Whose clock is set by no one, unless it says so."""
+    """A machine whose clock is synchronised by no one, unless it says so."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.boots, self.synchronised = path / "clock", 0, False

@@ -21,7 +21,7 @@ def loss(w: Array, features: Array = FEATURES, labels: Array = LABELS) -> float:
 
 
 def slope(w: Array, features: Array = FEATURES, labels: Array = LABELS) -> Array:
-    """By central differences."""
+    """The gradient of the loss, by central differences."""
     h = 1e-6
     return np.array(
         [(loss(w + h * e, features, labels) - loss(w - h * e, features, labels)) / (2 * h) for e in np.eye(len(w))]

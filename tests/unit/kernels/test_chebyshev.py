@@ -51,7 +51,7 @@ def test_plain_gossip_is_a_power_of_the_matrix() -> None:
 
 @given(st.floats(1e-4, 1), st.integers(0, 40), st.integers(0, 2**32))
 def test_the_sum_over_agents_stays(gap: float, steps: int, seed: int) -> None:
-    """For any coefficients and any symmetric doubly stochastic matrix."""
+    """The sum is unchanged for any coefficients and any symmetric doubly stochastic matrix."""
     generator = np.random.default_rng(seed)
     W = np.eye(5)
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Thresholds: where they go, and what the split of a multiplier adds up to."""
+"""Clipping thresholds: how they move, and that the parts of a split multiplier add up."""
 
 import math
 

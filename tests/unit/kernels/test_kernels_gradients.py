@@ -1,4 +1,4 @@
-"""What every kernel must do: its gradients are those of its loss, and one example's depend on that example alone."""
+"""Every kernel's gradients are those of its loss, and one example's gradient depends on that example alone."""
 
 import subprocess
 import sys
@@ -48,7 +48,7 @@ def test_gradients_are_the_slopes_of_the_loss(name: str, classes: int) -> None:
 def test_an_examples_gradient_is_the_same_to_the_last_bit_in_any_company(
     name: str, features: int, classes: int, hidden: int
 ) -> None:
-    """Else removing a record would change the other terms of the sum, and with them its sensitivity."""
+    """Otherwise removing a record would change the other terms of the sum, and with them its sensitivity."""
     kernel = kernel_named(name, features, classes, hidden if features < 1000 else 2)
     count = 8
     parameters, x, y = problem(kernel, features, classes, count, seed=features * 100 + classes)
@@ -96,7 +96,7 @@ def test_each_node_has_its_own_model(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_example_raises_or_warns_and_none_is_no_error(name: str) -> None:
-    """Warnings are errors here: one would tell of a record."""
+    """Warnings are errors here, because a warning would reveal something about a record."""
     kernel = kernel_named(name, 3, 4, 2)
     x = np.array([[[1e308, -1e308, 1e308], [0.0, 0.0, 0.0], [1e-320, 5e-324, 0.0], [800.0, -800.0, 1e5]]])
     parameters = np.full((1, kernel.size), 1e10)
@@ -136,7 +136,7 @@ def test_linear_models_start_at_zero(name: str) -> None:
 
 
 def test_linear_models_never_load_the_random_number_generators() -> None:
-    """They weigh 7 MiB, and a module of another kernel is loaded for nothing."""
+    """The generators take 7 MiB, and modules of other kernels would be loaded for nothing."""
     code = (
         "import sys, numpy as np; from sottovoce.kernels import kernel_named\n"
         f"for name in {LINEAR}:\n"

@@ -1,4 +1,4 @@
-"""Linear regression: what every kernel must do, and that the last column is what is predicted."""
+"""Linear regression meets every kernel's requirements, and the last column is what it predicts."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def test_an_examples_gradient_is_the_same_to_the_last_bit_in_any_company(feature
 
 
 def test_no_example_raises_or_warns_and_none_is_no_error() -> None:
-    """Warnings are errors here: one would tell of a record."""
+    """Warnings are errors here, because a warning would reveal something about a record."""
     kernel: Kernel = LeastSquares(3)
     x = np.array([[[1e308, -1e308, 1e308], [0.0, 0.0, 0.0], [1e-320, 5e-324, 0.0], [8e2, -8e2, 1e5]]])
     parameters = np.array([[1e10, -1e10]])

@@ -1,4 +1,4 @@
-"""The perceptron's layout, and the start that a seed means."""
+"""The perceptron's layout, and the initial parameters that a seed determines."""
 
 import numpy as np
 import pytest

@@ -62,7 +62,7 @@ def test_each_node_has_its_own_model() -> None:
 @pytest.mark.parametrize("features", [1, 2, 3, 7, 8, 9, 16, 31, 33, 64, 65, 127, 130, 300, 785])
 @pytest.mark.parametrize("classes", [2, 3, 7, 8, 9, 10, 17, 26])
 def test_an_examples_gradient_is_the_same_to_the_last_bit_in_any_company(features: int, classes: int) -> None:
-    """Else removing a record would change the other terms of the sum, and with them its sensitivity."""
+    """Otherwise removing a record would change the other terms of the sum, and with them its sensitivity."""
     kernel = Softmax(features, classes)
     count = 24
     parameters, x, y = problem(features, classes, count, seed=features * 100 + classes)
@@ -97,7 +97,7 @@ def test_the_arrays_address_does_not_matter() -> None:
 
 
 def test_no_example_raises_or_warns() -> None:
-    """Warnings are errors here: one would tell of a record."""
+    """Warnings are errors here, because a warning would reveal something about a record."""
     kernel = Softmax(3, 4)
     x = np.array([[[1e308, -1e308, 1e308], [0.0, 0.0, 0.0], [1e-320, 5e-324, 0.0], [800.0, -800.0, 1e5]]])
     parameters = np.full((1, 12), 1e10)

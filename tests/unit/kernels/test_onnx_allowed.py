@@ -23,7 +23,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_the_package_carries_the_hash_of_each_of_its_graphs() -> None:
-    """Made by `sha256sum *.onnx > SHA256SUMS` in the directory of the graphs."""
+    """The file of hashes is made by `sha256sum *.onnx > SHA256SUMS` in the directory of the graphs."""
     found = {path.stem: hashlib.sha256(path.read_bytes()).hexdigest() for path in STOCK.glob("*.onnx")}
     assert found
     assert stock_hashes() == found

@@ -49,7 +49,7 @@ def test_a_sum_is_that_of_the_clipped_gradients(classes: int, count: int, clip: 
 
 
 def test_it_is_the_model_written_in_numpy() -> None:
-    """The bias of the graph is a column of ones there."""
+    """The model in NumPy has a column of ones in place of the graph's bias."""
     kernel, numpy = kernel_of(3, 5), Softmax(4, 5)
     point, features, labels = examples(kernel, 20)
     points = np.stack([point, -point])
@@ -77,7 +77,7 @@ def test_a_regression_carries_its_target() -> None:
 
 
 def test_one_example_less_is_one_contribution_less() -> None:
-    """Wherever it stood: all that came behind it moves up, into other places of other chunks."""
+    """The example may be at any place: all that come after it move up, into other places of other chunks."""
     kernel, clip = kernel_of(), 0.3
     point, features, labels = examples(kernel, 20)
     whole = kernel.clipped_gradient_sum(point, features, labels, clip)

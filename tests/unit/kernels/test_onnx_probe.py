@@ -29,7 +29,7 @@ def of(model: bytes) -> Graph:
 
 
 def interpreter(path: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program in the place of Python."""
+    """Put a program in the place of the Python interpreter."""
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(path))
@@ -110,7 +110,7 @@ def test_an_old_runtime_is_refused(version: str, monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_runtime_tells_its_maker_nothing(tmp_path: Path) -> None:
-    """Left to itself it writes an identifier of the device and a queue of events below the home directory."""
+    """By default, the runtime writes an identifier of the device and a queue of events below the home directory."""
     program = """
         import sys
         from sottovoce.kernels.onnx.session import GraphSession
@@ -128,7 +128,7 @@ def test_the_runtime_tells_its_maker_nothing(tmp_path: Path) -> None:
 
 
 def test_nothing_else_imports_the_runtime() -> None:
-    """Anyone who does so first decides whether it tells."""
+    """The first import of the runtime decides whether it sends telemetry."""
     found = {path for path in sources() if "import onnxruntime" in path.read_text()}
     assert found
     assert found == {path for path in found if "sottovoce.kernels.onnx.runtime import onnxruntime" in path.read_text()}

@@ -1,4 +1,4 @@
-"""What is not a graph of ours is refused with one error that says what it is and what to do."""
+"""A file that is not one of our graphs is refused with one error that says what is wrong and what to do."""
 
 from pathlib import Path
 
@@ -62,7 +62,7 @@ def test_numbers_in_another_file_are_out_of_reach(where: str, tmp_path: Path, mo
 
 
 def test_what_fails_while_it_runs_says_nothing_of_a_record(capfd: pytest.CaptureFixture[str]) -> None:
-    """The runtime's own message names the number that is out of bounds."""
+    """The runtime's own message contains the value that is out of bounds."""
     gather = [
         helper.make_node("Gather", ["parameters", "labels"], ["picked_out"]),
         helper.make_node("ReduceSum", ["picked_out"], ["found"], keepdims=0),
@@ -90,7 +90,7 @@ def test_the_forward_part_has_no_gradient_in_it() -> None:
 
 
 def test_a_part_with_an_inner_graph_stays_whole() -> None:
-    """What such a graph reads it names nowhere outside."""
+    """The names that an inner graph reads appear nowhere outside it."""
     inner = helper.make_graph(
         [helper.make_node("Identity", ["predictions_"], ["chosen"])],
         "inner",

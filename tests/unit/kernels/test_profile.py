@@ -1,4 +1,4 @@
-"""What is released of a vector: level and shape of its difference from what is public."""
+"""The release of a profile: level and shape of a vector's difference from a public one."""
 
 import numpy as np
 import pytest

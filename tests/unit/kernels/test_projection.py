@@ -83,7 +83,7 @@ small = st.integers(-2, 2)
 )
 @settings(max_examples=120)
 def test_degenerate_grams(case: tuple[list[int], list[list[int]]]) -> None:
-    """Small whole numbers: zeros, copies, opposites, more vectors than dimensions."""
+    """The cases have small integers: zero vectors, copies, opposites, more vectors than dimensions."""
     own = np.array(case[0], dtype=np.float64)
     others = np.array(case[1], dtype=np.float64).reshape(-1, len(own))
     check_optimal(own, others, projection.project(own, others))

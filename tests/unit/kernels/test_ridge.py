@@ -1,4 +1,4 @@
-"""Ridge regression on moments: what it is without noise, and that noise neither biases nor breaks it."""
+"""Ridge regression on moments is exact without noise, and noise neither biases nor breaks it."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A push-sum learner by hand: one event at a time, its effects sorted."""
+"""A push-sum learner driven by hand, one event at a time, with its effects sorted."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
@@ -17,7 +17,7 @@ TICK = Timer("cycle")
 
 
 class Stamp:
-    """A provenance that signs with a word and believes only it. Anyone who is called `revoked` is."""
+    """A provenance that signs with one fixed word and accepts only that. A device named `revoked` is revoked."""
 
     def signed(self, own: S) -> S:
         return cast(S, replace(cast(Any, own), signature=b"mine"))
@@ -35,7 +35,7 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class FakeRelease:
-    """What a vault would answer."""
+    """A release as a vault would answer it."""
 
     query_id: bytes
     value: NDArray[np.int64]
@@ -70,7 +70,7 @@ def schedule(
 
 
 class Acquainted(PushSum):
-    """A learner with the peers that anyone who drives it will introduce."""
+    """A learner that holds the peers to which its driver will introduce it."""
 
     def __init__(self, schedule: Schedule, peers: tuple[str, ...]) -> None:
         super().__init__(schedule)
@@ -127,5 +127,5 @@ class Hand:
 
     @property
     def recipients(self) -> list[str]:
-        """Who is sent to by the last event."""
+        """The recipients of the messages sent by the last event."""
         return [send.recipient for send in self.all(Send)]

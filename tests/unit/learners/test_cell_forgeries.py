@@ -17,7 +17,7 @@ from tests.cells.world import World
 
 
 def _told(cells: Cells, state: CellState, liar: str, said: Said) -> CellState:
-    """The state after a message."""
+    """Hand a message to the learner, and return the state after it."""
     with contextlib.suppress(MessageRefused):
         state, _ = cells.on(state, Received(liar, CellMessage(said)), 0.0)
     return state

@@ -40,7 +40,7 @@ def names() -> list[str]:
 
 
 def meters(epsilon: float | None = None) -> list[Device]:
-    """Each has a vector of its own."""
+    """Make devices, each with its own vector."""
     budget, terms = Budget(epsilon, 1e-5, "device", "add-remove"), MeanTerms("average", Profile(SIZE, CLIP), CELL)
     mechanism = terms.cell_mechanism(budget)
     devices = []
@@ -149,7 +149,7 @@ def test_a_leader_that_dies_is_followed_by_its_deputies(gone: int) -> None:
 
 
 class Expired(Unsigned):
-    """Takes no statement of one device for that of a member."""
+    """Provenance that rejects the statements of one device."""
 
     def __init__(self, owner: str) -> None:
         self._owner = owner

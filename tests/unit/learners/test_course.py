@@ -56,7 +56,7 @@ class Beats:
         return self
 
     def restart(self) -> "Beats":
-        """What was saved continues."""
+        """Restart the device from its saved state."""
         codec = (PairwiseCodec if isinstance(self.learner, Pairwise) else PushSumCodec)(self.learner)
         saved = codec.encode(self.state)
         self.state, _ = self.learner.start(self.learner.resumed(codec.decode(saved), frozenset()), self.now)

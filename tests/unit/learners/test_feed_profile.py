@@ -28,7 +28,7 @@ HOMES, DAYS = 40, 34
 FIRST = int(NOT_BEFORE // DAY) + 2
 MONTH = (FIRST, FIRST + 29)
 PRIOR = (0.15,) * 48
-"""In kWh: a public level, and no shape."""
+"""Public prior in kWh: a level without a shape."""
 
 
 def config(directory: Path, epsilon: float = 1.0, noise: str = "cell", **learner: object) -> AgentConfig:
@@ -62,7 +62,7 @@ def fed(directory: Path, wh: NDArray[np.int16]) -> Path:
 
 
 def profile(wh: NDArray[np.int16]) -> NDArray[np.float64]:
-    """Of the month, in kWh: what no one may see."""
+    """The true profile of the month in kWh, which no one may see."""
     days = wh[2 * 48 : 32 * 48].reshape(30, 48).astype(float) / 1000
     mean: NDArray[np.float64] = np.nanmean(np.where(days < 0, np.nan, days), axis=0)
     return mean

@@ -96,7 +96,7 @@ def with_records(hand: Hand, *records: tuple[int, float, float]) -> Hand:
 
 
 def by_hand(weights: NDArray[np.float64], t: int, records: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Rule (14), written from the paper."""
+    """Update by rule (14), written from the paper."""
     for q in records:
         t += 1
         weights = (1 - 1 / t) * weights + (q / (LAMBDA * t) if weights @ q < 1 else 0)

@@ -77,7 +77,7 @@ def query_id(slot: int) -> bytes:
 
 
 def release(slot: int, *total: float, count: int = 1, simulated: bool = False) -> FakeRelease:
-    """Minus the noisy gradient sum of `count` records."""
+    """Make a release of minus the noisy gradient sum of `count` records."""
     values = [round(number / STEP) for number in total]
     return FakeRelease(query_id(slot), np.array([*values, count], dtype=np.int64), STEP, simulated=simulated)
 

@@ -1,4 +1,4 @@
-"""What a device that leaves hands over: all of it, to the last bit, in shares that anyone takes."""
+"""A device that leaves hands over all its mass, to the last bit, in shares that any peer accepts."""
 
 import random
 from collections.abc import Sequence

@@ -30,7 +30,7 @@ STEP_ONE = {
 
 
 def _round(hands: dict[str, Hand]) -> None:
-    """Everybody ticks; then everything sent arrives and is confirmed."""
+    """Run one cycle on every device; then deliver and confirm everything that was sent."""
     sent = [(node, send) for node, hand in hands.items() for send in hand.on(TICK).all(Send)]
     for node, send in sent:
         hands[send.recipient].on(Received(node, send.message))

@@ -1,4 +1,4 @@
-"""A learner in rounds by hand: what neighbours may make of it, and when it speaks."""
+"""A learner in rounds, driven by hand: what neighbours can do to it, and when it sends."""
 
 from dataclasses import replace
 from typing import Any, cast

@@ -23,7 +23,7 @@ def learner(thresholds: Thresholds | None, initial: list[float] | None = None) -
 
 
 def answered(hand: Hand, total: np.ndarray) -> Hand:
-    """The release `total` to what was asked last."""
+    """Answer the last query with the release `total`."""
     query = hand.all(Ask)[0].query
     return hand.on(FakeRelease(query.id, np.rint(total / STEP).astype(np.int64), STEP))
 

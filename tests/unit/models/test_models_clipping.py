@@ -1,4 +1,4 @@
-"""What a proof of privacy takes from a graph: no example adds more than the threshold, and none disturbs another."""
+"""Graphs have what the privacy proof needs: no example adds more than the threshold, and none affects another."""
 
 from math import inf, nan
 from typing import Any

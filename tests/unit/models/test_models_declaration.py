@@ -21,7 +21,7 @@ NORM: Table = {"kind": "group-norm", "groups": 2}
 
 
 def read(*layers: Table, shape: tuple[int, ...] = (2, 8, 6), **head: Any) -> Declaration:
-    """What a text declares."""
+    """Read the declaration with these layers."""
     return parse_declaration(declared(list(layers), shape, **head), "model.toml")
 
 

@@ -24,7 +24,7 @@ LINEAR = ["softmax", "logistic", "pegasos", "ridge"]
 
 
 def rows(count: int = 60) -> NDArray[np.float64]:
-    """Records in float32's numbers, some beyond the ranges and one of zeros."""
+    """Records that float32 can represent, some beyond the ranges and one of zeros."""
     found = np.random.default_rng(0).uniform(-1, 6, (count, FEATURES)).astype(np.float32).astype(np.float64)
     found[0] = 0
     return found

@@ -20,7 +20,7 @@ def read(model: ModelProto, **options: Any) -> Forward:
 
 
 def same_scores(model: ModelProto, shape: tuple[int, ...] = CNN_INPUT, examples: int = 5) -> Forward:
-    """Read it, and compare its scores with those of the model that is built from what was read."""
+    """Read a model, and compare its scores with those of the model built from what was read."""
     found = read(model)
     x = RANDOM.normal(size=(examples, *shape))
     rebuilt = run(build_forward(found.declaration, found.parameters), x.reshape(examples, -1), "scores")
