@@ -68,7 +68,7 @@ class Acceptor:
             raise
 
     def _rest(self, seconds: float) -> None:
-        """Look again after this many seconds; the loop continues meanwhile."""
+        """Accept again after this many seconds; the event loop continues meanwhile."""
         try:
             self._pause = self._loop.call_later(seconds, self._resume)
         except MemoryError:

@@ -1,4 +1,4 @@
-"""Tasks that are to end, and do."""
+"""Reliable cancellation of asyncio tasks."""
 
 import asyncio
 from collections.abc import Collection
@@ -6,14 +6,14 @@ from typing import Any
 
 
 async def cancel_and_wait(tasks: Collection["asyncio.Task[Any]"], again: float) -> None:
-    """Cancel tasks until every one has cancel_and_wait.
+    """Cancel tasks again and again until every one has ended.
 
-    Before Python 3.12 `asyncio.wait_for`, by which the client of a broker waits for it, loses a cancellation that comes
-    in the very moment of the answer; the task continues, and would never hear of it again.
+    Before Python 3.12 `asyncio.wait_for`, with which the client of a broker waits for its answers, loses a cancellation
+    that arrives in the same moment as the answer; the task would then continue for ever.
 
     Args:
         tasks: one or more.
-        again: seconds after which one that continues is cancelled again; longer than any takes to end.
+        again: seconds after which a task that continues is cancelled again; longer than any task takes to end.
     """
     going: Collection[asyncio.Task[Any]] = tasks
     while going:

@@ -1,4 +1,4 @@
-"""Size of a cell: how many members, how many of them may collude, and how many must be left to open a sum."""
+"""Size of a cell: its members, how many of them may collude, and how many must remain to open a sum."""
 
 import math
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ class Cell:
     """The public rule of a cell.
 
     Attributes:
-        least: members of the smallest one.
-        most: members of the largest one.
-        colluding: devices of the fleet, at most, that share their knowledge with one another and with eavesdroppers.
-        threshold: share of a roster that has to be left.
-        spare: rounds that may come to nothing, which the budget pays for beside those that are planned.
+        least: members of the smallest roster.
+        most: members of the largest roster.
+        colluding: most devices of the fleet that share their knowledge with one another and with eavesdroppers.
+        threshold: share of a roster that must remain to open a sum.
+        spare: rounds that may fail, which the budget pays for in addition to the planned ones.
     """
 
     least: int
@@ -24,7 +24,7 @@ class Cell:
 
     @property
     def wrong(self) -> tuple[str, str] | None:
-        """The key and the reason for which some roster could not be opened, or would hide no one; None where all do."""
+        """The key at fault, and why some roster could not be opened or would hide no one; None if the rule is sound."""
         if self.least > self.most:
             return "min", f"{self.least} is above max, which is {self.most}: no round is that large; lower it"
         if any(self.opens_at(size) > size or self.honest(size) < 1 for size in (self.least, self.least + 1)):
@@ -34,16 +34,16 @@ class Cell:
 
     @property
     def own_spare(self) -> int:
-        """Spare rounds where none are asked for: 1, if the smallest cell can do without the dishonest; else 0."""
+        """Default number of spare rounds: 1 if the smallest cell can do without the dishonest, else 0."""
         return int(self.opens_at(self.least) + max(1, self.colluding) <= self.least)
 
     def opens_at(self, size: int) -> int:
-        """t: how many of a roster of `size` must be left for a sum; no two sets can both be opened, 2t > size + f.
+        """t: members of a roster of `size` that must remain for a sum; no two sets can both be opened, 2t > size + f.
 
-        Anyone who colludes can sign twice; of the others each signs once.
+        A colluding member can sign for both sets; any other member signs only once.
         """
         return max(math.ceil(self.threshold * size), (size + self.colluding) // 2 + 1)
 
     def honest(self, size: int) -> int:
-        """t - f: shares of noise in every sum that can be opened which no other knows."""
+        """t - f: noise shares in every sum that can be opened that only their own members know."""
         return self.opens_at(size) - self.colluding

@@ -8,14 +8,14 @@ DAY = 86_400
 """Seconds."""
 
 EXPORT = "-export"
-"""Ends the name under which a window keeps what a net meter of that name fed in, where that is more than it took."""
+"""Suffix of a net meter's name for the windows that hold its surplus, where it fed in more than it took."""
 
 NOT_BEFORE = 1_767_225_600.0
-"""1 January 2026, UTC: no copy of this program existed before, so a clock that says less has not been set."""
+"""1 January 2026, UTC: this program did not exist before, so a clock with an earlier time has not been set."""
 
 
 def last_day_over(now: float) -> int | None:
-    """Number of the last day that is over; None while the clock has not been set.
+    """Number of the last day that has ended; None while the clock has not been set.
 
     Args:
         now: seconds of Unix time.
@@ -33,7 +33,7 @@ def lasts_until(days: float | None) -> str | None:
 def with_day_numbers(tables: Mapping[str, Any]) -> dict[str, Any]:
     """The tables of a configuration, where days in `data.windows` may be dates, with days as numbers.
 
-    A date that is not one is left as it is, for the schema to refuse.
+    An invalid date is left as it is, so that the schema refuses it.
     """
     data = tables.get("data")
     if not isinstance(data, Mapping) or not isinstance(data.get("windows"), list):

@@ -16,7 +16,7 @@ def sqlite_code(error: BaseException) -> int:
 
 
 def of_the_disk(error: BaseException) -> bool:
-    """Whether a database could not be used for its disk, its permissions or another program, and is not damaged."""
+    """Whether a database failed because of its disk, its permissions or another program, and is not damaged."""
     return sqlite_code(error) in _OF_THE_DISK
 
 
@@ -29,7 +29,7 @@ def read_only(directory: Path) -> bool:
 
 
 def sync(path: Path) -> None:
-    """Return once a file's content, or a directory's entries, are on the disk.
+    """Wait until a file's content, or a directory's entries, are on the disk.
 
     Raises:
         OSError: if it cannot be opened, or the disk failed.

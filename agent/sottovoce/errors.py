@@ -117,7 +117,7 @@ class MessageRefused(SottovoceError):
 
 
 class DiskReadOnly(SottovoceError):
-    """A disk is mounted read-only, and to a service stays so when it no longer is: only a new process sees that."""
+    """A disk is mounted read-only; once it no longer is, a service sees that only after its process is restarted."""
 
     exit_code = ExitCode.AGAIN
 

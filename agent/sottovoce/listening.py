@@ -1,4 +1,4 @@
-"""Addresses to listen on: why one cannot be used, in the words of every command."""
+"""Addresses to listen on, and errors about them that are worded alike in every command."""
 
 import errno
 import os
@@ -20,18 +20,18 @@ def split(address: str) -> tuple[str, int]:
 
 
 def refusal(address: str) -> OSError | None:
-    """The error with which an address cannot be listened on; None where it can. Nothing is left there."""
+    """The error that prevents listening on an address; None if there is none. The socket is closed again."""
     host, port = split(address)
     try:
         (family, kind, protocol, _, place), *_ = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         with socket.socket(family, kind, protocol) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what an agent left an hour ago is no use
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # ignore connections that an earlier agent left
             probe.bind(place)
     except OSError as error:
         return error
-    except ValueError:  # a name of which no question can be made
+    except ValueError:  # a name that cannot be looked up
         return socket.gaierror(socket.EAI_NONAME, "Name or service not known")
     return None
 

@@ -1,20 +1,20 @@
-"""Models by name: those that this package can learn, and those that are graphs."""
+"""Names of the models that this package can learn, and of those that are graphs."""
 
 GRAPH_MODELS = ("mnist-cnn", "mnist-mlp", "cifar-cnn", "resnet-18", "meter-tcn", "har-cnn")
-"""Whose graphs this package holds."""
+"""Models whose graphs come with this package."""
 
 GRADIENT_MODELS = ("softmax", "logistic", "pegasos", "ridge", "mlp", *GRAPH_MODELS)
-"""Models of gradient algorithms, which also train the model of any file that ends in `.onnx`."""
+"""Models of gradient algorithms, which can also train the model in any `.onnx` file."""
 
 GRAPH_SUFFIX = ".onnx"
 GRAPH_SHARE = 0.3
-"""Share of a learner's step size for networks of several layers; at all of it they diverge (explanation/rounds)."""
+"""Share of a learner's step size for networks of several layers, which diverge at the full one (explanation/rounds)."""
 
 GRAPH_TRANSFORM = "standard"
 """Default transform of records for such a model."""
 
 REGRESSION_MODEL = "ridge"
-"""The one without a graph that also predicts a number, where `data.classes` is 1."""
+"""The model without a graph that predicts a number, where `data.classes` is 1."""
 
 
 def has_graph(model: str) -> bool:

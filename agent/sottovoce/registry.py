@@ -1,4 +1,4 @@
-"""Every algorithm there is, by name: those of this package, and those that other packages bring.
+"""All algorithms by name: those of this package, and those that other packages provide.
 
 A package brings one by an entry point of the group `sottovoce.algorithms`, named as the algorithm, whose object is its
 `Algorithm`; docs/how-to/own-algorithm.md has an example. Nothing else of this package knows an algorithm by its name.
@@ -41,25 +41,25 @@ class Algorithm:
         parts: its sottovoce.algorithms.family.Family for a configuration and public records by which models are scored,
             or None; it imports modules only when it is called.
         models: models that it can learn, its own first.
-        neighbouring: its own relation. Publishing record by record, or the mean over records, shows how many there are:
-            then they are replaced, not added.
-        relation: the same where it depends on its settings; None where it does not.
+        neighbouring: its default relation. An algorithm that publishes each record, or the mean over records, reveals
+            their number, so for it records are replaced, not added.
+        relation: function that gives the relation if that depends on the settings; else None.
         to_the_letter: verdict on its paper's variant; None if the sound one is the only one.
         letter_model: the model of its paper's variant, where that is not its own.
         record_level: it bounds the effect of a record, and of nothing larger.
         unit: its own privacy unit.
         noiseless: it adds no noise, so that nothing can be promised.
         regression: it also learns to predict a number.
-        loads: loads of a meter's feed it is given the loads of its days.
+        loads: from a meter's feed, it is given the loads of the days.
         predicts: whether it learns a model that predicts.
         scaled_by_training: to the letter, features are scaled by the ranges of the training set.
-        topology: who sends to whom in a testbed, unless it is asked for another.
+        topology: default topology in a testbed.
         mutual: every receiver sends back.
         in_cells: whether its releases are secure sums, where `privacy.noise` says so.
         one_begins: one device of the fleet begins (`learner.begins_walk`).
         one_member: harm that one dishonest member of the fleet can do to the others.
-        payloads: encoder and decoder of each payload type of its messages, found when it is asked for.
-        audit: keys of `[data]` and `[learner]`, with dots, with which its releases can be told from its messages.
+        payloads: for each payload type of its messages, a function that returns the codec.
+        audit: keys of `[data]` and `[learner]`, dotted, that let an audit read its releases off its messages.
     """
 
     settings: "type[Struct]"
@@ -92,7 +92,7 @@ class Algorithm:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys of `[learner]` that it has beside those of every algorithm; any other would be ignored."""
+        """The keys of `[learner]` that only this algorithm has; it would ignore any others."""
         return tuple(key for key in self.settings.__struct_fields__ if key not in COMMON_KEYS)
 
     @property
@@ -161,7 +161,7 @@ ALGORITHMS: Mapping[str, Algorithm] = _Algorithms()
 def ready() -> dict[str, Algorithm]:
     """This package's algorithms, and those of other packages that this process has asked for by name.
 
-    To look through algorithms, so that a package that is broken does not break commands that do not name it.
+    Use this to look through algorithms: a broken package then does not break commands that do not name it.
     """
     return {**_own(), **{name: found for name, (found, _) in _AT_WORK.items()}}
 
@@ -185,10 +185,10 @@ def of_another(name: str, key: str) -> str | None:
 
 
 def payload_codec(kind: str) -> Any | None:
-    """Codec of a payload type; None where no algorithm of this package, and none at work here, has it.
+    """Codec of a payload type; None if neither an algorithm of this package nor one used in this process has it.
 
     Args:
-        kind: as messages say it.
+        kind: payload type, as in messages.
     """
     for name, algorithm in ready().items():
         if kind in algorithm.payloads:
@@ -209,7 +209,7 @@ def unknown(name: str) -> str:
 def _own() -> dict[str, Algorithm]:
     """This package's algorithms: ALGORITHMS of the module `algorithm` in each folder of algorithms."""
     home = Path(__file__).with_name(_HOME)
-    folders = sorted(file.parent.name for file in home.glob("*/algorithm.py*"))  # or its bytecode alone
+    folders = sorted(file.parent.name for file in home.glob("*/algorithm.py*"))  # source or bytecode
     found: dict[str, Algorithm] = {}
     for folder in folders:
         found |= import_module(f"{__package__}.{_HOME}.{folder}.algorithm").ALGORITHMS
@@ -217,17 +217,17 @@ def _own() -> dict[str, Algorithm]:
 
 
 _AT_WORK: dict[str, tuple[Algorithm, Plugin]] = {}
-"""Algorithms of other packages asked for in this process; no message makes it load another."""
+"""Algorithms of other packages that this process has used; messages never make it load others."""
 
 
 def plugin_of(name: str) -> Plugin | None:
-    """The plug-in that an algorithm at work is; None for one of this package."""
+    """The plug-in of an algorithm that this process uses; None if it is from this package."""
     return _AT_WORK[name][1] if name in _AT_WORK else None
 
 
 @contextmanager
 def calling(name: str, call: str, passing: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-    """Within it code of a learner is called: guarded where another package brings it.
+    """Context for a call into a learner's code, which is guarded if another package provides it.
 
     Args:
         name: name of the learner.

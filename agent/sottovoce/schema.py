@@ -1,4 +1,4 @@
-"""Versions of the databases that a device keeps: an older one is brought up to date, and a newer one left alone."""
+"""Schema versions of a device's databases: older databases are upgraded, and newer ones are left alone."""
 
 import sqlite3
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ class Schema:
     Attributes:
         application: SQLite's `application_id` of such a file.
         name: a name for people.
-        steps: SQL. The first makes an empty file one of version 1, each of the others one of the next version. A step
-            that was released is never changed.
-        otherwise: remedy for a file of a newer version without that program, and its cost.
+        steps: SQL. The first step turns an empty file into version 1, and every other one leads to the next version. A
+            released step is never changed.
+        otherwise: remedy for a file of a newer version if the newer program is not at hand, and its cost.
     """
 
     application: int
@@ -29,7 +29,7 @@ class Schema:
     otherwise: str
 
     def begin(self, path: Path) -> None:
-        """Put an empty file of the present version in the place of whatever is there, for its user alone.
+        """Replace whatever is there by an empty database of the current version that only its user can read.
 
         Raises:
             OSError: if the disk is full or failing.
@@ -46,15 +46,15 @@ class Schema:
         rename(draft, path)
 
     def create(self, connection: sqlite3.Connection, page_bytes: int = PAGE_BYTES) -> None:
-        """Make an empty file one of the present version."""
+        """Create the current schema in an empty file."""
         connection.execute(f"PRAGMA page_size = {page_bytes}")
         self._apply(connection, 0)
 
     def version(self, connection: sqlite3.Connection, path: Path) -> int:
-        """Schema number of a file, which is not changed.
+        """Schema number of a file; the file is not changed.
 
         Raises:
-            ValueError: if it is another program's, or none that this one ever wrote.
+            ValueError: if it belongs to another program, or has a version that this program never wrote.
             DataError: if a newer version of this program wrote it.
         """
         if connection.execute("PRAGMA application_id").fetchone()[0] != self.application:
@@ -70,7 +70,7 @@ class Schema:
         return version
 
     def upgrade(self, connection: sqlite3.Connection, path: Path) -> None:
-        """Bring a file to the present version, all or nothing.
+        """Upgrade a file to the current version, entirely or not at all.
 
         Raises:
             ValueError: see `version`.

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from itertools import takewhile
 
 _TYPO = 0.66
-"""Least similarity, from 0 to 1, of a word and what it misspells: one wrong letter in three."""
+"""Least similarity, from 0 to 1, of a word to the name that it misspells: one wrong letter in three."""
 
 
 def suggestion(word: str, known: Iterable[str]) -> str | None:
@@ -21,7 +21,7 @@ def suggestion(word: str, known: Iterable[str]) -> str | None:
 
 
 def _shared(word: str, other: str) -> int:
-    """Letters that two words begin with alike: it decides between equally similar names."""
+    """Length of the common prefix of two words, which decides between equally similar names."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(word, other, strict=False)))
 
 

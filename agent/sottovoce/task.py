@@ -16,7 +16,7 @@ LARGEST = 2**14
 """Bytes of the largest document."""
 
 LARGEST_SIGNED = 2**16
-"""Bytes of the largest task that a fleet signs: tables of a configuration, from which documents are made."""
+"""Bytes of the largest task that a fleet signs: the tables of a configuration that documents are made from."""
 
 _SHOWN = 60  # characters of a value, for people
 _BEFORE = 10  # of these, before the first that differs
@@ -38,7 +38,7 @@ class Task:
 
     @cached_property
     def canonical(self) -> bytes:
-        """Its one form: JSON, names in order, no blanks."""
+        """The canonical form: JSON with sorted names and no blanks."""
         return json.encode(self.settings, order="sorted")
 
     @cached_property
@@ -64,10 +64,10 @@ class Task:
 
 
 def read(raw: bytes) -> Task:
-    """The document that a peer has handed over.
+    """Read a document received from a peer.
 
     Raises:
-        ValueError: if it is not one, it is too large, or it is not in its canonical form.
+        ValueError: if it is not a task document, is too large, or is not in canonical form.
     """
     if len(raw) > LARGEST:
         raise ValueError("a task document is too large")

@@ -1,4 +1,4 @@
-"""Threads whose start ends. Python's own `Thread.start` waits without end for a thread that gets no memory to begin."""
+"""Threads whose start cannot hang. Python's `Thread.start` waits for ever for a thread that lacks memory to begin."""
 
 import _thread
 import os
@@ -23,7 +23,7 @@ class Background:
     """Work on a thread of its own, which the process does not wait for at its end.
 
     Args:
-        work: is done there, once.
+        work: function that the thread calls once.
 
     Raises:
         MemoryError: if the thread did not begin.
@@ -44,7 +44,7 @@ class Background:
     def _run(self) -> None:
         try:
             self._began.set()
-            if (trace := threading.gettrace()) is not None:  # debuggers and coverage see these threads as any other
+            if (trace := threading.gettrace()) is not None:  # makes these threads visible to debuggers and coverage
                 sys.settrace(trace)
             self._work()
         finally:
@@ -52,7 +52,7 @@ class Background:
 
 
 class Threads(ThreadPoolExecutor):
-    """A pool of threads that begin when there is work for them, each within some seconds or not at all.
+    """A pool of threads that are started when there is work, each within some seconds or not at all.
 
     Args:
         most: threads at once, at most.
@@ -104,7 +104,7 @@ class Threads(ThreadPoolExecutor):
                 if work is None:
                     return
                 work()
-            except MemoryError:  # the thread outlives what it was asked
+            except MemoryError:  # the thread survives a failed call
                 first = False
 
     def _next(self) -> Callable[[], None] | None:

@@ -1,7 +1,7 @@
 """The interval between messages of a device that has nothing left to learn: longer and longer, until there is news.
 
-Only a learner that states its belief is paced, and only when its private steps are over. The rule looks at nothing
-but that belief, which is made of released values: how often a device speaks says nothing about its records.
+Only a learner that states its belief is paced, and only once its private steps are finished. The rule depends on
+nothing but that belief, which is made of released values: how often a device sends reveals nothing about its records.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ CALM_CYCLES = 10
 """Cycles without news after which the pause doubles from cycle to cycle."""
 
 CHANGE_THRESHOLD = 1e-3
-"""Part of its largest number by which a model has moved since the last news, for that to be news."""
+"""Change of a model since the last news that counts as news, as a fraction of its largest parameter."""
 
 _MAX_DOUBLINGS = 60
 
@@ -32,7 +32,7 @@ class AdaptiveInterval:
         self._timer = ""
 
     def paced(self, belief: Belief | None, event: Event, effects: list[Effect], now: float) -> list[Effect]:
-        """Actions, with the next cycle when it is due.
+        """Return the effects, with the next cycle at the time when it is due.
 
         Args:
             belief: after the event; None while private steps are ahead.

@@ -1,4 +1,4 @@
-"""From a configuration and a state directory to an agent. Whatever is missing stops it here, with one message."""
+"""Assembles an agent from a configuration and a state directory; anything missing stops it here, with one message."""
 
 import logging
 import random
@@ -62,8 +62,8 @@ class Variant:
     """How a testbed's agent may differ from a device's.
 
     Attributes:
-        transport: wraps the transport, to injure messages.
-        clock: clock by which days are over, seconds of Unix time.
+        transport: wraps the transport, to damage messages.
+        clock: clock by which days end, seconds of Unix time.
     """
 
     transport: Callable[[Transport], Transport] = lambda transport: transport
@@ -244,7 +244,7 @@ def _opened(parcel: Parcel) -> Message:
 
 
 def _resealed(seal: Callable[[str, int, Message], bytes]) -> Callable[[Outgoing], Outgoing]:
-    """A share that was sealed by version 0.1, as this version seals it: the same message, in the same place."""
+    """Reseal a share that version 0.1 sealed as this version seals it: the same message, in the same place."""
 
     def current(outgoing: Outgoing) -> Outgoing:
         if isinstance(outgoing.parcel, bytes) and parcel_task(outgoing.parcel):
@@ -284,7 +284,7 @@ def _peer_sampling(
         return None
     author = Author(identity, config.transport.announced, config.transport.use)
     trust.subscribe(lambda: author.renew(trust.identity))
-    rng = random.Random()  # noqa: S311 - whom to ask next is no secret, and is seen
+    rng = random.Random()  # noqa: S311 - the next device to ask is no secret, and is visible
     sources = sources_of(config, identity, transports, rng)
     book = AddressBook(config.agent.state / "peers.db", now)
     if book.replaced:

@@ -83,7 +83,7 @@ def verify(text: bytes, fleet_certificate: bytes, source: Path) -> dict[str, Any
     except (msgspec.MsgspecError, ValueError) as error:
         raise LedgerError(f"{source}: is not a whole privacy certificate ({error}); export it again") from error
     try:
-        # Its account outlives a device's certificate: that the fleet issued it is checked, not that it still holds.
+        # The account outlives the device's certificate: check that the fleet issued it, not that it is still valid.
         subject = subject_of(credential, fleet_certificate, now=None)
         signed = _signed(certificate.fleet, certificate.issued, certificate.account)
         Ed25519PublicKey.from_public_bytes(subject.public_key).verify(signature, signed)

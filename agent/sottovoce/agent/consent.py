@@ -11,7 +11,7 @@ from sottovoce.identity.files import replace
 from sottovoce.identity.signed_task import SignedTask
 
 NAME = "consent"
-_MAX = 63  # words kept beside a new one
+_MAX = 63  # answers kept beside a new one
 Said: TypeAlias = Literal["approved", "refused", "withdrawn"]
 
 
@@ -33,7 +33,7 @@ def consent_in(directory: Path, task: SignedTask) -> Said | None:
 
 
 def consent(directory: Path, task: SignedTask, said: Said) -> None:
-    """Say it, durably. To a task that one has withdrawn from nothing else can be said.
+    """Record the owner's answer, durably. After a withdrawal, a task accepts no other answer.
 
     Raises:
         IdentityError: if it cannot be written, or the present file cannot be read.

@@ -1,6 +1,6 @@
 """The local control socket: a line that asks, a line of JSON that answers. Only the agent's own user may open it.
 
-Where the configuration names another for readers, the agent's group may open that, and receives public state only.
+If the configuration names another socket for readers, the agent's group may open it, and receives public state only.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sottovoce.agent.roster import Listing
 
 LONGEST_QUESTION = 2**20
-"""Bytes of a question."""
+"""Largest size of a question, in bytes."""
 
 _LONGEST_READERS_QUESTION = 1024
 _QUESTION_SECONDS = 5.0
@@ -66,7 +66,7 @@ class ControlServer:
 
     Args:
         path: path of the socket.
-        agent: whom to ask.
+        agent: the agent to ask.
         readers: path of the socket for readers, if there is one.
     """
 
@@ -132,7 +132,7 @@ class ControlServer:
                 return {"error": "ask status, fleet, model, describe, predict, look, stop or leave"}
 
     def _looking(self) -> dict[str, Any]:
-        if "fault" not in self._agent.status():  # or it looks when it is at work again
+        if "fault" not in self._agent.status():  # otherwise it looks once it is at work again
             cast("Listing", self._agent).tasks.fleets.look()
         return {"looking": True}
 
@@ -177,7 +177,7 @@ async def _encoded(answer: Answer, question: bytes | None) -> bytes:
 
 
 def _bound(path: Path, forbidden: int) -> socket.socket:
-    """A socket at this path, which no one listens at yet."""
+    """Bind a socket to this path, without listening yet."""
     path.unlink(missing_ok=True)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     mask = os.umask(forbidden)
@@ -203,9 +203,9 @@ def ask(
 
     Args:
         state: the directory.
-        question: one of those that it answers.
+        question: a question that the agent answers.
         timeout: seconds.
-        waiting: take the answer of one that is not at work because of a fault, too.
+        waiting: also accept the answer of an agent that a fault keeps from work.
         readers: the socket for readers, to ask there.
 
     Raises:
@@ -220,7 +220,7 @@ def ask(
                 answer: dict[str, Any] = json.loads(lines.readline())
         except (OSError, ValueError) as error:
             remedy = "start it with `sottovoce agent run --config FILE`"
-            if read_only(state):  # an agent waits for that, and has nowhere to put its socket
+            if read_only(state):  # the agent waits for the disk, and has nowhere to put its socket
                 remedy = "its disk is mounted read-only: see why, and mount it for writing"
             raise NetworkError(f"{state}: no agent answers there; {remedy}") from error
     if "fault" in answer and not waiting:

@@ -44,12 +44,12 @@ from sottovoce.learners import (
 )
 
 _MAX_REPLIED = 2**20
-"""Numbers in the replies that are kept until the same peer's next message, in case that a receipt was lost."""
+"""Largest number of values in replies that are kept until the peer's next message, in case a confirmation was lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transmit:
-    """Send this, again and again, until it is confirmed."""
+    """Action: send this repeatedly, until it is confirmed."""
 
     outgoing: Outgoing
 
@@ -64,8 +64,8 @@ class Core:
         learner: the public half of the algorithm.
         store: the state that survives a restart.
         seal: makes the parcel for (recipient, sequence, message).
-        opened: the message in a parcel of one's own.
-        current: an outgoing share, in the present form of the wire.
+        opened: extracts the message from one of this device's own parcels.
+        current: converts an outgoing share to the present wire format.
         pace: pace of a device that has nothing left to learn; None for its learner's own.
     """
 
@@ -128,40 +128,40 @@ class Core:
 
     @property
     def holds(self) -> bool:
-        """Whether this device holds something of that kind."""
+        """Whether this device holds something that it must hand over before it leaves."""
         return isinstance(self._learner, HandingOff) and self._learner.holds(self._state)
 
     def hand_off(self, heir: str) -> list[Action]:
-        """Hand it to one of the others who has no share waiting; see HandingOff."""
+        """Hand this device's part over to a peer that has no share waiting; see HandingOff."""
         if not isinstance(self._learner, HandingOff) or heir in self._outbox:
             return []
         return self._applied(self._learner.hand_off(self._state, heir), None)
 
     def fire(self, timer: str, now: float) -> list[Action]:
-        """A timer is due; changes since the last commit are durable after it."""
+        """Handle a timer that is due; afterwards all changes since the last commit are durable."""
         actions = self._apply(Timer(timer), now)
         if self._unwritten:
             self._commit(self._state, [], None)
         return actions
 
     def over(self, window: int, now: float) -> list[Action]:
-        """Note that windows up to this one are over, of records that are followed."""
+        """Note that windows up to this one have ended, if records are followed."""
         if not isinstance(self._learner, Following):
             return []
         return self._applied(self._learner.over(self._state, window, now), None)
 
     def answer(self, answer: Answer, now: float) -> list[Action]:
-        """The vault has answered."""
+        """Apply an answer of the vault."""
         return self._apply(answer, now)
 
     def answered(self, query: Query | CellQuery, answer: Answer | CellAnswer, now: float) -> list[Action]:
-        """The vault has answered a question, or a step of a secure sum."""
+        """Apply the vault's answer to a question, or to a step of a secure sum."""
         if isinstance(query, CellQuery):
             return self.stepped(cast(CellAnswer | Refused, answer), now)
         return self.answer(cast(Answer, answer), now)
 
     def stepped(self, answer: CellAnswer | Refused, now: float) -> list[Action]:
-        """The vault has answered a step of a secure sum."""
+        """Apply the vault's answer to a step of a secure sum."""
         if not isinstance(self._learner, TakingPart):
             return []
         return self._applied(self._learner.stepped(self._state, answer, now), None)
@@ -204,7 +204,7 @@ class Core:
         return newest is not None and incarnation == newest.incarnation and sequence <= newest.sequence
 
     def refused(self, sender: str, incarnation: int, sequence: int) -> str:
-        """Why a message was permanently refused; empty where it was not."""
+        """Reason for which a message was permanently refused; empty if it was not."""
         newest = self._seen.get(sender)
         return newest.refused if newest is not None and self.applied(sender, incarnation, sequence) else ""
 
@@ -218,7 +218,7 @@ class Core:
         self._commit(self._state, [], (sender, Seen(incarnation, sequence, reason)))
 
     def takes_reply(self, kind: str) -> bool:
-        """Whether its learner has a use for replies of this kind."""
+        """Whether the learner uses replies of this kind."""
         return kind == getattr(self._learner, "reply_kind", None)
 
     def awaits(self, recipient: str, sequence: int) -> bool:
@@ -227,7 +227,7 @@ class Core:
         return waiting is not None and waiting.sequence == sequence
 
     def confirm(self, recipient: str, sequence: int, now: float, reply: Message | None = None) -> list[Action]:
-        """The recipient has made the share durable, and may have replied.
+        """Handle the recipient's confirmation that it has made a share durable, and its reply, if any.
 
         Raises:
             MessageRefused: if the reply does not fit; nothing changed.
@@ -244,7 +244,7 @@ class Core:
             raise
 
     def take_back(self, recipient: str, sequence: int, now: float) -> list[Action]:
-        """The recipient has permanently refused the share: its content is back here."""
+        """Take back the content of a share that its recipient has permanently refused."""
         if not self.awaits(recipient, sequence):
             return []
         message = self._opened(self._outbox.pop(recipient).parcel)

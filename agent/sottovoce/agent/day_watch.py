@@ -1,4 +1,4 @@
-"""Which day of a feed is over: said to the learner when it starts, and at the end of each day, UTC."""
+"""Tells the learner which day of a feed has ended: when it starts, and at the end of each day, UTC."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,15 +6,15 @@ from collections.abc import Awaitable, Callable
 from sottovoce.agent.wait_status import Waits
 from sottovoce.days import DAY, last_day_over
 
-_LONGEST = 10.0  # seconds: clocks are set
+_LONGEST = 10.0  # seconds, since a clock may be set meanwhile
 _WAIT = "day"
 
 
 class DayWatch:
-    """Looks at the wall clock.
+    """Watches the wall clock for days that end.
 
     Args:
-        days: the first and the last that may be learnt from.
+        days: the first and the last day that may be learnt from.
         clock: seconds of Unix time.
         waits: the metric of waits in progress.
     """
@@ -30,7 +30,7 @@ class DayWatch:
 
         Args:
             stopping: ends it.
-            tell: called with the number of the last of these days that is over, whenever it is another.
+            tell: called with the number of the last of these days that has ended, whenever it changes.
         """
         while not stopping.is_set():
             pause = await self.look(tell)

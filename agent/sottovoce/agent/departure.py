@@ -1,8 +1,8 @@
 """Departure for good, or for long: the device hands its part to the others before it goes.
 
-Push-sum's mass is the fleet's, not the device's: if a device went with its share, the average of all would lack it. So
-it goes, in whole, to one peer that is alive, which confirms it like any other share. Whatever is not confirmed in time
-stays on this device's disk, where the next start finds and sends it: mass is late then, and not lost.
+Push-sum's mass belongs to the fleet, not to the device: if a device left with its share, the average of all would lack
+it. So the whole share goes to one live peer, which confirms it like any other share. Whatever is not confirmed in time
+stays on this device's disk, where the next start finds and sends it: the mass is then late, but not lost.
 """
 
 import asyncio
@@ -35,8 +35,8 @@ class Departure:
         hand_off: lets the core hand over to a peer, and its links carry it.
 
     Attributes:
-        begun: no cycle begins any more, and the vault is not asked.
-        closed: nothing more is taken from anyone: it stays with its sender.
+        begun: whether the departure has begun: no cycle begins any more, and the vault is not asked.
+        closed: whether nothing more is accepted: messages stay with their senders.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Departure:
         self._ended: asyncio.Future[dict[str, Any]] | None = None
 
     def moved(self) -> None:
-        """Something was received, or confirmed."""
+        """Note that something was received or confirmed."""
         self._moved.set()
 
     async def outcome(self) -> dict[str, Any]:
@@ -73,8 +73,8 @@ class Departure:
 
         Args:
             stopping: set when the device must stop at once.
-            told: others have been told, so that they will soon send nothing more. It is taken, until no one has sent
-                for a second, or for three seconds. Where no one has been told, nothing is.
+            told: whether others have been informed, so that they will soon stop sending. Messages are then accepted
+                until no one has sent for a second, or for three seconds; otherwise none are.
         """
         if not self._core.hands_off:
             return
@@ -94,7 +94,7 @@ class Departure:
                         self.closed = not moves
 
     def end(self) -> None:
-        """The transport has stopped: say how it went."""
+        """Report the outcome of the departure, once the transport has stopped."""
         if self._ended is None or self._ended.done():
             return
         left = self._left()

@@ -1,4 +1,4 @@
-"""The sources of contacts at work: each looked at in its own time, none waited for, and no failure of any fatal."""
+"""Queries the sources of contacts: each at its own pace, without waiting for any, and no failure is fatal."""
 
 import asyncio
 import contextlib
@@ -32,8 +32,8 @@ class Looks:
 
     Attributes:
         found: contacts of the last look that succeeded; this device may be among them.
-        failures: in a row.
-        last_failure: in words.
+        failures: number of consecutive failures.
+        last_failure: the last failure in words.
     """
 
     found: int = 0
@@ -42,7 +42,7 @@ class Looks:
 
 
 class Discovery:
-    """Looks at every source: often as long as this device knows no one, rarely when its view is full.
+    """Queries every source: often while this device knows no other, rarely when its view is full.
 
     Args:
         sources: where to look.
@@ -51,7 +51,7 @@ class Discovery:
         rng: draws the jitter.
 
     Attributes:
-        looks: how it goes, by the source's name.
+        looks: state of the search, by the source's name.
     """
 
     def __init__(self, sources: Sequence[Source], period: float, enough: int, rng: random.Random) -> None:
@@ -87,7 +87,7 @@ class Discovery:
         self._stopping.set()
 
     async def close(self) -> None:
-        """Be seen no more: two seconds at most."""
+        """Stop announcing this device; takes two seconds at most."""
         self.stop()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_SECONDS):
@@ -121,7 +121,7 @@ class Discovery:
             explanation = f"no answer within {_LOOK_SECONDS:g} s"
         except NetworkError as failure:
             explanation = str(failure)
-        except Exception as failure:  # noqa: BLE001 - whatever a library makes of what strangers send ends no agent
+        except Exception as failure:  # noqa: BLE001 - no library's failure on foreign input may end the agent
             explanation = f"{type(failure).__name__}: {failure}"
         else:
             looks.found, looks.failures, looks.last_failure = len(contacts), 0, ""
@@ -130,12 +130,12 @@ class Discovery:
         return None
 
     def _failed(self, source: Source, looks: Looks, explanation: str) -> None:
-        """Count it, and say it once a minute."""
+        """Count a failure, and log it once a minute."""
         looks.failures, looks.last_failure = looks.failures + 1, explanation
         self._seldom.say(logging.WARNING, source.name, "discovery-failed source=%s %s", source.name, explanation)
 
     async def _sleep(self, seconds: float, known: Callable[[], int]) -> None:
-        """Wait until the pause is over, the device knows no one, or it stops."""
+        """Wait until the pause has elapsed, the device knows no one, or it stops."""
         loop = asyncio.get_running_loop()
         until, company = loop.time() + seconds, known() > 0
         while (left := until - loop.time()) > 0 and not (company and not known()):
@@ -147,7 +147,7 @@ class Discovery:
 def sources_of(
     config: AgentConfig, identity: Identity, transports: Iterable[Transport], rng: random.Random
 ) -> list[Source]:
-    """The sources that the configuration asks for, and anyone who is present on a broker that is used anyway.
+    """Return the configured sources, and the presence on each broker that is used anyway.
 
     Raises:
         ConfigError: if one of them needs a package that is not installed, or has nothing to announce.
@@ -182,7 +182,7 @@ def _seen_at(config: AgentConfig) -> str:
 
 
 def fingerprint(identity: Identity) -> str:
-    """Names the fleet on a local network, in hexadecimal: its name, and its CA's key if it has one of its own."""
+    """Return the fleet's fingerprint on a local network, in hexadecimal, from its name and, if it has one, CA key."""
     key = b""
     if identity.mode == "fleet-ca":
         authority = x509.load_pem_x509_certificate(identity.ca_pem)

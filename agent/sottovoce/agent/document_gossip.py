@@ -17,11 +17,11 @@ class DocumentGossip(Generic[Document]):
     """One device's part in the gossip of a document.
 
     Args:
-        voice: how to reach peers.
+        voice: reaches peers.
         kind: the payload type.
-        encode: a saying as a payload.
-        decode: the other way round; raises MessageRefused.
-        held: contributions that this device holds.
+        encode: encodes an offer as a payload.
+        decode: decodes a payload; raises MessageRefused.
+        held: returns the version and the document that this device holds.
         take: keeps a peer's document, if it is newer; raises MessageRefused if it is not valid.
     """
 
@@ -40,13 +40,13 @@ class DocumentGossip(Generic[Document]):
         self._known: OrderedDict[str, int] = OrderedDict()
 
     def known(self, peer: str) -> int:
-        """The version that a peer is known to hold at least."""
+        """Return the version that a peer is known to hold, at least."""
         return self._known.get(peer, 0)
 
     async def tell(self, peer: Peer) -> Exception | None:
-        """Tell a peer the version held here, and send the document if it is news; returns the failure, if any.
+        """Tell a peer the version held here, and send the document if it is newer; return the failure, if any.
 
-        Anyone who answers and does not take it is not given it again and again.
+        A peer that answers but does not take the document is not sent it again and again.
         """
         for given in (False, True):
             held = self._held()

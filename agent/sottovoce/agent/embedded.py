@@ -89,7 +89,7 @@ class Agent:
         """Stop the agent and wait for its end.
 
         Raises:
-            SottovoceError: if the fault that ended the agent, unless the block ends with an error of its own.
+            SottovoceError: the fault that ended the agent, unless the block ends with an error of its own.
         """
         self.stop()
         work = self._started()
@@ -119,7 +119,7 @@ class Agent:
         return self._agent.model
 
     async def events(self) -> AsyncIterator[AgentEvent]:
-        """Changes of the agent until it stops; of cycles that pass within half a second only the newest.
+        """Yield changes of the agent until it stops; of the cycles within half a second, only the newest.
 
         Raises:
             SottovoceError: the fault that ended it.

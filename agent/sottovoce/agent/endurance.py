@@ -21,7 +21,7 @@ from sottovoce.errors import ExitCode, SottovoceError
 _LONGEST_PAUSE = 60.0  # seconds
 _NULL = Path(os.devnull)
 _DESCRIPTORS = 32  # more than an agent has open before its first connection
-_WORKED_SECONDS = 60.0  # after which an agent has got over what ended the one before
+_WORKED_SECONDS = 60.0  # after which an agent has got over the fault that ended the one before
 
 
 def run(config: AgentConfig) -> ExitCode:
@@ -56,7 +56,7 @@ def _endured(config: AgentConfig) -> ExitCode:
                 return ended
             patience.renewed()
         except (SottovoceError, OSError, MemoryError, RuntimeError) as error:
-            signal.signal(signal.SIGTERM, _stop)  # asyncio has taken its own away
+            signal.signal(signal.SIGTERM, _stop)  # asyncio has removed its own handler
             worked = worked or (agent is not None and agent.worked)
             fault = fault_of(error, worked=worked or read_only(config.agent.state))
             if fault is None or (fault.needs_a_person and not supervised()):
@@ -81,15 +81,15 @@ def _endured(config: AgentConfig) -> ExitCode:
 
 
 def _stop(*_: object) -> NoReturn:
-    """Told to stop where nothing runs that could be stopped: while an agent is put together, or between two."""
+    """Exit on a request to stop while no agent is running: while one is being assembled, or between two."""
     raise SystemExit(ExitCode.DONE)
 
 
 def _enough_descriptors() -> None:
-    """Check this first: a failure for want of a descriptor in the middle of a start may be reported as something else.
+    """Check first that there are enough descriptors: a shortage during a start may be reported as something else.
 
     Raises:
-        OSError: if there are not.
+        OSError: if there are not enough.
     """
     with contextlib.ExitStack() as stack:
         for _ in range(_DESCRIPTORS):

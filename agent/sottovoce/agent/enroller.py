@@ -38,12 +38,12 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # a machine that
 
 
 class Enroller:
-    """Answers devices.
+    """Answers devices that ask to join, or to renew their certificates.
 
     Args:
         fleet: opened with its key.
         address: host:port, where devices reach it and it listens.
-        revoked: says who gets no new certificate.
+        revoked: returns the devices that get no new certificate.
         validity: validity of the certificates that it issues, from when it issues them; ninety days by default.
         seeds: seeds for a new device.
 
@@ -86,7 +86,7 @@ class Enroller:
         return self._token
 
     async def serve(self, listening: Callable[[], None] = lambda: None) -> None:
-        """Answer until the invitation is used or over; without one, for ever.
+        """Answer until the invitation is used or has expired; without an invitation, for ever.
 
         Args:
             listening: is called once devices are answered.
@@ -195,7 +195,7 @@ def _runs(process: int) -> bool:
 
 
 def _context(key: bytes, certificate: bytes) -> ssl.SSLContext:
-    """TLS for the enroller. Python reads keys from files only: these are there for as long as that takes."""
+    """TLS for the enroller. Python reads keys only from files, which exist here only while they are read."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     with tempfile.TemporaryDirectory() as directory:

@@ -21,7 +21,7 @@ class JoinQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=
 
     Attributes:
         secret: secret of its token, in hexadecimal.
-        request: for a certificate, PEM.
+        request: the request for a certificate, PEM.
     """
 
     secret: str
@@ -32,7 +32,7 @@ class RenewQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag
     """A device of the fleet asks for its next certificate.
 
     Attributes:
-        request: for it, PEM, with the present one beside it.
+        request: the request for the next certificate, PEM, with the present one beside it.
     """
 
     request: str
@@ -42,7 +42,7 @@ Question = JoinQuestion | RenewQuestion
 
 
 class Issued(msgspec.Struct, frozen=True, tag="issued"):
-    """The answer to who gets a certificate.
+    """The answer to a device that gets a certificate.
 
     Attributes:
         certificate: PEM.
@@ -56,7 +56,7 @@ class Issued(msgspec.Struct, frozen=True, tag="issued"):
 
 
 class Declined(msgspec.Struct, frozen=True, tag="declined"):
-    """The answer to who gets none.
+    """The answer to a device that gets no certificate.
 
     Attributes:
         reason: in words, with the remedy.
@@ -78,7 +78,7 @@ def redeem(token: Token, request: bytes) -> Issued:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # the token names the one certificate that is right: no other is spoken to
+    context.verify_mode = ssl.CERT_NONE  # the token names the one right certificate: no other is talked to
 
     def known(certificate: bytes) -> None:
         if not token.names(certificate):
@@ -116,7 +116,7 @@ def _ask(
         raise IdentityError(
             f"what answers at {address} is not an enroller of this fleet ({error.verify_message}): correct the address"
         ) from error
-    except (OSError, OverflowError, UnicodeError) as error:  # the last two: of a port or a name that cannot be
+    except (OSError, OverflowError, UnicodeError) as error:  # the last two are for an impossible port or name
         reason = getattr(error, "strerror", None) or error
         raise NetworkError(f"no enroller answers at {address} ({reason}): start it, or correct the address") from error
     try:

@@ -1,6 +1,6 @@
 """Table of faults: which ones pass without help, and which need a person.
 
-A fault that passes is waited for, with growing pauses; the device then continues from its disk, as after a
+The agent waits for a transient fault to pass, with growing pauses; the device then continues from its disk, as after a
 power cut. A fault that needs a person is reported to callers, by an agent that a service manager has started; any
 other agent ends, with its exit code.
 """
@@ -22,12 +22,12 @@ from sottovoce.observe import RateLimitedLog
 _log = logging.getLogger(__name__)
 _FIRST_PAUSE = 0.5  # seconds
 STUCK_SECONDS = 5.0
-"""Before a process ends that only another gets over what there is."""
+"""Pause before the end of a process whose fault only another process can get over."""
 
-_PERSON_SECONDS = 600.0  # between two looks whether someone has been there
+_PERSON_SECONDS = 600.0  # between two checks whether a person has fixed the fault
 _RECORDS = "data"
 _NO_MEMORY = "there is not enough memory; see what else the machine or its limits leave"
-"""Instead of numpy's words, which name the shape of what was to be made: that may be how many records there are."""
+"""Replaces numpy's message, which names the shape of an array: that may be the number of records."""
 
 _OF_SQLITE = {
     sqlite3.SQLITE_FULL: "disk",
@@ -45,12 +45,12 @@ _OF_THE_SYSTEM = {
     errno.ENOMEM: "memory",
     errno.ENOBUFS: "memory",
 }
-_NO_THREAD = "can't start new thread"  # all that Python says, whether it is memory or a limit of tasks
+_NO_THREAD = "can't start new thread"  # all that Python says, whether memory or a limit on tasks is the cause
 _LATER_ONLY = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
 _ADDRESS = {errno.EADDRINUSE, errno.EADDRNOTAVAIL}
 
 KINDS = ("disk", "descriptors", "memory", "address", "clock", "vault")
-"""Every fault that passes by itself."""
+"""Every transient fault."""
 
 _FOR_A_PERSON = {
     ExitCode.USAGE: "usage",
@@ -61,7 +61,7 @@ _FOR_A_PERSON = {
     ExitCode.PLUGIN: "plug-in",
 }
 FOR_A_PERSON = tuple(_FOR_A_PERSON.values())
-"""Every fault that does not; others are defects, or of the network, and a service manager starts the agent again."""
+"""Every fault that needs a person; others are defects or network faults, and a service manager restarts the agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Fault:
     Attributes:
         kind: one of KINDS or FOR_A_PERSON.
         reason: the problem and the remedy, for anyone who may read this device's log.
-        needs_a_person: it does not pass by itself.
+        needs_a_person: whether it does not pass without help.
     """
 
     kind: str
@@ -85,7 +85,7 @@ class Fault:
 
     @classmethod
     def told(cls, fault: Mapping[str, Any]) -> "Fault":
-        """The one that a status tells of."""
+        """Return the fault that a status describes."""
         return cls(fault["kind"], fault["reason"], fault["needs_a_person"])
 
     @property
@@ -120,8 +120,8 @@ def passing(error: BaseException, *, worked: bool) -> str | None:
 
     Args:
         error: the error that ended the agent.
-        worked: the agent had been at work before. Permissions and addresses with which it did were right, and will be
-            again, and so are all while `read_only`; those with which it never worked are wrong.
+        worked: whether the agent had been at work before. Permissions and addresses with which it worked were right,
+            and will be again, and so are all while `read_only`; those with which it never worked are wrong.
     """
     for cause in _chain(error):
         if (kind := _kind(cause, worked=worked)) is not None:
@@ -152,10 +152,10 @@ def shown() -> Iterator[None]:
 
 
 class Patience:
-    """Patience with faults: it logs a fault, once a minute at most, and gives the pause, longer each time.
+    """Pauses after faults: logs each fault, once a minute at most, and gives the pause, longer each time.
 
     Args:
-        longest: pause for one that passes, seconds.
+        longest: longest pause for a transient fault, seconds.
     """
 
     def __init__(self, longest: float) -> None:
@@ -168,7 +168,7 @@ class Patience:
         self._pause = 0.0
 
     def pause(self, fault: Fault) -> float:
-        """Seconds to wait for this one."""
+        """Log a fault, and return the seconds to wait for it."""
         kind, reason = fault.kind, fault.reason
         if fault.needs_a_person:
             self._seldom.say(logging.ERROR, kind, "needs-a-person kind=%s %s", kind, reason)

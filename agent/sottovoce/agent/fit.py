@@ -42,7 +42,7 @@ def fit(records: Sequence[PublishedRecord], model: str, epochs: int = 1) -> Fitt
     """Fit `ridge` on the debiased sums over the records, or walk `pegasos` or `logistic` over them.
 
     Args:
-        records: whose provenance is verified.
+        records: records whose provenance is verified.
         model: `ridge`, `pegasos` or `logistic`.
         epochs: passes of a walking model over all records.
 

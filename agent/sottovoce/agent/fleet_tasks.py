@@ -1,8 +1,8 @@
 """The tasks that the fleet has signed: the newest one is kept, passed on, and taken up when its time has come.
 
-Who has a new one tells the peers it has links to, once each; and a device that hears from one of another task asks it
-which it holds. So anyone who was off learns of it from the first that has changed over, and a fleet whose task stays
-has nothing to say.
+A device with a new task tells each peer that it has a link to, once; and a device that hears from a peer with another
+task asks which task it holds. So a device that was off learns of the new task from the first peer that has changed
+over, and a fleet whose task does not change sends nothing.
 """
 
 import asyncio
@@ -34,8 +34,8 @@ FLEET_TASK = "fleet-task/1"
 
 _WAIT = "task"
 _LOOK_SECONDS = 10.0
-_AGAIN_SECONDS = 600.0  # to try what this device could not do for want of something
-_ASK_EVERY_SECONDS = 30.0  # one peer
+_AGAIN_SECONDS = 600.0  # before this device retries what it could not do for want of something
+_ASK_EVERY_SECONDS = 30.0  # between two questions to one peer
 _MAX_REMEMBERED = 1024
 
 
@@ -68,7 +68,7 @@ def kept_task(directory: Path, authority: Authority) -> SignedTask | None:
 
 
 def keep_task(directory: Path, task: SignedTask, authority: Authority) -> bool:
-    """Puts a verified task into a directory unless a newer one is there, or the same; whether it did.
+    """Put a verified task into a directory unless it or a newer one is there; return whether it was put there.
 
     Raises:
         IdentityError: if it cannot be written, or the present file is damaged.
@@ -122,7 +122,7 @@ class FleetTasks:
 
     Attributes:
         held: the newest task known.
-        because: why it is not taken up, in words; None where it is, or no one has tried yet.
+        because: why it has not been taken up, in words; None if it has been, or if that has not been tried yet.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class FleetTasks:
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         change: Callable[[], None],
     ) -> None:
-        """Connects the files to write, the peers with links, the work beside, and the announcement of another task."""
+        """Connect the writer of files, the peers with links, background work, and the change to another task."""
         self._disk, self._peers, self._spawn, self._change = disk, peers, spawn, change
 
     @property
@@ -188,17 +188,17 @@ class FleetTasks:
         self._voice.waits.end(_WAIT)
 
     async def reload(self) -> None:
-        """The file may have changed: an operator has installed a task."""
+        """Read the task's file again, which an operator may have replaced."""
         if self._signed:
             self._adopt(await asyncio.get_running_loop().run_in_executor(self._disk, self._installed))
 
     def look(self) -> None:
-        """Something may be otherwise: its owner has spoken, or there is a newer task."""
+        """Try again at once: the owner may have answered, or there may be a newer task."""
         self._again = 0.0
         self._awake.set()
 
     def heard_another(self, peer: Peer) -> None:
-        """A peer has another task than this device: it may hold one that is news here, or the other way round."""
+        """Note that a peer has another task: it may hold a newer one than this device, or the other way round."""
         now, alike = time.monotonic(), self._spread.known(peer.id) == self.newest
         pause = _AGAIN_SECONDS if alike else _ASK_EVERY_SECONDS
         if self._signed and now - self._asked.get(peer.id, -pause) >= pause:
@@ -228,7 +228,7 @@ class FleetTasks:
             await asyncio.get_running_loop().run_in_executor(None, lambda: self._take_up(task.encoded))
         except TaskRefused as refused:
             self._note(task, str(refused))
-        except Exception as error:  # noqa: BLE001 - whatever a task brings with it, the present one continues
+        except Exception as error:  # noqa: BLE001 - whatever error a task causes, the present task continues
             self._note(task, str(error) if isinstance(error, SottovoceError) else f"it failed ({type(error).__name__})")
             self._again = time.monotonic() + _AGAIN_SECONDS
         else:

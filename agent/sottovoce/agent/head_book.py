@@ -1,7 +1,7 @@
 """The highest ledger head that each device has reported, on the disk: it exposes a restored copy.
 
-Nothing of this device's own spending is only here, so a book that cannot be read is started over; but until its peers
-have sent their heads again, this device is no witness for them, and says so.
+Nothing about this device's own spending is stored here alone, so a book that cannot be read is replaced by a new one;
+but until its peers have sent their heads again, this device is not a witness for them, and says so.
 """
 
 import sqlite3
@@ -90,7 +90,7 @@ class HeadBook:
             raise self._unusable(error) from error
 
     def note(self, head: SignedHead) -> Taken:
-        """Keep this device's own head. It outlives the process, not a power cut, after which its keepers tell it.
+        """Keep this device's own head, which survives the process but not a power cut: then its keepers return it.
 
         Raises:
             DataError: see `take`.

@@ -17,11 +17,11 @@ class Inbox:
     """Messages for the learner of one device.
 
     Args:
-        core: applies it.
-        tasks: which task this device has.
-        quota: how much of it one peer may hand over.
-        departure: departure of this device, which takes nothing any more once it is closed.
-        serially: lets the core act.
+        core: applies the messages.
+        tasks: the task that this device has.
+        quota: limits how much one peer may hand over.
+        departure: departure of this device, which accepts nothing more once it is closed.
+        serially: runs an action of the core, one at a time.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Inbox:
         return receipt
 
     async def confirm(self, outgoing: Outgoing, reply: tuple[str, bytes] | None) -> None:
-        """The recipient has taken it in, and replied.
+        """Handle the recipient's confirmation of a message, and its reply.
 
         Raises:
             MessageRefused: if it is not a reply; nothing changed.

@@ -17,7 +17,7 @@ from sottovoce.identity.pinned import enrol_pinned
 from sottovoce.vault import Budget, Ledger
 
 Choice = Callable[[Promised | None], Budget]
-"""Chooses a new ledger's budget, by what the devices of the fleet promise if it says so."""
+"""Chooses a new ledger's budget, given what the fleet's devices promise, if the fleet states it."""
 
 _REQUESTED = ".requested"
 
@@ -155,14 +155,14 @@ def _made(
     make: Callable[[Path], Identity],
     claim: Callable[[], None] = lambda: None,
 ) -> Identity:
-    """The state directory, once it is whole.
+    """Make the state directory, and give it its name once it is complete.
 
     Args:
         state: where it goes.
-        budget: budget of the ledger, when the rest is made.
+        budget: returns the ledger's budget, once the rest is made.
         vault: directory of the separate vault, if there is one; the ledger goes there instead.
-        make: writes all but the ledger into a draft of it.
-        claim: called just before the draft gets its name: it is this device that joins, or none.
+        make: writes all but the ledger into a draft of the directory.
+        claim: called just before the draft gets its name: this device joins, or none does.
     """
     if vault is not None and state.absolute() in (vault.absolute(), *vault.absolute().parents):
         raise IdentityError(f"{vault}: is the agent's own; choose a directory outside of {state} for the vault")
@@ -177,7 +177,7 @@ def _made(
             shutil.rmtree(made)
         raise
     if vault is not None and hidden is not None:
-        if identity.mode == "fleet-ca":  # by which the vault knows what the fleet has signed
+        if identity.mode == "fleet-ca":  # the vault needs it to verify the fleet's signatures
             replace(hidden / FLEET_CERTIFICATE, read(draft / IDENTITY / FLEET_CERTIFICATE))
         rename(hidden, vault)
     rename(draft, state)

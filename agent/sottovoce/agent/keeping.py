@@ -1,8 +1,8 @@
 """A device's keepers: a few peers that receive every ledger head, and are asked for the newest at every start.
 
-They are named in the ledger before anything is charged, so that a restored copy asks the same ones, and the size of the
-fleet does not matter. Only who has taken a head is named, so that a device stopped at once is known to those it asks.
-One that has left the fleet, or was away for long, makes room for another.
+They are named in the ledger before anything is charged, so that a restored copy asks the same peers, and the size of
+the fleet does not matter. Only a peer that has accepted a head is named, so that even a device that stops at once is
+known to the peers it asks. A keeper that has left the fleet, or was away for long, makes room for another.
 """
 
 import asyncio
@@ -24,14 +24,14 @@ TOLD_AT_ONCE = KEEPERS // 2
 start."""
 
 AWAY_SECONDS = 3 * 86_400.0
-"""Failed attempts after which an unreachable keeper is replaced."""
+"""Seconds of failed attempts after which an unreachable keeper is replaced."""
 
 
 class Keeping:
-    """Names keepers, and tells them.
+    """Names keepers, and sends them the ledger's heads.
 
     Args:
-        vault: whose ledger it is.
+        vault: the vault of the ledger.
         detector: judges their answers.
         tell: sends a peer the present head and receives the one it knew; raises DeliveryFailed or MessageRefused.
         dns_name: DNS name of a node.
@@ -61,14 +61,14 @@ class Keeping:
 
     @property
     def nodes(self) -> frozenset[str]:
-        """Their node ids."""
+        """Node ids of the keepers."""
         return frozenset(keeper.node for keeper in self.keepers)
 
     async def tell(self, due: Callable[[str], bool], most: int) -> None:
         """Send the head to keepers that lack it, `most` at a time and in turn; absent ones are noted.
 
         Raises:
-            LedgerError: if one of them knows a newer head, or one of another past.
+            LedgerError: if a keeper knows a newer head, or a head of another past.
         """
         order = [*self.keepers[self._turn :], *self.keepers[: self._turn]]
         chosen = [keeper for keeper in order if due(keeper.node)][:most]
@@ -78,7 +78,7 @@ class Keeping:
 
     @property
     def knowing(self) -> int:
-        """Number of them that have acknowledged a head since this start."""
+        """Number of keepers that have acknowledged a head since this start."""
         return sum(self._detector.told(keeper.node) is not None for keeper in self.keepers)
 
     async def appoint(self, due: Callable[[str], bool]) -> None:
@@ -122,13 +122,13 @@ class Keeping:
             self._detector.missed(keeper.node)
 
     def _peer(self, keeper: Keeper) -> Peer:
-        """Its address, as known now or when it was named."""
+        """Address of a keeper, as known now or when it was named."""
         met = {peer.id: peer for peer in self._peers()}
         first, *others = keeper.endpoints
         return met.get(keeper.node) or Peer(keeper.node, first, self._dns_name(keeper.node), tuple(others))
 
 
 def named(nodes: Collection[str]) -> str:
-    """The first few, for people."""
+    """Return the first few node ids, for messages to people."""
     shown = sorted(nodes)[:3]
     return ", ".join(shown) + (", …" if len(nodes) > len(shown) else "")

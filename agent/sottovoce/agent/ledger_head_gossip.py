@@ -28,7 +28,7 @@ T = TypeVar("T")
 _LIFE_BYTES = 16
 _FIRST_PAUSE, _LOOK_SECONDS = 0.5, 60.0
 INFORM_EVERY_SECONDS = 1.0
-"""Between two messages to keepers: a device that charges faster tells them of several charges at once."""
+"""Seconds between two messages to keepers: a device that charges faster tells them of several charges at once."""
 
 TELL_EVERY_SECONDS = 60.0
 """Seconds after which a head is repeated to a peer: two devices with the same keys then learn of each other."""
@@ -43,9 +43,9 @@ class Voice:
 
     Attributes:
         seal: makes the envelope of a payload for (recipient, payload type, payload).
-        transport: carries it.
+        transport: carries the envelopes.
         timeout: seconds for one question.
-        counters: counts its bytes.
+        counters: counts their bytes.
         waits: the metric of waits in progress.
     """
 
@@ -61,10 +61,10 @@ class LedgerHeadGossip:
 
     Args:
         identity: signs the heads.
-        vault: whose ledger it is.
-        book: where heads are remembered.
+        vault: the vault of this device's ledger.
+        book: stores heads.
         detector: judges the heads that peers know.
-        voice: how to reach them.
+        voice: reaches peers.
         contacts: whether the configuration names any peer, or a way to find some.
 
     Raises:
@@ -107,17 +107,17 @@ class LedgerHeadGossip:
         book.note(self.head)
 
     def attend(self, disk: Executor, peers: Callable[[], list[Peer]], left: Callable[[str], bool]) -> None:
-        """Sets where to write, whom this device sends to, and who has left or is shut out.
+        """Set the executor of writes, the peers that this device sends to, and the devices that left or are shut out.
 
-        The heads of those it sends to never make room for others'.
+        The heads of these peers never make room for others'.
         """
         self._disk, self._peers = disk, lambda: [peer.id for peer in peers()]
         self.keeping.attend(peers, left)
 
     async def permission(self) -> bool:
-        """Wait until enough peers know nothing newer, and as many keep the head of a ledger that no one knew yet.
+        """Wait until enough peers know no newer head and, if no peer knew the ledger yet, until as many keep its head.
 
-        After that no one is waited for. Returns False when the agent stops before.
+        Later calls wait for no one. Returns False if the agent stops before.
 
         Raises:
             LedgerError: if a keeper knows a newer head, or one of another past.
@@ -163,7 +163,7 @@ class LedgerHeadGossip:
         self._book.close()
 
     async def advance(self, tip: Tip) -> None:
-        """The ledger has come this far; returns once the device's own book knows."""
+        """Note how far the ledger has come; return once that is in the device's own book."""
         if (tip.charges, tip.released) != (self.head.charges, self.head.released):
             head = self._signed(tip)
             await self._on_disk(lambda: self._book.note(head))
@@ -206,7 +206,7 @@ class LedgerHeadGossip:
         return head, encode_heads(Heads(head, known))
 
     async def answered(self, peer: str, head: SignedHead, raw: bytes) -> None:
-        """A peer has answered the question with this head; see `tell` for the errors."""
+        """Handle a peer's answer to the question that carried this head; see `tell` for the errors."""
         answer = decode_heads(raw)
         await self._hear(peer, answer.known)
         self.detector.answered(peer, head, answer.known)
@@ -310,5 +310,5 @@ class LedgerHeadGossip:
 
 
 def _another(head: SignedHead, known: SignedHead) -> bool:
-    """Whether it takes another past to tell this after what is known, and not only another order on the way."""
+    """Whether a head that follows the known one shows another past, and not merely messages out of order."""
     return head.life != known.life or (head.charges, head.released) == (known.charges, known.released)

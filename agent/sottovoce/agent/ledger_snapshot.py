@@ -1,7 +1,7 @@
-"""A ledger looked at from outside, and left as it was.
+"""Reads a ledger from outside, and leaves it unchanged.
 
 SQLite makes files beside a database that it reads, which the ledger's own user would have to be able to write later. So
-where no program has it open a copy is read.
+a copy is read if no program has the ledger open.
 """
 
 import shutil

@@ -32,7 +32,7 @@ class Telling(Protocol):
         ...
 
     async def tell(self, peer: Peer) -> None:
-        """Tell it; raises DeliveryFailed or MessageRefused when it is not known to have arrived."""
+        """Tell a peer the head; raises DeliveryFailed or MessageRefused if it is not known to have arrived."""
         ...
 
     async def question(self, peer: str) -> tuple[SignedHead, bytes]:
@@ -40,7 +40,7 @@ class Telling(Protocol):
         ...
 
     async def answered(self, peer: str, head: SignedHead, raw: bytes) -> None:
-        """The peer has answered that; raises MessageRefused when the answer is malformed."""
+        """Handle the peer's answer to that request; raises MessageRefused if the answer is malformed."""
         ...
 
 
@@ -58,7 +58,7 @@ class Link:
         waits: the metric of waits in progress.
         timeout: seconds for one attempt.
         backoff: seconds of the first pause, before jitter.
-        backoff_max: seconds of the longest.
+        backoff_max: seconds of the longest pause.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Link:
         return self._outgoing.empty() and not self._delivering
 
     def nudge(self) -> None:
-        """The peer has been heard of: end the pause after a failure."""
+        """End the pause after a failure, since the peer has been heard from."""
         self._awake.set()
 
     def returned(self) -> None:
@@ -190,7 +190,7 @@ class Link:
         return receipt
 
     def _failed(self, failure: DeliveryFailed | MessageRefused, attempt: int) -> float:
-        """Count it, say it once a minute, and return the pause: full jitter over a doubling range."""
+        """Count a failure, log it once a minute, and return the pause: full jitter over a doubling range."""
         cause, left = (failure.cause, failure.left) if isinstance(failure, DeliveryFailed) else ("other", True)
         explanation = str(failure)
         self.failures = attempt

@@ -1,4 +1,4 @@
-"""The links of a device: opened, offered to and forgot as its peers come and go."""
+"""The links of a device, which are opened, used and forgotten as its peers come and go."""
 
 import logging
 from collections.abc import Callable, Coroutine, Iterable
@@ -15,9 +15,9 @@ class LinkTable:
     """The links of a device, one for each peer.
 
     Args:
-        made: a link to a peer, not at work yet.
-        spawn: runs something beside.
-        known: a peer by its node id, of whatever is known beside the links; None for one that no one knows.
+        made: makes a link to a peer, which is not at work yet.
+        spawn: runs a coroutine in the background.
+        known: finds a peer by its node id, from all that is known beside the links; None if it is unknown.
         refused: whether nothing is sent to a node any more.
         forgot: called with a node without a link.
 
@@ -42,7 +42,7 @@ class LinkTable:
         self._forgot = forgot
 
     def open(self, peer: Peer) -> Link:
-        """A link to a peer, at work."""
+        """Open a link to a peer, and set it to work."""
         link = self.links[peer.id] = self._made(peer)
         self._spawn(link.run())
         return link
@@ -52,7 +52,7 @@ class LinkTable:
         return [link.peer for link in self.links.values()]
 
     def find(self, node: str) -> Peer | None:
-        """A peer by its node id; None for one that no one knows."""
+        """Find a peer by its node id; None if it is unknown."""
         link = self.links.get(node)
         return self._known(node) if link is None else link.peer
 
@@ -69,13 +69,13 @@ class LinkTable:
             self.forget(node)
 
     def heard(self, node: str) -> None:
-        """A device speaks, so that it is there: who failed to reach it tries again now, not after a pause."""
+        """Note that a device has sent something: a link that failed to reach it tries again now, not after a pause."""
         link = self.links.get(node)
         if link is not None and link.failures:
             link.nudge()
 
     def offer(self, outgoing: Outgoing) -> None:
-        """Let a message be delivered, by a link that is opened for it where its recipient is known otherwise."""
+        """Deliver a message by a link, which is opened if the recipient has none but is known otherwise."""
         recipient = outgoing.recipient
         if self._refused(recipient):
             return

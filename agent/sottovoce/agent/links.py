@@ -31,7 +31,7 @@ class Seen:
     Attributes:
         incarnation: the life of the sender's durable state.
         sequence: position on the link from the sender.
-        refused: the reason in a word for which it was not applied, and is not, ever; empty where it was.
+        refused: the reason, in a word, why it was not applied and never will be; empty if it was applied.
     """
 
     incarnation: int

@@ -29,7 +29,7 @@ REASONS = (
 """Why an agent may refuse a message."""
 
 RECORD_REASONS = ("certificate", "fleet", "record", "revoked", "sender", "signature")
-"""Why it may refuse the record of a device that a peer tells of."""
+"""Why an agent may refuse the record of a device that a peer passes on."""
 
 CAUSES = ("busy", "other", "refused", "rejected", "timeout", "tls", "unreachable")
 """Why an attempt to reach a peer may fail; see sottovoce.transport.DeliveryFailed."""

@@ -1,9 +1,9 @@
-"""Moving house: a device continues in another place, from the same ledger, and the old one has ended for good.
+"""Moves a device to another place: it continues there, from the same ledger, and the old one has ended for good.
 
-The order matters. All of the new place is on its disk, but for the ledger's name, before the old ledger ends;
-and the new ledger has its name only after that. Whenever power fails, one of the two can be used or none, and the same
-command continues. The new ledger begins with an entry that costs nothing, by which its head is newer than any copy's:
-from the first start on the keepers know.
+The order matters. Everything in the new place is on its disk, except for the ledger's name, before the old ledger ends;
+and the new ledger gets its name only after that. Whenever power fails, at most one of the two can be used, and the same
+command continues. The new ledger begins with an entry that costs nothing and makes its head newer than any copy's: from
+the first start on, the keepers know it.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ def move(state: Path, target: Path) -> Path:
 
     Args:
         state: its state directory; of a separate vault, the vault's.
-        target: a directory that is not there yet, which becomes the state directory.
+        target: a directory that does not exist yet, which becomes the state directory.
 
     Returns:
         the ledger in its new place.
@@ -80,7 +80,7 @@ def _check_place(state: Path, target: Path, draft: Path, owner: str) -> None:
 
 
 def _mark(draft: Path) -> str | None:
-    """Whose move made a draft; None where none did."""
+    """Return the mark of the move that made a draft; None if none did."""
     mark = draft / _MOVING
     return mark.read_text() if mark.is_file() else None
 
@@ -102,7 +102,7 @@ def _copy(state: Path, draft: Path, mark: str) -> None:
 
 
 def _begun(old: Ledger, path: Path, nonce: str) -> None:
-    """The ledger that continues, under a name by which no one opens it yet."""
+    """Make the ledger that continues, under a name by which no program opens it yet."""
     old.copy(path)
     with closing(Ledger.open(path, old.owner, old.own_budget)) as new:
         new.charge(hashlib.sha256(b"sottovoce/moved/v1|" + nonce.encode()).digest(), Moved(nonce))
@@ -111,7 +111,7 @@ def _begun(old: Ledger, path: Path, nonce: str) -> None:
 
 
 def _finished(draft: Path, target: Path) -> Path:
-    """Give the new ledger its name, and the new place its own; again after a power cut."""
+    """Give the new ledger its name, and the new place its own; this can be repeated after a power cut."""
     moving = draft / (_LEDGER + ".moving")
     if moving.exists():
         rename(moving, draft / _LEDGER)

@@ -54,13 +54,13 @@ def ping_every() -> float | None:
 async def attend(
     stopping: asyncio.Event, thread: Executor, status: str, ends: Callable[[], bool] = lambda: True
 ) -> None:
-    """Be ready; be alive for as long as this loop turns and `thread` answers; then be stopping.
+    """Send READY; then ALIVE, for as long as this loop runs and `thread` answers; then STOPPING.
 
     Args:
         stopping: set when the process begins to stop.
-        thread: one that must not get stuck. While it is, ALIVE is not sent, and the service manager acts.
+        thread: a thread that must not get stuck. While it is, ALIVE is not sent, and the service manager acts.
         status: a line for `systemctl status`.
-        ends: asked then: whether the process does. Who tells that it stops, and continues, is killed for it.
+        ends: asked at the end: whether the process ends. A process that sends STOPPING, and continues, is killed.
     """
     if not tell(READY, f"STATUS={status}"):
         return

@@ -32,7 +32,7 @@ class Watched(Reported, Protocol):
     trust: Trust
 
     def serially(self, act: Callable[[], list[Action]]) -> Awaitable[None]:
-        """Let the core act."""
+        """Run an action of the core, one at a time."""
         ...
 
 

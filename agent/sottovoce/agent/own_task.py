@@ -24,8 +24,8 @@ def task_of(config: AgentConfig, ranges: str | None = None) -> Task:
 
     Args:
         config: configuration of the device.
-        ranges: ranges of the features, as a vault of its own says by `declared_ranges`; without one as this process
-            sees.
+        ranges: ranges of the features, as a separate vault states them by `declared_ranges`; without such a vault, as
+            this process sees them.
 
     Raises:
         ConfigError: if a graph that is configured cannot be read.

@@ -1,4 +1,4 @@
-"""Asking the owner, beside the agent: on the command line, or in Home Assistant."""
+"""The owner's consent, given outside the agent: on the command line, or in Home Assistant."""
 
 import contextlib
 from pathlib import Path
@@ -29,12 +29,12 @@ def newest_task(config: AgentConfig) -> SignedTask | None:
 
 
 def record_consent(config: AgentConfig, task: SignedTask, said: Said) -> None:
-    """Say it, durably; a running agent looks at once.
+    """Record the owner's answer, durably; a running agent looks at it at once.
 
     Raises:
         IdentityError: if it cannot be written.
         TaskRefused: if its owner has withdrawn, which cannot be undone.
     """
     consent(consent_directory(config), task, said)
-    with contextlib.suppress(NetworkError):  # it looks by itself when it is at work again
+    with contextlib.suppress(NetworkError):  # it looks anyway once it is at work again
         ask(config.agent.state, "look")

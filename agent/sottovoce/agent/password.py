@@ -10,7 +10,7 @@ def password(key: str, file: Path) -> str:
     """The password in a file, without the white space around it.
 
     Args:
-        key: key of the configuration, that names the file.
+        key: the configuration key that names the file.
         file: UTF-8.
 
     Raises:

@@ -38,7 +38,7 @@ class Pause:
         self._code: ExitCode | None = None
 
     async def wait(self) -> ExitCode | None:
-        """None when it is over; or the end of the agent, if it was stopped."""
+        """Wait, and return None once the pause has elapsed; or the agent's exit code, if it was stopped."""
         loop = asyncio.get_running_loop()
         loop.set_default_executor(Threads(USUAL))
         loop.add_signal_handler(signal.SIGTERM, self.stop)
@@ -62,7 +62,7 @@ class Pause:
         return self._code
 
     def status(self) -> dict[str, Any]:
-        """The fault it waits for, and until when."""
+        """Status document: the fault that it waits for, and until when."""
         fault, left = self.fault, max(0.0, self._until - time.monotonic())
         told = {
             "kind": fault.kind,

@@ -1,4 +1,4 @@
-"""Peer sampling at work: the membership's exchanges over this device's transport, and whom the learner may send to.
+"""Runs peer sampling: the membership's exchanges over this device's transport, and the peers that the learner gets.
 
 Runs on the event loop; only the address book is written elsewhere, because the disk may be slow.
 """
@@ -44,8 +44,8 @@ class Door:
         seal: makes the envelope of a payload for (recipient, payload type, payload).
         peer: how to reach a contact.
         meet: called with the learner's peers when they change.
-        spawn: runs something beside.
-        disk: where to write.
+        spawn: runs a coroutine in the background.
+        disk: the executor of writes.
         waits: the metric of waits in progress.
     """
 
@@ -62,8 +62,8 @@ class Trouble:
     """A peer with whom no exchange succeeds.
 
     Attributes:
-        failures: in a row.
-        last: the last one, in words.
+        failures: number of consecutive failures.
+        last: the last failure, in words.
     """
 
     failures: int = 0
@@ -84,7 +84,7 @@ class PeerSampling:
 
     Attributes:
         troubles: peers with whom the last exchanges failed, by node id; the newest 64.
-        duplicates: how often a record has come that another device signed with this device's key.
+        duplicates: number of received records that another device signed with this device's key.
     """
 
     def __init__(
@@ -149,11 +149,11 @@ class PeerSampling:
         return encode_exchange(reply)
 
     def reached(self, peer: str) -> None:
-        """A link has delivered something."""
+        """Note that a link has delivered something."""
         self.membership.on_success(peer)
 
     def missed(self, peer: str) -> None:
-        """A link could not deliver something."""
+        """Note that a link could not deliver something."""
         self.membership.on_missed(peer, self._loop.time())
         self._perform([])
 
@@ -164,16 +164,16 @@ class PeerSampling:
             self._perform([])
 
     def expel(self, peers: Collection[str]) -> None:
-        """Have nothing more to do with these devices."""
+        """Exclude these devices from now on."""
         self._expelled = frozenset(peers)
         self.membership.expel(peers, asyncio.get_running_loop().time())
         for peer in peers:
             self.troubles.pop(peer, None)
-        if hasattr(self, "_door"):  # before that no one was met
+        if hasattr(self, "_door"):  # before that, no peer was met
             self._perform([])
 
     async def leave(self) -> None:
-        """Say goodbye to the warm peers, who tell others: at most two seconds, and no harm if no one hears it."""
+        """Announce the departure to the warm peers, which tell others: it takes two seconds at most, and may fail."""
         self.stop()
         await self.discovery.close()
         if not hasattr(self, "_door") or self.membership.record.leaving:
@@ -223,7 +223,7 @@ class PeerSampling:
             effects = self.membership.on_reply(contact.node_id, decode_exchange(answer), self._loop.time())
         except (DeliveryFailed, MessageRefused) as failure:
             if contact.node_id in self._expelled:
-                return  # it was, while it was asked
+                return  # it was expelled while it was being asked
             self.troubles[contact.node_id] = self._failed(contact.node_id, failure)
             if len(self.troubles) > _MAX_TROUBLES:
                 self.troubles.popitem(last=False)
@@ -234,7 +234,7 @@ class PeerSampling:
         self._perform(effects)
 
     def _failed(self, node: str, failure: DeliveryFailed | MessageRefused) -> "Trouble":
-        """Count it, and say each cause once a minute."""
+        """Count a failure, and log each cause once a minute."""
         cause = failure.cause if isinstance(failure, DeliveryFailed) else "other"
         self._counters.failures[cause] += 1
         self._seldom.say(logging.WARNING, cause, "exchange-failed cause=%s %s", cause, failure)

@@ -28,8 +28,8 @@ class Question(Struct, frozen=True, forbid_unknown_fields=True):
     """A question.
 
     Attributes:
-        predict: one list of numbers a row.
-        transformed: they are as the model sees them, and not as they were measured.
+        predict: one list of feature values per row.
+        transformed: whether the values are as the model sees them, and not as they were measured.
     """
 
     predict: list[list[float]]
@@ -37,7 +37,7 @@ class Question(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Predictor:
-    """Answers. The kernel is made when it is first needed, and kept.
+    """Answers questions. The kernel is made when it is first needed, and kept.
 
     Args:
         config: configuration of the agent.
@@ -135,7 +135,7 @@ def prepared(rows: Floats, description: Description, *, transformed: bool) -> Fl
     Args:
         rows: float64[M, d].
         description: description of the model.
-        transformed: they are already.
+        transformed: whether they are transformed already.
 
     Raises:
         DataError: if they have another number of columns, or their ranges are not known.
@@ -158,7 +158,7 @@ def _rows(question: Question) -> Floats:
     """The rows as an array, float64[M, d], finite.
 
     Raises:
-        DataError: if they are none.
+        DataError: if they are not valid rows.
     """
     rows = question.predict
     if not 1 <= len(rows) <= MAX_ROWS:

@@ -18,7 +18,7 @@ PURPOSES = {
 }
 """Purpose of a fleet, and its devices' promises unless its founder says otherwise."""
 
-_ALONE = Budget(2.0, 1e-5, "record", "add-remove")  # of a device whose fleet says nothing
+_ALONE = Budget(2.0, 1e-5, "record", "add-remove")  # for a device whose fleet states no promise
 
 
 def keep(fleet: Path, promised: Promised) -> None:
@@ -49,7 +49,7 @@ def agreed(promised: Promised | None, **chosen: Any) -> Budget:
     """The budget of a new ledger.
 
     Args:
-        promised: by all devices of the fleet.
+        promised: the promise of all devices of the fleet.
         chosen: fields of Budget that the owner has chosen; None for the fleet's.
 
     Raises:

@@ -94,7 +94,7 @@ class RosterWitness:
         self._witness, self._revoked, self._clock = Witness(authority, task), revoked, clock
 
     def verify(self, published: Signed) -> None:
-        """Check who signed.
+        """Check that a member has signed.
 
         Raises:
             MessageRefused: if no member signed it.

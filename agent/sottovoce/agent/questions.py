@@ -1,4 +1,4 @@
-"""Questions to the vault: one at a time, and none before peers let this device release and the disk may be worn."""
+"""Questions to the vault: one at a time, and only while peers let this device release and the disk may be written."""
 
 import asyncio
 import contextlib
@@ -49,7 +49,7 @@ class Questions:
     async def ask(self, query: Query | CellQuery) -> Answer | CellAnswer | None:
         """The answer, or None if the agent stops or leaves first; the next start asks again.
 
-        If the task is over, or its owner takes no part in it, the query is repeated periodically.
+        If the task has ended, or the owner does not take part in it, the query is repeated periodically.
 
         Raises:
             PrivacyError: if the terms are not those of the vault.
@@ -90,6 +90,6 @@ class Questions:
         return await (self._vault.take_part(query) if isinstance(query, CellQuery) else self._vault.ask(query))
 
     async def quiet(self) -> None:
-        """Returns when no answer is on its way."""
+        """Wait until no answer is pending."""
         async with self._one:
             pass

@@ -1,8 +1,8 @@
 """Quota of one peer, however often it asks: a token bucket for each of three resources.
 
-A device of the fleet is no stranger, but may be defective or someone else's by now. Its messages cost others
-processor time, memory on its way, and writing to the disk. An honest device sends a neighbour a few shares a period,
-and its ledger head, views and revocations now and then.
+A device of the fleet is not a stranger, but may be defective or compromised by now. Its messages cost others processor
+time, memory while they are handled, and disk writes. An honest device sends a neighbour a few shares a period, and its
+ledger head, views and revocations now and then.
 """
 
 import logging
@@ -24,8 +24,8 @@ class _Limit:
     """Limit of one resource.
 
     Attributes:
-        a_period: period of the learner.
-        a_second: beside those.
+        a_period: amount for each period of the learner.
+        a_second: amount for each second, in addition.
         at_once: capacity of the bucket.
     """
 
@@ -37,7 +37,7 @@ class _Limit:
 _LIMITS = {
     "messages": _Limit(128, 1, 256),  # a part of a large message is one too
     "bytes": _Limit(4 * MAX_ENVELOPE_BYTES, 2**14, 8 * MAX_ENVELOPE_BYTES),
-    "shares": _Limit(8, 0, 64),  # that are new: each is a commit
+    "shares": _Limit(8, 0, 64),  # only new ones: each is a commit
 }
 
 
@@ -48,7 +48,7 @@ class _Bucket:
 
 
 class Refusals:
-    """Messages that had no effect: counted by reason, and said once a minute for each sender.
+    """Messages that had no effect: counted by reason, and logged once a minute for each sender.
 
     Args:
         counters: counts them.
@@ -59,7 +59,7 @@ class Refusals:
         self._seldom = RateLimitedLog(_log)
 
     def note(self, sender: str, refusal: MessageRefused) -> None:
-        """Count one more."""
+        """Count a refusal, and log it."""
         self._counters.refused[refusal.reason] += 1
         reason = refusal.reason
         said = "message-refused sender=%s reason=%s %s"
@@ -80,7 +80,7 @@ class Quota:
         self._buckets: OrderedDict[tuple[str, str], _Bucket] = OrderedDict()
 
     def message(self, sender: str, size: int) -> None:
-        """A message of `size` bytes, or a part of one.
+        """Charge the sender for a message of `size` bytes, or for a part of one.
 
         Raises:
             MessageRefused: if it is one too many.
@@ -89,7 +89,7 @@ class Quota:
         self._take(sender, "bytes", size)
 
     def share(self, sender: str) -> None:
-        """A share that was not applied before.
+        """Charge the sender for a share that was not applied before.
 
         Raises:
             MessageRefused: if it is one too many.

@@ -20,25 +20,25 @@ from sottovoce.wire import LEDGER_HEAD, PEER_EXCHANGE, VerifiedMessage, encode_r
 from sottovoce.wire.revocation import REVOCATIONS
 
 _OF_NOW = (TASK, FLEET_TASK, ROLL_CALL, PEER_EXCHANGE, LEDGER_HEAD)
-"""Sealed when they are sent: a share may be of an earlier task."""
+"""Payload types that are sealed when they are sent, whereas a share may be of an earlier task."""
 _NO_SHARE = (*_OF_NOW, REVOCATIONS)
-_LARGEST_NUMBER = 2**63 - 1  # that SQLite keeps
+_LARGEST_NUMBER = 2**63 - 1  # the largest that SQLite keeps
 
 
 class Reception:
     """Receiver of messages from all transports.
 
     Args:
-        trust: who this device is, and who is refused.
+        trust: this device's identity, and the devices that are refused.
         revocations: answers about revoked devices.
         head_gossip: answers about ledger heads.
         peer_sampling: answers exchanges of views; None where peers are listed.
         tasks: called with the task of a sender.
-        roll_call: says how this device is.
+        roll_call: reports how this device is doing.
         counters: counts messages and refusals.
         inbox: takes messages for the learner.
         heard: called with the sender of each validly signed message.
-        failed: called when this device permanently fails at one.
+        failed: called when this device permanently fails on a message.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Reception:
             self._failed(failure)
             raise
         except MemoryError as failure:
-            if opened is not None:  # what was begun then is unknown: only the disk is certain
+            if opened is not None:  # it is unknown what was begun: only the disk is certain
                 self._failed(failure)
             raise
         if receipt.refused:
@@ -114,7 +114,7 @@ class Reception:
         return answer
 
     async def confirmed(self, outgoing: Outgoing, reply: tuple[str, bytes] | None) -> None:
-        """A peer has confirmed a message. Its reply may be refused; the confirmation stands."""
+        """Handle a peer's confirmation of a message. Its reply may be refused; the confirmation stands."""
         try:
             await self._inbox.confirm(outgoing, reply)
         except MessageRefused as refusal:
@@ -144,7 +144,7 @@ class Reception:
         return reply
 
     async def _witnessed(self, sender: str, payload: bytes) -> bytes:
-        """Answer a peer that tells its ledger head: also one that is not kept, so that its device learns why."""
+        """Answer a peer that sends its ledger head: also if the head is not kept, so that the peer learns why."""
         answer, refusal = await self._head_gossip.receive(sender, payload)
         if refusal is not None:
             self._refusals.note(sender, refusal)

@@ -1,4 +1,4 @@
-"""The published records a device holds, on its disk. All of them are public and travel on: a lost book fills again."""
+"""The published records that a device holds, on its disk: all are public and passed on, so that a lost book refills."""
 
 import logging
 import sqlite3
@@ -31,11 +31,12 @@ SCHEMA = Schema(
 
 
 class RecordBook:
-    """An open book. A damaged one is started over; a full disk stops the agent.
+    """An open book. A damaged book is replaced by a new one; a full disk stops the agent.
 
     Args:
         path: path of the file; made if it is missing.
-        epoch: epoch of the fleet's task that the records are published for, 0 for none; those of an earlier one go.
+        epoch: epoch of the fleet's task that the records are published for, 0 for none; records of an earlier epoch
+            are deleted.
 
     Raises:
         DataError: if it cannot be made.
@@ -50,7 +51,7 @@ class RecordBook:
             self._connection = self._anew()
 
     def load(self) -> tuple[PublishedRecord, ...]:
-        """All records in it; none, of a book whose contents are damaged."""
+        """Return all records of the book; none if its contents are damaged."""
         try:
             return tuple(_decoded(self._connection))
         except (sqlite3.DatabaseError, DecodeError, MessageRefused) as error:

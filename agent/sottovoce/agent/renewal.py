@@ -1,4 +1,4 @@
-"""Continuing with a new certificate while the agent runs: the files are looked at, and an enroller is asked in time."""
+"""Changes to a new certificate while the agent runs: it watches the files, and asks an enroller in time."""
 
 import asyncio
 import contextlib
@@ -63,7 +63,7 @@ class Renewal:
         self._identity_stamp, self._file_stamps = _NEVER, dict.fromkeys(watched, _NEVER)
 
     async def run(self) -> None:
-        """Look, again and again, until stopped.
+        """Look at the files repeatedly, until stopped.
 
         Raises:
             IdentityError: if this device is revoked.
@@ -96,7 +96,7 @@ class Renewal:
                 await self._watched[file]()
 
     async def _take(self) -> None:
-        """The identity's files have changed."""
+        """Load the identity again after its files have changed."""
         loop = asyncio.get_running_loop()
         try:
             identity = await loop.run_in_executor(None, lambda: load(self._directory, peers=self._pinned))
@@ -166,7 +166,7 @@ def due_words(identity: Identity, now: datetime) -> str:
 
 
 def _stamp(path: Path) -> Stamp:
-    """Changes whenever a file, or one of a directory or of its directories, is replaced; drafts do not count."""
+    """Stamp that changes whenever a file, or any file below a directory, is replaced; drafts do not count."""
     try:
         files = [path] if path.is_file() else [file for file in path.rglob("*") if not file.name.startswith(".")]
         found = [(file, file.stat()) for file in sorted(files)]

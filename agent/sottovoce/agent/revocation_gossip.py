@@ -1,8 +1,8 @@
 """The fleet's revocation list: kept on disk, exchanged among devices, and enforced.
 
-A list spreads in two ways. Who has a new one tells the peers it has links to, once each; and every period a device
-asks one of its peers which list that one has, so that anyone who was off, or cut off, learns of it too. In a fleet that
-has revoked no one that is a question of some 250 bytes per period.
+A list spreads in two ways. A device with a new list tells each peer that it has a link to, once; and every period a
+device asks one of its peers which list the peer has, so that a device that was off, or cut off, learns of it too. In a
+fleet that has revoked no device, that is a question of some 250 bytes per period.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class RevocationGossip:
     """One device's part in spreading its fleet's revocations.
 
     Args:
-        trust: refuses who is revoked.
+        trust: refuses revoked devices.
         state: the directory where the list is kept.
         voice: how to reach peers.
         period: seconds between two questions, before jitter.
@@ -73,7 +73,7 @@ class RevocationGossip:
 
     @property
     def rank(self) -> int:
-        """Version by which it ranks among lists; 0 for none."""
+        """Version by which the list ranks among others; 0 for none."""
         return 0 if self.list is None else self.list.rank
 
     @property
@@ -106,10 +106,10 @@ class RevocationGossip:
         self._awake.set()
 
     async def reload(self) -> None:
-        """The file may have changed: an operator has installed a list.
+        """Read the list's file again, which an operator may have replaced.
 
         Raises:
-            IdentityError: if this device is in it.
+            IdentityError: if this device is in the list.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -135,7 +135,7 @@ class RevocationGossip:
         return await self._spread.answer(sender, told)
 
     async def _ask(self) -> None:
-        """One of the peers, drawn at random."""
+        """Ask one of the peers, drawn at random."""
         peers = list(self._peers())
         if peers:
             await self._tell(random.choice(peers))  # noqa: S311 - whom to ask is no secret

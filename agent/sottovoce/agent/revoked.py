@@ -1,6 +1,6 @@
 """The list of devices that a fleet has revoked, as a directory keeps it.
 
-Nothing here, nor below, imports a network: a vault in a process of its own reads it, too.
+Neither this module nor its imports use a network: a separate vault reads the list, too.
 """
 
 import time
@@ -52,7 +52,7 @@ def kept_list(state: Path, authority: Authority) -> RevocationList | None:
 
 
 def keep_list(state: Path, revoked: RevocationList, authority: Authority) -> bool:
-    """Puts a verified list into a state directory unless there is a newer one, or the same; whether it did.
+    """Put a verified list into a state directory unless it or a newer one is there; return whether it was put there.
 
     Raises:
         IdentityError: if it cannot be written, or the present file is damaged.
@@ -65,7 +65,7 @@ def keep_list(state: Path, revoked: RevocationList, authority: Authority) -> boo
 
 
 def keep_keys(directory: Path, changes: Sequence[KeyChange]) -> bool:
-    """Puts verified changes of a fleet's keys beside its certificate; whether there was anything new.
+    """Put verified changes of a fleet's keys beside its certificate; return whether there was anything new.
 
     Raises:
         IdentityError: if they cannot be written.
@@ -83,7 +83,7 @@ def revoke(directory: Path, fleet: Fleet, node_ids: Collection[str]) -> Revocati
     Args:
         directory: the fleet's.
         fleet: opened with its key.
-        node_ids: who is to be refused, too.
+        node_ids: the devices to refuse in addition.
 
     Raises:
         IdentityError: if the list beside the key is damaged, or cannot be written.
@@ -116,7 +116,7 @@ class RevokedHere:
         self._node_ids: frozenset[str] = frozenset()
 
     def __call__(self) -> frozenset[str]:
-        """Their node ids.
+        """Return the node ids of the revoked devices.
 
         Raises:
             MessageRefused: if the list cannot be read, so that no one may be believed.

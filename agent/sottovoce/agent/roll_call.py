@@ -16,7 +16,7 @@ from sottovoce.transport import DeliveryFailed, Peer
 ROLL_CALL = "roll-call/1"
 
 Health = Literal["well", "behind", "apart"]
-"""behind: a newer task of the fleet's has begun than it works on; apart: none of its peers takes what it sends."""
+"""behind: a task of the fleet has begun that is newer than the device's; apart: no peer takes what it sends."""
 
 _WAIT = "roll-call"
 _WHOLE_SECONDS, _EACH_SECONDS = 8.0, 3.0
@@ -46,7 +46,7 @@ class RollCall:
 
     Args:
         voice: how to reach others.
-        tasks: which task it has.
+        tasks: the task that this device has.
     """
 
     def __init__(self, voice: Voice, tasks: Tasks) -> None:
@@ -108,7 +108,7 @@ _SILENT = (DeliveryFailed, MessageRefused, TimeoutError, asyncio.CancelledError)
 
 
 def _decoded(raw: bytes) -> Condition:
-    """Raises MessageRefused if this is no answer."""
+    """Decode an answer; raise MessageRefused if it is not one."""
     try:
         if len(raw) > _LONGEST:
             raise ValidationError(f"{len(raw)} bytes")

@@ -1,10 +1,10 @@
 """Permission to release: only while the heads that peers know of this ledger are its own past.
 
 A device restored from a copy has forgotten part of its spending, and a second one with the same keys spends the same
-budget again: peers' heads show both. Peers can keep silent, and they cannot forge.
+budget again: peers' heads reveal both. Peers can withhold heads, but they cannot forge them.
 
-Once anything was charged, a peer that knows nothing of the ledger says nothing about it. Then those count who keep its
-newest head, whom the ledger itself names: they know it however large the fleet is.
+Once anything was charged, a peer that does not know the ledger is no evidence about it. Then the keepers of its newest
+head count, which the ledger itself names: they know it however large the fleet is.
 """
 
 from dataclasses import dataclass, field
@@ -33,10 +33,10 @@ class RollbackDetector:
     """Judge of the heads that peers know.
 
     Attributes:
-        needed: this many different peers have to know nothing newer before the first release.
-        alone: the operator has decided that none is needed.
-        charged: something was charged before this start, so that a peer that knows of nothing is no witness.
-        keepers: who keeps this ledger's newest head, node ids; where no one does, any peer that knows of it counts.
+        needed: number of different peers that have to know no newer head before the first release.
+        alone: whether the operator has decided that none is needed.
+        charged: whether something was charged before this start, so that a peer that knows no head is no witness.
+        keepers: node ids of the keepers of this ledger's newest head; if there are none, any peer that knows it counts.
     """
 
     needed: int
@@ -81,7 +81,7 @@ class RollbackDetector:
         if known is not None:
             check(f"peer {peer}", own, known, mark)
         self._tried.add(peer)
-        knows = known is not None and known.life != own.life  # what it was told since this start is our own word
+        knows = known is not None and known.life != own.life  # a head that it got since this start is no evidence
         if not self.charged or (knows and (peer in self.keepers or not self.keepers)):
             self._agreeing.add(peer)
 
@@ -89,12 +89,12 @@ class RollbackDetector:
         """Note that a peer answered when it was sent `told`; its own knowledge was recorded before.
 
         Raises:
-            LedgerError: if another process tells it heads of this device, by turns with this one.
+            LedgerError: if another process sends the peer heads of this device, in turn with this one.
         """
         state = self._peers.setdefault(peer, _Peer(known))
         before, news = state.told, known != state.first
         if before and known and news and known.life != before.life and known.charges >= before.charges:
-            # It took our place.
+            # Another process took this one's place.
             state.late += 1
             if state.late > _LATE:
                 raise LedgerError(f"another copy of this device is running: {peer} hears from both in turn. {_REMEDY}")
@@ -109,7 +109,7 @@ def check(where: str, own: SignedHead, known: SignedHead, mark: bytes | None) ->
     """Check that a head known elsewhere is this ledger's own past.
 
     Args:
-        where: in words.
+        where: where the head is known, in words.
         own: this device's head now.
         known: the head known there, its signature verified.
         mark: this ledger's own head at `known`'s charges and releases; None when it never held those.

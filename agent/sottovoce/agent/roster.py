@@ -1,4 +1,4 @@
-"""The fleet as one of its devices knows it: whom it has heard of, and when; for anyone who operates it."""
+"""The fleet as one of its devices knows it: the devices that it has heard of, and when; for operators."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ SCHEMA = "sottovoce.fleet/1"
 
 
 class Listing(Protocol):
-    """The parts of an agent that this is made of."""
+    """The parts of an agent that its roster is made of."""
 
     config: AgentConfig
     trust: Trust

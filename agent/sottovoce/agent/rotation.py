@@ -25,7 +25,7 @@ from sottovoce.wire.revocation import RevocationList, encode_list
 
 
 def rotate(directory: Path, accept: int) -> Fleet:
-    """Have a new key sign for a fleet from now on; the present one says so.
+    """Have a new key sign for a fleet from now on, as authorised by the present key.
 
     Args:
         directory: the fleet's, with its present key.
@@ -50,7 +50,7 @@ def rotate_by_spare(directory: Path, spare: Path, state: Path | None, accept: in
     """Have the spare key sign for a fleet from now on, without the present one; another spare key is made.
 
     Args:
-        directory: the fleet's; made where it is gone.
+        directory: the fleet's directory; made if it is gone.
         spare: where the spare key is.
         state: state directory of any device of the fleet, with the fleet's signed documents, if the fleet's is lost.
         accept: seconds for which certificates of the present key still hold.

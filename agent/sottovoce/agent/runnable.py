@@ -14,7 +14,7 @@ _LONGEST_SOCKET_PATH = 100
 
 
 def check_state(state: Path) -> None:
-    """Refuse a state directory that is not there.
+    """Refuse a state directory that does not exist.
 
     Raises:
         IdentityError: if it is not.
@@ -35,7 +35,7 @@ def check_mode(config: AgentConfig, identity: Identity) -> None:
 
 
 def check_socket(state: Path) -> None:
-    """Refuse a state directory in which the agent could not be asked.
+    """Refuse a state directory in which the agent could have no control socket.
 
     Raises:
         ConfigError: if its path is too long.
@@ -92,7 +92,7 @@ def check_cell(config: AgentConfig) -> None:
 
 
 def family_here(config: AgentConfig) -> Family:
-    """The parts for a configuration, of a model that runs on this machine and fits into a message.
+    """Return the parts for a configuration whose model runs on this machine and fits into a message.
 
     Raises:
         SottovoceError: if there are none, or the budget allows no such release.

@@ -63,9 +63,9 @@ class Agent:
     """One device. Build it with sottovoce.agent.assemble.assemble.
 
     Attributes:
-        worked: it has been at work.
-        changing: it has stopped for another task of the fleet's, with which it is to be assembled again.
-        lives: says that it begins and that it ends; shared by the agents of a process, which follow one another.
+        worked: whether it has been at work.
+        changing: whether it has stopped for another task of the fleet, with which it is to be assembled again.
+        lives: logs that it begins and that it ends; shared by the agents of a process, which follow one another.
     """
 
     def __init__(
@@ -287,7 +287,7 @@ class Agent:
                 self._table.offer(outgoing)
 
     async def serially(self, act: Callable[[], list[Action]]) -> None:
-        """Let the core act, one act at a time, then carry out its effects."""
+        """Run an action of the core, one at a time, then carry out its effects."""
         async with self._serial:
             actions = await self._loop.run_in_executor(self._core_thread, lambda: self._shelved(act()))
             self._perform(actions)
@@ -320,7 +320,7 @@ class Agent:
                     self.model, self.cycle = parameters, cycle
 
     def _shun(self) -> None:
-        """The fleet has revoked others: have nothing more to do with them."""
+        """Exclude the devices that the fleet has revoked."""
         revoked = self.trust.revoked
         for node in revoked & self.links.keys():
             self._table.forget(node)
@@ -350,7 +350,7 @@ class Agent:
         self._departure.moved()
 
     async def _declined(self, outgoing: Outgoing, reason: str) -> None:
-        """A peer has permanently refused a share."""
+        """Take back a share that a peer has permanently refused."""
         if reason == ANOTHER_TASK and isinstance(outgoing.parcel, bytes):
             self.tasks.declined(outgoing.recipient, parcel_task(outgoing.parcel))
         await self.serially(lambda: self.core.take_back(outgoing.recipient, outgoing.sequence, self._loop.time()))
@@ -370,7 +370,7 @@ class Agent:
             self._fail(failure)
 
     def _fail(self, failure: BaseException) -> None:
-        """The first failure ends the agent."""
+        """End the agent with its first failure."""
         self._failure = self._failure or failure
         self._stopping.set()
 

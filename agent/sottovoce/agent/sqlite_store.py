@@ -45,7 +45,7 @@ _VERSION_4 = """
 _VERSION_5 = """
 ALTER TABLE life ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
 """
-_LARGE_STATE, _LARGE_PAGE_BYTES = 2**16, 4096  # it fills whole pages anyhow, and fewer of them are written sooner
+_LARGE_STATE, _LARGE_PAGE_BYTES = 2**16, 4096  # a large state fills whole pages anyway; fewer are written faster
 SCHEMA = Schema(
     0x50FF57A7,
     "a Sottovoce state",
@@ -66,8 +66,8 @@ class SqliteStore:
         learner: gives the first state.
         codec: codec of its states.
         released: answers already in the ledger; a device that lost its state does not apply them again.
-        epoch: epoch of the fleet's task that it is for, 0 for none. One above the state's begins another life, in which
-            nothing is left of the task before.
+        epoch: epoch of the fleet's task that the state is for, 0 for none. An epoch above the state's begins another
+            life, in which nothing is left of the task before.
 
     Raises:
         DataError: if the file is damaged, of another version, or cannot be written.

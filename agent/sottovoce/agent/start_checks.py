@@ -21,8 +21,8 @@ _ANSWERS_SECONDS = 2.0
 def problems(config: AgentConfig) -> Iterator[SottovoceError]:
     """Each error with which an agent of this configuration would end on this machine.
 
-    Where its state directory is missing, this is another machine than the device, and its addresses, peers and records
-    are not looked at.
+    If its state directory is missing, this machine is not the device, and its addresses, peers and records are not
+    looked at.
     """
     on_device = config.agent.state.is_dir()
     for check in (*_OF_THE_FILE, *(_OF_THE_DEVICE if on_device else ())):
@@ -35,7 +35,7 @@ def problems(config: AgentConfig) -> Iterator[SottovoceError]:
 def doubts(config: AgentConfig) -> list[tuple[str, str]]:
     """Declarations that do not fit this device's records, each with its remedy.
 
-    They are for the owner's own eyes: an agent that acted by them, or ended, would tell its peers about its records.
+    They are for the owner alone: an agent that acted on them, or ended, would reveal something of its records to peers.
     """
     if not config.agent.state.is_dir() or not _readable(config):
         return []
@@ -52,7 +52,7 @@ def doubts(config: AgentConfig) -> list[tuple[str, str]]:
 
 
 def _outside(config: AgentConfig) -> int | None:
-    """The first column that the bounds make constant and that was not; None without one."""
+    """Return the first column that is constant only because of the bounds; None if there is none."""
     raw = load(config.data.source).records.features
     low, high = config.data.bounds or (-np.inf, np.inf)
     beyond = ((raw <= low).all(axis=0) | (raw >= high).all(axis=0)) & (raw.min(axis=0) < raw.max(axis=0))

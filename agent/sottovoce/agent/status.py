@@ -132,7 +132,7 @@ def _certificate(identity: Identity) -> dict[str, Any]:
 
 
 def _unmet(agent: Reported) -> list[dict[str, Any]]:
-    """Contacts, from wherever, with whom no exchange succeeds: the operator wants to know why."""
+    """Contacts from any source with which no exchange succeeds, so that the operator sees why."""
     if agent.peer_sampling is None:
         return []
     find = agent.peer_sampling.membership.find
@@ -150,7 +150,7 @@ def _unmet(agent: Reported) -> list[dict[str, Any]]:
 
 
 def _membership(peer_sampling: PeerSampling | None) -> dict[str, Any]:
-    """Whom this device knows of, and how its exchanges of views go."""
+    """The devices that this one knows of, and the state of its exchanges of views."""
     if peer_sampling is None:
         return {"sampling": "static"}
     membership = peer_sampling.membership

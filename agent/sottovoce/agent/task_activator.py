@@ -1,8 +1,8 @@
-"""Whether this device takes up a task that its fleet has signed; decided beside the ledger, in the vault's process.
+"""Decides whether this device takes up a task that its fleet has signed: beside the ledger, in the vault's process.
 
-Nothing here, nor below, imports a network. Anyone who asks may be an agent that someone else has taken over: the
-signature, the epoch, the calendar, the owner's policy and consent are all checked here, and it is the ledger that
-remembers. Whether a task is taken up depends on no record.
+Neither this module nor its imports use a network. The caller may be a compromised agent: the signature, the epoch, the
+calendar, the owner's policy and consent are all checked here, and the ledger stores the outcome. Whether a task is
+taken up depends on no record.
 """
 
 import time
@@ -23,7 +23,7 @@ from sottovoce.identity.identity import FLEET_CERTIFICATE
 from sottovoce.identity.signed_task import SignedTask, read_task
 from sottovoce.vault import Ledger, Mandate, read_policy
 
-_EARLY_SECONDS = 60.0  # by which another device's clock may be ahead
+_EARLY_SECONDS = 60.0  # how far another device's clock may be ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class TaskActivator:
         config: the device's own.
         ledger: opened for charging.
         directory: where the ledger is, and the owner's consent.
-        authority: whose word is taken.
+        authority: the authority whose signatures are accepted.
         clock: seconds of Unix time.
     """
 
@@ -45,14 +45,14 @@ class TaskActivator:
     clock: Callable[[], float] = time.time
 
     def __call__(self, document: bytes) -> None:
-        """Charge for this task from now on, and do nothing more for any before; durably.
+        """Charge for this task from now on, and for no earlier one any more; durably.
 
         Args:
-            document: as it came from anyone.
+            document: the task document, from an untrusted source.
 
         Raises:
-            TaskRefused: if this device does not do it, or not yet; nothing changed.
-            SottovoceError: if it cannot do it; nothing changed.
+            TaskRefused: if this device does not take the task up, or not yet; nothing changed.
+            SottovoceError: if it cannot take the task up; nothing changed.
         """
         task = read_task(document, "this document")
         try:
@@ -70,9 +70,7 @@ class TaskActivator:
         family = family_of(config)
         family.check()
         self.ledger.check(previewed(config, mandate.budget, family)[1], mandate)
-        if (
-            self.directory / FLEET_CERTIFICATE
-        ).exists():  # of a vault in a process of its own, which hears nothing else
+        if (self.directory / FLEET_CERTIFICATE).exists():  # of a separate vault, which hears of no keys otherwise
             keep_keys(self.directory, task.keys)
         self.ledger.take_up(mandate)
 
@@ -107,7 +105,7 @@ def _check_shape(own: AgentConfig, config: AgentConfig) -> None:
 def closed_by(
     config: AgentConfig, ledger: Ledger, directory: Path, clock: Callable[[], float]
 ) -> Callable[[], str | None]:
-    """Says why nothing more is released for the task that was taken up last, as VaultContext.closed wants it.
+    """Return the VaultContext.closed of the task that was taken up last: why nothing more is released for it.
 
     Args:
         config: the device's own.

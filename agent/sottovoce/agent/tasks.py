@@ -1,4 +1,4 @@
-"""The task each other device reports: those with another task get no model, and everything else."""
+"""Tasks that other devices report: a device with another task gets everything except the model."""
 
 import asyncio
 import logging
@@ -20,14 +20,14 @@ TASK = "task/1"
 """The payload type of a question for a task document; the answer is the document."""
 
 ANOTHER_TASK = "task"
-"""The reason in a word for which a share of another task is refused."""
+"""One-word reason for the refusal of a share of another task."""
 
 RECONSIDER_SECONDS = 600.0
 """Seconds after which a peer that has not repeated its report of another task is taken to have this device's."""
 
-_ASK_EVERY_SECONDS = 60.0  # one peer
+_ASK_EVERY_SECONDS = 60.0  # between two questions to one peer
 _MAX_DEVICES, _MAX_DOCUMENTS, _MAX_QUESTIONS = 4096, 16, 4
-_MAX_CHANGES = 4  # of mind, within the time above: a device that makes more stays apart
+_MAX_CHANGES = 4  # of task, within RECONSIDER_SECONDS: a device that makes more stays apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class _Said:
     """A device's report.
 
     Attributes:
-        digest: digest of its task, while that is another.
+        digest: digest of its task, while that is another than this device's.
         until: time until which it counts against the peer, on the monotonic clock.
         changes: how often it has come back to this device's task before that time.
     """
@@ -54,7 +54,7 @@ class Tasks:
         fleets: tasks that the fleet has signed.
 
     Attributes:
-        peers: those whom the learner may mix with if they have this task.
+        peers: devices that the learner may mix with if they have this task.
     """
 
     def __init__(self, own: Task, voice: Voice, fleets: FleetTasks) -> None:
@@ -78,11 +78,11 @@ class Tasks:
         find: Callable[[str], Peer | None],
         mix: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
-        """Begin.
+        """Connect this object to the agent.
 
         Args:
-            spawn: runs something beside.
-            find: a peer by its node id, if it is known.
+            spawn: runs a coroutine in the background.
+            find: finds a peer by its node id, if it is known.
             mix: lets the learner mix with `company()`, which has changed.
         """
         self._spawn, self._find, self._mix = spawn, find, mix
@@ -98,7 +98,7 @@ class Tasks:
         return said is None or time.monotonic() >= said.until
 
     def heard(self, node: str, digest: bytes) -> None:
-        """A device has said which task it has."""
+        """Note which task a device has reported."""
         said, now = self._others.get(node), time.monotonic()
         changes = 0 if said is None or now >= said.until + RECONSIDER_SECONDS else said.changes
         if digest != self.own.digest:
@@ -110,8 +110,8 @@ class Tasks:
             self._keep(node, _Said(b"", now, changes + (now < said.until)))
 
     def declined(self, node: str, task: bytes) -> None:
-        """A device has refused a share that was sealed under a task, because its own is another."""
-        if task == self.own.digest:  # and not of a time at which this device had another
+        """Note that a device has refused a share that was sealed under a task, because its own task is another."""
+        if task == self.own.digest:  # not a share from the time of an earlier task of this device
             said = self._others.get(node, _Said(b"", 0.0))
             self._keep(node, _Said(said.digest, time.monotonic() + RECONSIDER_SECONDS, said.changes))
 
@@ -141,7 +141,7 @@ class Tasks:
         self._look()
 
     def _look(self) -> None:
-        """Inform the learner of a change; and look again when the answer may change by itself."""
+        """Inform the learner of a change; look again when the answer may change with time."""
         if self._mixing() != self._told:
             self._spawn(self._mix())
         apart = [self._others[node].until for node in self.peers if not self.mixes(node)]
@@ -178,7 +178,7 @@ class Tasks:
             voice.counters.wire_bytes += len(raw)
             document = read(await voice.transport.deliver(peer, raw, voice.timeout))
         except (DeliveryFailed, MessageRefused, ValueError):
-            return  # what it says next of that task makes this device ask again
+            return  # the next report of that task makes this device ask again
         finally:
             voice.waits.end(name)
             self._asking.discard(digest)

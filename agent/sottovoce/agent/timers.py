@@ -28,7 +28,7 @@ class Timers:
         self._set[name] = loop.call_at(at, self._over, name)
 
     def cancel(self) -> None:
-        """None is due any more."""
+        """Cancel all timers."""
         for timer in self._set.values():
             timer.cancel()
 

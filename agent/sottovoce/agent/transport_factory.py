@@ -36,7 +36,7 @@ def transport_of(
 
     Args:
         config: configuration of the agent.
-        trust: who this device is, and whom it trusts.
+        trust: this device's identity, and the devices that it trusts.
         directory: directory of its identity.
         incarnation: how often the device has started.
         waits: the metric of waits in progress.
@@ -99,7 +99,7 @@ def _loaded(name: str) -> "tuple[Plugin, TransportPlugin]":
 
 
 def _brought(name: str, config: AgentConfig, trust: Trust, directory: Path) -> Transport:
-    """The transport of another package."""
+    """Return a transport that another package provides."""
     from sottovoce.transport.guarded_transport import GuardedTransport
     from sottovoce.transport.plugin import TransportContext
 
@@ -139,5 +139,5 @@ def _tls(section: MqttSection, directory: Path) -> Callable[[], ssl.SSLContext]:
             raise ConfigError(f"transport.mqtt.ca: {authority} and the device's certificate: {error}") from error
         return made
 
-    context()  # what is missing stops the agent now
+    context()  # anything missing stops the agent now
     return context

@@ -1,6 +1,6 @@
 """The vault of a configuration, in this process: an agent's own, or the one that `sottovoce vault run` serves.
 
-Nothing here, nor below, imports a network: the separate vault's process is built from it.
+Neither this module nor its imports use a network: the separate vault's process is built from it.
 """
 
 import time
@@ -31,7 +31,7 @@ LEDGER = "ledger.db"
 
 
 def closed_before_any(config: AgentConfig) -> Callable[[], str | None]:
-    """Says why nothing is released before the fleet has signed a task, as VaultContext.closed wants it."""
+    """Return the VaultContext.closed of a vault without a task: why nothing is released before the fleet signs one."""
     waits = "the fleet has signed no task that this device does" if config.vault.tasks == "signed" else None
     return lambda: waits
 
@@ -83,7 +83,7 @@ def vault_here(
 def _count(config: AgentConfig, ledger: Ledger) -> None:
     """Apply the owner's limits for a month, a year and a budget period, and count their time.
 
-    Where tasks follow one another, or days do, it is counted without limits too, to say how long the budget lasts.
+    If tasks follow one another, or days do, time is counted without limits too, to tell how long the budget lasts.
     """
     policy, unit = read_policy(config.vault.policy), ledger.own_budget.unit
     if policy.renews != "never" and unit != "device":

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _LONGEST_PAUSE = 30.0  # seconds; a fault that passes while it serves is reported to callers
-_WORKED_SECONDS = 60.0  # after which it has got over what ended it before
+_WORKED_SECONDS = 60.0  # after which it has got over the fault that ended it before
 
 
 def keep(config: AgentConfig, file: Path) -> ExitCode:
@@ -39,7 +39,7 @@ def keep(config: AgentConfig, file: Path) -> ExitCode:
 
     Args:
         config: as read from `file`.
-        file: which the agent's user, if it is another, must not be able to change.
+        file: the configuration file, which the agent's user, if it is another, must not be able to change.
 
     Returns:
         DONE after SIGTERM, INTERRUPTED after Ctrl-C; the answer in progress is finished first.
@@ -78,7 +78,7 @@ def keep(config: AgentConfig, file: Path) -> ExitCode:
 
 
 def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
-    """Serve until stopped; None where another task was taken up, for which a vault is made again."""
+    """Serve until stopped; return None if another task was taken up, for which the vault is made again."""
     path, directory = config.vault.socket, config.vault.directory
     if path is None or directory is None:
         raise ConfigError(f"{file}: vault.socket and vault.directory: missing; say where the separate vault is")
@@ -136,7 +136,7 @@ def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
 
 
 def _take_up(config: AgentConfig, ledger: Ledger, directory: Path, document: bytes) -> None:
-    """See sottovoce.agent.task_activator; whose word is taken, the certificate in the vault's directory says."""
+    """See sottovoce.agent.task_activator; the authority is that of the certificate in the vault's directory."""
     from sottovoce.agent.task_activator import TaskActivator
 
     TaskActivator(config, ledger, directory, lambda: _authority(directory))(document)
@@ -152,7 +152,7 @@ def _authority(directory: Path) -> "Authority":
 
 
 def _check_readers(path: Path, user: int) -> None:
-    """Records are out of reach of the user whom the vault is to be safe from: by their mode, or a directory's."""
+    """Check that the user whom the vault is to be safe from cannot reach the records, by file or directory mode."""
     _check_writers(path, user)
     for place in (place for place in (path.resolve(), *path.resolve().parents) if place.exists()):
         needed = stat.S_IROTH if place.is_file() else stat.S_IXOTH

@@ -46,7 +46,7 @@ class VaultSession:
 def open_local_vault(config: AgentConfig, trust: Trust, clock: Callable[[], float]) -> VaultSession:
     """The vault in this process.
 
-    A task under which nothing can begin, because the records do not fit to it, gives way to the next one that does.
+    A task that cannot begin, because the records do not fit it, is given up for the next task, if that one can begin.
     """
     state, identity, authority = config.agent.state, trust.identity, Following(trust)
     ledger = Ledger.open(state / LEDGER, identity.node_id, budget_of(config))
@@ -82,7 +82,7 @@ def _under_task(own: AgentConfig, ledger: Ledger, taking_up: TaskActivator) -> V
 
 
 def _next_taken_up(own: AgentConfig, identity: Identity, taking_up: TaskActivator) -> bool:
-    """Whether a newer task was in the state directory, and is at work now."""
+    """Take up a newer task from the state directory, if one is there; return whether it was taken up."""
     try:
         task = kept_task(own.agent.state, identity.authority)
         if task is None:
@@ -95,7 +95,7 @@ def _next_taken_up(own: AgentConfig, identity: Identity, taking_up: TaskActivato
 
 
 def open_remote_vault(config: AgentConfig, identity: Identity, waits: Waits) -> VaultSession:
-    """The way to the vault that has been given a process of its own."""
+    """Open a session with a separate vault."""
     from sottovoce.vault.remote import RemoteVault  # memory that an agent without one has no use for
 
     path, socket = config.agent.state / LEDGER, config.vault.socket or Path()
@@ -135,7 +135,7 @@ def _check_runnable(own: AgentConfig, document: bytes) -> None:
     """Refuse a task under which this agent could not begin, before its vault takes it up for good.
 
     Raises:
-        TaskRefused: if it is one.
+        TaskRefused: if it is such a task.
     """
     task = read_task(document, "this document")
     try:

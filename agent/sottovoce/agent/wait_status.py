@@ -11,9 +11,9 @@ class Wait:
     Attributes:
         reason: in words.
         since: when it began.
-        until: when it ends by itself, or, if it repeats, when it is looked at again.
+        until: when it ends at the latest, or, if it repeats, when it is looked at again.
         repeats: whether it may continue after that.
-        counted: up to when it is in the sum of its kind.
+        counted: time up to which it is included in the sum of its kind.
     """
 
     reason: str
@@ -28,8 +28,8 @@ class Past:
     """The waits of one kind so far.
 
     Attributes:
-        begun: how many.
-        seconds: how long they took; a wait in progress is added when it ends, or at the next look.
+        begun: number of waits that have begun.
+        seconds: their total duration; a wait in progress is added when it ends, or at the next look.
     """
 
     begun: int = 0
@@ -48,7 +48,7 @@ class Waits:
     ) -> None:
         """A wait of at most `seconds` more begins, or continues since then; it replaces one of the same name.
 
-        One that repeats has no such end: after `seconds` it is looked whether it is over.
+        A wait that repeats has no such end: after `seconds` it is checked whether it has ended.
         """
         now = time.monotonic()
         goes_on = since is not None and name in self.current

@@ -19,7 +19,7 @@ class DailyCounter:
     """A counter's growth since midnight UTC, or since this object was made.
 
     Attributes:
-        count: count of all there ever was.
+        count: returns the counter's total.
         clock: seconds since 1970.
     """
 
@@ -32,7 +32,7 @@ class DailyCounter:
         self._day, self._before = self._today(), self.count()
 
     def __call__(self) -> int:
-        """So much of it."""
+        """Return the growth."""
         if (day := self._today()) != self._day:
             self._day, self._before = day, self.count()
         return self.count() - self._before
@@ -50,7 +50,7 @@ class WriteThrottle:
         written: bytes today.
         waits: the metric of waits in progress.
         stopping: ends the wait.
-        wait: its name.
+        wait: name of the wait.
         reason: reason of the wait.
         tell: logs the number of bytes written.
     """
@@ -102,8 +102,8 @@ def pause(written: int, most: int, now: float) -> float:
     """Seconds until this many bytes may have been written on this day, UTC: a part at once, the rest by the clock.
 
     Args:
-        written: today.
-        most: in a day.
+        written: bytes written today.
+        most: bytes allowed in a day.
         now: seconds since 1970.
     """
     elapsed = now % _DAY_SECONDS

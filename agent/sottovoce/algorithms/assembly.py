@@ -1,4 +1,4 @@
-"""Parts of the learner that a configuration names, of Sottovoce or of another package."""
+"""Parts of the configured learner, built into Sottovoce or provided by another package."""
 
 from typing import cast
 
@@ -9,15 +9,15 @@ from sottovoce.registry import plugin_of
 
 
 def family_of(config: AgentConfig, public: Records | None = None) -> Family:
-    """The parts for a configuration.
+    """Return the parts of the configured learner.
 
     Args:
         config: configuration of an agent.
-        public: records by which models are scored, transformed, in place of those that data.public names.
+        public: transformed records on which models are scored, instead of those that data.public names.
 
     Raises:
         PrivacyError: if the budget allows no such release.
-        PluginError: if the learner is a plug-in's, which is broken.
+        PluginError: if the learner comes from a plug-in that is broken.
     """
     parts, plugin = config.learner.algorithm.parts, plugin_of(config.learner.name)
     if plugin is None:

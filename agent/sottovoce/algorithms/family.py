@@ -1,6 +1,6 @@
-"""From a configuration to the parts that differ from learner to learner, in real agents and simulated ones.
+"""Builds the parts that differ between learners from a configuration, for real and simulated agents.
 
-Codecs are imported where a learner is made: a separate vault, which makes none, has no use for the wire's code.
+Codecs are imported where a learner is made: a separate vault makes no learner, and has no use for the wire's code.
 """
 
 import math
@@ -24,7 +24,7 @@ Settings = TypeVar("Settings", bound=LearnerSettings)
 Kept: TypeAlias = "tuple[PublishedRecord, ...]"
 Made: TypeAlias = "tuple[Learner[Any], StateCodec]"
 NOISY = 120.0
-"""Length of the way by noise at which a classifier is best (docs/explanation/push-sum.md)."""
+"""Distance moved by noise at which a classifier performs best (docs/explanation/push-sum.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class SignalAndNoise:
     """Total effect of a device's own steps on a model, from public facts alone.
 
     Attributes:
-        signal: length of the way, if all its records point the same way and nothing but the clip holds them back.
-        noise: length to which the noise alone leads, typically.
+        signal: distance moved if all records point in the same direction and only the clip limits them.
+        noise: distance that noise alone typically moves the model.
     """
 
     signal: float
@@ -41,17 +41,17 @@ class SignalAndNoise:
 
     @property
     def inert(self) -> bool:
-        """Whether nothing can be learnt from however many devices: a model's numbers are of another size."""
+        """Whether nothing can be learnt from any number of devices: a model's parameters are of another magnitude."""
         return self.signal < 0.1
 
     @property
     def devices(self) -> int:
-        """Number of releases until signal and noise are alike: their mean is less noisy by that factor."""
+        """Number of releases at which signal and noise are equal: their mean is less noisy by that factor."""
         return max(1, math.ceil((self.noise / self.signal) ** 2)) if self.signal > 0 else 0
 
     @property
     def words(self) -> str:
-        """Both, in words."""
+        """Signal and noise, in words."""
         if self.inert:
             return (
                 f"its records move the model by {self.signal:.2g} at most in all steps together, which is nothing: "
@@ -124,7 +124,7 @@ def kernel_of(config: AgentConfig) -> Kernel:
 
 
 def try_graph(config: AgentConfig) -> None:
-    """Try the model's graph, if it has one, in a process of its own: before this process shuts itself in.
+    """Try the model's graph, if it has one, in a separate process, before this process confines itself.
 
     Raises:
         ConfigError: if it may not be loaded, or does not run here.
@@ -170,7 +170,7 @@ def noise_bounded_step(
         steps: K; 0 for no noise.
         clip: C.
         records: B, records in a sum.
-        noisy: length of the way by noise.
+        noisy: distance that noise moves the model.
         largest: largest step size, also without noise.
     """
     if math.isinf(config.privacy.epsilon) or steps == 0:

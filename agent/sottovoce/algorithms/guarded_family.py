@@ -28,11 +28,11 @@ def guarded_family(plugin: Plugin, made: Callable[[], object]) -> Family:
     """The parts of a plug-in's learner.
 
     Args:
-        plugin: plugin that brings it.
-        made: makes them.
+        plugin: plug-in that provides the learner.
+        made: makes the parts.
 
     Raises:
-        PluginError: if it failed, or the parts are not of the right types.
+        PluginError: if the plug-in failed, or the parts are not of the right types.
     """
     with guarded(plugin, "parts()"):
         family = made()
@@ -67,7 +67,7 @@ def guarded_family(plugin: Plugin, made: Callable[[], object]) -> Family:
 
 
 def _own(plugin: Plugin, thing: Any) -> Any:
-    """A model of the plug-in's own, watched; one of Sottovoce's as it is."""
+    """Watch a model that the plug-in defines; return one of Sottovoce's unchanged."""
     return watched(plugin, thing) if type(thing).__module__.partition(".")[0] == plugin.root else thing
 
 
@@ -75,9 +75,9 @@ class GuardedLearner:
     """A plug-in's learner, whose results are checked.
 
     Args:
-        plugin: plugin that brings it.
-        learner: its own.
-        size: numbers in its model.
+        plugin: plug-in that provides the learner.
+        learner: the plug-in's learner.
+        size: number of parameters in its model.
     """
 
     def __init__(self, plugin: Plugin, learner: Learner[Any], size: int) -> None:
@@ -137,7 +137,7 @@ class GuardedLearner:
         for effect in result[1]:
             if (problem := self._problem(effect)) is not None:
                 raise self._plugin.error(f"{name}() {problem}")
-        self._progress(result[0])  # or only those who ask for the status would learn that it fails
+        self._progress(result[0])  # otherwise a failure would only show when the status is read
         return result
 
     def _problem(self, effect: object) -> str | None:
@@ -171,7 +171,7 @@ def _problem_of_numbers(values: object, shape: tuple[int, ...]) -> str | None:
 
 
 def _arrays(thing: object) -> Iterable[np.ndarray[Any, Any]]:
-    """The arrays of a message, in its fields and theirs."""
+    """Yield the arrays of a message, from its fields and from theirs, recursively."""
     if isinstance(thing, np.ndarray):
         yield thing
     elif is_dataclass(thing):

@@ -7,23 +7,23 @@ from numpy.typing import NDArray
 
 
 class StateCodec(Protocol):
-    """States of one learner to and from bytes."""
+    """Converts one learner's states to and from bytes."""
 
     def encode(self, state: Any) -> bytes:
-        """Bytes of the part that outlives a restart."""
+        """Encode the part of a state that survives a restart."""
         ...
 
     def decode(self, raw: bytes) -> Any:
-        """The state again.
+        """Decode a state.
 
         Raises:
-            DecodeError, ValueError: it is damaged, or of another model; the message names its content.
+            DecodeError, ValueError: if the state is damaged, or of another model; the message names its content.
         """
         ...
 
 
 class OtherModel(ValueError):
-    """The saved model has not the size that the configuration asks for."""
+    """The saved model does not have the size that the configuration asks for."""
 
     def __init__(self, found: int, expected: int) -> None:
         super().__init__(f"it holds a model of {found} numbers, the configuration asks for {expected}")

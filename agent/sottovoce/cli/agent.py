@@ -15,7 +15,7 @@ from sottovoce.cli.other_tasks import told
 from sottovoce.days import DAY, lasts_until
 from sottovoce.errors import NetworkError, UsageError
 
-_LEAVE_SECONDS = 120.0  # half a minute to hand over, and whatever is in progress before and after
+_LEAVE_SECONDS = 120.0  # half a minute to hand over, plus the work in progress before and after
 
 app = typer.Typer(help="Run and control a device's agent.", no_args_is_help=True)
 app.command("tasks")(tasks)
@@ -103,7 +103,7 @@ def _due(answer: dict[str, Any]) -> str:
 
 
 def _reasons(answer: dict[str, Any]) -> list[str]:
-    """Reasons why it waits, and peers that it cannot reach."""
+    """Reasons for which the agent waits, and peers that it cannot reach."""
     waiting = []
     for wait in answer["waiting"]:
         left = f"{wait['left_s']:.1f} s"
@@ -114,7 +114,7 @@ def _reasons(answer: dict[str, Any]) -> list[str]:
 
 
 def _waiting(fault: dict[str, Any]) -> list[str]:
-    """Status of an agent that a fault keeps from working."""
+    """Status of an agent that cannot work because of a fault."""
     from sottovoce.agent.faults import Fault
 
     return [

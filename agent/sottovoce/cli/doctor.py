@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sottovoce.doctor import Entry
 
 INSTALLED = Path("/etc/sottovoce/agent.toml")
-"""Where the packages put a device's configuration."""
+"""Path at which the packages install a device's configuration."""
 
 _COLOURS = {"ok": typer.colors.GREEN, "warning": typer.colors.YELLOW, "problem": typer.colors.RED}
 

@@ -1,4 +1,4 @@
-"""Spans of time as people write them: a number and s, m, h or d."""
+"""Durations as people write them: a number followed by s, m, h or d."""
 
 import re
 
@@ -13,7 +13,7 @@ def seconds_of(text: str, option: str) -> float:
     """Seconds; `option` names it in the error.
 
     Raises:
-        UsageError: if it is not a time span, or none that anyone means.
+        UsageError: if it is not a duration, or an implausible one.
     """
     match = _SPAN.fullmatch(text.strip())
     seconds = float(match["number"]) * _SECONDS[match["unit"]] if match else 0.0

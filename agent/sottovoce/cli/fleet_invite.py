@@ -11,13 +11,13 @@ import typer
 from sottovoce.cli.fleet_options import FleetDirectory, Valid, reachable, validity_of
 from sottovoce.errors import ConfigError, IdentityError, UsageError
 
-if TYPE_CHECKING:  # every command is imported at every start; these are not
+if TYPE_CHECKING:  # imported late, since every command module is imported at every start
     from sottovoce.agent.enroller import Enroller
     from sottovoce.identity import Fleet, Validity
     from sottovoce.identity.invitation import Seeds
 
 _EXPIRES = "5m"
-_LONGEST_SECONDS = 86_400  # anyone who sees the token meanwhile may use it
+_LONGEST_SECONDS = 86_400  # until then, anyone who sees the token can use it
 
 
 def invite(

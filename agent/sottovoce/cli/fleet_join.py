@@ -103,7 +103,7 @@ def join(
 
 
 def _tell_of_broker(state: Path) -> None:
-    """Prints the lines to add to the configuration, if the invitation names a broker; on standard error."""
+    """Print, on standard error, what to add to the configuration if the invitation names a broker."""
     from sottovoce.identity.invitation import read_seeds
 
     if (broker := read_seeds(state).broker) is not None:

@@ -1,4 +1,4 @@
-"""`sottovoce fleet invite --manifest FILE`: a bundle for each device of a list, which tell of one another."""
+"""`sottovoce fleet invite --manifest FILE`: a bundle for each listed device, which names other listed devices."""
 
 import csv
 import io
@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING
 
 from sottovoce.errors import UsageError
 
-if TYPE_CHECKING:  # every command is imported at every start; these are not
+if TYPE_CHECKING:  # imported late, since every command module is imported at every start
     from sottovoce.identity import Fleet, Validity
     from sottovoce.identity.invitation import Bundle, Seeds
 
 _COLUMNS = ("name", "address", "id", "bundle")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _MAX_DEVICES, _MAX_BYTES = 10_000, 2**21
-_TOLD = 8  # devices of the list that each hears of: from there on they find one another
+_TOLD = 8  # listed devices that each bundle names; through these a device finds the others
 
 
 def bundles(
     fleet: "Fleet", manifest: Path, out: Path, count: int | None, seeds: "Seeds", validity: "Validity | None"
 ) -> list[str]:
-    """Bundles for all devices of a list; then the list says which device is which.
+    """Make bundles for all devices of a list, and note in the list which bundle belongs to which device.
 
     Args:
         fleet: opened with its key.
-        manifest: CSV with a column `name`, and where devices listen, `address`, if that is known; without such a file
-            `count` devices are listed there.
+        manifest: CSV with a column `name` and, if known, the devices' listening addresses in `address`; if the file is
+            missing, it is made with `count` devices.
         out: directory for the bundles, NAME.bundle each.
         count: how many devices there are; None for as many as are listed.
         seeds: contacts that all of them receive besides.
@@ -61,7 +61,7 @@ def bundles(
 
 
 def _told(made: "list[Bundle]", rows: list[dict[str, str]], place: int, seeds: "Seeds") -> "Bundle":
-    """The bundle of one device, which hears of those that follow it in the list and have an address."""
+    """The bundle of one device, with those devices as contacts that follow it in the list and have an address."""
     import msgspec
 
     from sottovoce.identity.invitation import MAX_SEEDS, Seed

@@ -39,7 +39,7 @@ def reachable(address: str, option: str, what: str) -> str:
     """An address that another device can connect to; `option` and `what` are for the error.
 
     Raises:
-        UsageError: if it is not HOST:PORT, or no place in particular.
+        UsageError: if it is not HOST:PORT, or does not name a particular host.
     """
     from sottovoce.config.transport import HOST_AND_PORT
 
@@ -50,7 +50,7 @@ def reachable(address: str, option: str, what: str) -> str:
 
 
 def validity_of(valid: str | None) -> "Validity | None":
-    """The time from now on that --valid asks for; None without it."""
+    """The validity from now on that --valid asks for; None without it."""
     from sottovoce.cli.durations import seconds_of
     from sottovoce.identity import Validity
 

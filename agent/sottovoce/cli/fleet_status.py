@@ -10,12 +10,12 @@ import typer
 from sottovoce.errors import NetworkError
 
 _AT_ONCE = 64
-_PATIENCE_SECONDS = 30.0  # for the device that asks the others
-_HORIZON_PERIODS = 8  # after which no one passes a record on
+_PATIENCE_SECONDS = 30.0  # to wait for the device, which asks the others
+_HORIZON_PERIODS = 8  # after which devices no longer forward a record
 _SAID = ("release", "epoch", "health")
 _STATES = ("answers", "heard", "silent", "left", "revoked")
-"""answers: to a question or a connection, now; heard: it does not, but a broker
-leads to it, and it was lately heard of."""
+"""answers: it answers a question or a connection now; heard: it does not, but it is reached
+through a broker and was heard of recently."""
 
 
 def status(
@@ -46,7 +46,7 @@ def status(
 
 
 def _reached(state: Path, found: dict[str, Any]) -> dict[str, str | None]:
-    """Reasons why this device cannot reach each peer that has an address, in words; None for those that answer."""
+    """For each peer with an address, the reason why this device cannot reach it; None for peers that answer."""
     from functools import partial
 
     from sottovoce.doctor.contact import obstacle, obstacles

@@ -1,4 +1,4 @@
-"""Commands of the package sottovoce-lab, which a workstation has and a device does not."""
+"""Commands of the package sottovoce-lab, which is installed on workstations and not on devices."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -21,7 +21,7 @@ def add(app: typer.Typer, name: str, panel: str | None = None, group: str = "") 
         app: the application it is a command of.
         name: name of the command.
         panel: heading in the help.
-        group: the command that it is below, if any.
+        group: its parent command, if any.
     """
     if find_spec(PACKAGE) is not None:
         module = import_module(f"{PACKAGE}.cli.{group}_{name}" if group else f"{PACKAGE}.cli.{name}")
@@ -38,7 +38,7 @@ def part(module: str, command: str) -> Any:
 
     Args:
         module: its name below the package.
-        command: which needs it, for the error.
+        command: the command that needs it, for the error.
 
     Raises:
         UsageError: if the lab is not installed.

@@ -118,7 +118,7 @@ def _facts(state: Path) -> dict[str, Any]:
 
 
 def _check_owner(state: Path, owner: str) -> None:
-    """Checks that a device's keys beside its ledger are the owner's."""
+    """Check that the device keys beside a ledger are those of its owner."""
     from sottovoce.agent.assemble import state_files
     from sottovoce.identity import load
 

@@ -1,4 +1,4 @@
-"""The command's entry. It imports little, so that Ctrl-C ends it in order while the rest is read from a slow disk."""
+"""Entry point. It imports little, so that Ctrl-C works cleanly while the rest is still loading from a slow disk."""
 
 import io
 import sys

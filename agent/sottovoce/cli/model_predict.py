@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sottovoce.agent.description import Description
     from sottovoce.data import DataSet, Records
 
-_NUMBER = 26  # bytes of a float64 in JSON, at most
+_NUMBER = 26  # longest float64 in JSON, in bytes
 _PATIENCE = 60.0
 
 
@@ -60,7 +60,7 @@ def predict(
         facts |= _score(found, records, predictions)
     if out is not None:
         predicted = "".join(f"{value}\n" for value in facts["predictions"])
-        put("--out", out, predicted.encode(), 0o600)  # of records that are this user's alone
+        put("--out", out, predicted.encode(), 0o600)  # private: predictions for this user's own records
     if as_json:
         typer.echo(json.dumps(facts))
         return
@@ -109,7 +109,7 @@ def _by_agent(state: Path, config: Path | None, found: "DataSet", records: "Reco
 
 
 def _questions(rows: "NDArray[np.float64]", description: "Description") -> list[str]:
-    """Questions of as many records each as fit."""
+    """Requests, each with as many records as fit."""
     from sottovoce.agent.control import LONGEST_QUESTION
     from sottovoce.agent.predictions import MAX_ROWS
 

@@ -27,8 +27,8 @@ class Found:
     Attributes:
         description: description of its model.
         parameters: float64[P].
-        cycle: after which it was published.
-        config: configuration of an agent that is not running; None of one that runs.
+        cycle: the cycle after which it was published.
+        config: configuration, if the agent is not running; None if it runs.
     """
 
     description: "Description"

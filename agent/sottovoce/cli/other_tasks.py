@@ -1,4 +1,4 @@
-"""With whom a device mixes no model, in words."""
+"""Descriptions of devices with which a device does not mix models."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

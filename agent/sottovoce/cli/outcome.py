@@ -19,7 +19,7 @@ def outcome(work: Callable[[], object]) -> int:
     """Do the work of a command.
 
     Returns:
-        Its exit code; whatever is not 0 has been said.
+        Its exit code; if that is not 0, the error has been printed.
     """
     enforce(_late)
     try:
@@ -53,7 +53,7 @@ def _ended(error: SottovoceError) -> int:
 
 
 def _late(error: PluginError) -> None:
-    """End this process, in whatever call it hangs."""
+    """End this process, whichever call it hangs in."""
     if os.environ.get(_TRACEBACK):
         faulthandler.dump_traceback()
     _say(str(error))

@@ -8,7 +8,7 @@ from sottovoce.errors import UsageError
 
 
 def check_writable(option: str, path: Path) -> None:
-    """Refuse before the run, not after it.
+    """Refuse an output file before the run rather than after it.
 
     Raises:
         UsageError: `path` cannot be written as a file.
@@ -17,7 +17,7 @@ def check_writable(option: str, path: Path) -> None:
     try:
         made, free = directory.is_dir(), not path.is_dir()
         free = free and os.access(path if path.exists() else directory, os.W_OK)
-    except PermissionError:  # this user may not even look into the directory
+    except PermissionError:  # this user cannot even read the directory
         made, free = True, False
     if not made:
         raise UsageError(f"{option} {path}: there is no such directory; make it first")
@@ -38,7 +38,7 @@ def write(option: str, path: Path, text: str) -> None:
 
 
 def put(option: str, path: Path, raw: bytes, mode: int = 0o666) -> None:
-    """Write a file under its name once all of it is on the disk; into a pipe or a device, as /dev/stdout, at once.
+    """Write a file, which gets its name once it is all on the disk; write directly to a pipe or device, as /dev/stdout.
 
     Args:
         option: option that named it.
@@ -47,12 +47,12 @@ def put(option: str, path: Path, raw: bytes, mode: int = 0o666) -> None:
         mode: mode of the file, before the umask.
 
     Raises:
-        UsageError: if it cannot be written; a file that was there is as it was.
+        UsageError: if it cannot be written; an existing file is unchanged.
     """
-    target = path.resolve()  # a link stays one
+    target = path.resolve()  # keeps a symbolic link
     draft = target.with_name(f"{target.name}.new")
     try:
-        if path.exists() and not path.is_file():  # a name of the system, which a file must not take
+        if path.exists() and not path.is_file():  # a pipe or device, which a file must not replace
             path.write_bytes(raw)
             return
         draft.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
-"""Words of others on a terminal: text from a peer or a broker must not control it."""
+"""Foreign text on a terminal: text from a peer or a broker must not control the terminal."""
 
 
 def printable(words: str) -> str:
-    """The words, with a space in the place of whatever is not to be seen: line ends, escape sequences."""
+    """The text, with a space in place of every unprintable character, such as line ends and escape sequences."""
     return "".join(character if character.isprintable() else " " for character in words)

@@ -140,7 +140,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
 
 
 def _together(tasks: dict[str, Any]) -> str:
-    """Joint cost of all tasks of the fleet."""
+    """Joint cost of all fleet tasks, in words."""
     if tasks["epsilon"] is None or tasks["spent_epsilon"] is None:
         return f"up to epoch {tasks['epoch']}: nothing is promised"
     spent = f"ε = {tasks['spent_epsilon']:.4g} of {tasks['epsilon']:g}"

@@ -1,6 +1,6 @@
-"""The commands that run for years, in the words of units, containers and testbeds.
+"""The long-running commands, as units, containers and testbeds start them.
 
-They are known without the parser of command lines, 2 MiB that would stay in a device's memory.
+They are recognised without the command-line parser, whose 2 MiB would stay in a device's memory.
 """
 
 import faulthandler
@@ -34,7 +34,7 @@ def _kept(config: Path, keep: "Callable[[AgentConfig], int]") -> int:
     from sottovoce.config import load
     from sottovoce.observe import log_to_stderr
 
-    faulthandler.enable(_STANDARD_ERROR)  # a library that gets no memory may abort: then the log says where
+    faulthandler.enable(_STANDARD_ERROR)  # if a library aborts for lack of memory, the log shows where
     with shown():
         settings = load(config)
         log_to_stderr(settings.agent.log_level, settings.agent.log_format)

@@ -9,14 +9,14 @@ from typing import Any
 from sottovoce.errors import NetworkError
 
 PROGRESS = "progress.json"
-"""Where a testbed writes it, in its directory."""
+"""File in a testbed's directory with its newest measurement."""
 
 _ALWAYS = {"learner", "data", "cycles", "cycle"}
-_AGENT = b"sottovoce_lab.testbed.process"  # what runs its agents
+_AGENT = b"sottovoce_lab.testbed.process"  # the module that runs a testbed's agents
 
 
 def read_progress(directory: Path) -> dict[str, Any] | None:
-    """Newest measurement of a testbed; None before the first, and where another program's file has that name."""
+    """Newest measurement of a testbed; None before the first, or if the file is another program's."""
     try:
         document = json.loads((directory / PROGRESS).read_text())
     except (OSError, ValueError):
@@ -30,10 +30,10 @@ def states(directory: Path) -> list[Path]:
 
 
 def newest(processes: Path = Path("/proc")) -> Path:
-    """The directory of the testbed that this user started last, of those that run on this machine.
+    """The directory of the running testbed that this user started last on this machine.
 
     Args:
-        processes: where the kernel lists them.
+        processes: directory in which the kernel lists processes.
 
     Raises:
         NetworkError: if there is none.

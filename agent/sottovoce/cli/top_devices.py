@@ -1,4 +1,4 @@
-"""A look at devices through their control sockets, JSON-ready: `sottovoce.top/1`."""
+"""Snapshots of devices through their control sockets, JSON-ready: `sottovoce.top/1`."""
 
 import time
 from collections.abc import Sequence
@@ -21,11 +21,11 @@ _COUNTED = {"sent_per_s": "messages", "received_per_s": "received", "wire_bytes_
 
 @dataclass(slots=True)
 class Devices:
-    """Devices that are looked at again and again.
+    """Devices that are observed repeatedly.
 
     Args:
         states: their state directories, in the order in which they are shown.
-        testbed: the directory of the testbed that they are of; None for a device.
+        testbed: the directory of their testbed; None for a single device.
     """
 
     states: Sequence[Path]
@@ -33,7 +33,7 @@ class Devices:
     _last: dict[Path, tuple[float, dict[str, int]]] = field(default_factory=dict)
 
     def look(self) -> dict[str, Any]:
-        """All devices now; rates are since the look before, and null in the first."""
+        """A snapshot of all devices; rates are since the previous snapshot, and null in the first."""
         with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
             answers = list(pool.map(_asked, self.states))
         return {
@@ -44,7 +44,7 @@ class Devices:
         }
 
     def _device(self, state: Path, status: dict[str, Any] | None) -> dict[str, Any]:
-        """Row of one device; only the name of a device that is away."""
+        """Row of one device; only its name if the device is away."""
         facts: dict[str, Any] = {"name": state.absolute().name, "state_directory": str(state), "away": status is None}
         if status is None:
             self._last.pop(state, None)
@@ -84,7 +84,7 @@ class Devices:
         }
 
     def _rates(self, state: Path, traffic: dict[str, int]) -> dict[str, float | None]:
-        """A second's worth since the last look; null in the first, and where an agent began again."""
+        """Rates per second since the last snapshot; null in the first, and after an agent's restart."""
         now = time.monotonic()
         before = self._last.get(state)
         self._last[state] = now, traffic
@@ -96,7 +96,7 @@ class Devices:
 
 
 def _asked(state: Path) -> dict[str, Any] | None:
-    """The status of one; None where no one answers who speaks this version."""
+    """The status of one device; None if nothing answers that speaks this version."""
     try:
         status = ask(state, "status", _ANSWERS_SECONDS)
     except NetworkError:

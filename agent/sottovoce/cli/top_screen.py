@@ -20,7 +20,7 @@ from sottovoce.cli.other_tasks import told
 from sottovoce.cli.printable import printable
 
 _BAR = 10
-_WIDE = 80  # columns, from which on ids are shown whole
+_WIDE = 80  # columns; on wider terminals ids are shown in full
 _STATES = {"learning": "green", "mixing": "cyan"}
 _AROUND_ROWS = 7  # lines above and below the rows of a testbed
 Device = dict[str, Any]
@@ -58,24 +58,24 @@ class Screen:
         return not pressed or b"q" in pressed.lower()  # nothing to read: the terminal is gone
 
     def show(self, found: dict[str, Any]) -> None:
-        """Show this one."""
+        """Show this snapshot."""
         size = self._console.size
         self._live.update(shown(found, size.width, size.height), refresh=True)
 
 
 def printed(found: dict[str, Any]) -> None:
-    """Print one look, all of it, on standard output."""
+    """Print one complete snapshot on standard output."""
     console = Console(highlight=False)
     console.print(shown(found, console.size.width, None))
 
 
 def shown(found: dict[str, Any], width: int, height: int | None) -> RenderableType:
-    """A look as Rich prints it.
+    """A snapshot in a form that Rich prints.
 
     Args:
         found: a `sottovoce.top/1`.
         width: columns of the terminal.
-        height: its lines; None for as many as there are.
+        height: lines of the terminal; None for no limit.
     """
     devices = found["devices"]
     if found["testbed"] is None:
@@ -145,7 +145,7 @@ def _testbed(devices: list[Device], width: int) -> tuple[Table, list[str]]:
 
 
 def _waits(device: Device) -> str:
-    """Reasons why it waits; its next turn counts only if there is no other."""
+    """The reason for which a device waits; its next cycle counts only if there is no other reason."""
     waits = sorted(device["waiting"], key=lambda wait: wait["name"].startswith("timer:"))
     if not waits:
         return "nothing"
@@ -154,7 +154,7 @@ def _waits(device: Device) -> str:
 
 
 def _bar(device: Device) -> Text:
-    """ε spent, as a bar and in numbers; without a colour of alarm, since a budget is there to be spent."""
+    """ε spent, as a bar and in numbers; not in an alarming colour, since a budget is there to be spent."""
     spent, total = device["spent_epsilon"], device["epsilon"]
     if spent is None or total is None:
         return Text("no ε is promised", style="yellow")
@@ -191,7 +191,7 @@ def _present(cell: Callable[[Device], Text | str]) -> Callable[[Device], Text]:
     return of
 
 
-_COLUMNS = (  # the first ones stay where there is little room
+_COLUMNS = (  # the first columns remain when there is little room
     _Column("state", 8, _state, left=True),
     _Column("cycle", 7, _present(lambda device: f"{device['cycle']}")),
     _Column("ε spent", _BAR + 8, _present(_bar), left=True),

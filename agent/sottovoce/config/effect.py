@@ -1,4 +1,4 @@
-"""Keys without effect: written by a user, and read by nothing as the rest of the file stands."""
+"""Keys without effect: set by a user, but not used given the rest of the file."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,7 +9,7 @@ Key = tuple[str, ...]
 
 
 def without_effect(tables: Mapping[str, Any], config: AgentConfig) -> Iterator[tuple[Key, str]]:
-    """Each such key, with why and the remedy.
+    """Keys without effect, each with the reason and the remedy.
 
     Args:
         tables: the tables of the file, as tomllib returns them.
@@ -25,9 +25,9 @@ def without_effect(tables: Mapping[str, Any], config: AgentConfig) -> Iterator[t
 
 
 def missing(tables: Mapping[str, Any], config: AgentConfig) -> Iterator[tuple[Key, str]]:
-    """Each key of a device's file that contradicts another one, with the remedy.
+    """Keys of a device's file that contradict other keys, each with the remedy.
 
-    Not of a simulation, which knows how many records each device has, and brings public records itself.
+    This is not for simulations, which know how many records each device has and provide public records themselves.
     """
     learner, data = config.learner, config.data
     written = tables.get("learner", {})

@@ -72,7 +72,7 @@ class FormatSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     @property
     def placeholders(self) -> list[str]:
-        """The words that a meter's names must give, in order."""
+        """The placeholders that a meter's names must fill, in order."""
         texts = [text for value in self.values for text in (value.topic, value.path or "")]
         return list(dict.fromkeys(word for text in texts for word in _PLACEHOLDER.findall(text)))
 
@@ -209,7 +209,7 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         return self.store or Path("windows.db")
 
     def gap_of(self, meter: MeterSection) -> float:
-        """Seconds that a meter's readings may be apart."""
+        """Longest gap between a meter's readings, in seconds."""
         return meter.longest_gap or min(_GAP, float(self.window))
 
     def format_of(self, meter: MeterSection) -> FormatSection:
@@ -219,7 +219,7 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 def filled(text: str, names: Mapping[str, str]) -> str:
-    """A topic or a part of a path, with a meter's names in place of each {word}."""
+    """A topic or a part of a path, with each {word} replaced by a meter's name for it."""
     return _PLACEHOLDER.sub(lambda word: names.get(word[1], word[0]), text)
 
 

@@ -92,7 +92,7 @@ def load(path: Path) -> AgentConfig:
 
 
 def _at(path: Path, text: str, key: KeyPath, why: str) -> str:
-    """The message for a key of a file; one that is missing has no line."""
+    """The error message for a key of a file; a missing key has no line."""
     line = line_of(text, key)
     return f"{path}{f', line {line}' if line else ''}: {'.'.join(map(str, key))}: {why}"
 
@@ -145,7 +145,7 @@ def checked(tables: Mapping[str, Any], origin: str, line_of: LineOf = lambda key
 
 
 def learner_settings(table: Mapping[str, Any], origin: str) -> LearnerSettings:
-    """A learner's settings alone, of whatever algorithm is named.
+    """A learner's settings alone, for the algorithm that is named.
 
     Args:
         table: `[learner]`, as tomllib gives it.
@@ -165,7 +165,7 @@ def learner_settings(table: Mapping[str, Any], origin: str) -> LearnerSettings:
 
 
 def _of_learner(table: Any, origin: str, line_of: LineOf) -> tuple[type[LearnerSettings], Any, list[str]]:
-    """The settings of the learner that is named, the keys that are not another's, and a line for each that is."""
+    """The named learner's settings type, its table without other learners' keys, and an error line per such key."""
     usual = cast(type[LearnerSettings], ready()[DEFAULT].settings)
     if not isinstance(table, dict):
         return usual, table, []
@@ -187,12 +187,12 @@ def _name_of(kind: type[LearnerSettings]) -> str:
 
 
 def _types(kind: type[LearnerSettings]) -> dict[str, Any]:
-    """The types of all tables, annotations included, where this is the learner's."""
+    """The annotated types of all tables, with this type for the learner's."""
     return {**get_type_hints(WholeConfig, include_extras=True), "learner": kind}
 
 
 def _with_transform(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Models with a graph have a transform of their own, which is there where no other is named."""
+    """Add the transform that models with a graph use by default, if no other is named."""
     data, learner = tables.get("data", {}), tables.get("learner", {})
     if not has_graph(str(learner.get("model", ""))) or data.get("classes") == 1:
         return dict(tables)
@@ -206,7 +206,7 @@ def _decoded(kind: type, value: Any) -> Any:
 
 
 def _problem(message: str, table: KeyPath, types: Mapping[str, Any], origin: str, line_of: LineOf) -> str:
-    """One line from msgspec's words: the place, the key, the error and the remedy."""
+    """Rewrite an error of msgspec as one line: the place, the key, the error and the remedy."""
     message, *places = message.split(" - at `$")  # the innermost table first
     place = "".join(reversed(places))
     location = table + tuple(int(index) if index else name for name, index in re.findall(r"\.(\w+)|\[(\d+)\]", place))
@@ -233,7 +233,7 @@ def _described(location: KeyPath, types: Mapping[str, Any]) -> str:
     hint: Any = _hint(location, types)
     words = [meta.description for meta in get_args(hint) if isinstance(meta, Meta) and meta.description]
     inner = get_args(hint)[0] if words else hint
-    inner = next((one for one in get_args(inner) if "Literal" in str(get_origin(one))), inner)  # it may be left out
+    inner = next((one for one in get_args(inner) if "Literal" in str(get_origin(one))), inner)  # the key is optional
     if "Literal" in str(get_origin(inner)):
         words.append("one of " + ", ".join(f'"{choice}"' for choice in get_args(inner)))
     return f" ({'; '.join(words)})" if words else ""

@@ -24,7 +24,7 @@ class ObserveSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     ] = False
 
     def __post_init__(self) -> None:
-        """Others see nothing unless that is said."""
+        """Check that other machines are admitted only if that is stated."""
         if self.metrics is None:
             return
         host, port = self.address
@@ -49,5 +49,5 @@ class ObserveSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     @property
     def local(self) -> bool:
-        """Whether no one but this machine can reach the address."""
+        """Whether only this machine can reach the address."""
         return ip_address(self.address[0]).is_loopback

@@ -257,7 +257,7 @@ class VaultSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     ] = ()
 
     def __post_init__(self) -> None:
-        """A separate vault has all that it needs."""
+        """Check that a separate vault has everything that it needs."""
         if (self.socket is None) != (self.directory is None):
             missing = "socket" if self.socket is None else "directory"
             raise invalid_key(missing, "a separate vault needs both socket and directory; without one leave out both")
@@ -402,7 +402,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
 
     @property
     def followed_days(self) -> tuple[int, int] | None:
-        """The first and the last of these days; None where none are followed."""
+        """The first and the last day that is followed; None if none are."""
         followed = self.data.source.startswith("feed:") and self.unit in ("window", "device")
         return self.data.windows if followed else None
 

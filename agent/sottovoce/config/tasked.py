@@ -1,4 +1,4 @@
-"""The configuration under a task that the fleet has signed: the task sets what is learnt, the rest is the device's."""
+"""The configuration under a signed fleet task: the task sets what is learnt, and the device everything else."""
 
 import tomllib
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ def under(config: AgentConfig, tables: Tables, epoch: int, epsilon: float | None
         config: the device's own.
         tables: tables of the task.
         epoch: epoch of the task.
-        epsilon: the most that it may spend here; None for no other limit than the device's and the task's.
+        epsilon: an additional limit on ε; None for only the device's limit and the task's.
 
     Raises:
         ConfigError: if this device cannot carry it out.
@@ -63,7 +63,7 @@ def under(config: AgentConfig, tables: Tables, epoch: int, epsilon: float | None
 
 
 def _own_learner(own: LearnerSettings, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The device's own choices, as far as the task's learner has those keys too."""
+    """The device's own choices for keys that the task's learner has too."""
     name = asked.get("name", DEFAULT)
     known = ALGORITHMS[name].own_keys if isinstance(name, str) and name in ALGORITHMS else ()
     chosen = {key: getattr(own, key) for key in own.device_keys if key in known and hasattr(own, key)}
@@ -72,7 +72,7 @@ def _own_learner(own: LearnerSettings, asked: Mapping[str, Any]) -> dict[str, An
 
 
 def proposed(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-    """A task as an operator writes it, checked as far as can be without a device.
+    """Read a task that an operator has written, and check it as far as possible without a device.
 
     Args:
         path: a TOML file with `[task]`, `[data]`, `[learner]` and `[privacy]`.
@@ -81,7 +81,7 @@ def proposed(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
         The tables, and of purpose, begins, ends and period those that are given; times in seconds of Unix time.
 
     Raises:
-        ConfigError: if it cannot be read, or each thing that is wrong, with line, key and remedy.
+        ConfigError: if it cannot be read, or has errors; names each with line, key and remedy.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -129,13 +129,13 @@ def _foreign(tables: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
 
 
 def _graph(learner: Mapping[str, Any]) -> str | None:
-    """The file that the task's model is, if it is one."""
+    """The file of the task's model, if the model is a file."""
     model = learner.get("model")
     return model if isinstance(model, str) and model.endswith(GRAPH_SUFFIX) else None
 
 
 def _seconds(path: Path, key: str, given: Any) -> int:
-    """Seconds of a date's first moment, or of a time, in UTC without a zone."""
+    """Unix time of a date's first moment, or of a time, which is in UTC if it has no zone."""
     if isinstance(given, date) and not isinstance(given, datetime):
         given = datetime.combine(given, time(), UTC)
     if not isinstance(given, datetime):

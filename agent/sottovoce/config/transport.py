@@ -122,7 +122,7 @@ class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     ] = {}
 
     def __post_init__(self) -> None:
-        """Ports exist, and no one is listed twice."""
+        """Check that ports are valid, and that no peer is listed twice."""
         if len(set(self.use)) < len(self.use):
             raise invalid_key("use", "a transport is listed twice; keep one of them")
         for name in self.use:

@@ -83,7 +83,7 @@ def bounds_option(text: str, features: int, origin: str) -> Bounds:
 
 
 def _repeated(part: str, text: str, features: int, origin: str) -> list[tuple[float, float]]:
-    """The ranges that LOW:HIGH or LOW:HIGH*COUNT stands for, one more than there are features at most."""
+    """The ranges that LOW:HIGH or LOW:HIGH*COUNT stands for, at most one more than the number of features."""
     match = re.fullmatch(r"([^:*]+):([^:*]+)(?:\*([0-9]{1,7}))?", part)
     try:
         if match:

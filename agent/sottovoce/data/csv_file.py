@@ -19,13 +19,13 @@ from sottovoce.data.files import reading
 from sottovoce.errors import DataError
 from sottovoce.suggestions import suggestion
 
-# A first line with such a cell may be a record, or cells glued together: its "names" are never shown in a message.
+# A first line with such a cell may be a record, or joined cells, so its "names" are never shown in a message.
 _MAY_BE_A_RECORD = re.compile(r"[;|\t,]|^\s*[-+.]*\d")
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How a file is to be read: its delimiter, whether line 1 names the columns, and which are words, by option."""
+    """The form of a file: its delimiter, whether line 1 names the columns, and the columns of words by option."""
 
     delimiter: str
     header: bool

@@ -26,8 +26,8 @@ class DataSet:
             is the target of a regression.
         bounds: the publicly declared range of each feature, or None when none is declared.
         test: the official test split, or None when the source has none.
-        groups: int64[n], the group of each of `records`, such as the household it is from, numbered from 0; None
-            without groups. For dealing records out: no agent knows of it.
+        groups: int64[n], the group of each of `records`, such as its household, numbered from 0; None without groups.
+            It serves to deal records out, and no agent sees it.
         target: meaning of a regression's target; None if it is not declared.
     """
 

@@ -10,11 +10,11 @@ from sottovoce.data.bounds import uniform_bounds
 from sottovoce.data.dataset import DataSet, assembled
 from sottovoce.errors import DataError
 
-# The ranges below say on what scale each quantity is measured, as 1, 2 or 5 times a power of ten from 0. They come from
-# the published description of the features (lengths in pixels of a nucleus within a microscope image, the standard
-# deviation of 8-bit grey values, ratios of such lengths), not from computing on these records. One quantity has one
-# range, whether it is the mean over the nuclei or the mean of the three largest; its standard error gets a fifth of
-# it, rounded up. The published table of extremes was used to see that they are wide enough, for nothing finer.
+# The ranges below give the scale of each quantity, from 0 to 1, 2 or 5 times a power of ten. They are derived from the
+# published description of the features (lengths in pixels of a nucleus within a microscope image, the standard
+# deviation of 8-bit grey values, ratios of such lengths), not computed from these records. A quantity has the same
+# range for the mean over the nuclei as for the mean of the three largest; its standard error gets a fifth of that,
+# rounded up. The published table of extremes was used only to check that the ranges are wide enough.
 _QUANTITIES: dict[str, tuple[float, float]] = {  # quantity: (range of mean and worst, range of the standard error)
     "radius": (50.0, 10.0),
     "texture": (100.0, 20.0),
@@ -56,7 +56,7 @@ def breast_cancer() -> DataSet:
 
 
 def _carried(file: str, header: int = 0) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Features and labels from a table of scikit-learn's, which is not imported: that takes longer than a demo's start.
+    """Features and labels from a table in scikit-learn, which is not imported, as that would slow down a demo's start.
 
     Args:
         file: its name among the data that scikit-learn carries.

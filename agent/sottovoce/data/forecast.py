@@ -1,14 +1,14 @@
 """Next-half-hour forecasting: from the energies of half hours to records of a regression.
 
-A record says how the load continues from its last half hour: its features are of that half hour, of the three before it
-and of the time of day, its last column is the target. Loads are seen on a logarithmic scale, u = ln(1 +
-Wh/50), on which a household's errors are of one size at all loads, and the target is u - u of the half hour before. So
-the model of zeros is persistence, "as in the last half hour", and a model that learns begins there.
+A record describes how the load continues from its last half hour. Its features are that half hour, the three before it
+and the time of day; its last column is the target. Loads are on a logarithmic scale, u = ln(1 + Wh/50), on which a
+household's errors are of one size at all loads, and the target is u minus the u of the half hour before. So a model of
+zeros is persistence, "as in the last half hour", and learning starts from there.
 
-**A record is made of readings of one day alone**, midnight to midnight, UTC: the first half hours of a day have no
-record, because theirs would reach over midnight. Nothing else goes in but constants. So whatever is read on a day
-decides about the records of that day, and about no other: with the day as its number of a window, what bounds a window
-bounds all that a day's readings do (docs/decisions/0023-forecast-windows.md).
+**A record is made from the readings of a single day**, midnight to midnight, UTC. The first half hours of a day have no
+record, because theirs would reach across midnight. Apart from readings, only constants are used. So the readings of a
+day determine the records of that day and no others: if windows are numbered by day, a bound on a window bounds the
+entire influence of a day's readings (docs/decisions/0023-forecast-windows.md).
 """
 
 from collections.abc import Mapping
@@ -38,10 +38,10 @@ _SECONDS = 1800
 _MISSING = -1
 _CHUNK = 2**16
 _SCALE_WH, _TYPICAL_WH = 50.0, 150.0
-_LOADS = np.log1p(np.arange(LIMIT_WH + 1) / _SCALE_WH)  # a table, so that no reading's rounding depends on another
+_LOADS = np.log1p(np.arange(LIMIT_WH + 1) / _SCALE_WH)  # a table, so that rounding never depends on other readings
 _TYPICAL = float(np.log1p(_TYPICAL_WH / _SCALE_WH))
-# Constants that give columns of households about the same spread and a record a length of about a half, for which the
-# learners' clipping threshold and step size are made. They are public, and no privacy depends on them.
+# Constants that give the columns of households about the same spread, and records a length of about a half, for which
+# the learners' clipping threshold and step size are chosen. They are public, and privacy does not depend on them.
 _CHANGE, _LEVEL, _WAVE, _BIAS = 0.32, 0.22, 0.22, 0.16
 _ANGLES = 2 * np.pi * np.arange(HALF_HOURS)[:, np.newaxis] * np.array([1, 2]) / HALF_HOURS
 _WAVES = _WAVE * np.hstack([np.sin(_ANGLES), np.cos(_ANGLES)])
@@ -61,9 +61,9 @@ def forecast_dataset(
 ) -> DataSet:
     """Records of next-half-hour forecasting, of one day each; a half hour that misses a reading gives none.
 
-    Records are grouped by meter. Their windows are days, numbered from 1970-01-01 where `first` counts from there. The
-    test split is that of the last days, which no training record looks at, and of records with a reading of the day
-    before; its baselines are `persistence` and `same_time_yesterday`.
+    Records are grouped by meter. Their windows are days, numbered from 1970-01-01 if `first` counts from there. The
+    test split consists of records of the last days, which no training record uses, with a reading of the day before;
+    its baselines are `persistence` and `same_time_yesterday`.
 
     Args:
         wh: integer[meters, windows], the energy of each window in Wh, -1 where it is missing.
@@ -82,7 +82,7 @@ def forecast_dataset(
     count = days.shape[1]
     targets, learnt = _targets(days), count - round(count * share)
     meters, day, half_hour = np.nonzero(targets[:, :learnt])
-    targets[:, : max(1, learnt)] = False  # nothing is known of the day before the first
+    targets[:, : max(1, learnt)] = False  # there is no reading of the day before the first
     targets[:, 1:] &= days[:, :-1] >= 0
     held: Places = np.nonzero(targets)  # type: ignore[assignment]  # of three dimensions
     baselines = {
@@ -149,7 +149,7 @@ def features_of(wh: Integers, half_hour: Integers) -> Floats:
     return rows
 
 
-@np.errstate(over="ignore")  # a model that diverged predicts the limit
+@np.errstate(over="ignore")  # a diverged model predicts the limit
 def told(records: Floats, targets: Floats) -> Floats:
     """Predicted or true targets float64[N, m], of records float64[m, at least LAGS], as kWh in the half hour."""
     last = records[:, _LEVEL_COLUMN] / _LEVEL + _TYPICAL
@@ -158,18 +158,18 @@ def told(records: Floats, targets: Floats) -> Floats:
 
 
 def _half_hours(wh: NDArray[np.integer], first: int, seconds: int, origin: str) -> tuple[Integers, int]:
-    """Energies int64[meters, n] of half hours, and the number of the first; one that misses a part is missing."""
+    """Energies int64[meters, n] of half hours, and the number of the first; incomplete half hours count as missing."""
     if seconds < 1 or _SECONDS % seconds:
         raise DataError(f"{origin}: half hours cannot be made of windows of {seconds} s: choose 1800 s or a part of it")
     parts = _SECONDS // seconds
     padded = _whole(wh, first, parts)
-    split = padded.reshape(len(wh), padded.shape[1] // parts, parts)  # a feed that is new has no meter yet
+    split = padded.reshape(len(wh), padded.shape[1] // parts, parts)  # a new feed has no meter yet
     whole = np.add.reduce(split, axis=2)
     return np.where((split >= 0).all(axis=2), whole, _MISSING), first // parts
 
 
 def _whole(wh: NDArray[np.integer], first: int, size: int) -> Integers:
-    """The windows, with missing ones before and after, so that runs of `size` begin and end with a multiple of it."""
+    """The windows, padded with missing ones so that they begin and end at multiples of `size`."""
     before = first % size
     after = -(before + wh.shape[1]) % size
     return np.pad(wh.astype(np.int64), ((0, 0), (before, after)), constant_values=_MISSING)

@@ -18,14 +18,14 @@ class Records:
     """Feature vectors and their labels. Build it with `checked`; its `repr` shows no value, so that no log can.
 
     Attributes:
-        features: float64[n,d], C-contiguous, finite; in a vault as its kernel reads them.
+        features: float64[n,d], C-contiguous, finite; in a vault, in the form that its kernel reads.
         labels: int64[n], not negative.
         windows: int64[n], the number of the window that each record belongs to, such as its day; None without windows.
         identities: uint8[n,32], hashes of the records as in their source: see `identified`. None if a source does
             not give them; then the record itself counts.
         units: int64[n], the number of each record's privacy unit, by which it is charged. The vault sets it; None where
             every release is of all units.
-        prepared: the way from the source to the features, in words; public.
+        prepared: how the features were made from the source, in words; public.
     """
 
     features: NDArray[np.float64] = field(repr=False)
@@ -42,7 +42,7 @@ class Records:
         """The places of the records of these units, int64[m], ascending.
 
         Raises:
-            InternalError: if some of the units are asked for, and the records' units are not known.
+            InternalError: if only some units are asked for and the records' units are not known.
         """
         if units == EVERY:
             return np.arange(len(self), dtype=np.int64)

@@ -36,15 +36,15 @@ class DataSpec:
 
 @dataclass(frozen=True, slots=True)
 class DataKind:
-    """Kind of source of a data SPEC; other packages bring one as an entry point of the group `sottovoce.datasets`.
+    """A kind of data SPEC; other packages provide one as an entry point of the group `sottovoce.datasets`.
 
     Attributes:
         example: example of a SPEC.
         loader: returns the DataSet; takes the path if there is one, and the options, a mapping of strings, if there are
-            any. Of this package: file and function in this folder, imported when such data is loaded.
+            any. In this package: file and function in this folder, imported when such data is loaded.
         has_path: whether a path is given.
         options: options that it takes.
-        required: required of these, those that it needs.
+        required: those of the options that it needs.
         file: the option that names the file, if the text after the kind is another address.
         seconds: seconds that loading may take, of a kind that another package brings; 3,600 at most.
     """

@@ -17,11 +17,11 @@ from sottovoce.kernels.harmonics import harmonic_waves
 Rows = NDArray[np.float64]
 
 HOG_DIRECTIONS = tuple((math.cos(math.pi * k / 4), math.sin(math.pi * k / 4)) for k in range(4))
-"""Cosine and sine of the directions in which `hog` looks for edges: of half a turn, so that dark on light is light on
-dark."""
+"""Cosine and sine of the directions in which `hog` looks for edges: half a turn, so that dark on light counts as light
+on dark."""
 
 HOG_FLOOR = 0.1
-"""Contrast per pixel of a cell below which `hog` makes little of an edge."""
+"""Contrast per pixel of a cell below which `hog` damps edges."""
 
 _AT_ONCE = 1024  # rows that `hog` keeps whole images of
 
@@ -40,7 +40,7 @@ def log(rows: Rows, scale: float) -> Rows:
     """Linear well below `scale`, logarithmic above: sign(x) · ln(1 + |x|/scale)."""
     magnitudes = np.abs(rows)
     if scale != 1:
-        magnitudes = np.minimum(magnitudes, scale * 1e300) / scale  # what is beyond would not be finite
+        magnitudes = np.minimum(magnitudes, scale * 1e300) / scale  # larger values would overflow
     squashed: Rows = np.sign(rows) * np.log1p(magnitudes)
     return squashed
 
@@ -158,14 +158,14 @@ def harmonics_width(features: int, count: int) -> int:
 
 def centre(rows: Rows) -> Rows:
     """Subtract the record's own mean over its features."""
-    rows -= rows[:, :1].copy()  # makes equal features exactly 0, where the mean alone would leave rounding errors
+    rows -= rows[:, :1].copy()  # so that equal features become exactly 0, without rounding errors
     rows -= rows.mean(axis=1, keepdims=True)
     return rows
 
 
 def unit(rows: Rows) -> Rows:
     """Divide each record by its own L2 norm; a record of zeros stays as it is."""
-    _divide_rows(rows, np.abs(rows).max(axis=1, keepdims=True))  # else the squares of tiny numbers underflow
+    _divide_rows(rows, np.abs(rows).max(axis=1, keepdims=True))  # otherwise the squares of tiny numbers underflow
     _divide_rows(rows, np.sqrt((rows * rows).sum(axis=1, keepdims=True)))
     return rows
 

@@ -1,4 +1,4 @@
-"""Data made on the spot from a seed, for simulations: every device its own record, whatever the size of the fleet."""
+"""Data generated from a seed, for simulations: one record per device, for fleets of any size."""
 
 from collections.abc import Mapping
 
@@ -20,7 +20,7 @@ def synthetic(features: int, classes: int, count: int, seed: int) -> DataSet:
         features: d, at least 1.
         classes: c, at least 2.
         count: records for training, at least 1.
-        seed: not negative; of everything.
+        seed: seed of everything, not negative.
 
     Returns:
         `count` records, and 2,000 more as the test split, equally many of each class, as far as that goes.

@@ -11,13 +11,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
-    """How harnesses measure predictions of the last column.
+    """Measurement of predictions of the last column by test harnesses.
 
     Attributes:
         unit: unit in which errors are reported, for example `kWh`.
         told: targets float64[N, m], predicted or true, in that unit, for records float64[m, d].
         baselines: by name, predictions for the test records without learning, float64[m] in the unit.
-        overlap: records that one measured value is part of, at most.
+        overlap: most records that one measured value is part of.
     """
 
     unit: str

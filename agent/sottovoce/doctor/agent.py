@@ -1,4 +1,4 @@
-"""The agent that runs, by its own account."""
+"""Checks of the running agent, by its own status."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ def agent(subject: Subject) -> Iterator[Finding]:
     """Check that an agent answers, and its complaints.
 
     Raises:
-        ConfigError: if none could, since no socket has so long a path.
+        ConfigError: if none can answer, because the socket's path is too long.
     """
     if subject.state is None or not subject.open:
         return

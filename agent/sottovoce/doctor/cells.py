@@ -1,4 +1,4 @@
-"""Secure sums: whether there are enough devices, and whether one of them lies."""
+"""Checks of secure sums: whether there are enough devices, and whether one of them is dishonest."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ def cells(subject: Subject) -> Iterator[Finding]:
     """Check that this device can take part in secure sums, and its agent's report of them.
 
     Raises:
-        ConfigError: if it knows too few others, and looks for none.
+        ConfigError: if the device knows too few others and does not look for more.
     """
     config, status = subject.config, subject.status
     if config is None or config.cell is None:

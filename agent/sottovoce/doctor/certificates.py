@@ -1,4 +1,4 @@
-"""Keys and certificates: whole, private, of one fleet, and for how long yet."""
+"""Checks of keys and certificates: complete, private, of one fleet, and for how long they are still valid."""
 
 import stat
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _SOON = timedelta(days=1)
 
 
 def certificates(subject: Subject) -> Iterator[Finding]:
-    """Everything that the agent would refuse to start with, or that ends soon."""
+    """Check for anything that would keep the agent from starting, or that expires soon."""
     if subject.state is None or not subject.open:
         return
     config, directory = subject.config, state_files(subject.state)[0]

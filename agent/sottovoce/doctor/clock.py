@@ -1,4 +1,4 @@
-"""The clock: certificates and windows are judged by it, and many devices have none that survives a power cut."""
+"""Check of the clock, by which certificates and windows are judged; on many devices it does not survive a power cut."""
 
 from collections.abc import Callable, Iterator
 
@@ -15,7 +15,7 @@ _SET = "let the network set it: `timedatectl set-ntp true`, or fit a real-time c
 
 
 def clock(subject: Subject, kernel: Callable[[], int] = kernel_clock) -> Iterator[Finding]:
-    """Whether it is set by something, stands behind where it has been, or before the certificate begins."""
+    """Check that something sets the clock, that it has not gone back, and that it is past the certificate's start."""
     said = f"{subject.now:%Y-%m-%d %H:%M} UTC"
     match kernel():
         case code if code == UNSYNCHRONISED:
@@ -31,7 +31,7 @@ def clock(subject: Subject, kernel: Callable[[], int] = kernel_clock) -> Iterato
     try:
         begin = decode_certificate(read(path), path).not_valid_before_utc
     except IdentityError:
-        return  # which the next check says
+        return  # reported by the next check
     if subject.now < begin:
         yield problem(
             f"says {said}, before this device's certificate begins ({begin:%Y-%m-%d %H:%M})", _SET, ExitCode.IDENTITY

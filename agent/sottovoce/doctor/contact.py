@@ -1,4 +1,4 @@
-"""One short connection to an address: its name is resolved, TCP connects, TLS shakes hands, and nothing is said."""
+"""A short test connection to an address: resolve the name, connect by TCP, shake hands by TLS, and send nothing."""
 
 import socket
 import ssl
@@ -8,10 +8,10 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import TypeVar
 
 DEADLINE = 6.0
-"""Seconds for all connections of one check together, which are made at the same time."""
+"""Seconds for all connections of one check, which are made concurrently."""
 
 _CONNECT_SECONDS = 5.0
-_OBJECTS_SECONDS = 0.5  # in which anyone who refuses a certificate of TLS 1.3 says so; a broker says nothing else
+_OBJECTS_SECONDS = 0.5  # in which a TLS 1.3 peer reports a refused certificate; otherwise a broker is silent
 K = TypeVar("K", bound=Hashable)
 
 _CLOSED = "it closes the connection: it does not accept this device's certificate, or is not what it should be"
@@ -41,9 +41,9 @@ def obstacle(host: str, port: int, tls: ssl.SSLContext | None = None, name: str 
                 return None
             with tls.wrap_socket(plain, server_hostname=name or host) as connection:
                 return _objection(connection)
-    except ssl.SSLError as error:  # a kind of ValueError, some of them
+    except ssl.SSLError as error:  # some of these are ValueErrors
         return _words(error)
-    except (socket.gaierror, ValueError):  # a name of which no question can be made
+    except (socket.gaierror, ValueError):  # a name that cannot be looked up
         return "its host name is not known"
     except TimeoutError:
         return f"no answer within {_CONNECT_SECONDS:g} s"
@@ -56,7 +56,7 @@ def obstacle(host: str, port: int, tls: ssl.SSLContext | None = None, name: str 
 
 
 def _objection(connection: ssl.SSLSocket) -> str | None:
-    """The other side's objection to this device's certificate, which TLS 1.3 shows only after the handshake."""
+    """The other side's refusal of this device's certificate, which TLS 1.3 reports only after the handshake."""
     connection.settimeout(_OBJECTS_SECONDS)
     try:
         return None if connection.recv(1) else _CLOSED
@@ -70,14 +70,14 @@ def _words(error: ssl.SSLError) -> str:
 
 
 def obstacles(asked: Mapping[K, Callable[[], str | None]], seconds: float = DEADLINE) -> dict[K, str | None]:
-    """Ask all at once, and wait no longer than the deadline: resolving a name can take minutes.
+    """Run all checks concurrently, and wait no longer than the deadline: resolving a name can take minutes.
 
     Args:
         asked: called for each.
         seconds: for all together.
 
     Returns:
-        The answers; for whatever has not ended in time, that.
+        The answers; for a check that has not ended in time, a message that says so.
     """
     late = f"no answer within {seconds:g} s, perhaps of the name server"
     found: dict[K, str | None] = dict.fromkeys(asked, late)
@@ -88,7 +88,7 @@ def obstacles(asked: Mapping[K, Callable[[], str | None]], seconds: float = DEAD
         found[key] = answer
         done.release()
 
-    for key, ask in asked.items():  # daemons: what hangs in a name server's hands does not keep the process
+    for key, ask in asked.items():  # daemons: a hanging name server must not keep the process alive
         threading.Thread(target=run, args=(key, ask), daemon=True).start()
     end = time.monotonic() + seconds
     for _ in asked:

@@ -1,4 +1,4 @@
-"""How this device shows itself to others: TLS contexts with its own certificate, for a moment."""
+"""TLS contexts with this device's certificate, for short test connections."""
 
 import ssl
 from pathlib import Path
@@ -30,7 +30,7 @@ def device(state: Path, peers: list[str]) -> tuple[Identity, ssl.SSLContext]:
 
 
 def towards_broker(section: MqttSection, state: Path) -> ssl.SSLContext | None:
-    """TLS as the agent speaks it to the fleet's broker; None for one that is spoken to in the clear.
+    """TLS as the agent speaks it to the fleet's broker; None for a broker without TLS.
 
     Raises:
         ConfigError: if the authority's file or the device's certificate cannot be used.

@@ -1,4 +1,4 @@
-"""The disk under a state directory. The one thing that the doctor writes is here: a nameless file, gone at once."""
+"""Check of the disk under a state directory. It writes an unnamed temporary file, all that the doctor ever writes."""
 
 import os
 import tempfile
@@ -12,7 +12,7 @@ from sottovoce.errors import ExitCode
 
 _MIB = 2**20
 _NEEDED = 8 * _MIB
-_A_DAY = 64 * _MIB  # what a ledger writes in a day at most, unless ledger.bytes_per_day says otherwise
+_A_DAY = 64 * _MIB  # most that a ledger writes in a day, unless ledger.bytes_per_day differs
 _SLOW_SECONDS = 1.0
 _ROOM = "make room on it, or move agent.state to a larger disk"
 

@@ -1,4 +1,4 @@
-"""All checks, in the order of their dependence: the first fault is the first to mend."""
+"""All checks, in order of dependence: the first fault found is the first to fix."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -66,7 +66,7 @@ def examined(subject: Subject) -> Iterator[Entry]:
 
 
 def exit_code(entries: Iterable[Entry]) -> ExitCode:
-    """The kind of the first problem; 0 if there is none."""
+    """The exit code of the first problem; 0 if there is none."""
     return next((entry.finding.code for entry in entries if entry.finding.level is Level.PROBLEM), ExitCode.DONE)
 
 

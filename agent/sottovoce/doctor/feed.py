@@ -1,4 +1,4 @@
-"""The home's meters: whether windows come in, and whether the home's broker is there. No energy is looked at."""
+"""Checks of the home's meters: that windows arrive and the broker is there. Energies are not read."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -12,9 +12,9 @@ from sottovoce.doctor.finding import Finding, ok, problem, warning
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode
 
-_EMPTY_DAYS = 30  # of a new home, which are many beside the days that it has
-_DEAF = 900  # seconds in which a meter says something, and none of it counts
-_LATE_WINDOWS = 4  # ends of windows are written when the next reading comes in
+_EMPTY_DAYS = 30  # a new home's empty days, many compared with the days that it has
+_DEAF = 900  # seconds in which a meter sends messages and none counts
+_LATE_WINDOWS = 4  # a window is written only when the next reading arrives
 _RUN = "see that `sottovoce feed run` runs, and that the meter still publishes: `sottovoce feed show` counts refusals"
 
 
@@ -73,7 +73,7 @@ def _windows(config: AgentConfig, found: Summary, now: float) -> Iterator[Findin
 
 
 def _begun(config: AgentConfig, found: Summary) -> Iterator[Finding]:
-    """Days that may be learnt from, before the first that was kept."""
+    """Warn about days that may be learnt from but are before the first kept day."""
     if config.followed_days is None or not found.meters:
         return
     kept = min(first for _, first, _ in found.meters.values()) * found.seconds // DAY

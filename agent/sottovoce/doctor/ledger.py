@@ -1,4 +1,4 @@
-"""The privacy ledger: whole, this device's, made for this budget, and how much of that is left."""
+"""Check of the privacy ledger: undamaged, this device's, made for this budget, and how much of it is left."""
 
 import os
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _LARGE_LOG = 64 * _MIB
 
 
 def ledger(subject: Subject) -> Iterator[Finding]:
-    """Whether a release could be charged."""
+    """Check that a release could be charged."""
     path, separate = _place(subject)
     if path is None or subject.state is None or not (separate or subject.open):
         return
@@ -69,7 +69,7 @@ def _mine(subject: Subject, path: Path, owner: str, budget: Budget) -> Iterator[
         try:
             device = load(state_files(subject.state)[0], dated=False).node_id
         except SottovoceError:
-            device = owner  # what is wrong with the keys is said elsewhere
+            device = owner  # other checks report what is wrong with the keys
         yield from refused(lambda: check_owner(path, owner, device))
     if subject.config is not None:
         wanted = budget_of(subject.config)

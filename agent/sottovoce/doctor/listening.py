@@ -13,7 +13,7 @@ from sottovoce.listening import cannot_listen, refusal, split
 
 
 def listening(subject: Subject) -> Iterator[Finding]:
-    """Whether the agent can listen where it should, or does."""
+    """Check that the agent can listen where it should, or already does."""
     config = subject.config
     if config is None:
         return
@@ -41,7 +41,7 @@ def _at(key: str, address: str, subject: Subject, ours: Callable[[Subject, str, 
 
 
 def _ours(subject: Subject, host: str, port: int) -> bool:
-    """Whether who listens there proves to be this device."""
+    """Whether the listener there proves to be this device."""
     if subject.status is None or subject.state is None or subject.config is None or not subject.open:
         return False
     try:

@@ -13,10 +13,10 @@ _TESTED = {"x86_64", "aarch64", "arm64"}
 def machine(
     subject: Subject, processor: str = platform.machine(), wide: bool = sys.maxsize > 2**32
 ) -> Iterator[Finding]:
-    """Whether this is a machine that Sottovoce is made for.
+    """Check that Sottovoce supports this machine.
 
     Args:
-        subject: not looked at.
+        subject: unused.
         processor: as the system names it.
         wide: whether Python's integers of a machine word have 64 bits.
     """

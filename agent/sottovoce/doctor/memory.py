@@ -1,4 +1,4 @@
-"""Memory: the rest of the machine's, and of its control group's limit."""
+"""Check of the free memory, on the machine and in its control group."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ _COMFORTABLE = 160 * _MIB
 
 
 def memory(subject: Subject, root: Path = Path("/")) -> Iterator[Finding]:
-    """Whether there is room for an agent, or whether the one that runs has left some.
+    """Check that there is memory for an agent, or that the running agent leaves some free.
 
     Args:
         subject: the device.
@@ -41,7 +41,7 @@ def memory(subject: Subject, root: Path = Path("/")) -> Iterator[Finding]:
 
 
 def available(root: Path) -> int | None:
-    """Bytes that programs can still have, as the kernel estimates; None where it does not say."""
+    """Memory still available to programs, in bytes, by the kernel's estimate; None if unknown."""
     try:
         lines = (root / "proc/meminfo").read_text().splitlines()
     except OSError:
@@ -51,7 +51,7 @@ def available(root: Path) -> int | None:
 
 
 def allowed(root: Path) -> int | None:
-    """Bytes that this process's control groups still allow, the tightest one; None where none limits it."""
+    """Memory that the tightest of this process's control groups still allows, in bytes; None if none limits it."""
     try:
         own = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:

@@ -6,11 +6,11 @@ from sottovoce.agent.runnable import family_here
 from sottovoce.doctor.finding import Finding, ok, warning
 from sottovoce.doctor.subject import Subject
 
-_MANY = 1000  # devices: larger fleets know what they do
+_MANY = 1000  # devices; larger fleets are assumed to be planned
 
 
 def model(subject: Subject) -> Iterator[Finding]:
-    """Whether model, transform, data and budget are such that an agent starts with them; no record is read.
+    """Check that an agent could start with this model, transform, data and budget, without reading a record.
 
     Raises:
         SottovoceError: the error with which the agent would end.

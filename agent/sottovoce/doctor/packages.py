@@ -19,10 +19,10 @@ class Extra:
 
     Attributes:
         module: module that it is imported as.
-        extra: which brings it.
-        because: the reason.
-        needed: whether a configuration does.
-        code: exit code of an agent.
+        extra: the extra that installs it.
+        because: the reason for which it is needed.
+        needed: whether a configuration needs it.
+        code: exit code of an agent without it.
     """
 
     module: str
@@ -51,12 +51,12 @@ def installed(module: str) -> bool:
     """Whether a module can be imported; it is not imported."""
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # of a package that the module would be in
+    except ModuleNotFoundError:  # its parent package is missing
         return False
 
 
 def packages(subject: Subject, found: Callable[[str], bool] = installed) -> Iterator[Finding]:
-    """Whether they are installed."""
+    """Check that these packages are installed."""
     missing = [name for name in CORE if not found(name)]
     if missing:
         yield problem(

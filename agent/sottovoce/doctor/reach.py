@@ -1,4 +1,4 @@
-"""Other devices and the broker: whether they are there, and are who they should be."""
+"""Checks of other devices and the broker: reachable, and with the right identity."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -23,7 +23,7 @@ _TRUST = "see that both joined the same fleet, that both certificates hold, and 
 
 
 def peers(subject: Subject) -> Iterator[Finding]:
-    """Whether the devices answer that the configuration or the invitation names."""
+    """Check that the devices named by the configuration or the invitation answer."""
     config, state = subject.config, subject.state
     if config is None or state is None or not subject.open:
         return
@@ -56,7 +56,7 @@ def peers(subject: Subject) -> Iterator[Finding]:
 
 
 def broker(subject: Subject) -> Iterator[Finding]:
-    """Whether the fleet's broker is there, as the configuration says to reach it."""
+    """Check that the fleet's broker can be reached as configured."""
     config, state = subject.config, subject.state
     if config is None or state is None or "mqtt" not in config.transport.use or not subject.open:
         return

@@ -21,7 +21,7 @@ _ANSWERS_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A device, or a machine alone.
+    """A device, or a machine without one.
 
     Attributes:
         file: its configuration file, if one was named.
@@ -29,7 +29,7 @@ class Subject:
         state: its state directory; None where none is known of.
         status: status of its agent; None if none answers.
         now: an aware datetime, the clock's.
-        wrong: why the configuration cannot be used.
+        wrong: the reason why the configuration cannot be used.
     """
 
     file: Path | None = None
@@ -41,7 +41,7 @@ class Subject:
 
     @property
     def open(self) -> bool:
-        """Whether its state directory is there, and this user may look into it."""
+        """Whether its state directory exists and this user may read it."""
         return self.state is not None and os.access(self.state / ".", os.R_OK | os.X_OK)
 
 
@@ -64,7 +64,7 @@ def subject_of(file: Path | None, state: Path | None) -> Subject:
 
 
 def configuration(subject: Subject) -> Iterator[Finding]:
-    """Whether there is a configuration, and a state directory that this user may look into."""
+    """Check that there is a configuration, and a state directory that this user may read."""
     if subject.wrong is not None:
         yield failed(subject.wrong)
     elif subject.file is not None:
@@ -109,7 +109,7 @@ def _status(state: Path) -> dict[str, Any] | None:
 
 
 def _state_in(file: Path) -> Path | None:
-    """The state directory that a wrong configuration names all the same."""
+    """The state directory named by a configuration that is otherwise invalid."""
     try:
         tables = tomllib.loads(file.read_text(encoding="utf-8"))
         return Path(file.absolute().parent, tables["agent"]["state"])

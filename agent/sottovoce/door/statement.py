@@ -1,4 +1,4 @@
-"""An ε is a statement, not a number: the thing protected, the adversary, the mechanism, and the status of its proof."""
+"""Privacy statements: an ε with what it protects, against whom, by which mechanism, and the status of its proof."""
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -27,8 +27,8 @@ class PrivacyStatement:
         threat_model: the adversary's view.
         status: proved, as-published, refuted, or none.
         reason: the reason for the status, with the section or page to read.
-        epsilon_alone: ε at the same δ if all other devices collude; None where it does not depend on them, or there is
-            none.
+        epsilon_alone: ε at the same δ if all other devices collude; None if it does not depend on them, or there
+            is none.
     """
 
     unit: str

@@ -28,19 +28,19 @@ class Query:
 
     @property
     def id(self) -> bytes:
-        """SHA-256 over learner, kind and slot. The same id is answered by the same stored bytes, whatever the point."""
+        """SHA-256 over learner, kind and slot. Queries with equal ids get the same stored bytes, whatever the point."""
         return hashlib.sha256(f"sottovoce/query/v1|{self.learner}|{self.kind}|{self.slot}".encode()).digest()
 
 
 class Release(Protocol):
-    """A privatised array, already charged. Built by the vault alone.
+    """A privatised array that has been charged. Only the vault can build one.
 
     `value * step` is the released quantity: `value` is int64[P] on the public grid of step `step`, a power of two.
     """
 
     @property
     def query_id(self) -> bytes:
-        """Id of the query that it answers."""
+        """Id of the query that this release answers."""
         ...
 
     @property
@@ -71,13 +71,13 @@ class Release(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The vault said no, for a reason that does not depend on the records.
+    """A refusal by the vault, for a reason that does not depend on the records.
 
     Attributes:
-        query_id: the question refused.
+        query_id: id of the refused query.
         reason: a stable word: `budget`, `query` for one that makes no sense, `record` for one that does not
             exist, `gone` for one that is no longer there, `terms` for one that was answered under other terms,
-            `calendar` where no window is over yet, `task` where the task is over or its owner has withdrawn.
+            `calendar` if no window has ended yet, `task` if the task has ended or its owner has withdrawn.
         explanation: the same in one sentence.
     """
 
@@ -91,7 +91,7 @@ Answer = Release | Refused
 
 @dataclass(frozen=True, slots=True)
 class CellQuery:
-    """A step of a secure sum is asked of the vault; it may cross a process boundary.
+    """A question to the vault for a step of a secure sum; it may cross a process boundary.
 
     Attributes:
         learner: the name of the asking learner.
@@ -103,14 +103,14 @@ class CellQuery:
 
     @property
     def id(self) -> bytes:
-        """SHA-256 over both."""
+        """SHA-256 over learner and question."""
         name = self.learner.encode()
         return hashlib.sha256(b"sottovoce/cell-query/v1|%d|%b%b" % (len(name), name, self.said)).digest()
 
 
 @dataclass(frozen=True, slots=True)
 class CellAnswer:
-    """A member's vault's answer in a secure sum; everybody may see all of it.
+    """The answer of a member's vault in a secure sum; all of it is public.
 
     Attributes:
         query_id: id of the question.

@@ -1,4 +1,4 @@
-"""Authorities of a fleet, which say who belongs to it: its own certificate, another CA, or a list of devices."""
+"""Authorities that decide who belongs to a fleet: its own certificate, another CA, or a list of devices."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -81,16 +81,16 @@ def check_signed(
     which: str,
     changes: Sequence[KeyChange] = (),
 ) -> None:
-    """Check whose a document is that the fleet itself signs.
+    """Check that a document is signed by the fleet itself.
 
     Args:
-        authority: whose word is taken.
+        authority: the authority whose signature counts.
         fleet: fleet that the document names.
         message: the signed message.
-        signature: signature of it.
+        signature: its signature.
         what: the document, in the error.
         which: words for it in the error.
-        changes: changes of the fleet's keys, that came with it.
+        changes: changes of the fleet's keys that came with it.
 
     Raises:
         IdentityError: if it belongs to another fleet, or was not signed by this one.
@@ -109,8 +109,8 @@ class FleetAuthority:
 
     Attributes:
         certificate: certificate of its present key.
-        spare: spare of its spare key, which speaks of keys alone; None in a fleet of earlier versions.
-        retired: keys whose certificates hold for a while.
+        spare: certificate of its spare key, which signs only changes of keys; None in a fleet of earlier versions.
+        retired: retired keys whose certificates still hold for a while.
     """
 
     certificate: x509.Certificate
@@ -188,7 +188,7 @@ def _issued(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IssuerAuthority:
-    """A certificate authority that serves others too: it speaks for a fleet only where a certificate names the fleet.
+    """A certificate authority that also serves others: it vouches for a fleet only in certificates that name the fleet.
 
     Attributes:
         certificate: certificate of the CA that issues the devices' certificates itself, a root or an intermediate.
@@ -204,31 +204,31 @@ class IssuerAuthority:
         return self.certificate.public_bytes(Encoding.PEM)
 
     def verify(self, certificate: x509.Certificate, now: datetime | None, source: object) -> Subject:
-        """See Authority.verify. The one URI must be the device's SPIFFE id; other DNS names may be there."""
+        """See Authority.verify. The only URI must be the device's SPIFFE id; further DNS names are allowed."""
         check_issuer(certificate, self.certificate, self.fleet, now, source)
         return subject_in(certificate, self.fleet, self.certificate, source, exact=False)
 
     def verify_signature(self, message: bytes, signature: bytes) -> None:
-        """See Authority.verify_signature: a CA of someone else's signs no lists of ours."""
+        """See Authority.verify_signature. An external CA does not sign documents of the fleet."""
         raise IdentityError(
             "a fleet with an external CA has no revocation lists: refuse the device's renewal at the CA, which ends it "
             "with its certificate"
         )
 
     def following(self, changes: Sequence[KeyChange]) -> "IssuerAuthority":
-        """See Authority.following: a CA of someone else's changes its keys by ways of its own."""
+        """See Authority.following. An external CA changes its keys in its own way."""
         raise IdentityError("a fleet with an external CA changes no keys here")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PinnedAuthority:
-    """A handful of devices that know one another by id, and no other.
+    """A few devices that know one another by id, and trust no other device.
 
-    An id is a digest of a device's key, and the key has signed the device's self-signed certificate: so the list of
-    ids are trusted, and certificates may come from anywhere.
+    An id is a digest of a device's key, and the key has signed the device's self-signed certificate. So only the list
+    of ids must be trusted, and certificates may come from anywhere.
 
     Attributes:
-        fleet: the name they gave themselves.
+        fleet: the name that the devices have agreed on.
         leaves: the certificates of the devices that are trusted, by node id.
     """
 
@@ -248,16 +248,16 @@ class PinnedAuthority:
         return subject
 
     def verify_signature(self, message: bytes, signature: bytes) -> None:
-        """See Authority.verify_signature: no one speaks for all."""
+        """See Authority.verify_signature. No key signs for a pinned fleet."""
         raise IdentityError("pinned devices have no revocation lists: take the device out of transport.peers")
 
     def following(self, changes: Sequence[KeyChange]) -> "PinnedAuthority":
-        """See Authority.following: there is no common key that could change."""
+        """See Authority.following. A pinned fleet has no common key that could change."""
         raise IdentityError("pinned devices have no key of a fleet to change")
 
 
 def verify_self_signed(certificate: x509.Certificate, fleet: str, now: datetime | None, source: object) -> Subject:
-    """Checks the certificate that a device of a pinned fleet made itself; whether it is trusted is another question.
+    """Check a self-signed certificate of a device in a pinned fleet; this does not decide whether it is trusted.
 
     Raises:
         IdentityError: if something does not hold.
@@ -275,7 +275,7 @@ def decode_issuer(pem: bytes, source: object) -> x509.Certificate:
     """Reads the certificate of an external CA; `source` names it in the error.
 
     Raises:
-        IdentityError: if it cannot be read, or it is no CA's.
+        IdentityError: if it cannot be read, or is not that of a CA.
     """
     certificate = decode_certificate(pem, source)
     try:
@@ -291,7 +291,7 @@ def decode_issuer(pem: bytes, source: object) -> x509.Certificate:
 def pinned(
     fleet: str, certificates: Iterable[x509.Certificate], peers: Iterable[str], source: object
 ) -> PinnedAuthority:
-    """The certificates whose devices are listed.
+    """An authority of the certificates whose devices are listed.
 
     Raises:
         IdentityError: if one of them is not self-signed, or belongs to another fleet.

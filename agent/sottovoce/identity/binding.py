@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from sottovoce.identity.keys import PUBLIC_KEY_BYTES, SIGNATURE_BYTES
 
-# 32473 is the enterprise number that RFC 5612 reserves for examples, so no vendor's extension collides with it.
-# Below it 1 is Sottovoce, and 1.1 the first version of this extension.
+# RFC 5612 reserves enterprise number 32473 for examples, so no vendor's extension collides with it.
+# Below it, 1 stands for Sottovoce, and 1.1 for the first version of this extension.
 BINDING_OID = x509.ObjectIdentifier("1.3.6.1.4.1.32473.1.1")
 _DOMAIN = b"sottovoce/tls-binding/v1"
 # A DER OCTET STRING of 96 bytes: the raw public key, then the signature.

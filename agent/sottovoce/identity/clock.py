@@ -1,8 +1,8 @@
-"""A clock that cannot be right: many devices have none that survives a power cut, and certificates are judged by it.
+"""Detection of wrong clocks: many devices have none that survives a power cut, and certificates are judged by it.
 
-The latest time that an agent has seen is kept beside its state. A clock that stands before it was not set yet; or it is
-right now, and was ahead then. What one boot of the machine has seen is not enough to say so, and is taken back. What
-the clock said under two boots, or while it was synchronised, is; before that only a synchronised clock may stand.
+The latest time that an agent has seen is stored beside its state. A clock with an earlier time has not been set yet, or
+it is right now and was ahead then. A time seen during only one boot of the machine does not decide this, and is taken
+back. A time confirmed by a second boot or a synchronised clock does: then only a synchronised clock may be earlier.
 """
 
 import ctypes
@@ -17,9 +17,9 @@ from sottovoce.identity.files import replace
 
 _log = logging.getLogger(__name__)
 NAME = "clock"
-_TOLERANCE = timedelta(minutes=10)  # what setting a clock right may take back
+_TOLERANCE = timedelta(minutes=10)  # by which a corrected clock may go back
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
-_TIMEX_BYTES = 512  # more than any struct timex has; zeros ask, and set nothing
+_TIMEX_BYTES = 512  # larger than any struct timex; all zeros query, and set nothing
 UNSYNCHRONISED = 5  # TIME_ERROR of adjtimex(2)
 _NEVER = datetime.fromtimestamp(0, UTC)
 
@@ -38,7 +38,7 @@ def synchronised(kernel: Callable[[], int] = kernel_clock) -> bool:
 
 
 def boot_id() -> str:
-    """Another after each start of this machine."""
+    """Id that changes at every start of this machine."""
     try:
         return _BOOT.read_text(encoding="ascii").strip()
     except OSError:
@@ -51,8 +51,8 @@ class _Seen:
 
     Attributes:
         latest: latest that the clock has said.
-        certain: the latest that it said under an earlier boot than that, or while it was synchronised.
-        boot: under which it said `latest`.
+        certain: latest time that it said under an earlier boot, or while it was synchronised.
+        boot: the boot under which it said `latest`.
     """
 
     latest: datetime = _NEVER
@@ -61,12 +61,12 @@ class _Seen:
 
 
 class ClockFloor:
-    """The latest time this device has been at, on its disk.
+    """The latest time that this device has seen, stored on its disk.
 
     Args:
         path: path of the file; made by the first `note`.
-        synchronised: whether something keeps the clock right.
-        boot: under which boot of the machine this is.
+        synchronised: returns whether something keeps the clock right.
+        boot: returns the id of the machine's current boot.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class ClockFloor:
         self._boot = boot
 
     def check(self, now: datetime | None = None) -> None:
-        """Refuses a clock that stands before the time this device has certainly been at.
+        """Refuse a clock that is earlier than a time that this device has certainly seen.
 
         Args:
             now: an aware datetime; the clock's by default.

@@ -12,9 +12,9 @@ from pathlib import Path
 from sottovoce.durable import rename, sync
 from sottovoce.errors import IdentityError
 
-_COMING = "coming"  # files on their way into the directory above
+_COMING = "coming"  # holds files that are about to be moved into the parent directory
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
-_LOCK_SECONDS = 10.0  # another process writes small files into a directory, and is done in less
+_LOCK_SECONDS = 10.0  # more than enough for another process that writes small files
 _RETRY_SECONDS = 0.01
 
 
@@ -48,7 +48,7 @@ def check_new(paths: Iterable[Path]) -> None:
 
 
 def write_new(files: dict[Path, bytes]) -> None:
-    """Writes files of one directory, each whole or not at all, mode 0600, on the disk when this returns.
+    """Write new files into one directory, each whole or not at all, with mode 0600; they are on the disk on return.
 
     Raises:
         IdentityError: if one of them exists (then none is written), or they cannot be written.
@@ -59,7 +59,7 @@ def write_new(files: dict[Path, bytes]) -> None:
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Writes a file, in place of one that may be there, whole or not at all, mode 0600, on the disk on return.
+    """Write or replace a file, whole or not at all, with mode 0600; it is on the disk on return.
 
     Raises:
         IdentityError: if it cannot be written; the file before is unchanged.
@@ -77,7 +77,7 @@ def replace(path: Path, content: bytes) -> None:
 
 
 def move_in(directory: Path, files: dict[str, bytes]) -> None:
-    """Writes files into a directory, in place of those that may be there: all of them or none, also at a power cut.
+    """Write or replace files in a directory: all of them or none, even in a power cut.
 
     Raises:
         IdentityError: if they cannot be written.
@@ -123,7 +123,7 @@ def _finish_move(directory: Path) -> None:
 
 @contextmanager
 def _lock(directory: Path) -> Iterator[None]:
-    """The directory's lock: an agent and a command that write the same file at once would share its draft.
+    """Hold the directory's lock; without it, an agent and a command that write the same file would share its draft.
 
     Raises:
         OSError: if the directory cannot be opened.

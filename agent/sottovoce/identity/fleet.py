@@ -65,11 +65,11 @@ class Fleet:
         return certificate.public_bytes(Encoding.PEM)
 
     def renew(self, request: Request, revoked: Container[str], validity: Validity | None = None) -> bytes:
-        """A new certificate for a device of this fleet, whose present one may be over, PEM.
+        """A new certificate for a device of this fleet, whose present one may have expired, PEM.
 
         Args:
-            request: with the present certificate beside it.
-            revoked: node ids that get none.
+            request: a request that includes the present certificate.
+            revoked: node ids that get no certificate.
             validity: ninety days from now by default.
 
         Raises:
@@ -109,7 +109,7 @@ def create_fleet(directory: Path, name: str, *, validity: Validity | None = None
 
 
 def new_key(name: str, validity: Validity | None = None) -> tuple[EllipticCurvePrivateKey, x509.Certificate]:
-    """A key of a fleet, and its certificate, for ten years from now by default."""
+    """Make a key for a fleet and its certificate, which is valid for ten years by default."""
     key = generate_private_key(SECP256R1())
     return key, fleet_certificate(name, key, validity or Validity.from_now(_FLEET_DAYS))
 

@@ -1,4 +1,4 @@
-"""How the keys of a fleet follow one another: each change is signed by the key before, or by the spare one.
+"""Changes of a fleet's keys: each is signed by the key before, or by the spare key.
 
 A fleet has two keys. The present one signs certificates, revocation lists and tasks. The spare one signs nothing but a
 change of keys, and is stored elsewhere. So a thief of the present key can replace it, but cannot
@@ -62,7 +62,7 @@ class KeyChange(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return structs.replace(self, signature=sign(self._signed_bytes(signer)).hex())
 
     def holds(self, signer: x509.Certificate) -> bool:
-        """Whether the key of this certificate has signed it."""
+        """Whether the key of this certificate has signed the change."""
         key = signer.public_key()
         if not isinstance(key, EllipticCurvePublicKey):
             return False
@@ -83,7 +83,7 @@ class Anchors:
 
     Attributes:
         current: certificate of the key that signs.
-        spare: spare of the spare one; None in a fleet of earlier versions.
+        spare: certificate of the spare key; None in a fleet of earlier versions.
     """
 
     current: x509.Certificate
@@ -117,10 +117,10 @@ def read_anchors(pem: bytes, source: object) -> Anchors:
 
 @dataclass(frozen=True, slots=True)
 class Retired:
-    """A key that signs no more.
+    """A key that no longer signs.
 
     Attributes:
-        certificate: certificate of it.
+        certificate: its certificate.
         since: when it was retired.
         until: when certificates that it has signed end at the latest.
     """
@@ -131,10 +131,10 @@ class Retired:
 
 
 def follow(anchors: Anchors, changes: Sequence[KeyChange]) -> Anchors:
-    """The keys after these changes, for who trusts the keys at some time before the last of them.
+    """The keys after these changes, given trusted keys from some time before the last change.
 
     Raises:
-        IdentityError: if they do not lead on from there.
+        IdentityError: if the changes do not follow from the trusted keys.
     """
     if any(one.current != after.before for one, after in pairwise(changes)):
         raise IdentityError(_NOT_FROM_HERE)
@@ -160,21 +160,21 @@ def retired_by(changes: Sequence[KeyChange]) -> tuple[Retired, ...]:
 
 
 def rank(changes: Sequence[KeyChange]) -> int:
-    """Rank of these changes: those by the spare key count first, then later ones by the present key."""
+    """Rank of these changes: by the number signed with the spare key, then by later ones with the present key."""
     by_spare = [place for place, change in enumerate(changes, start=1) if change.by == "spare"]
     return (len(by_spare) << 8) + len(changes) - (by_spare[-1] if by_spare else 0)
 
 
 def encode_changes(changes: Sequence[KeyChange]) -> bytes:
-    """Their one form: JSON, names in order; nothing for none."""
+    """Canonical form of changes: JSON with sorted names; empty if there are none."""
     return json.encode(list(changes), order="sorted") if changes else b""
 
 
 def decode_changes(raw: bytes, source: object) -> tuple[KeyChange, ...]:
-    """Reads that; no signature is verified yet. `source` names it in the error.
+    """Read encoded changes without verifying their signatures; `source` names them in the error.
 
     Raises:
-        IdentityError: if it is not one, or too many, or not in its one form.
+        IdentityError: if they are malformed, too many, or not in canonical form.
     """
     if not raw:
         return ()
@@ -209,4 +209,4 @@ def _read(pem: str) -> x509.Certificate:
 
 
 def _time(seconds: int) -> datetime:
-    return datetime.fromtimestamp(min(seconds, 253_402_300_799), UTC)  # the last that a datetime can say
+    return datetime.fromtimestamp(min(seconds, 253_402_300_799), UTC)  # the last second that datetime can represent

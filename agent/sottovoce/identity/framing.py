@@ -1,4 +1,4 @@
-"""The exact bytes that are signed, or that a key is derived for: no byte can move from one field to its neighbour."""
+"""Unambiguous framing of fields to sign or to derive keys from: no byte can move from one field to the next."""
 
 from collections.abc import Iterable
 

@@ -35,14 +35,14 @@ from sottovoce.identity.verification import (
 Mode = Literal["fleet-ca", "external", "pinned"]
 
 IDENTITY = "identity"
-"""The directory of these files, in a device's state directory."""
+"""Name of the identity directory in a device's state directory."""
 
 DEVICE_KEY = "device.key"
 TLS_KEY = "tls.key"
 TLS_CERTIFICATE = "tls.pem"
 FLEET_CERTIFICATE = "ca.pem"
 FLEET_KEYS = "keys.json"
-"""File of the changes of the fleet's keys since that certificate; missing without any."""
+"""File of the changes of the fleet's keys since that certificate; missing if there are none."""
 ISSUER_CERTIFICATE = "issuer.pem"
 PINS = "pins"
 _PEER = "the certificate of the peer"
@@ -50,7 +50,7 @@ _PEER = "the certificate of the peer"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Identity:
-    """Identity of this device, and how it proves it.
+    """Identity of this device, and the keys that prove it.
 
     Attributes:
         node_id: this device's id.
@@ -59,10 +59,10 @@ class Identity:
         public_key: its raw Ed25519 public key, 32 bytes.
         tls_key_pem: its TLS key, secret.
         tls_cert_pem: its certificate.
-        certificate_der: the same, in the form that its records carry to devices it has never met.
+        certificate_der: its certificate in DER, which its records carry to devices that it has never met.
         not_before: the first moment at which its certificates hold.
         not_after: the last moment at which its certificates hold.
-        authority: whose word it takes for who belongs to its fleet.
+        authority: the authority that decides who belongs to its fleet.
         retired: the key that has issued its certificate, if the fleet has retired it.
     """
 
@@ -100,7 +100,7 @@ def load(directory: Path, now: datetime | None = None, peers: Iterable[str] = ()
     Args:
         directory: where its files are.
         now: an aware datetime to judge the certificates by; the clock's by default.
-        peers: the node ids that a pinned device trusts; of no meaning to others.
+        peers: the node ids that a pinned device trusts; ignored for other devices.
         dated: whether the certificates must be valid at `now`; those about to be renewed need not be.
 
     Raises:
@@ -155,7 +155,7 @@ def load(directory: Path, now: datetime | None = None, peers: Iterable[str] = ()
 
 
 def fleet_authority(directory: Path) -> FleetAuthority:
-    """A fleet's word, by the certificates in a directory and the changes of its keys since.
+    """A fleet's authority, from the certificates in a directory and later changes of its keys.
 
     Raises:
         IdentityError: if a file cannot be read, or is damaged.
@@ -167,7 +167,7 @@ def fleet_authority(directory: Path) -> FleetAuthority:
 
 
 def mode_of(directory: Path) -> tuple[Mode, Path]:
-    """The authority's mode as an identity's files give it, and where that is written."""
+    """The authority's mode according to the files of an identity, and the file or directory that shows it."""
     if (directory / PINS).is_dir():
         return "pinned", directory / PINS
     if (directory / ISSUER_CERTIFICATE).exists():
@@ -176,7 +176,7 @@ def mode_of(directory: Path) -> tuple[Mode, Path]:
 
 
 def verify_peer_certificate(pem: bytes, identity: Identity, now: datetime | None = None) -> Subject:
-    """Checks the certificate of a device that TLS let in, in full: TLS knows nothing of device keys.
+    """Fully check the certificate of a device that TLS has admitted: TLS does not check device keys.
 
     Args:
         pem: the peer's certificate, as TLS reports it.
@@ -237,7 +237,7 @@ def _own_fleet(certificate: x509.Certificate, source: Path) -> str:
 
 
 def _pins(directory: Path) -> list[x509.Certificate]:
-    """The certificates that were put there, the oldest first: a device's newest one counts."""
+    """The pinned certificates, oldest first; the newest one of each device counts."""
     try:
         files = sorted(directory.glob("*.pem"))
     except OSError as error:

@@ -24,7 +24,7 @@ SEEDS = "seeds.json"
 MAX_SEEDS = 64
 MAX_BUNDLE_BYTES = 64 * 2**10
 _SECRET_BYTES = 16
-_FINGERPRINT_BYTES = 16  # of SHA-256: no one finds a second certificate for it
+_FINGERPRINT_BYTES = 16  # of SHA-256: enough that no one finds a second certificate with it
 _TOKEN = re.compile(r"sottovoce1:(?P<address>(?:\[[0-9a-fA-F:]+\]|[^:\s/]+):[0-9]{1,5})/(?P<word>[a-z2-7]{52})")
 _AGAIN = "ask for a new one, which the holder of the fleet's key makes with `sottovoce fleet invite`"
 
@@ -34,7 +34,7 @@ class Seed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         id: node id.
-        endpoints: 1 to 4 times host:port or mqtt:REALM.
+        endpoints: 1 to 4 addresses, host:port or mqtt:REALM.
     """
 
     id: str
@@ -42,7 +42,7 @@ class Seed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Broker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The MQTT broker of the fleet, for anyone who has no better way.
+    """The MQTT broker of the fleet, for devices that have no better way.
 
     Attributes:
         url: mqtts://host:port.
@@ -126,7 +126,7 @@ class Bundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
 
 
 class Used(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="schema", tag="sottovoce.bundle-used/1"):
-    """The rest of a bundle from which a device has joined.
+    """The note that replaces a bundle once a device has joined with it.
 
     Attributes:
         fleet: the fleet's name.
@@ -153,12 +153,12 @@ class Token:
 
     @classmethod
     def draw(cls, address: str, certificate: bytes) -> Self:
-        """A new one, for an enroller with this certificate, DER."""
+        """A new token for an enroller with this certificate, DER."""
         return cls(address, secrets.token_bytes(_SECRET_BYTES), _fingerprint(certificate))
 
     @classmethod
     def decode(cls, text: str) -> Self:
-        """The token of a text; blanks and capitals, as people type them, do not matter.
+        """Read a token from a text; blanks and upper case do not matter.
 
         Raises:
             IdentityError: if it is not a token.
@@ -179,7 +179,7 @@ class Token:
         return hmac.compare_digest(_fingerprint(certificate), self.fingerprint)
 
     def admits(self, secret: str) -> bool:
-        """Whether someone who says this, in hexadecimal, was invited."""
+        """Whether this secret, in hexadecimal, is that of an invited device."""
         try:
             return hmac.compare_digest(bytes.fromhex(secret), self.secret)
         except ValueError:
@@ -217,7 +217,7 @@ def read_bundle(path: Path) -> Bundle:
 
 
 def use_bundle(path: Path, bundle: Bundle) -> None:
-    """Leaves a note in the place of a bundle: no one joins from this file again.
+    """Replace a bundle by a note, so that no other device can join with it.
 
     Raises:
         IdentityError: if it cannot be written.
@@ -229,12 +229,12 @@ def use_bundle(path: Path, bundle: Bundle) -> None:
 
 
 def write_seeds(state: Path, seeds: Seeds) -> None:
-    """Keeps them in a state directory."""
+    """Store the seeds in a state directory."""
     replace(state / SEEDS, msgspec.json.encode(seeds) + b"\n")
 
 
 def read_seeds(state: Path) -> Seeds:
-    """Seeds of the invitation; none, of a device that joined without one.
+    """Seeds from the invitation; empty for a device that joined without one.
 
     Raises:
         IdentityError: if the file cannot be read or is damaged.

@@ -8,7 +8,7 @@ from sottovoce.identity.request import read_request
 
 
 def new_bundle(fleet: Fleet, seeds: Seeds, validity: Validity | None = None) -> Bundle:
-    """A bundle for one new device, whose keys are drawn here.
+    """Make a bundle, with freshly drawn keys, for one new device.
 
     Args:
         fleet: opened with its key.

@@ -1,4 +1,4 @@
-"""The names a fleet and its devices go by in certificates."""
+"""Names of a fleet and of its devices in certificates."""
 
 import re
 

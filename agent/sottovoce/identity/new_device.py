@@ -26,7 +26,7 @@ class DeviceKeys:
 
     Attributes:
         device: the identity key, for life.
-        tls: use of its certificates.
+        tls: the key of its certificates.
     """
 
     device: Ed25519PrivateKey = field(repr=False)
@@ -34,7 +34,7 @@ class DeviceKeys:
 
     @classmethod
     def generate(cls) -> Self:
-        """New ones."""
+        """Draw new keys."""
         return cls(Ed25519PrivateKey.generate(), generate_private_key(SECP256R1()))
 
     @classmethod
@@ -54,7 +54,7 @@ class DeviceKeys:
 
     @property
     def node_id(self) -> str:
-        """The id of their device."""
+        """The id of the device that has these keys."""
         return node_id(self.device.public_key())
 
     def encoded(self) -> tuple[bytes, bytes]:
@@ -106,7 +106,7 @@ def write_external_certificate(directory: Path, chain: bytes, issuer: bytes) -> 
 
     Args:
         directory: holds the keys.
-        chain: PEM, the device's certificate first; the rest is not kept.
+        chain: PEM, the device's certificate first; the rest is discarded.
         issuer: PEM, the CA that signed it.
 
     Raises:

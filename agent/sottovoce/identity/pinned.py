@@ -1,4 +1,4 @@
-"""Devices that trust one another by id and have no authority: a handful, each with its own self-signed certificate."""
+"""Pinned devices: a few that trust one another by id, each with a self-signed certificate and without an authority."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def enrol_pinned(directory: Path, fleet: str, validity: Validity | None = None) 
     Args:
         directory: made if it is not there.
         fleet: name of the fleet.
-        validity: validity of its certificate; ten years from now by default, because no one renews it.
+        validity: validity of its certificate; ten years from now by default, because it is never renewed.
 
     Raises:
         IdentityError: if the fleet cannot have this name, or the directory holds an identity or cannot be written.

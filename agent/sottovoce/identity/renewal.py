@@ -1,7 +1,7 @@
 """Renewing a device's certificate: the same keys, a later end.
 
-The TLS key stays. It lies beside the identity key, which cannot change, for the same user to read: a new one would
-lock no one out. So one file changes, in one step, and a power cut leaves the old certificate or the new one.
+The TLS key is kept. It is stored beside the identity key, which cannot change, and is readable by the same user, so a
+new one would lock no one out. So only one file changes, in one step; a power cut leaves the old certificate or the new.
 """
 
 import hashlib
@@ -14,15 +14,15 @@ from sottovoce.identity.identity import TLS_CERTIFICATE, Identity, load
 from sottovoce.identity.new_device import DeviceKeys, first_certificate
 from sottovoce.identity.verification import decode_certificate
 
-_JITTER = 1 / 12  # of a lifetime, after two thirds of it
+_JITTER = 1 / 12  # share of a lifetime, added to two thirds of it
 
 
 def renewal_due(identity: Identity) -> datetime:
     """The time to renew a certificate: two thirds of its lifetime, and up to a twelfth more.
 
-    How much more follows from the device and the certificate, so that a fleet made in one hour does not come back in
-    one hour, and a restart changes nothing. After a change of the fleet's keys the time goes by how long the key before
-    still holds: until then devices that were off meanwhile know no other.
+    The extra time is derived from the device and the certificate, so a fleet enrolled within an hour does not renew
+    within an hour, and a restart does not change it. After a change of the fleet's keys, the time depends on how long
+    the previous key still holds: until then, devices that were off meanwhile know no other key.
     """
     begun = identity.not_before if identity.retired is None else identity.retired.since
     lifetime = identity.not_after - begun
@@ -32,7 +32,7 @@ def renewal_due(identity: Identity) -> datetime:
 
 
 def renewal_request(directory: Path) -> bytes:
-    """A request to renew the certificate of an identity directory, PEM. It need not hold any more.
+    """A request to renew the certificate of an identity directory, PEM; the certificate may have expired.
 
     Raises:
         IdentityError: if the directory holds no identity, or a pinned one.
@@ -45,10 +45,10 @@ def renewal_request(directory: Path) -> bytes:
 
 
 def install_certificate(directory: Path, pem: bytes, source: object, now: datetime | None = None) -> datetime:
-    """Puts a renewed certificate in the place of the present one, in one step; returns when it ends.
+    """Replace the present certificate by a renewed one, in one step; returns when the new one expires.
 
     Args:
-        directory: the identity's.
+        directory: the identity directory.
         pem: as the authority issued it.
         source: names it in the error.
         now: an aware datetime; the clock's by default.

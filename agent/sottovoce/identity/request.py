@@ -1,8 +1,8 @@
 """A device's request for a certificate: PKCS #10, with the binding of its TLS key to its identity key inside.
 
-The request is public. It is signed with the TLS key, and the binding in it with the identity key: no one can ask for a
-certificate of another device's keys, and anyone who repeats a request gets nothing but that device's own certificate.
-A request to renew has the present certificate beside it, which says that the device already belongs to the fleet.
+The request is public. It is signed with the TLS key, and the binding in it with the identity key. So no one can request
+a certificate for another device's keys, and repeating a request only yields that device's own certificate. A request
+for renewal includes the present certificate, which shows that the device already belongs to the fleet.
 """
 
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ _AGAIN = "make it again on the device"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
-    """A request whose signatures hold.
+    """A request whose signatures are valid.
 
     Attributes:
         node_id: the device that made it.
         tls_key: the key to certify.
         binding: binding of that key to the device's identity key.
-        present: the certificate that is to be renewed; None from a device that has none.
+        present: the certificate to be renewed; None from a device without one.
     """
 
     node_id: str

@@ -79,7 +79,7 @@ class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 def _check_depth(value: Any, left: int) -> None:
-    """Raises ValueError for a deeper nesting."""
+    """Raise ValueError if a value is nested more deeply than this."""
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     if left == 0 and inside:
         raise ValueError("the task's tables are nested too deeply")
@@ -88,10 +88,10 @@ def _check_depth(value: Any, left: int) -> None:
 
 
 def read_task(raw: bytes, source: object) -> SignedTask:
-    """A document that came from somewhere, not verified yet; `source` names it in the error.
+    """Read a signed task from an untrusted source without verifying it; `source` names it in the error.
 
     Raises:
-        IdentityError: if it is not one, too large, or not in its one form.
+        IdentityError: if it is malformed, too large, or not in canonical form.
     """
     if len(raw) > LARGEST_SIGNED:
         raise IdentityError(

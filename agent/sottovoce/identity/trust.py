@@ -18,7 +18,7 @@ _MAX_VERIFIED = 256  # certificates
 class Trust:
     """The present identity, and the devices that the fleet has revoked.
 
-    Anyone who keeps something made of either subscribes. Change it on one thread only; it may be read on any.
+    Code that caches anything derived from either must subscribe. Change it on one thread only; any thread may read it.
 
     Args:
         identity: as loaded at the start.
@@ -52,7 +52,7 @@ class Trust:
         """The node id of a peer's certificate, as TLS reports it.
 
         A revoked device is authenticated too: the receiver of its messages refuses them, and tells it why. A
-        certificate is verified once, and then held against the clock at every call: an old connection outlives its end.
+        certificate is verified once, but its validity is checked at every call, since a connection may outlive it.
 
         Raises:
             IdentityError: if it is not the certificate of a device of this fleet that holds now.
@@ -111,10 +111,10 @@ class Trust:
 
 
 class Following:
-    """Implements sottovoce.identity.authority.Authority by the present word of a trust.
+    """Implements sottovoce.identity.authority.Authority with the present authority of a trust.
 
     Args:
-        trust: whose identity takes it.
+        trust: the trust whose present identity names the authority.
     """
 
     def __init__(self, trust: Trust) -> None:
@@ -144,7 +144,7 @@ class Following:
 
 
 def _check_roots(identity: Identity) -> None:
-    """TLS without roots of its own would ask those of the system."""
+    """Refuse an identity without roots: TLS would then use those of the system."""
     if not identity.ca_pem:
         raise IdentityError(
             f"{identity.node_id} is pinned and trusts no device: list its peers under transport.peers, and give it the "

@@ -1,4 +1,4 @@
-"""Reading certificates, and refusing those that do not hold."""
+"""Reading of certificates, and checks that refuse invalid ones."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +15,7 @@ from sottovoce.identity.names import device_uri, peer_dns_name
 
 ENROL = "enrol the device again with `sottovoce fleet join`"
 _RENEW = "renew it with `sottovoce fleet renew`"
-# What the library raises for certificates that someone has made up.
+# Exceptions that the library raises for forged certificates.
 UNREADABLE = (
     *(ValueError, TypeError, UnsupportedAlgorithm),
     *(x509.InvalidVersion, x509.DuplicateExtension, x509.ExtensionNotFound, x509.UnsupportedGeneralNameType),
@@ -78,7 +78,7 @@ def check_issuer(
     """Checks who issued a certificate, and that both hold.
 
     Raises:
-        IdentityError: if another did, or one of them does not hold at `now`.
+        IdentityError: if the issuer is another, or one of them is not valid at `now`.
     """
     try:
         certificate.verify_directly_issued_by(authority)
@@ -99,7 +99,7 @@ def subject_in(
         fleet: the fleet it must be of.
         authority: the issuer's certificate, which bounds the time in which both hold.
         source: names the certificate in the error.
-        exact: it carries no other names than a fleet gives; otherwise the fleet's may be among other DNS names.
+        exact: whether only the names that a fleet gives are allowed; if not, other DNS names may be present too.
 
     Raises:
         IdentityError: if something does not hold.
@@ -138,7 +138,7 @@ def check_validity(certificate: x509.Certificate, now: datetime, source: object)
     """Checks that a certificate holds at `now`.
 
     Raises:
-        IdentityError: if it does not yet, or not any more.
+        IdentityError: if it is not valid yet, or has expired.
     """
     if now < certificate.not_valid_before_utc:
         begin = certificate.not_valid_before_utc

@@ -19,7 +19,7 @@ class Timer:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A message from `sender`, authenticated, and for the first time."""
+    """An authenticated message from `sender`, received for the first time."""
 
     sender: str
     message: Message
@@ -40,7 +40,7 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """The last message to `recipient` is permanently refused there: its mass is here again."""
+    """The last message to `recipient` was permanently refused there: its mass has returned."""
 
     recipient: str
     message: Message
@@ -58,7 +58,7 @@ Event = Timer | Received | Delivered | Returned | PeersChanged | Release | Refus
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Hand `message` to `recipient`, once, however often it takes."""
+    """Deliver `message` to `recipient` exactly once, in as many attempts as that takes."""
 
     recipient: str
     message: Message
@@ -66,9 +66,9 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Say this to the sender of the message that is just received, with the word that it has arrived.
+    """Send this to the sender of the message just received, with the confirmation that it has arrived.
 
-    Once: it is lost when this device crashes, or the sender gives up. Only of a learner that restates its knowledge.
+    It is sent once, and lost if this device crashes or the sender gives up. Only for learners that restate knowledge.
     """
 
     message: Message
@@ -76,7 +76,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """Stop handing the last message to `recipient`: it has left, and nothing is lost with it."""
+    """Stop sending the last message to `recipient`, which has left: nothing is lost with it."""
 
     recipient: str
 
@@ -98,7 +98,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class TakePart:
-    """Ask the vault for a step of a secure sum; of a learner that is TakingPart."""
+    """Ask the vault for a step of a secure sum; only for a learner that is TakingPart."""
 
     query: CellQuery
 

@@ -30,7 +30,7 @@ class State(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a learner is, made of public values only.
+    """Progress of a learner, made of public values only.
 
     Attributes:
         phase: `learning` while it asks the vault, then `mixing`.
@@ -87,8 +87,8 @@ class Belief:
     """The part of a state that news would change.
 
     Attributes:
-        model: float64, numbers that settle.
-        beside: whatever else, to be compared as it is.
+        model: float64, values that settle.
+        beside: anything else, compared for equality.
     """
 
     model: NDArray[np.float64]
@@ -97,7 +97,7 @@ class Belief:
 
 @runtime_checkable
 class Settling(Protocol):
-    """A learner that continues for ever, though in the end nothing new comes of it."""
+    """A learner that continues for ever, although its result settles in the end."""
 
     def belief(self, state: Any) -> Belief | None:
         """The result, made of released values; None while private steps are ahead."""
@@ -106,10 +106,11 @@ class Settling(Protocol):
 
 @runtime_checkable
 class Restating(Protocol):
-    """A learner whose messages restate its device's knowledge: the next one replaces one that is lost.
+    """A learner whose messages restate its device's knowledge: the next message replaces a lost one.
 
-    One that comes twice changes nothing, or little. So a device need not wait for its disk before it sends or confirms
-    one: what it knows is durable on its next beat, and what has arrived since may arrive again after a crash.
+    A message that arrives twice changes nothing, or little. So a device need not wait for its disk before it sends or
+    confirms a message: its knowledge is durable on its next beat, and messages that have arrived since may arrive again
+    after a crash.
     """
 
     restates: ClassVar[bool]
@@ -117,10 +118,10 @@ class Restating(Protocol):
 
 @runtime_checkable
 class Following(Protocol):
-    """A learner that continues with the windows of records that are followed."""
+    """A learner that continues with each new window of a feed that it follows."""
 
     def over(self, state: Any, window: int, now: float) -> tuple[Any, list[Effect]]:
-        """Note that windows up to this one are over, and may be learnt from."""
+        """Note that windows up to this one have ended, and may be learnt from."""
         ...
 
 
@@ -129,7 +130,7 @@ class TakingPart(Protocol):
     """A learner whose device takes part in secure sums."""
 
     def stepped(self, state: Any, answer: CellAnswer | Refused, now: float) -> tuple[Any, list[Effect]]:
-        """The vault has answered a step."""
+        """Handle the vault's answer to a step."""
         ...
 
 
@@ -138,9 +139,9 @@ class HandingOff(Protocol):
     """A learner whose device must hand over a part of its state before it leaves."""
 
     def hand_off(self, state: Any, heir: str) -> tuple[Any, list[Effect]]:
-        """Send to `heir`, which has confirmed everything before, as much of it as one message holds.
+        """Send `heir`, which has confirmed all earlier messages, as much of that part as one message holds.
 
-        A device that comes back continues from the rest.
+        A device that returns continues with the rest.
         """
         ...
 

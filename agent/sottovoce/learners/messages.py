@@ -27,7 +27,7 @@ class Message(Protocol):
 
 
 def of_another_model(what: str) -> MessageRefused:
-    """Refusal of numbers whose shape does not fit this device's model.
+    """Return the refusal of a vector whose shape does not fit this device's model.
 
     Args:
         what: a sentence with the number of parameters received, and the number expected.

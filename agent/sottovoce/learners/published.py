@@ -43,7 +43,7 @@ class PublishedRecord:
 
     Attributes:
         owner: node id of the device that published it.
-        slot: which of the owner's records, from 0.
+        slot: number of the record among the owner's, from 0.
         perturbation: how it was perturbed.
         values: int64[width], the release on its scheme's grid, read-only.
         credential: the owner's certificate, DER.
@@ -65,7 +65,7 @@ class PublishedRecord:
         return self.owner, self.slot
 
     def signed_bytes(self, fleet: str, task: bytes) -> bytes:
-        """See Signed.signed_bytes: of no task, since it says itself how it was perturbed."""
+        """See Signed.signed_bytes: bound to no task, since the record itself states how it was perturbed."""
         del task
         how = self.perturbation
         epsilon = b"" if how.epsilon is None else struct.pack(">d", how.epsilon)
@@ -120,18 +120,18 @@ class Provenance(Protocol):
         ...
 
     def verify(self, published: Signed) -> None:
-        """Check that its owner published it.
+        """Check that a document was published by its owner.
 
         Raises:
-            MessageRefused: if it did not, or does not belong to this fleet.
+            MessageRefused: if it was not, or the owner does not belong to this fleet.
         """
         ...
 
     def admit(self, published: Signed) -> None:
-        """Check that its owner published it, and is a device of the fleet now: neither expired nor revoked.
+        """Check that a document was published by its owner, which is in the fleet now: neither expired nor revoked.
 
         Raises:
-            MessageRefused: if it did not, or is not.
+            MessageRefused: if it was not, or the owner is not in the fleet now.
         """
         ...
 
@@ -142,10 +142,10 @@ class Provenance(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A digest of a set of records: two devices with the same one need not tell each other anything.
+    """A digest of a set of records: two devices with equal digests need not send each other records.
 
     Attributes:
-        count: how many.
+        count: number of records.
         checksum: exclusive or of the first 8 bytes of every key's SHA-256.
     """
 
@@ -161,11 +161,11 @@ def _rank(key: Key) -> int:
 class Shelf:
     """The records a device holds: at most `capacity`, those whose keys hash lowest. Never changed in place.
 
-    All devices of the same capacity therefore come to hold the same ones, a uniform sample of all that were published.
+    All devices of the same capacity therefore come to hold the same records, a uniform sample of all published ones.
 
     Attributes:
-        capacity: the most it holds.
-        ranked: by rank.
+        capacity: largest number of records on it.
+        ranked: the records by rank.
     """
 
     capacity: int
@@ -173,7 +173,7 @@ class Shelf:
 
     @cached_property
     def holding(self) -> Holding:
-        """Its digest."""
+        """Digest of the records."""
         checksum = 0
         for rank in self.ranked:
             checksum ^= rank
@@ -199,7 +199,7 @@ class Shelf:
         return rank not in self.ranked and (len(self.ranked) < self.capacity or rank < self._order[-1])
 
     def added(self, records: Iterable[PublishedRecord]) -> tuple[Self, list[PublishedRecord], list[PublishedRecord]]:
-        """A shelf with these too; the new records on it, and those that had to leave it."""
+        """Return a shelf with these records added, the new records on it, and the records that had to leave it."""
         fresh = {_rank(record.key): record for record in records if record.key not in self}
         if not fresh:
             return self, [], []
@@ -211,7 +211,7 @@ class Shelf:
         return replace(self, ranked=ranked), new, gone
 
     def without(self, refused: Callable[[str], bool]) -> tuple[Self, list[PublishedRecord]]:
-        """A shelf without the records of refused owners, and those."""
+        """Return a shelf without the records of refused owners, and these records."""
         owners = {owner for owner in {record.owner for record in self.ranked.values()} if refused(owner)}
         if not owners:
             return self, []
@@ -220,7 +220,7 @@ class Shelf:
         return replace(self, ranked=left), gone
 
     def batch(self, after: int, count: int) -> tuple[tuple[PublishedRecord, ...], int]:
-        """Up to `count` records in rank order beyond rank `after`, round and round; and the rank of the last."""
+        """Up to `count` records in cyclic rank order, beginning beyond rank `after`; and the rank of the last."""
         order = self._order
         start = int(np.searchsorted(np.array(order, dtype=np.uint64), np.uint64(after), side="right")) if order else 0
         chosen = list(islice((order[(start + i) % len(order)] for i in range(len(order))), count))

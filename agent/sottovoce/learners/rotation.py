@@ -1,10 +1,10 @@
-"""Rotation of peers, so that each is spoken to as often as any other."""
+"""Rotation of peers, so that each is sent to as often as any other."""
 
 from collections.abc import Container, Iterator, Sequence
 
 
 def in_turn(peers: Sequence[str], turn: int, waiting: Container[str]) -> Iterator[int]:
-    """Places of the peers that nothing is on its way to, beginning with the next in rotation.
+    """Places of the peers without a message in transit, beginning with the next in rotation.
 
     Args:
         peers: node ids, in rotation.

@@ -1,7 +1,7 @@
-"""A few pages over HTTP/1.0, for monitoring: GET and HEAD, one request a connection, and little patience.
+"""A few monitoring pages over HTTP/1.0: GET and HEAD, one request per connection, with short deadlines.
 
-A request that is too long, too slow or malformed is answered shortly, if at all, and its connection is closed. Nothing
-of a request is used but its method and its path.
+A request that is too long, too slow or malformed gets a short answer or none, and its connection is closed. Only the
+method and the path of a request are used.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ class Answerer:
     """Listens, and answers with pages.
 
     Args:
-        pages: the function that makes each of them, by path.
+        pages: functions that make the pages, by path.
     """
 
     def __init__(self, pages: Mapping[str, Callable[[], Awaitable[Page]]]) -> None:
@@ -76,7 +76,7 @@ class Answerer:
 
     @property
     def connections(self) -> int:
-        """The present number."""
+        """Number of open connections."""
         return 0 if self._server is None else self._server.connections
 
     async def start(self, host: str, port: int) -> None:

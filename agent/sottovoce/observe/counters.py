@@ -15,7 +15,7 @@ class Counters:
         payload_bytes: in messages, without envelope.
         wire_bytes: envelopes sent, retries included, and receipts sent; before HTTP/2 and TLS.
         received: messages applied.
-        received_at: when the last one came, a duplicate included, on the monotonic clock; until then, the start.
+        received_at: time of the last message or duplicate on the monotonic clock; before any, the time of the start.
         duplicates: messages that had been applied before.
         refused: messages refused, by reason.
         failures: failed deliveries, by cause.

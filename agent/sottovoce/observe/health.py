@@ -1,4 +1,4 @@
-"""Whether a device is healthy: one finding a check, and a page that says so."""
+"""Health page of a device, with one finding per check."""
 
 import json
 from collections.abc import Mapping

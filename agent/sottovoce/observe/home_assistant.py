@@ -35,10 +35,10 @@ _COMPONENTS: dict[str, dict[str, Any]] = {
     },
 }
 KEYS = tuple(_COMPONENTS)
-"""The keys of a state; None stands for what is not known."""
+"""The keys of a state; unknown values are None."""
 
 TASK_KEYS = ("task", "takes_part")
-"""More of them, where the fleet's tasks are shown."""
+"""Further keys, if the fleet's tasks are shown."""
 
 
 def take_part(epoch: int) -> str:

@@ -1,4 +1,4 @@
-"""One line an event, on standard error: time, level, event name, words. Never a reading, never an un-noised number.
+"""Logging to standard error, one line per event: time, level, event name, words. No readings, no numbers without noise.
 
 The names are listed in docs/reference/events.md.
 """
@@ -20,7 +20,7 @@ def log_to_stderr(level: str, form: Literal["text", "json"] = "text") -> None:
     """Send the program's log lines to standard error, in UTC.
 
     Args:
-        level: the lowest that is said.
+        level: the lowest level that is logged.
         form: lines for people, or one JSON object a line.
     """
     handler = logging.StreamHandler(sys.stderr)
@@ -69,5 +69,5 @@ def fields(template: str, values: object) -> dict[str, Any]:
 
 
 def _is_number(value: object) -> bool:
-    """Whether JSON has it."""
+    """Whether JSON can represent the value as a number."""
     return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))

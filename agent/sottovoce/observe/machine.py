@@ -1,4 +1,4 @@
-"""Facts of the operating system about this process and its memory. They depend on the records that are held."""
+"""The operating system's figures on this process and its memory. They depend on the records held."""
 
 import os
 import resource
@@ -30,7 +30,7 @@ class Machine:
 
 
 def machine(directory: Path) -> Machine:
-    """Look now, at this process and at the file system of `directory`; may wait for a disk."""
+    """Measure this process and the file system of `directory` now; may wait for a disk."""
     disk = os.statvfs(directory)
     return Machine(resident_bytes(), memory_limit_bytes(), time.process_time(), disk.f_bavail * disk.f_frsize)
 
@@ -64,6 +64,6 @@ def memory_limit_bytes(proc: Path = _PROC, groups: Path = _GROUPS) -> int | None
             said = (group / "memory.max").read_text().strip()
         except OSError:
             continue
-        if said.isdecimal():  # else there is none, which is called max
+        if said.isdecimal():  # otherwise it is "max": no limit
             limits.append(int(said))
     return min(limits)

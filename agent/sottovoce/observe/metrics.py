@@ -1,6 +1,6 @@
-"""The metrics of an agent: which there are, and how they are shown. Only an agent that is watched imports this module.
+"""Catalogue of an agent's metrics, and their output. Only an agent with monitoring imports this module.
 
-Every one counts public events, and none is computed from records; docs/reference/metrics.md says how that is known.
+All count public events, and none is computed from records; docs/reference/metrics.md explains how this is verified.
 """
 
 import re
@@ -16,7 +16,7 @@ from sottovoce.errors import InternalError
 from sottovoce.observe.answerer import Page
 
 Values = Mapping[str, float | Mapping[str, float] | None]
-"""Values of metrics by name; with a label, values by label. None where there is none now."""
+"""Values of metrics by name; for a metric with a label, values by label. None if there is no value now."""
 
 OTHER = "other"
 _MAX_LABELS = 40
@@ -107,7 +107,7 @@ def page(values: Values) -> Page:
         values: values of metrics of the catalogue.
 
     Raises:
-        InternalError: if there is no such metric, or it has a label where it should not, or none where it should.
+        InternalError: if a metric is unknown, or has a label without needing one, or needs one and has none.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Values(values))

@@ -1,4 +1,4 @@
-"""Rate limit of log lines that others can cause: one a minute."""
+"""Rate limit for log lines that others can cause: one per minute and cause."""
 
 import logging
 import time
@@ -8,7 +8,7 @@ _EVERY_SECONDS = 60.0
 
 
 class RateLimitedLog:
-    """Lines of a log, each cause at most once a minute.
+    """A log that writes at most one line a minute per cause.
 
     Args:
         log: where they go.
@@ -19,11 +19,11 @@ class RateLimitedLog:
         self._said: dict[Hashable, float] = {}
 
     def say(self, level: int, cause: Hashable, text: str, *values: object) -> bool:
-        """Say it, unless this was said less than a minute ago; returns whether it was said.
+        """Log a line unless its cause was logged less than a minute ago; returns whether the line was logged.
 
         Args:
             level: level of the line.
-            cause: cause of few, since each is remembered.
+            cause: one of a small number of causes, since each is remembered.
             text: as for logging.
             values: the same.
         """
@@ -32,7 +32,7 @@ class RateLimitedLog:
         return said
 
     def due(self, cause: Hashable) -> bool:
-        """Whether this was not said within the last minute; it counts as said from now on."""
+        """Whether this cause was not logged within the last minute; it counts as logged from now on."""
         now = time.monotonic()
         if now - self._said.get(cause, float("-inf")) < _EVERY_SECONDS:
             return False

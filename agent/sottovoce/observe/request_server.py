@@ -1,8 +1,8 @@
 """A server of short requests: each connection sends one, reads one answer, and is closed.
 
-The number of connections is bounded. Beyond the bound the oldest connection that has not sent its whole request gives
-way, of the origin (user or address) that has most of them: a client that sends its request at once is answered however
-many connections are silent. Where most connections do not read their answers, the oldest of those gives way instead.
+The number of connections is bounded. Beyond the bound, the server closes the oldest connection without a complete
+request, from the origin (user or address) with the most of them. So a client that sends its request at once is answered
+however many connections are silent. If most connections do not read their answers, the oldest of those is closed.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ MAX_CONNECTIONS = 32
 """Connections at once."""
 
 _BACKLOG = 1024  # connections that the kernel holds until they are accepted
-_BURST, _PAUSE_SECONDS = 8, 0.004  # where each new connection displaces another: this many, then a pause
+_BURST, _PAUSE_SECONDS = 8, 0.004  # when each new connection displaces another: pause after this many
 _CHUNK = 2**16
 _GOODBYE_SECONDS = 1.0
 _CREDENTIALS = struct.Struct("iII")  # struct ucred: process, user, group
@@ -82,7 +82,7 @@ class RequestServer:
 
     @property
     def connections(self) -> int:
-        """The present number."""
+        """Number of open connections."""
         return len(self._connections)
 
     def start(self, listening: socket.socket) -> None:
@@ -132,7 +132,7 @@ class RequestServer:
         )
 
     def _make_room(self) -> bool:
-        """Close one connection; whether there was one that may be closed."""
+        """Close one connection; return whether one could be closed."""
         sending = [one for one in self._connections if one.sending]
         silent = [one for one in self._connections if one.answering is None]
         if not (sending or silent):
@@ -153,7 +153,7 @@ class RequestServer:
         return True
 
     def _readable(self, connection: _Connection) -> None:
-        """More of a request, or the end of it."""
+        """Read more of a request, and start the answer once the request is complete."""
         try:
             chunk = connection.socket.recv(_CHUNK)
             connection.request += chunk
@@ -190,7 +190,7 @@ class RequestServer:
             connection.sending = True
             async with asyncio.timeout(self._seconds):
                 await loop.sock_sendall(connection.socket, answer)
-                if request is None:  # or the answer would be lost with what is not read
+                if request is None:  # otherwise unread bytes would make the client lose the answer
                     connection.socket.shutdown(socket.SHUT_WR)
                     while await loop.sock_recv(connection.socket, _CHUNK):
                         pass
@@ -202,7 +202,7 @@ class RequestServer:
             )
 
     def _close(self, connection: _Connection) -> None:
-        """Close a silent connection; have the task of one that is answered close it."""
+        """Close a silent connection; if it is being answered, have the answering task close it."""
         self._connections.pop(connection, None)
         if connection.answering is not None:
             connection.answering.cancel()

@@ -1,4 +1,4 @@
-"""Calls into a plug-in: a failure is an error of its package, with the line, not a defect of Sottovoce."""
+"""Guarded calls into plug-ins: a failure is reported as an error of the package, with the line."""
 
 import functools
 import traceback
@@ -16,14 +16,14 @@ T = TypeVar("T")
 _ENTERED: dict[str, Plugin] = {}
 """Plug-ins that were called in this process, by the top package of their code."""
 _QUIET = (DATA_KIND, MECHANISM, METER_SOURCE)
-"""Kinds that read private values, which the words of an exception may hold."""
+"""Kinds that read private values, which an exception's message may contain."""
 
 
 @contextmanager
 def guarded(
     plugin: Plugin, call: str, seconds: float = watchdog.SECONDS, passing: tuple[type[Exception], ...] = ()
 ) -> Iterator[None]:
-    """Within it a plug-in is called.
+    """Context for a call into a plug-in.
 
     Args:
         plugin: whose code runs.
@@ -44,7 +44,7 @@ def guarded(
                 raise
             ours = isinstance(error, SottovoceError) and error.exit_code is not ExitCode.INTERNAL
             if plugin.kind in _QUIET and _raised_by(plugin, error):
-                ours = False  # its words may hold a record
+                ours = False  # its message may contain a record
             if ours or isinstance(error, passing):
                 raise
             raise _error(plugin, call, error) from error
@@ -54,7 +54,7 @@ def guarded(
 def stepped(
     plugin: Plugin, call: str, awaited: Awaitable[T], passing: tuple[type[Exception], ...] = ()
 ) -> Generator[Any, Any, T]:
-    """Result of a plug-in's awaitable; its steps run within `guarded`, the waiting between them does not.
+    """Await a plug-in's awaitable: its steps run within `guarded`, but the waits between them do not.
 
     Args:
         plugin: whose code runs.
@@ -82,7 +82,7 @@ def stepped(
 
 
 def watched(plugin: Plugin, thing: Any) -> Any:
-    """A stand-in for an object of a plug-in, whose methods are called within `guarded`."""
+    """A proxy for an object of a plug-in, whose methods are called within `guarded`."""
     kind = type(thing)
 
     def method(name: str) -> Callable[..., Any]:
@@ -101,14 +101,14 @@ def watched(plugin: Plugin, thing: Any) -> Any:
         name: method(name) if callable(getattr(defined, name, None)) else value(name) for name in names
     }
     parts["__getattr__"] = lambda _, name: getattr(thing, name)
-    parts["__class__"] = property(lambda _: kind)  # isinstance() finds what it stands for
+    parts["__class__"] = property(lambda _: kind)  # isinstance() sees the class of the original
     return type(kind.__name__, (), {"__slots__": (), **parts})()
 
 
 def attributed(error: BaseException) -> PluginError | None:
     """The error of a plug-in for an exception outside a guard; None where no plug-in was called in this process.
 
-    It belongs to the plug-in whose code raised it, else to the one called last, whose result does not work.
+    It is blamed on the plug-in whose code raised it, or else on the plug-in called last, whose result must be faulty.
     """
     frames = _frames(error.__traceback__)
     for frame in reversed(frames):
@@ -158,7 +158,7 @@ def _ending() -> tuple[type[BaseException], ...]:
 
 
 def _raised_by(plugin: Plugin, error: BaseException) -> bool:
-    """Whether the plug-in's own code raised an exception, and not a function it called."""
+    """Whether a plug-in's own code raised the exception, and not a function that it called."""
     frames = _frames(error.__traceback__)
     return bool(frames) and frames[-1][0] == plugin.root
 

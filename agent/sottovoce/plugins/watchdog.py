@@ -1,7 +1,7 @@
-"""A watchdog over calls into plug-ins: a call that takes too long ends the process, and says whose it was.
+"""A watchdog over calls into plug-ins: a call that takes too long ends the process, and the error names the plug-in.
 
-A thread cannot be stopped from outside, so the process is: everything that matters is durable, as in a power cut. Only
-the commands of Sottovoce enforce it; in another program's process a slow plug-in is that program's to notice.
+A thread cannot be stopped from outside, so the whole process ends; everything that matters is durable, as in a power
+cut. Only Sottovoce's commands enforce this; in another program's process, that program must notice a slow plug-in.
 """
 
 import sys
@@ -57,7 +57,7 @@ def enforce(late: Callable[[PluginError], object]) -> None:
 
 @contextmanager
 def timed(plugin: Plugin, words: str, seconds: float) -> Iterator[None]:
-    """Within it a call is in progress; the outermost call of a thread counts."""
+    """Context for a timed call; only the outermost call of a thread counts."""
     watchdog, thread = _running(), threading.get_ident()
     if watchdog is None or thread in watchdog.calls:
         yield

@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 from sottovoce.errors import MessageRefused
 
 WIDTHS = (2, 3, 4, 6, 8)
-"""Bytes of a number, of which the least are taken that hold a sum."""
+"""Possible bytes per value, of which the least that hold a sum are used."""
 
 _ROOM = 10  # standard deviations
-_ANY = X25519PrivateKey.from_private_bytes(bytes([1]) * 32)  # tries keys, and guards nothing
+_ANY = X25519PrivateKey.from_private_bytes(bytes([1]) * 32)  # only for testing keys; protects nothing
 _NONCE = bytes(16)  # each key masks one vector
 
 
 def width_of(members: int, reach: int, share: int) -> int:
-    """Bytes of a number that hold the sum of this many vectors and their noise.
+    """Return the bytes per value that hold the sum of this many vectors and their noise.
 
     Args:
         members: members of the cell.
-        reach: the largest magnitude of a number in one vector, in grid units.
+        reach: the largest magnitude of a value in one vector, in grid units.
         share: σ of one member's share of the noise.
     """
     largest = members * reach + _ROOM * share * (math.isqrt(members) + 1)
@@ -33,13 +33,13 @@ def width_of(members: int, reach: int, share: int) -> int:
 
 
 def own_mask(seed: bytes, h: bytes, size: int, width: int) -> NDArray[np.uint64]:
-    """A member's mask of its own, uint64[size].
+    """Return a member's own mask, uint64[size].
 
     Args:
         seed: 32 bytes.
         h: hash of the round.
-        size: numbers of a vector.
-        width: bytes of each.
+        size: length of a vector.
+        width: bytes per value.
     """
     return _stream(_derived(seed, h, b"sottovoce/secure-sum/own-mask/v1"), size, width)
 
@@ -47,20 +47,20 @@ def own_mask(seed: bytes, h: bytes, size: int, width: int) -> NDArray[np.uint64]
 def pair_mask(
     own: X25519PrivateKey, other: bytes, h: bytes, pair: tuple[int, int], size: int, width: int
 ) -> NDArray[np.uint64]:
-    """The mask that two members share, uint64[size]; the first of them adds it, the other takes it off.
+    """Return the mask that two members share, uint64[size]; the first adds it, the other subtracts it.
 
-    Its key is of these two places, so that it is of no use to anyone who offers a copy of another member's key.
+    Its key is bound to these two places, so that it is useless to a device that offers a copy of another member's key.
 
     Args:
         own: private key of one of the two.
         other: the public key of the other.
         h: hash of the round.
-        pair: their places in the roster, in whichever order.
-        size: numbers of a vector.
-        width: bytes of each.
+        pair: their places in the roster, in any order.
+        size: length of a vector.
+        width: bytes per value.
 
     Raises:
-        MessageRefused: for `malformed`: it is no key.
+        MessageRefused: for `malformed`: `other` is not a key.
     """
     places = b"".join(place.to_bytes(2, "big") for place in sorted(pair))
     return _stream(_derived(agreed(own, other), h, b"sottovoce/secure-sum/pair-mask/v1" + places), size, width)
@@ -70,7 +70,7 @@ def agreed(own: X25519PrivateKey, other: bytes) -> bytes:
     """X25519 agreement of two keys, 32 bytes.
 
     Raises:
-        MessageRefused: for `malformed`: the other's is no key.
+        MessageRefused: for `malformed`: `other` is not a key.
     """
     try:
         return own.exchange(X25519PublicKey.from_public_bytes(other))
@@ -79,17 +79,17 @@ def agreed(own: X25519PrivateKey, other: bytes) -> bytes:
 
 
 def check_keys(*keys: bytes) -> None:
-    """Refuse bytes that are no public key, or a key with which every secret is the same.
+    """Refuse bytes that are not a public key, and keys with which every shared secret is the same.
 
     Raises:
-        MessageRefused: for `malformed`: one of them is.
+        MessageRefused: for `malformed`: one of them is such a key.
     """
     for key in keys:
         agreed(_ANY, key)
 
 
 def packed(vector: NDArray[np.uint64], width: int) -> bytes:
-    """Numbers modulo 2^(8 width), little-endian."""
+    """Pack values modulo 2^(8 width), little-endian."""
     return vector.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :width].tobytes()
 
 

@@ -1,4 +1,4 @@
-"""From masked vectors and shares to the sum of those who are in it, exactly; and how anyone verifies that sum."""
+"""Computes the exact sum over the survivors from masked vectors and shares, and verifies an opened sum."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -75,12 +75,12 @@ def recovered(
 
 
 def is_seed(seed: bytes, offer: Offer) -> bool:
-    """Whether it is the one that was offered."""
+    """Whether this is the seed that was offered."""
     return commitment(seed) == offer.commitment
 
 
 def is_mask_key(key: bytes, offer: Offer) -> bool:
-    """Whether it is the one that was offered."""
+    """Whether this is the mask key that was offered."""
     return X25519PrivateKey.from_private_bytes(key).public_key().public_bytes_raw() == offer.mask_key
 
 
@@ -104,8 +104,8 @@ def total_of(
         h: hash of the round.
         members: places of those that gave shares to all.
         vectors: vectors of all survivors, masked, by place.
-        secrets: those of `recovered`, none of which cheated.
-        size: numbers of a vector.
+        secrets: the secrets from `recovered`, with no member that cheated.
+        size: length of a vector.
 
     Raises:
         MessageRefused: for `shape`: vectors do not have the same length.
@@ -152,10 +152,10 @@ class Opening(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """An opening that is in order.
+    """A verified opening.
 
     Attributes:
-        opening: the same.
+        opening: the opening.
         roster: its roster.
         round: h.
         survivors: places, ascending.
@@ -179,7 +179,7 @@ def verified(
     """Check everything that an opening says.
 
     Args:
-        opening: from anyone.
+        opening: an opening from an untrusted source.
         cell: the rule.
         belongs: raises MessageRefused where a statement was not signed by the device of this fleet that it names.
         refused: whether the fleet has revoked a device; its statement for survivors counts for nothing then.

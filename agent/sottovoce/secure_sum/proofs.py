@@ -36,21 +36,21 @@ SignatureVerifier = Callable[[Statement], None]
 
 
 class Equivocation(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="equivocation"):
-    """A device signed two statements of which it may sign one."""
+    """Proof that a device signed two statements of which it may sign only one."""
 
     first: Statement
     second: Statement
 
 
 class WorthlessShares(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="worthless-shares"):
-    """Shares that a member committed to give another secret than it offered.
+    """Proof that the shares to which a member committed give a secret other than the one it offered.
 
     Attributes:
-        offer: the member's.
-        deal: the member's, for a roster with this offer.
-        of_mask_key: which secret: the mask key, or the seed.
+        offer: the member's offer.
+        deal: the member's deal, for a roster with this offer.
+        of_mask_key: whether the secret is the mask key, or else the seed.
         recipients: places, as many as the threshold requires.
-        shares: theirs.
+        shares: the recipients' shares.
     """
 
     offer: Statement
@@ -61,11 +61,11 @@ class WorthlessShares(Struct, frozen=True, forbid_unknown_fields=True, array_lik
 
 
 class FalseShare(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="false-share"):
-    """A member revealed a share that its dealer had not committed to.
+    """Proof that a member revealed a share that its dealer had not committed to.
 
     Attributes:
-        shown: the member's.
-        revealed: all that it revealed.
+        shown: the member's statement.
+        revealed: all shares that it revealed.
         roster: digest.
         members: members of the round.
         roots: roots of the round.
@@ -98,7 +98,7 @@ def false_share(place: Place, revealed: Revealed, members: Places, roots: Roots)
 
 
 def root_of(share: RevealedShare, recipient: Place, *, of_mask_key: bool) -> bytes:
-    """The root that its dealer must have signed."""
+    """Return the root that a share's dealer must have signed."""
     own = mask_key_leaf(recipient, share.share) if of_mask_key else seed_leaf(recipient, share.share)
     seed, mask_key = (share.other, own) if of_mask_key else (own, share.other)
     return root_at(recipient, seed, mask_key, share.path)
@@ -110,15 +110,15 @@ def digest_of(revealed: Revealed) -> bytes:
 
 
 def accused(proof: Proof, cell: Cell, belongs: SignatureVerifier) -> tuple[str, str]:
-    """Device that has lied, and how.
+    """Return the device that has lied, and how.
 
     Args:
-        proof: from anyone.
+        proof: a proof from an untrusted source.
         cell: the rule.
         belongs: raises MessageRefused where a statement was not signed by the device of this fleet that it names.
 
     Raises:
-        MessageRefused: if it proves nothing.
+        MessageRefused: if the proof proves nothing.
     """
     match proof:
         case Equivocation():

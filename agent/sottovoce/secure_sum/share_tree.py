@@ -37,7 +37,7 @@ def leaves_of(dealt: Sequence[Shares]) -> tuple[bytes, ...]:
 
 
 class ShareTree:
-    """The tree over these leaves.
+    """Hash tree over the leaves of a dealer's shares.
 
     Args:
         leaves: two for each member of the roster.
@@ -57,7 +57,7 @@ class ShareTree:
         return self._levels[-1][0]
 
     def path(self, recipient: int) -> bytes:
-        """The hashes beside the way from a recipient's two leaves to the root."""
+        """The sibling hashes on the path from a recipient's two leaves to the root."""
         found, at = [], recipient
         for level in self._levels[:-1]:
             beside = at ^ 1

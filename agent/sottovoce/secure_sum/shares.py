@@ -1,7 +1,7 @@
-"""Shamir's shares of a member's two secrets, and the envelopes in which they go to the others.
+"""Shamir's shares of a member's two secrets, and their encryption for the other members.
 
-A secret is shared by a library. It is put together again here, because a leader does that for all members of a cell at
-the same places, where the library would invert the same numbers for each again; nothing is secret any more then.
+A library splits a secret. It is reconstructed here, because a leader does that for all members of a cell at the same
+places, where the library would invert the same numbers again for each; nothing is secret any more by then.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from sottovoce.errors import MessageRefused
 from sottovoce.secure_sum.masks import agreed
 
 PRIME = 2**256 + 297
-"""The least above every secret of 32 bytes."""
+"""The least prime above every secret of 32 bytes."""
 
 SHARE_BYTES = 33
 SEALED_BYTES = 2 * SHARE_BYTES + 16
@@ -30,7 +30,7 @@ class Shares:
     """Shares of another member's secrets that one member holds, SHARE_BYTES each.
 
     Attributes:
-        seed: seed of the seed of its own mask.
+        seed: share of the seed of its own mask.
         mask_key: share of the private key of its masks in pairs.
     """
 
@@ -39,7 +39,7 @@ class Shares:
 
 
 def shared(secret: bytes, members: int, threshold: int) -> list[bytes]:
-    """A share of a secret of 32 bytes for each member, any `threshold` of which hold it."""
+    """Split a secret of 32 bytes into a share for each member, any `threshold` of which determine it."""
     from shamirs import shares  # which devices without a cell have no use for
 
     found = shares(int.from_bytes(secret, "big"), members, modulus=PRIME, threshold=threshold)
@@ -50,7 +50,7 @@ class Combiner:
     """Puts secrets together from shares at the same places.
 
     Args:
-        places: places of the members whose shares there are, from 0; as many as the threshold says.
+        places: places of the members whose shares are available, from 0; as many as the threshold requires.
     """
 
     def __init__(self, places: tuple[int, ...]) -> None:
@@ -58,7 +58,7 @@ class Combiner:
         self._weights = [_weight(place + 1, [other + 1 for other in places if other != place]) for place in places]
 
     def secret(self, shares: Mapping[int, bytes]) -> bytes:
-        """32 bytes; arbitrary ones if a share is wrong, so compare them with the commitment.
+        """Reconstruct a secret of 32 bytes; it is arbitrary if a share is wrong, so compare it with the commitment.
 
         Args:
             shares: by place.
@@ -69,7 +69,7 @@ class Combiner:
 
 
 def _weight(x: int, others: list[int]) -> int:
-    """Lagrange's, at 0, of the share at x."""
+    """Lagrange weight, at 0, of the share at x."""
     above = below = 1
     for other in others:
         above = above * other % PRIME
@@ -78,14 +78,14 @@ def _weight(x: int, others: list[int]) -> int:
 
 
 def sealed(own: X25519PrivateKey, other: bytes, roster: bytes, sender: int, recipient: int, shares: Shares) -> bytes:
-    """Shares for one other member of this roster, and no other.
+    """Seal shares for one other member of this roster, and no one else.
 
     Args:
         own: the sender's key for shares.
-        other: the recipient's, public.
-        roster: its digest.
-        sender: place of the one.
-        recipient: place of the other.
+        other: the recipient's public key.
+        roster: the roster's digest.
+        sender: place of the sender.
+        recipient: place of the recipient.
         shares: shares of the sender's secrets.
 
     Raises:
@@ -96,10 +96,10 @@ def sealed(own: X25519PrivateKey, other: bytes, roster: bytes, sender: int, reci
 
 
 def opened(own: X25519PrivateKey, other: bytes, roster: bytes, sender: int, recipient: int, raw: bytes) -> Shares:
-    """The reverse; `own` is the recipient's here.
+    """Open shares that were `sealed`; here `own` is the recipient's key.
 
     Raises:
-        MessageRefused: for `cell`: the sender sealed none for this.
+        MessageRefused: for `cell`: the sender sealed no shares for this recipient.
     """
     cipher, names = _cipher(own, other, roster, sender, recipient)
     try:

@@ -23,14 +23,14 @@ _STATEMENT = b"sottovoce/secure-sum/statement/v1"
 
 
 class Offer(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="offer"):
-    """A device offers to take part in one sum. Its keys are for this alone, so that it is good for one roster.
+    """A device offers to take part in one sum. Its keys are for this offer alone, so that it is good for one roster.
 
     Attributes:
-        slot: which sum of the task's.
-        point: SHA-256 of where it is taken, float64, little-endian; of nothing where it is taken nowhere.
-        mask_key: X25519, of the masks between pairs.
-        share_key: X25519, by which shares are sealed.
-        commitment: to the seed of the mask of its own.
+        slot: number of the sum within the task.
+        point: SHA-256 of the point at which it is taken, float64, little-endian; of nothing if there is no point.
+        mask_key: X25519 key for the masks between pairs.
+        share_key: X25519 key with which shares are sealed.
+        commitment: commitment to the seed of the device's own mask.
     """
 
     slot: Slot
@@ -146,9 +146,9 @@ class Knows(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, ta
     """Claim of a device's knowledge after a number of sums.
 
     Attributes:
-        slot: sums.
-        members: devices in the last of them.
-        numerator: SHA-256.
+        slot: number of sums.
+        members: number of devices in the last sum.
+        numerator: SHA-256 of the value.
     """
 
     slot: Slot
@@ -186,7 +186,7 @@ Statements = Annotated[tuple[Statement, ...], Meta(max_length=MAX_MEMBERS)]
 
 
 def body_bytes(body: Body) -> bytes:
-    """The one form of a body, for its owner to sign."""
+    """Encode a body in its one form, for its owner to sign."""
     return msgpack.encode(body)
 
 
@@ -223,7 +223,7 @@ class Roster:
 
     Attributes:
         statements: signed offers.
-        offers: the same.
+        offers: the offers in these statements.
     """
 
     statements: tuple[Statement, ...]
@@ -240,15 +240,15 @@ class Roster:
 
     @cached_property
     def owners(self) -> tuple[str, ...]:
-        """Their ids."""
+        """Ids of the members."""
         return tuple(one.owner for one in self.statements)
 
 
 def roster_of(statements: Sequence[Statement]) -> Roster:
-    """A roster, in form; who signed is not looked at.
+    """Make a roster and check its form, but not its signatures.
 
     Raises:
-        MessageRefused: for `malformed`: it is none, or its offers are not of one sum.
+        MessageRefused: for `malformed`: it is not a roster, or its offers are not for one sum.
     """
     offers = tuple(body_of(statement, Offer) for statement in statements)
     owners = [statement.owner for statement in statements]

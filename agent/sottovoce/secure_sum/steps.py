@@ -45,13 +45,13 @@ class Begin(Step, frozen=True):
 
 
 class Join(Step, frozen=True):
-    """The roster, ordered by owner."""
+    """Request to join a roster, which is ordered by owner."""
 
     roster: Statements
 
 
 class Sealed(Step, frozen=True):
-    """Shares of both secrets for each member of the roster, in its order; the own place is empty.
+    """Shares of both secrets for each member of the roster, in its order; this device's own place is empty.
 
     The leaves commit to all of these shares; see sottovoce.secure_sum.share_tree.
     """
@@ -76,26 +76,26 @@ class Unfit(Step, frozen=True):
 
 
 class Mask(Step, frozen=True):
-    """Enough members are ready for the same round."""
+    """Request for the masked vector: enough members are ready for the same round."""
 
     readies: Statements
 
 
 class Vector(Step, frozen=True):
-    """The masked vector, numbers packed; `said` is to be signed."""
+    """The masked vector, packed; `said` is to be signed."""
 
     vector: bytes
     said: Masked
 
 
 class Survive(Step, frozen=True):
-    """The members whose vectors arrived."""
+    """Request to stand for the survivors: the members whose vectors arrived."""
 
     survivors: Places
 
 
 class Reveal(Step, frozen=True):
-    """Enough members stand for the same survivors."""
+    """Request to reveal shares: enough members stand for the same survivors."""
 
     stands: Statements
 
@@ -120,7 +120,7 @@ RevealedShares = Annotated[tuple[RevealedShare, ...], Meta(max_length=MAX_MEMBER
 
 
 class Revealed(Step, frozen=True):
-    """Shares of the seed of each survivor, and of the mask key of each member that is none; never both of anyone."""
+    """Shares of each survivor's seed, and of the mask key of each other member; never both of one member."""
 
     seeds: RevealedShares
     mask_keys: RevealedShares
@@ -133,7 +133,7 @@ class End(Step, frozen=True):
 
 
 class Ended(Step, frozen=True):
-    """They are dropped."""
+    """Answer that the secrets are dropped."""
 
 
 Question = Begin | Join | Agree | Mask | Survive | Reveal | End
@@ -150,10 +150,10 @@ def encoded(step: Question | Answer) -> bytes:
 
 
 def question(raw: bytes) -> Question:
-    """The question that these bytes are.
+    """Decode a question.
 
     Raises:
-        MessageRefused: for `malformed`: they are none.
+        MessageRefused: for `malformed`: the bytes are not a question.
     """
     try:
         return _QUESTIONS.decode(raw)

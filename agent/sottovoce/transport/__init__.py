@@ -4,8 +4,8 @@ import os
 
 from sottovoce.transport.transport import DeliveryFailed, Listener, Peer, Receive, Transport, is_direct
 
-# gRPC's library writes a line of its own for every failed handshake; a link says it once, with cause and remedy.
-# The library reads this when it is first used, and anyone who debugs it may set it otherwise.
+# gRPC's library logs every failed handshake itself; a link reports it once, with cause and remedy.
+# The library reads this variable on first use; set it to another value to debug gRPC.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 __all__ = ["DeliveryFailed", "Listener", "Peer", "Receive", "Transport", "is_direct"]

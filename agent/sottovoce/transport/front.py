@@ -1,10 +1,10 @@
-"""Guard between strangers and gRPC: a bound on connections, each of which must lead somewhere.
+"""Guard between strangers and gRPC: limits the number and the lifetime of connections that lead to no call.
 
-gRPC takes every connection that comes, and keeps one that says nothing for two minutes: a stranger without a
-certificate could use up a device's descriptors and memory. So gRPC listens on a socket of this device's own, and this
-passes bytes on, without looking into them. A connection is a stranger's until gRPC says that a call came in by it, from
-a device of the fleet. Strangers' connections have a deadline and a bound; beyond it the oldest goes, of the address
-that has most of them: who comes in good faith needs a moment, and is not kept out by any number that wait.
+gRPC accepts every connection, and keeps a silent one for two minutes, so a stranger without a certificate could use up
+a device's descriptors and memory. Therefore gRPC listens on a local socket, and this module forwards bytes to it
+without inspecting them. A connection counts as a stranger's until gRPC reports a call of a fleet device on it.
+Strangers' connections have a deadline and a limit. Beyond the limit, the oldest connection of the address with the most
+connections is closed: an honest device needs only a moment, so any number of idle connections cannot keep it out.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ from sottovoce.accepting import Acceptor
 from sottovoce.observe import RateLimitedLog
 
 _log = logging.getLogger(__name__)
-_MAX = 128  # strangers, and as many whom gRPC knows
+_MAX = 128  # connections of strangers, and as many of devices that gRPC knows
 _MAX_OF_ONE = 4  # connections of one device of the fleet
-_DESCRIPTORS_APIECE = 3  # from outside, to gRPC, and gRPC's
+_DESCRIPTORS_APIECE = 3  # one to the outside, one to gRPC, and gRPC's own
 _RESERVED = 256  # descriptors for ledger, state, and connections to others
 _STRANGER_SECONDS = 10.0  # a handshake takes a Raspberry Pi half a second when it has nothing else to do
 _PAUSE_SECONDS = 0.003
 _LOOK_SECONDS = 2.0
-_TLS_HANDSHAKE = b"\x16"  # what every connection of TLS begins with (RFC 8446, 5.1)
+_TLS_HANDSHAKE = b"\x16"  # first byte of every TLS connection (RFC 8446, 5.1)
 _CHUNK = 2**16
 
 
@@ -41,7 +41,7 @@ class _Connection:
     Attributes:
         address: where it comes from.
         task: task that passes its bytes on.
-        device: who calls by it; None while that is a stranger.
+        device: the device that calls through it; None while that is a stranger.
     """
 
     address: str
@@ -51,11 +51,11 @@ class _Connection:
 
 @dataclass(slots=True)
 class Front:
-    """A listener for all the world.
+    """The public listener.
 
     Attributes:
         accepted: connections that came.
-        turned_away: those of them that are over and led to no call.
+        turned_away: closed connections that led to no call.
         trouble: why connections do not reach gRPC at the moment; empty while they do.
     """
 
@@ -72,7 +72,7 @@ class Front:
     _seldom: RateLimitedLog = field(default_factory=lambda: RateLimitedLog(_log))
 
     def inside(self) -> str:
-        """Path of the socket that gRPC is to listen on, where no one but this device's user can reach it.
+        """Path of the socket that gRPC listens on, in a directory that only this device's user can enter.
 
         Raises:
             OSError: if there is no room for temporary files.
@@ -82,7 +82,7 @@ class Front:
         return f"{self._directory.name}/grpc"
 
     def _hold(self) -> None:
-        """Keep a way to gRPC's socket that is there also when its file was removed, as by a cleaner of old files."""
+        """Keep a path to gRPC's socket that still works if its file is removed, as by a cleaner of temporary files."""
         self._held = os.open(self.inside(), os.O_PATH)
         held = f"/proc/self/fd/{self._held}"
         self._way_in = held if os.path.lexists(held) else self.inside()
@@ -110,7 +110,7 @@ class Front:
         self._listening = [Acceptor(listening, self._open, self._refused) for listening in sockets]
 
     def admit(self, peer: str, device: str) -> None:
-        """A call of a device of the fleet came in by the connection that gRPC names so."""
+        """Note that a fleet device called through the connection with this name of gRPC's."""
         connection = self._connections.get(peer.rpartition(":")[2])
         if connection is None or connection.device is not None:
             return
@@ -121,7 +121,7 @@ class Front:
             self._dismiss(oldest)
 
     async def stop(self, grace: float) -> None:
-        """Take no other; calls in progress have `grace` seconds."""
+        """Accept no more connections; calls in progress have `grace` seconds."""
         for listening in self._listening:
             listening.stop()
         self._listening.clear()
@@ -143,7 +143,7 @@ class Front:
             self._directory.cleanup()
 
     def _open(self, caller: socket.socket, address: Any) -> float:
-        """A stranger's connection, with its deadline; where one must give way, not faster than a processor can bear."""
+        """Take on a stranger's connection, with a deadline; return a pause, for the processor, if another must go."""
         loop, name, full = asyncio.get_running_loop(), f"sottovoce-{secrets.token_hex(8)}", self._make_room()
         task = loop.create_task(self._passed_on(name, caller))
         connection = self._connections[name] = _Connection(str(address[0]), task)
@@ -188,7 +188,7 @@ class Front:
         self._connections.pop(name).task.cancel()
 
     async def _passed_on(self, name: str, caller: socket.socket) -> None:
-        """Pass bytes on in both directions through a socket of this name, from the first byte on."""
+        """Forward bytes in both directions through a socket of this name, starting with the first byte."""
         loop = asyncio.get_running_loop()
         caller.setblocking(False)
         with contextlib.suppress(OSError, MemoryError):
@@ -207,7 +207,7 @@ class Front:
                     await asyncio.gather(*ways, return_exceptions=True)
 
     async def _inward(self, name: str) -> socket.socket:
-        """A connection to gRPC, by a socket of this name."""
+        """A connection to gRPC from a socket of this name."""
         link = None
         try:
             link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -224,7 +224,7 @@ class Front:
         return link
 
     def _cut_off(self, error: OSError | MemoryError) -> None:
-        """Say that connections end here, have the health check show it, and look whether they still do."""
+        """Report in the log and the health check that connections do not reach gRPC, and keep checking if they do."""
         why = str(error) or "no memory"
         self.trouble = f"connections do not reach gRPC ({why}): if that does not pass, start the agent again"
         self._seldom.say(logging.ERROR, "cut-off", "peers-cut-off %s", self.trouble)
@@ -246,6 +246,6 @@ async def _pump(source: socket.socket, sink: socket.socket) -> None:
 
 
 def _bound() -> int:
-    """Bound that this process's descriptors allow, beside the reserve."""
+    """The limit that this process's descriptors allow, apart from the reserve."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(8, min(_MAX, (soft - _RESERVED) // (2 * _DESCRIPTORS_APIECE)))

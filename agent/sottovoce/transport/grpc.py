@@ -22,10 +22,10 @@ _MAX_MESSAGE = 4 * 2**20
 _LARGEST = 2**18
 _MAX_CALLS = 16
 _MAX_STREAMS = 4
-_MAX_CALLS_OF_ONE = _MAX_STREAMS  # over all its connections: who opens calls and says nothing keeps no one out
-_CONNECTION_SECONDS = 300  # after which a connection is made again: what a peer was when it was made, it may not be now
+_MAX_CALLS_OF_ONE = _MAX_STREAMS  # over all its connections, so that silent calls keep no one out
+_CONNECTION_SECONDS = 300  # after which a connection is renewed: the peer may no longer be valid
 _CONNECTION_GRACE_SECONDS = 60
-_MAX_CHANNELS = 64  # to the peers last sent to; a connection costs both sides memory
+_MAX_CHANNELS = 64  # to the most recent peers; a connection costs both sides memory
 _HANDSHAKE_SECONDS = 10
 
 _CLOSED = (
@@ -55,7 +55,7 @@ _CAUSES = {
 
 @dataclass(slots=True)
 class _Way:
-    """A channel to a peer, and how many calls are on it now."""
+    """A channel to a peer, with the number of calls in progress on it."""
 
     channel: grpc.aio.Channel
     calls: int = 0
@@ -64,8 +64,8 @@ class _Way:
 class GrpcTransport:
     """Implements sottovoce.transport.Transport.
 
-    When this device's certificate changes, the next handshakes show the new one and channels are made again; calls in
-    progress end on the channels they began on. Channels to devices that are refused are closed.
+    When this device's certificate changes, later handshakes use the new one and channels are replaced; calls under way
+    finish on their old channels. Channels to refused devices are closed.
 
     Args:
         listen: host:port.
@@ -98,11 +98,11 @@ class GrpcTransport:
 
     @property
     def largest(self) -> int:
-        """256 KiB: anyone who tries again repeats no more than that."""
+        """256 KiB, which is also the most that a retry repeats."""
         return _LARGEST
 
     def reaches(self, address: str) -> bool:
-        """Whatever is host:port."""
+        """Whether the address is host:port."""
         return is_direct(address)
 
     async def start(self, receive: Receive) -> None:
@@ -118,7 +118,7 @@ class GrpcTransport:
             ],
             maximum_concurrent_rpcs=_MAX_CALLS,
         )
-        # A stream of one: gRPC itself would refuse a message that is too large without telling the agent.
+        # A stream of one message: otherwise gRPC would refuse too large a message without telling the agent.
         handler = grpc.stream_unary_rpc_method_handler(self._deliver)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"Deliver": handler}),))
         credentials = grpc.dynamic_ssl_server_credentials(_configuration(self._trust), self._handshake, True)
@@ -152,7 +152,7 @@ class GrpcTransport:
         return answer
 
     def listener(self) -> Listener:
-        """Connections, and those that are over and led to no call."""
+        """Numbers of accepted connections, and of closed ones that led to no call."""
         trouble = self._front.trouble if self._server is not None else "it does not listen yet"
         return Listener(self._front.accepted, self._front.turned_away, trouble)
 
@@ -169,15 +169,15 @@ class GrpcTransport:
     def _handshake(self) -> grpc.ServerCertificateConfiguration | None:
         """Called by gRPC, on a thread of its own, once for every connection accepted.
 
-        None says that the certificate is still the same. With a configuration gRPC would rebuild its TLS while others
-        shake hands, and now and then abort: so it gets each new one once.
+        None means that the certificate has not changed. Given a configuration, gRPC would rebuild its TLS during other
+        handshakes and sometimes abort, so it gets each new one only once.
         """
         with self._lock:
             changed, self._next = self._next, None
         return changed
 
     def _changed(self) -> None:
-        """Another certificate, other roots, or other devices that are refused."""
+        """Apply a change of the certificate, the roots, or the refused devices."""
         retired = [peer for peer in self._ways if self._trust.refuses(peer.id)]
         if self._identity is not self._trust.identity:
             self._identity = self._trust.identity
@@ -206,7 +206,7 @@ class GrpcTransport:
         return way
 
     async def _close_spare(self) -> None:
-        """Close the channels that were given up, and those used longest ago beyond the most that are kept."""
+        """Close retired channels, and the least recently used ones beyond the limit."""
         idle = [peer for peer, way in self._ways.items() if not way.calls]
         spare = [self._ways.pop(peer) for peer in idle[: max(0, len(self._ways) - _MAX_CHANNELS)]]
         spare += [way for way in self._retired if not way.calls]
@@ -255,7 +255,7 @@ def _configuration(trust: Trust) -> grpc.ServerCertificateConfiguration:
 
 
 async def _abort(context: grpc.aio.ServicerContext, code: grpc.StatusCode, details: str) -> None:
-    """End a call with an error; if it has ended already, no one is there to be told."""
+    """End a call with an error, which has no effect if the call has already ended."""
     try:
         await context.abort(code, details)
     except grpc.aio.InternalError as error:
@@ -263,7 +263,7 @@ async def _abort(context: grpc.aio.ServicerContext, code: grpc.StatusCode, detai
 
 
 def _explained(peer: Peer, error: grpc.aio.AioRpcError, timeout: float) -> DeliveryFailed:
-    """One sentence: the peer, the failure and the remedy."""
+    """The failure in one sentence, with the peer and the remedy."""
     details = error.details() or ""
     where = f"peer {peer.id} at {peer.address}"
     match error.code():

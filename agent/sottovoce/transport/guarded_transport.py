@@ -18,8 +18,8 @@ class GuardedTransport:
     Errors of the network become failed deliveries, which are tried again; anything else is a defect of the package.
 
     Args:
-        plugin: plugin that brings it.
-        make: makes it.
+        plugin: the plug-in that provides the transport.
+        make: function that makes the transport.
 
     Raises:
         PluginError: if it cannot be made, or is no transport.
@@ -42,7 +42,7 @@ class GuardedTransport:
         return self._largest if isinstance(self._largest, int) else 0
 
     def reaches(self, address: str) -> bool:
-        """Whether it leads to addresses of this kind: those that begin with its name and ://."""
+        """Whether the transport reaches this address, which must begin with its name and ://."""
         return address.startswith(f"{self._plugin.name}://") and bool(self._called("reaches()", address))
 
     async def start(self, receive: Receive) -> None:
@@ -75,7 +75,7 @@ class GuardedTransport:
         return found
 
     async def stop(self, grace: float) -> None:
-        """Stop listening; see Transport.stop. One that does not stop in time is left."""
+        """Stop listening; see Transport.stop. A transport that does not stop in time is abandoned."""
         try:
             async with asyncio.timeout(grace + _OVERTIME):
                 await self._stepped("stop()", self._inner.stop(grace))

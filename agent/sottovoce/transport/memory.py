@@ -1,4 +1,4 @@
-"""Within one process: for agents that share an event loop, and for tests of whatever uses a transport."""
+"""Transport within one process: for agents that share an event loop, and for tests of users of transports."""
 
 import asyncio
 
@@ -40,7 +40,7 @@ class MemoryTransport:
         return _LARGEST
 
     def reaches(self, address: str) -> bool:
-        """Whatever is not a broker."""
+        """Whether the address is not that of a broker."""
         return is_direct(address)
 
     async def start(self, receive: Receive) -> None:

@@ -13,24 +13,24 @@ from sottovoce.wire.limits import MAX_ENVELOPE_BYTES
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
-_MAX_ASSEMBLIES = 8  # messages of different senders that are coming in parts; the one that waits longest makes room
+_MAX_ASSEMBLIES = 8  # messages arriving in parts, one per sender; the longest waiting one gives way
 _MAX_REMEMBERED = 256
-_PART_OVERHEAD = 64  # what its digest and its place add to a piece
-_ELSEWHERE = {"unreachable", "timeout", "tls", "rejected"}  # another way may succeed where one failed with this
+_PART_OVERHEAD = 64  # bytes that its digest and place add to a piece
+_ELSEWHERE = {"unreachable", "timeout", "tls", "rejected"}  # failures after which another transport may succeed
 
 
 class MultiTransport:
     """Implements sottovoce.transport.Transport.
 
-    A message that one way did not deliver goes to the next within the same deadline, the way that worked last first. A
-    message continues by the part that is missing, on whatever way and in whatever attempt.
+    If one transport does not deliver a message, the next is tried within the same deadline; the one that worked last
+    comes first. A message sent in parts continues with its first missing part, on any transport and in any attempt.
 
     Args:
         transports: this device's, the preferred one first; also an attribute.
-        admit: told of every message and every part, by (sender, bytes), before it is looked at; raises MessageRefused.
+        admit: called with (sender, bytes) for every message and part before it is read; raises MessageRefused.
 
     Attributes:
-        returned: called with the node id of a peer to which there is a way again, with None for all of them.
+        returned: called with the node id of a peer that can be reached again, or with None for all peers.
     """
 
     def __init__(
@@ -47,11 +47,11 @@ class MultiTransport:
 
     @property
     def largest(self) -> int:
-        """Whatever the wire allows."""
+        """The largest message that the wire format allows."""
         return MAX_ENVELOPE_BYTES
 
     def reaches(self, address: str) -> bool:
-        """Whether any of them does."""
+        """Whether any of the transports does."""
         return any(transport.reaches(address) for transport in self.transports)
 
     async def start(self, receive: Receive) -> None:
@@ -61,7 +61,7 @@ class MultiTransport:
             await transport.start(self._received)
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
-        """Hand a message over on one of the ways; see Transport.deliver."""
+        """Deliver a message over one of the transports; see Transport.deliver."""
         ways = self._ways(peer)
         if not ways:
             known = ", ".join((peer.address, *peer.others))
@@ -94,7 +94,7 @@ class MultiTransport:
         )
 
     async def stop(self, grace: float) -> None:
-        """Stop all of them at once."""
+        """Stop all transports concurrently."""
         await asyncio.gather(*(transport.stop(grace) for transport in self.transports))
 
     def _ways(self, peer: Peer) -> list[tuple[str, Transport]]:
@@ -130,7 +130,7 @@ class MultiTransport:
         )
 
     async def _received(self, sender: str, raw: bytes | None) -> bytes:
-        """Handle a message of any transport."""
+        """Handle a message from any transport."""
         if self._receive is None:
             raise InternalError("a message arrived before the agent was ready: report this defect")
         self._admit(sender, len(raw or b""))

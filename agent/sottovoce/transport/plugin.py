@@ -12,7 +12,7 @@ from sottovoce.transport.transport import Transport
 
 @dataclass(frozen=True, slots=True)
 class TransportContext:
-    """Parts that a transport is made from.
+    """Everything that a plug-in transport is made from.
 
     Attributes:
         trust: this device's identity, and whom it trusts; `trust.authenticate(pem)` is the node id of a peer's
@@ -30,11 +30,11 @@ class TransportContext:
     longest_pause: float
 
     def server_tls(self) -> ssl.SSLContext:
-        """TLS 1.3 of a server that wants its clients' certificates, of this fleet."""
+        """TLS 1.3 for a server that requires its clients' certificates to be of this fleet."""
         return self._tls(ssl.PROTOCOL_TLS_SERVER)
 
     def client_tls(self) -> ssl.SSLContext:
-        """TLS 1.3 of a client, for `server_hostname=peer.name`."""
+        """TLS 1.3 for a client that connects with `server_hostname=peer.name`."""
         return self._tls(ssl.PROTOCOL_TLS_CLIENT)
 
     def _tls(self, protocol: int) -> ssl.SSLContext:

@@ -7,9 +7,9 @@ from typing import Protocol
 from sottovoce.errors import NetworkError
 
 Receive = Callable[[str, bytes | None], Awaitable[bytes]]
-"""Takes the authenticated sender's node id and the bytes it sent, or None when they were more than the transport takes
-or never came in whole; returns the answer, once the effect is durable. Raises MessageRefused when the message is
-refused, as None always is."""
+"""Handler of a received message: takes the authenticated sender's node id and the bytes sent, or None if they exceeded
+the transport's limit or arrived incomplete; returns the answer once the effect is durable. Raises MessageRefused if the
+message is refused, as None always is."""
 
 
 def is_direct(address: str) -> bool:
@@ -19,7 +19,7 @@ def is_direct(address: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Someone to send to.
+    """A peer to send to.
 
     Attributes:
         id: node id.
@@ -55,9 +55,9 @@ class Listener:
 
     Attributes:
         handshakes: connections accepted.
-        refused: those of them that never reached a call: a wrong certificate, none, or no TLS at all.
-        trouble: why no one can reach this device at the moment; empty when that is not known of.
-        duplicates: how often another was there with this device's identity.
+        refused: accepted connections that never led to a call: a wrong certificate, none, or no TLS at all.
+        trouble: why no one can reach this device at the moment; empty if nothing is known to be wrong.
+        duplicates: how often another device was seen with this device's identity.
         troubles: where there are several transports, the trouble of each, in their order.
     """
 
@@ -69,7 +69,7 @@ class Listener:
 
 
 class Transport(Protocol):
-    """Send, receive, nothing else: in any order, once, twice or not at all, but never altered or from someone else."""
+    """Sends and receives messages: in any order, once, twice or not at all, but never altered or misattributed."""
 
     @property
     def largest(self) -> int:
@@ -77,7 +77,7 @@ class Transport(Protocol):
         ...
 
     def reaches(self, address: str) -> bool:
-        """Whether it leads to addresses of this kind."""
+        """Whether the transport can reach this address."""
         ...
 
     async def start(self, receive: Receive) -> None:
@@ -94,10 +94,10 @@ class Transport(Protocol):
         Args:
             peer: the recipient, whose identity is verified.
             message: at most `largest` bytes.
-            timeout: seconds, kept by the transport itself.
+            timeout: seconds; the transport itself enforces it.
 
         Raises:
-            DeliveryFailed: if it is not known to have arrived.
+            DeliveryFailed: if the message is not known to have arrived.
         """
         ...
 

@@ -1,7 +1,7 @@
-"""The only door: records with declared bounds go in, charged releases come out.
+"""The only interface to private records: records with declared bounds go in, charged releases come out.
 
-Other packages import from here, and from the few modules inside that pyproject.toml lists: terms, and what not every
-device uses. Learners, wire and transport not even from here.
+Other packages import from here, and from the few modules inside that pyproject.toml lists: terms, and modules that not
+every device uses. Learners, wire and transport may not even import from here.
 """
 
 from sottovoce.accounting.gaussian import gaussian_mu

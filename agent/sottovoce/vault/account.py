@@ -50,7 +50,7 @@ class Account(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def account_of(ledger: Ledger) -> Account:
-    """The ledger as it is now."""
+    """Return the account of a ledger as it is now."""
     budget = ledger.own_budget
     charges = tuple(Charge(query.hex(), terms, stamp) for query, terms, stamp in ledger.charges())
     link = ledger.link(len(charges)) or b""
@@ -96,7 +96,7 @@ def audited(account: Account) -> tuple[Spending, Head]:
 
 
 def course(ledger: Ledger, points: int) -> tuple[tuple[int, float], ...]:
-    """ε after about this many numbers of charges, the first of them 0 and the last one that there is."""
+    """Return ε after each of about `points` numbers of charges, from 0 to the present number."""
     charges = [(terms, stamp) for _, terms, stamp in ledger.charges()]
     step, spent, found = -(-len(charges) // points) or 1, Spent(ledger.own_budget, None), [(0, 0.0)]
     for number, (terms, stamp) in enumerate(charges, start=1):

@@ -1,7 +1,7 @@
 """Admission to a separate vault: strangers are turned away at once, however busy the vault is.
 
 The kernel holds a few connections that no one has accepted yet. While the vault computes, any local user could fill
-that queue; so a thread of its own empties it, looks who is there, and keeps the agent's connections alone.
+that queue; so a separate thread empties it, checks which user connects, and keeps only the agent's connections.
 """
 
 import selectors
@@ -24,9 +24,9 @@ class Admission:
     Args:
         listener: accepts connections.
         user: the number of the only user that is let in.
-        turn_away: told of anyone else: the connection, which is closed afterwards, and the user's number. It must not
-            wait.
-        refused: told when the system refuses a connection, for want of a descriptor or memory. It is tried again.
+        turn_away: called for any other user, with the connection, which is closed afterwards, and the user's number. It
+            must not wait.
+        refused: called when the system refuses a connection, for want of a descriptor or memory. It is tried again.
     """
 
     def __init__(
@@ -43,14 +43,14 @@ class Admission:
         self._defect: BaseException | None = None
         self._waiting: deque[socket.socket] = deque()
         self._bell, self.waiting = socket.socketpair()
-        """`waiting` can be read when someone is: see `next`."""
+        """`waiting` is readable when a connection waits: see `next`."""
         self._stop, self._stopped = socket.socketpair()
         for end in (self._bell, self.waiting):
             end.setblocking(False)
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Let people in until the end; who waits then is sent away.
+        """Admit connections until the context ends; those that wait then are closed.
 
         Raises:
             MemoryError, RuntimeError: no thread can be started.
@@ -71,7 +71,7 @@ class Admission:
     def next(self) -> socket.socket | None:
         """The connection that has waited longest; None where it has gone meanwhile.
 
-        Raises whatever ended the thread that lets connections in: no other would hear of it.
+        Raises the error that ended the thread that admits connections: otherwise it would go unnoticed.
         """
         self.waiting.recv(1)
         if self._defect is not None:
@@ -100,7 +100,7 @@ class Admission:
             pause = self._let_in(pause)
 
     def _let_in(self, refused: float) -> float:
-        """Let one in; returns for how long to wait where the system refuses, longer each time."""
+        """Admit one connection; return how long to wait if the system refuses, longer each time."""
         try:
             connection, _ = self._listener.accept()
             with _closed_on_failure(connection):

@@ -1,8 +1,8 @@
 """Noise as papers print it, on gradients as papers clip them, so that the papers can be followed to the letter.
 
-None of it is charged less than everything: the scale may depend on the records, the clip may be forgotten, or taken
-once for a whole batch, or the ε printed may be one round's. The claims and their errors are in the
-statement of the terms that use it.
+All of it is charged as costing everything: the scale may depend on the records, the clip may be missing, or taken once
+for a whole batch, or the printed ε may be one round's. The claims and their errors are in the statement of the
+terms that use this noise.
 """
 
 import math
@@ -65,7 +65,7 @@ class PublishedGaussian:
         sigma = min(math.ldexp(scale, -self.exponent), _LARGEST)
         if sigma == 0:
             return units
-        drawn = DiscreteGaussianSampler(_FINE, noise).draw(self.size)  # one law for every scale: its table is dear
+        drawn = DiscreteGaussianSampler(_FINE, noise).draw(self.size)  # one law for every scale: its table is costly
         released: NDArray[np.int64] = units + np.rint(np.clip(drawn * (sigma / _FINE), -_LARGEST, _LARGEST)).astype(
             "i8"
         )

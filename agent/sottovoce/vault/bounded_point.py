@@ -13,12 +13,12 @@ from sottovoce.vault.clipped_sum import min_sigma
 from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
 from sottovoce.vault.noise import NoiseSource
 
-_LARGEST = 2.0**15  # of a number in a release, before noise
+_LARGEST = 2.0**15  # largest magnitude of a value in a release, before noise
 
 
 @dataclass(frozen=True, slots=True)
 class BoundedPoint:
-    """One release of float64[P] that two neighbours' differ in by a known distance.
+    """One release of a float64[P] whose values for two neighbours differ by a known distance.
 
     Attributes:
         size: P.
@@ -53,7 +53,7 @@ def calibrate_point(*, distance: float, size: int, releases: int, epsilon: float
         delta: total δ.
 
     Raises:
-        PrivacyError: if it is outside the grid's range.
+        PrivacyError: if the noise is outside the grid's range.
     """
     exponent = math.floor(math.log2(distance / (2**10 * math.sqrt(size))))
     sensitivity = math.ceil(math.ldexp(distance, -exponent) + math.sqrt(size))

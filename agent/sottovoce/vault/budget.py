@@ -26,7 +26,7 @@ class Budget:
     neighbouring: str
 
     def __post_init__(self) -> None:
-        """Raises PrivacyError for a budget that promises nothing; ε = None says so itself."""
+        """Raise PrivacyError for a budget that promises nothing, unless ε = None says so."""
         allowed_mu(MAX_EPSILON if self.epsilon is None else self.epsilon, self.delta)
 
     @property
@@ -42,7 +42,7 @@ class Budget:
         return f"{epsilon}--delta {self.delta:g} --unit {self.unit} --neighbouring {self.neighbouring}"
 
     def is_at_least_as_strict_as(self, other: "Budget") -> bool:
-        """Whether it is for a unit as large, of the same relation, at no higher ε and δ."""
+        """Whether this budget is for a unit at least as large, under the same relation, at no higher ε and δ."""
         if self.epsilon is None or self.neighbouring != other.neighbouring:
             return False
         larger = _UNITS.index(self.unit) >= _UNITS.index(other.unit)
@@ -58,9 +58,9 @@ class TaskSpending:
     """Spending of one task, in its own terms.
 
     Attributes:
-        epoch: epoch of it.
-        epsilon: charged in it to the unit charged most.
-        releases: made in it.
+        epoch: the task's epoch.
+        epsilon: ε charged in the task to the unit charged most.
+        releases: releases made in the task.
     """
 
     epoch: int
@@ -81,7 +81,7 @@ class Period:
         number: as the fleet's task has numbered it; 0 is the first.
         lived: seconds that the vault has been at work in it.
         least: seconds after which the next may open; infinite where none does.
-        waiting: the fleet's task is of a later one.
+        waiting: whether the fleet's task is for a later period.
     """
 
     number: int
@@ -95,8 +95,8 @@ class PeriodSpending:
     """Spending in the present period of a budget that is renewed.
 
     Attributes:
-        period: which, and how long it has gone on.
-        epsilon: charged in it to the unit charged most.
+        period: the period, and how long it has lasted.
+        epsilon: ε charged in the period to the unit charged most.
     """
 
     period: Period
@@ -122,7 +122,7 @@ class LimitSpending:
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """Spending as the ledger has it.
+    """Spending according to the ledger.
 
     Attributes:
         epsilon: ε charged so far to the unit charged most, at the budget's δ; infinite when something left without
@@ -130,12 +130,12 @@ class Spending:
         charges: releases paid for.
         releases: releases made; never more than charges.
         written_today: bytes that the ledger has written at most since midnight UTC, or since it was opened.
-        of_task: the part of the present task, if the fleet has signed one.
-        of_period: the part of the present period, if the budget is for one.
+        of_task: spending of the present task, if the fleet has signed one.
+        of_period: spending of the present period, if the budget is for one.
         alone: the same ε if all other devices collude; None where it does not depend on them.
         of_limits: spending under each of the owner's limits.
-        lasts: seconds until the budget or a limit is spent, if as much is charged in any time as was until now;
-            infinite where nothing was charged, None where it cannot be said.
+        lasts: seconds until the budget or a limit is spent, at the rate at which it was charged until now; infinite if
+            nothing was charged, None if it cannot be determined.
     """
 
     epsilon: float

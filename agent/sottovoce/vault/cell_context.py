@@ -43,15 +43,15 @@ class CellContext:
     """VaultContext that takes part in secure sums.
 
     Attributes:
-        learner: whose sums these are.
+        learner: the learner whose sums these are.
         member: holds the secrets of the present round.
         mechanism: bound and noise of this device's part.
-        points: numbers of a point at which a sum is taken.
+        points: length of a point at which a sum is taken.
         raw: rows of the records to clip and sum, at a point float64[points].
         records: the private records.
         ledger: opened for charging.
         noise: the source of randomness.
-        units: units of the ledger that pay; of a feed, the days that are over.
+        units: units of the ledger that pay; for a feed, the days that have ended.
     """
 
     learner: str

@@ -1,4 +1,4 @@
-"""The statement of a cell's sums: the promise with this many colluding, and, beside it, with all others colluding."""
+"""The statement of a cell's sums: ε if at most a stated number of devices collude, and ε if all others collude."""
 
 import math
 
@@ -9,7 +9,7 @@ from sottovoce.vault.guarantee import nothing
 
 NO_PROTECTION = "no protection"
 MAX_ALONE = 5.0
-"""ε above which no one should be told that it protects."""
+"""ε above which no statement may claim protection."""
 
 
 def of_cell(budget: Budget, mechanism: CellMechanism, clip: float) -> PrivacyStatement:

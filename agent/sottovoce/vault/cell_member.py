@@ -1,8 +1,8 @@
 """A member of a cell, as its own vault holds it: the secrets of one round, and the checks before each step.
 
-Whatever is said here comes from an agent that may be taken over, and through it from a leader and members who may lie.
-The secrets are for one offer, which is good for one roster, one masked vector and one set of survivors; they are in
-memory alone. A vault that starts over has none, and so is silent for the rest of the round.
+Every request comes from an agent that may be compromised, and through it from a leader and members that may lie. The
+secrets are for one offer, which is good for one roster, one masked vector and one set of survivors; they are only in
+memory. A vault that restarts has none, and so is silent for the rest of the round.
 """
 
 import contextlib
@@ -48,8 +48,8 @@ from sottovoce.vault.noise import NoiseSource
 
 B = TypeVar("B", Ready, Stand)
 SignatureVerifier = Callable[[Statement], None]
-"""Raises MessageRefused where a statement was not signed, for this task, by the device that it names, or where that
-device is none of this fleet's now: unknown, expired or revoked."""
+"""Raises MessageRefused if a statement was not signed, for this task, by the device that it names, or if that device is
+not in the fleet now: unknown, expired or revoked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class _Held:
     path: bytes
 
     def fits(self, recipient: int, root: bytes, size: int) -> bool:
-        """Whether they fit their commitments, in a roster of that size."""
+        """Whether the shares match their commitments, in a roster of that size."""
         seed, mask_key = seed_leaf(recipient, self.shares.seed), mask_key_leaf(recipient, self.shares.mask_key)
         return len(self.path) == path_bytes(size) and root_at(recipient, seed, mask_key, self.path) == root
 
@@ -120,7 +120,7 @@ class Member:
         return self._now().point
 
     def begin(self, slot: int, point: bytes) -> Offer:
-        """A new offer for a sum that is taken at this point; nothing is left of an earlier one."""
+        """Make a new offer for a sum at this point; the secrets of an earlier offer are dropped."""
         seed, mask_key, share_key = self._drawn(), self._key(), self._key()
         publics = (mask_key.public_key().public_bytes_raw(), share_key.public_key().public_bytes_raw())
         offer = Offer(slot, sha256(point).digest(), *publics, commitment(seed))
@@ -133,7 +133,7 @@ class Member:
             self._secrets = None
 
     def join(self, said: Join) -> Sealed:
-        """Shares of the secrets, for a roster with this device's offer in it: for one roster only.
+        """Deal shares of the secrets to a roster that contains this device's offer: to one roster only.
 
         Raises:
             MessageRefused: if the roster is not in order; nothing changed.
@@ -167,7 +167,7 @@ class Member:
         return Sealed(bundle, leaves)
 
     def agree(self, said: Agree) -> Ready | Unfit:
-        """Take it that these members take part: before anything is charged, and once.
+        """Agree that these members take part: once, and before anything is charged.
 
         Returns:
             the dealers whose shares do not fit their signatures, if there are any; nothing changed then.
@@ -211,13 +211,13 @@ class Member:
             return None
 
     def begun(self, said: Mask) -> tuple[int, bytes]:
-        """Enough members are ready for the round that this device agreed on: it may be charged now.
+        """Check that enough members are ready for the round that this device agreed on, so that it may be charged.
 
         Returns:
-            how many the roster has, and h.
+            the size of the roster, and h.
 
         Raises:
-            MessageRefused: if they are not, or this device has masked its part already; nothing changed.
+            MessageRefused: if not enough are, or this device has masked its part already; nothing changed.
         """
         secrets, roster = self._with_roster()
         if not secrets.h or secrets.masked:
@@ -227,11 +227,11 @@ class Member:
         return len(roster), secrets.h
 
     def mask(self, part: NDArray[np.int64], width: int) -> Vector:
-        """This device's part of the sum, masked: once.
+        """Mask this device's part of the sum: once.
 
         Args:
             part: clipped, with its share of the noise; charged.
-            width: bytes of a number.
+            width: bytes per value.
         """
         secrets, roster = self._with_roster()
         if not secrets.h or secrets.masked:
@@ -251,7 +251,7 @@ class Member:
         """Stand for one set of survivors.
 
         Raises:
-            MessageRefused: if it is not this device's to stand for, or it stands for another.
+            MessageRefused: if this device may not stand for the set, or stands for another.
         """
         secrets, roster = self._with_roster()
         survivors = said.survivors
@@ -266,10 +266,10 @@ class Member:
         return stand
 
     def reveal(self, said: Reveal) -> Revealed:
-        """Shares by which the sum over the survivors is opened, and no other.
+        """Reveal the shares that open the sum over the survivors, and no other sum.
 
         Raises:
-            MessageRefused: if too few stand for those for whom this device does.
+            MessageRefused: if too few members stand for the survivors that this device stands for.
         """
         secrets, roster = self._with_roster()
         stand = secrets.stand
@@ -298,7 +298,7 @@ class Member:
             if body_of(statement, kind) != body:
                 raise _refused("a member signed a different statement")
             credential = credentials[statement.owner]
-            with contextlib.suppress(MessageRefused):  # one that is revoked meanwhile counts for nothing
+            with contextlib.suppress(MessageRefused):  # a member revoked meanwhile does not count
                 self._belongs(Statement(statement.owner, statement.body, credential, statement.signature))
                 signers += 1
         if signers < self._cell.opens_at(len(roster)):

@@ -24,7 +24,7 @@ from sottovoce.vault.clipped_sum import (
 from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
 from sottovoce.vault.noise import NoiseSource
 
-_FINE = 2.0**8  # grid steps in a share's σ, and in what the clip leaves to each number: that much finer than either
+_FINE = 2.0**8  # grid steps in a share's σ, and in each coordinate's part of the clip: that much finer than either
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class CellMechanism:
         exponent: the grid step is 2**exponent.
         clip_squared: the largest squared L2 norm of a device's vector, in squared units; None where nothing is clipped.
         sensitivity_squared: squared sensitivity of a cell's sum, in squared units.
-        sigma: sigma of the noise that is in every sum which can be opened and which no other knows; 0 for none.
-        summed: the kernel clips and sums, and one row, the sum, comes here.
-        rows: rows that one device is taken to have, at most, so that a sum has room: public.
+        sigma: σ of the noise in every sum that can be opened, unknown to all other devices; 0 for none.
+        summed: whether the kernel clips and sums, so that one row, the sum, arrives here.
+        rows: public upper bound on the rows of one device, so that a sum has room.
     """
 
     cell: Cell
@@ -60,7 +60,7 @@ class CellMechanism:
 
     @property
     def bound(self) -> int | None:
-        """Squared clip of rows here; None where they come clipped."""
+        """Squared clip that is applied to rows here; None if they arrive clipped."""
         return None if self.summed else self.clip_squared
 
     def share(self, members: int) -> int:
@@ -70,11 +70,11 @@ class CellMechanism:
 
     @property
     def reach(self) -> int:
-        """The largest magnitude of a number in one part before its noise, in units: of this many records at most."""
+        """Largest magnitude of a value in one part before its noise, in units, for at most `rows` records."""
         return (math.isqrt(self.clip_squared) + 1) * self.rows
 
     def width(self, members: int) -> int:
-        """Bytes of a number in the sum of a roster of this many."""
+        """Bytes per value in the sum of a roster with this many members."""
         return width_of(members, self.reach, self.share(members))
 
     def event(self, members: int) -> CellSum | Unproved:
@@ -97,7 +97,7 @@ class CellMechanism:
             members: members of the roster.
             noise: the source of randomness.
         """
-        part = np.clip(summed(self, raw), -self.reach, self.reach)  # which moves no two farther apart
+        part = np.clip(summed(self, raw), -self.reach, self.reach)  # clipping moves no two parts farther apart
         if self.sigma == 0:
             return part
         return part + DiscreteGaussianSampler(self.share(members), noise).draw(self.size)

@@ -24,8 +24,9 @@ class Tip:
     Attributes:
         charges: how many charges it holds.
         released: the number of the newest charge whose release it holds; 0 without any.
-        mark: over the link of the one and the release of the other, 32 bytes. Two copies of a ledger make the same
-            charges, but never the same releases: their marks part with the first that each of them makes.
+        mark: hash over the link of the last charge and the newest release, 32 bytes. Two copies of a ledger make the
+            same charges, but never the same releases: their marks differ from the first release that each of them
+            makes.
     """
 
     charges: int

@@ -33,7 +33,7 @@ class DiscreteGaussian:
         clip_squared: the largest squared L2 norm of one example's contribution, in squared units.
         sensitivity_squared: squared L2 sensitivity of the sum, in squared units.
         sigma: the noise's standard deviation parameter, in units.
-        summed: the kernel clips and sums, and one row, the sum, comes here.
+        summed: whether the kernel clips and sums, so that one row, the sum, arrives here.
     """
 
     size: int
@@ -50,7 +50,7 @@ class DiscreteGaussian:
 
     @property
     def bound(self) -> int | None:
-        """Squared clip of rows here; None where they come clipped."""
+        """Squared clip that is applied to rows here; None if they arrive clipped."""
         return None if self.summed else self.clip_squared
 
     @property
@@ -152,7 +152,7 @@ def grid_exponent(noise: float, clip: float, size: int, sum_error: float | None)
     """Exponent of a grid on which neither noise nor clip is coarse; finer where a rounded sum pays for its step.
 
     Args:
-        noise: its standard deviation, about.
+        noise: approximate standard deviation of the noise.
         clip: C.
         size: coordinates of a release.
         sum_error: see `calibrate`.

@@ -53,7 +53,7 @@ def forbid_network() -> bool:
         (_RETURN, 0, 0, _KILL),  # another machine's system calls have other numbers
         (_LOAD, 0, 0, _NUMBER),
         (_IF_AT_LEAST, 5, 0, _X32),
-        (_IF_EQUAL, 4, 0, _IO_URING),  # which opens sockets without socket(2)
+        (_IF_EQUAL, 4, 0, _IO_URING),  # io_uring opens sockets without socket(2)
         (_IF_EQUAL, 0, 2, socket),
         (_LOAD, 0, 0, _FIRST_ARGUMENT),
         (_IF_EQUAL, 0, 1, _UNIX),

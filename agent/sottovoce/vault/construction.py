@@ -1,4 +1,4 @@
-"""From plain values to a working vault."""
+"""Builds a working vault from plain values."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -35,14 +35,14 @@ def build(
 
     Args:
         records: the private records.
-        kernel: the model that is differentiated; None where the terms say all of it.
+        kernel: the model that is differentiated; None if the terms alone define the queries.
         terms: terms of the queries to come.
         ledger: opened for charging.
         noise: the source of randomness.
         observer: looks into a simulation, whose noise is seeded.
-        followed: where `records` are from, if it grows by windows; the unit is one of these, or the device.
+        followed: the source of `records`, if it grows by windows; the unit is a window or the device.
         closed: see VaultContext.
-        belongs: the same.
+        belongs: see VaultContext.
 
     Raises:
         PrivacyError: if the terms have no guarantee under this budget, or it cannot be calibrated.

@@ -1,4 +1,4 @@
-"""How much a ledger writes to its disk in a day. Flash memory wears out; a ledger that cannot be written is the end.
+"""Counts the bytes that a ledger writes to disk in a day: flash memory wears out, and a device needs a writable ledger.
 
 SQLite's log is read, not the device: https://sqlite.org/walformat.html. Every page is written at most twice, into the
 log and, when the log is folded into the file, from there; the file system's own writes are not counted.
@@ -18,7 +18,7 @@ class DiskWriteCounter:
     """Counter of the bytes appended to one log.
 
     Args:
-        log: the file, which SQLite makes, starts over and removes as it likes.
+        log: the file, which SQLite creates, restarts and removes at will.
         clock: seconds since 1970, for the end of a UTC day.
     """
 

@@ -20,7 +20,7 @@ class VaultFront(Protocol):
         ...
 
     def spending(self) -> Spending:
-        """Spending as the ledger has it."""
+        """Spending according to the ledger."""
         ...
 
     def tip(self) -> Tip:
@@ -36,7 +36,7 @@ class VaultFront(Protocol):
         ...
 
     def appoint(self, keepers: tuple[Keeper, ...]) -> None:
-        """Name those who keep it from now on, durably."""
+        """Replace the keepers of the ledger's newest head, durably."""
         ...
 
     async def ask(self, query: Query) -> Answer:

@@ -11,14 +11,14 @@ _DAY_0 = date(1970, 1, 1).toordinal()
 
 @dataclass(frozen=True, slots=True)
 class GrowingRecords:
-    """A source that is read again for each release, and charged for windows that are over, and for no others.
+    """A source that is read again for each release, and charged for the windows that have ended and for no others.
 
-    Which these are, the clock says: whether they hold records or not makes no difference.
+    The clock determines which windows these are, whether or not they hold records.
 
     Attributes:
         read: the records as they are now.
-        over: number of the last window that is over; None while the clock has not been set.
-        until: where a release is of all windows together, the last of them: before it is over there is none.
+        over: number of the last window that has ended; None while the clock has not been set.
+        until: if a release is of all windows together, the last of them: before it has ended there is no release.
     """
 
     read: Callable[[], Records]
@@ -27,7 +27,7 @@ class GrowingRecords:
 
     @property
     def waits(self) -> str | None:
-        """The record that a release waits for; None where it need not."""
+        """Reason for which a release has to wait; None if it need not wait."""
         over = None if self.until is None else self.over()
         if self.until is None or (over is not None and over >= self.until):
             return None

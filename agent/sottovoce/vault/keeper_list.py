@@ -14,15 +14,15 @@ class KeeperList:
     """Keepers of one ledger.
 
     Args:
-        reading: its file, to be read.
-        writing: the same in one transaction.
+        reading: opens the ledger's file for reading.
+        writing: opens the ledger's file for one transaction.
     """
 
     def __init__(self, reading: Access, writing: Access) -> None:
         self._reading, self._writing = reading, writing
 
     def named(self) -> tuple[Keeper, ...]:
-        """Their ids.
+        """Return the keepers that were named last.
 
         Raises:
             LedgerError: if the file failed.

@@ -10,7 +10,7 @@ class Keeper:
 
     Attributes:
         node: its node id.
-        endpoints: where it was last, the address to try first at the front.
+        endpoints: its last known addresses, the one to try first at the front.
     """
 
     node: str
@@ -23,10 +23,10 @@ def written(keepers: tuple[Keeper, ...]) -> str:
 
 
 def read(text: str) -> tuple[Keeper, ...]:
-    """See `written`.
+    """Parse keepers from the ledger's form: see `written`.
 
     Raises:
-        ValueError: if it is nothing of the kind.
+        ValueError: if the text is not in this form.
     """
     found = json.loads(text)
     if not isinstance(found, list) or not all(_is_one(one) for one in found):
@@ -35,5 +35,5 @@ def read(text: str) -> tuple[Keeper, ...]:
 
 
 def _is_one(found: object) -> bool:
-    """A node and one endpoint at least."""
+    """Whether this is a node with at least one endpoint."""
     return isinstance(found, list) and len(found) > 1 and all(isinstance(part, str) for part in found)

@@ -61,7 +61,7 @@ class Tape:
         return number < edge
 
     def divisor(self, number: Decimal) -> Decimal:
-        """A number from 0 up, when it is large enough to divide by, to take the root or the logarithm of."""
+        """Return a number from 0 up if it is large enough to divide by, or to take its root or its logarithm."""
         if number < Decimal(10) ** (-_SMALL * self.level):
             raise Undecided
         return number
@@ -85,7 +85,7 @@ class Tape:
 
 
 def exactly(draw: Callable[[Tape], T], noise: NoiseSource) -> T:
-    """Result of `draw` on real numbers. It must decide by the tape's methods alone."""
+    """Return the result of `draw` on real numbers; `draw` must decide by the tape's methods alone."""
     tape = Tape(noise)
     while True:
         try:

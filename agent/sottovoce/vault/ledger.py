@@ -49,7 +49,7 @@ class Ledger:
     """An open ledger. Use `create` once in a device's life, and `open` ever after.
 
     Args:
-        connection: to a database that is whole.
+        connection: connection to an intact database.
         lock: an open descriptor that holds the lock of the file, or None for a ledger in memory or only read.
         path: path of the file; None for a ledger in memory.
 
@@ -126,7 +126,7 @@ class Ledger:
             stack.callback(os.close, lock)
             refuse_without_log(path)
             upgrade(path)
-            checking = stack.enter_context(closing(connect(path, "ro")))  # so that a file refused stays as it is
+            checking = stack.enter_context(closing(connect(path, "ro")))  # so that a refused file stays unchanged
             ledger = cls(checking, lock, path)
             if (moved := ledger.ended()) is not None:
                 raise LedgerError(
@@ -137,8 +137,8 @@ class Ledger:
                 raise sqlite3.DatabaseError("its log is damaged in the middle: charges behind that place are lost")
             check_owner(path, ledger.owner, owner)
             check_budget(path, ledger.own_budget, budget)
-            # Anyone who closes a file gives up all locks that the process has on it, and the log's index was read
-            # above: the connection that stays takes them again.
+            # Closing a file releases all locks that the process holds on it, and the log's index was read above: the
+            # connection that stays takes them again.
             checking.close()
             ledger._connection = stack.enter_context(closing(connect(path, "rw")))
             ledger._connection.execute("PRAGMA synchronous = FULL")
@@ -181,7 +181,7 @@ class Ledger:
         return None if row is None else (str(row[0]), str(row[1]))
 
     def copy(self, path: Path) -> None:
-        """The ledger as it is now, into a file that is not there yet.
+        """Copy the ledger as it is now into a file that does not exist yet.
 
         Raises:
             LedgerError: if the disk or the file failed.
@@ -192,7 +192,7 @@ class Ledger:
         path.chmod(0o600)
 
     def end(self, nonce: str, target: str) -> None:
-        """Charge nothing more, ever.
+        """End the ledger: it never charges anything again.
 
         Raises:
             LedgerError: if the disk or the file failed.
@@ -273,7 +273,7 @@ class Ledger:
         return None if (terms := self._terms(query)) is None else event_of(terms)
 
     def spending(self) -> Spending:
-        """Spending so far. Asking changes nothing."""
+        """Return the spending so far, without changing anything."""
         with named(self._path):
             count = "SELECT count(*) FROM release WHERE number > ?"
             releases, of_task = (self._connection.execute(count, (n,)).fetchone()[0] for n in (0, self._spent.before))
@@ -323,7 +323,7 @@ class Ledger:
         return Tip(charges, released, found)
 
     def mark(self, charges: int, released: int) -> bytes | None:
-        """The mark it had with this newest charge and this newest release; None when it never held one of them."""
+        """Return the ledger's mark with this newest charge and newest release; None if it never held one of them."""
         link = self.link(charges)
         with named(self._path):
             row = self._connection.execute("SELECT digest FROM release WHERE number = ?", (released,)).fetchone()
@@ -337,7 +337,7 @@ class Ledger:
             yield from self._connection.execute("SELECT query, terms, stamp FROM charge ORDER BY number").fetchall()
 
     def last_window(self) -> int | None:
-        """The last window that the newest charge is of; None where it is of all that there are, or there is none."""
+        """Return the last window that the newest charge covers; None if it covers all, or if there is no charge."""
         with named(self._path):
             row = self._connection.execute("SELECT terms FROM charge ORDER BY number DESC LIMIT 1").fetchone()
         last = None if row is None else event_of(str(row[0])).units.spans[-1][1]
@@ -374,10 +374,10 @@ class Ledger:
         return self.own_budget if self.mandate is None else self.mandate.budget
 
     def check(self, events: Iterable[Event], mandate: Mandate) -> None:
-        """Refuse a task whose releases no one can charge to this ledger.
+        """Refuse a task whose releases cannot be charged to this ledger.
 
         Raises:
-            TaskRefused: if it is one.
+            TaskRefused: if they cannot.
         """
         for event in events:
             self._spent.check(event, mandate.budget)
@@ -397,7 +397,7 @@ class Ledger:
         self.live()
 
     def limit(self, most: "Mapping[Span, float]") -> None:
-        """Keep to these ε in each span too, over all tasks together. See sottovoce.vault.limits.
+        """Also keep to these ε in each span, over all tasks together. See sottovoce.vault.limits.
 
         Raises:
             LedgerError: if the disk or the file failed.
@@ -409,7 +409,7 @@ class Ledger:
         self.life.count(clock)
 
     def live(self, *, ending: bool = False) -> None:
-        """Note each hour, and at the end, how long the vault has lived; begin the periods and spans whose time it is.
+        """Note each hour, and at the end, how long the vault has lived; begin the periods and spans that are due.
 
         Raises:
             LedgerError: if the disk or the file failed.

@@ -96,7 +96,7 @@ def fill(connection: sqlite3.Connection, owner: str, budget: Budget, key: bytes)
 
 
 def checked(connection: sqlite3.Connection) -> tuple[str, Budget, bytes]:
-    """Owner, budget and nonce of a ledger that is whole, its indices included: they identify earlier answers."""
+    """Return owner, budget and nonce of an intact ledger, its indices included: the indices find earlier answers."""
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     if application != _APPLICATION_ID:
         raise sqlite3.DatabaseError("it is not a Sottovoce ledger")
@@ -105,7 +105,7 @@ def checked(connection: sqlite3.Connection) -> tuple[str, Budget, bytes]:
         raise LedgerError(_of_another_version(version))
     try:
         verdict = connection.execute("PRAGMA integrity_check").fetchone()[0]
-    except MemoryError as error:  # damaged, it can ask for any amount
+    except MemoryError as error:  # a damaged file can ask for any amount
         raise LedgerUnwritable(
             "there is not enough memory to check the privacy ledger: nothing was released. Remedy: free some; "
             "if there is plenty, the file is damaged: restore it from the device itself or retire this identity"
@@ -175,7 +175,7 @@ def _of_another_version(version: int) -> str:
 
 
 def locked(path: Path) -> int:
-    """A descriptor that holds the lock of the ledger; it is a file of its own, since SQLite locks the ledger's.
+    """Return a descriptor that holds the ledger's lock, which is a separate file, since SQLite locks the ledger's.
 
     Raises:
         LedgerError: if another process holds it.
@@ -202,9 +202,9 @@ def log_is_damaged(path: Path) -> bool:
     """Whether the log continues after the place where SQLite stopped reading it: a crash cannot leave that.
 
     A commit is on the disk before the next begins, so that only the last one can be torn. SQLite itself takes a broken
-    frame in the middle for the end of the log. Where the log starts over its head is written first, and may be torn:
-    then SQLite reads nothing, and whatever follows is in the database already. To be asked with a connection open,
-    which has made the log's index; of the formats, see "WAL-mode File Format" in SQLite's documentation.
+    frame in the middle for the end of the log. When the log restarts, its head is written first, and may be torn: then
+    SQLite reads nothing, and all that follows is in the database already. Call this with a connection open, which has
+    made the log's index; for the formats, see "WAL-mode File Format" in SQLite's documentation.
     """
     real = path.resolve()
     log, index = (real.with_name(real.name + suffix) for suffix in ("-wal", "-shm"))
@@ -260,7 +260,7 @@ def _folded(log: BinaryIO, ledger: Path, page: int, salt: bytes) -> bool:
 def log_is_gone(path: Path) -> bool:
     """Whether the log was removed while charges in it were not yet folded into the file: its index still counts them.
 
-    Of the index, see "WAL-Index Format" in SQLite's documentation: the last valid frame, and how many were folded.
+    For the index, see "WAL-Index Format" in SQLite's documentation: the last valid frame, and how many were folded.
     """
     real = path.resolve()
     log, index = (real.with_name(real.name + suffix) for suffix in ("-wal", "-shm"))

@@ -21,9 +21,9 @@ from sottovoce.kernels import Kernel
 from sottovoce.kernels.one_vs_all import copies
 from sottovoce.kernels.softmax import Softmax
 
-LARGEST = 2.0**12  # of a weight that a chain may start from
+LARGEST = 2.0**12  # largest magnitude of a weight that a chain may start from
 MAX_STEPS = 2**12
-_FARTHEST = 2.0**15  # that a chain may lead to: BoundedPoint's grid holds no more
+_FARTHEST = 2.0**15  # farthest that a chain may lead: BoundedPoint's grid holds no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def chain_sensitivity(loss: Smooth, *, step_size: float, batch: int, steps: int,
         step_size: η of the first step; no other is longer.
         batch: b, records in a step; the same in every step, and public.
         steps: steps of a chain, the last one included.
-        neighbouring: must be `replace-one`: without a record the batches of all later steps would be others.
+        neighbouring: must be `replace-one`: without a record the batches of all later steps would differ.
 
     Raises:
         PrivacyError: if a condition of the lemma does not hold; the message says which.
@@ -106,7 +106,7 @@ def rounding(
     loss: Smooth = _SOFTMAX,
     regularised: bool = False,
 ) -> float:
-    """How much farther than by the lemma two neighbours' ends can be because of float64, in L2 norm.
+    """How much farther apart than the lemma says two neighbours' ends can be because of float64, in L2 norm.
 
     u = 2⁻⁵³ is the error of one operation. Weights stay below W = LARGEST + steps · 2ηL. A logit is a sum of d
     products, so wrong by (d + 2) u √d W at most; a probability by twice that, and by (c + 8) 4u for the exponentials

@@ -50,20 +50,20 @@ class Life:
 
     @property
     def due(self) -> bool:
-        """Whether it is time to note it."""
+        """Whether it is time to note the vault's life."""
         return self.seconds - self._noted >= NOTED_SECONDS
 
     def note(self, connection: sqlite3.Connection) -> float:
-        """Write it into the ledger, in a transaction that the caller has begun.
+        """Write the vault's life into the ledger, in a transaction that the caller has begun.
 
         Returns:
-            Note a write, for `noted` when the transaction is through.
+            the seconds written, for `noted` once the transaction is committed.
         """
         seconds = self.seconds
         connection.execute("INSERT OR REPLACE INTO lived VALUES (1, ?)", (seconds,))
         return seconds
 
     def noted(self, seconds: float) -> None:
-        """So much of it is on the disk."""
+        """Record that this many seconds of the vault's life are on the disk."""
         if self._clock is not None:
             self._noted, self._since = seconds, self._clock()

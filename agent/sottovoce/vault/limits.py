@@ -21,9 +21,9 @@ class Limit:
     """A limit of the owner.
 
     Attributes:
-        span: how long it is for.
+        span: the span of time that it is for.
         epsilon: largest cost of one unit in it, in the ledger's own terms.
-        began: when the present span did, in seconds of the vault's life.
+        began: when the present span began, in seconds of the vault's life.
         before: how many charges had been made then.
         tally: tally of all charges since.
     """
@@ -40,9 +40,9 @@ class Limit:
 
 
 def limits_in(reading: Access, most: Mapping[Span, float], delta: float) -> list[Limit]:
-    """Limits of these ε, as the ledger has noted that their spans began, with nothing tallied.
+    """Return limits of these ε, with the beginnings of their spans from the ledger, and with nothing tallied.
 
-    One that is new began now, and all that was ever charged counts in it: when that was is not known.
+    A new limit begins now, and all earlier charges count in it: when they were made is not known.
     """
     with reading() as connection:
         rows = connection.execute("SELECT span, began, charges FROM span").fetchall()
@@ -51,5 +51,5 @@ def limits_in(reading: Access, most: Mapping[Span, float], delta: float) -> list
 
 
 def note(connection: sqlite3.Connection, limit: Limit, lived: float, charges: int) -> None:
-    """Write that its span begins now, in a transaction that the caller has begun."""
+    """Write that the limit's span begins now, in a transaction that the caller has begun."""
     connection.execute("INSERT OR REPLACE INTO span VALUES (?, ?, ?)", (limit.span, lived, charges))

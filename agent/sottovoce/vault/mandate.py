@@ -15,8 +15,8 @@ class Mandate:
 
     Attributes:
         epoch: epoch of the task, from 1; the highest one counts.
-        budget: the cost of one of its units in this task, at most; less than the ledger's own, which holds for all of
-            them together.
+        budget: largest cost of one unit in this task; less than the ledger's own budget, which holds for all tasks
+            together.
         document: as the fleet has signed it; empty in a trial.
         period: period of the ledger's budget that it is in, at the earliest; see sottovoce.vault.periods.
     """
@@ -36,7 +36,7 @@ class Mandate:
 
 
 def promise_of(budget: Budget) -> Promise:
-    """Between which data sets it promises that no one can tell."""
+    """Return the unit and the relation between data sets that a budget promises to make indistinguishable."""
     return Promise(budget.unit, budget.neighbouring)
 
 
@@ -66,7 +66,7 @@ def read_stamp(stamp: str, own: Promise) -> Stamp:
     """Stamp of a charge; `own` and epoch 0 if there is none.
 
     Raises:
-        PrivacyError: if it is no stamp.
+        PrivacyError: if the text is not a stamp.
     """
     if not stamp:
         return Stamp(0, own)

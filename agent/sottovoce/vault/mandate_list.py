@@ -9,8 +9,8 @@ class MandateList:
     """Mandates of one ledger.
 
     Args:
-        reading: its file, to be read.
-        writing: the same in one transaction.
+        reading: opens the ledger's file for reading.
+        writing: opens the ledger's file for one transaction.
     """
 
     def __init__(self, reading: Access, writing: Access) -> None:

@@ -1,7 +1,7 @@
 """An exact sampler of the law P[z] ∝ exp(-max|zᵢ|/s) on the integer vectors of one length, s a positive integer.
 
-It is the K-norm mechanism (Hardt & Talwar 2010) of the largest number of a vector: releases whose exact values differ
-by at most Δ in that norm are Δ/s-differentially private. For vectors of length 1 it is the discrete Laplace law.
+It is the K-norm mechanism (Hardt & Talwar 2010) for a vector's largest absolute entry: releases whose exact values
+differ by at most Δ in that norm are Δ/s-differentially private. For vectors of length 1 it is the discrete Laplace law.
 
 How it draws: let q = exp(-1/s) and c the length. A radius R with P[R = r] ∝ (2r + 1)ᶜ qʳ, and then z uniform among
 the (2r + 1)ᶜ vectors of {-r … r}ᶜ, give P[z] ∝ Σ qʳ over r ≥ max|zᵢ|, which is ∝ q^max|zᵢ|. The sum of c + 1
@@ -21,8 +21,8 @@ class MaxNormLaplaceSampler:
     """Draws vectors of one length from the law of one scale.
 
     Args:
-        scale: s, an integer from 1 to 2^54 / (length + 1): a number beyond 2^63 then has a probability below e^-500.
-        length: c, numbers in a vector.
+        scale: s, an integer from 1 to 2^54 / (length + 1): an entry beyond 2^63 then has a probability below e^-500.
+        length: c, entries of a vector.
         noise: the source of uniform words.
     """
 

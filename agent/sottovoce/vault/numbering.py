@@ -8,7 +8,8 @@ A number is durable, and does not follow from the record's place in the file of 
   an edited record is another one.
 - **Enrolled** (`enrolled`), for programs that show how many records there are, or need batches of one size: a record's
   number is its place in the file of the task's first start. The ledger keeps these records, and no later file is read:
-  which of two equal records is gone could not be told, and would show (docs/decisions/0043-enrolled-records.md).
+  the vault could not tell which of two equal records is gone, and that would show
+  (docs/decisions/0043-enrolled-records.md).
 
 A ledger numbers in one of the two ways. Otherwise no rule could tell the cost of each record. After a change of the
 learner by a signed task, each record counts as the one that has paid most.
@@ -50,11 +51,11 @@ def any_number(_: int) -> None:
 
 
 def enrolled(records: Records, ledger: Ledger, check: Callable[[int], None] = any_number) -> Records:
-    """The records of the task's first start, numbered by their places; at that start, these ones.
+    """Return the records of the task's first start, numbered by their places; at that start, these are `records`.
 
     Args:
-        records: records of this start; they are enrolled if none are yet, and else not looked at.
-        ledger: keeps the enrolled ones.
+        records: records of this start; they are enrolled if none have been yet, and ignored otherwise.
+        ledger: keeps the enrolled records.
         check: raises DataError when this many records are too few; then none are enrolled.
 
     Raises:

@@ -1,4 +1,4 @@
-"""A simulation may look into its vaults, to compare a learner step by step with its paper. On a device no one does.
+"""Lets a simulation look into its vaults, to compare a learner step by step with its paper; no device has an observer.
 
 An observer's view is private: the records of a batch, an un-noised model. It is attached to a vault of seeded noise
 alone, whose releases no wire will carry.
@@ -13,7 +13,7 @@ class Observer(Protocol):
     """Receiver of a simulated vault's intermediate results."""
 
     def computed(self, query: Query, facts: dict[str, Any]) -> None:
-        """A release was made for a query.
+        """Receive the facts of a release that was made for a query.
 
         Args:
             query: as it was asked.

@@ -1,7 +1,6 @@
-"""The periods of a device's budget: a new one opens by the fleet's word *and* after time that the vault has lived.
+"""The periods of a device's budget: a new one opens on the fleet's order *and* after the vault has lived long enough.
 
-Neither alone suffices. The fleet's word is a signed task that is of a later period. For the time see
-sottovoce.vault.life.
+Neither alone suffices. The fleet's order is a signed task for a later period. For the time, see sottovoce.vault.life.
 """
 
 import sqlite3
@@ -23,8 +22,8 @@ class Periods:
     """Budget periods of one ledger.
 
     Args:
-        reading: its file, to be read.
-        life: life of its vault.
+        reading: opens the ledger's file for reading.
+        life: life of the ledger's vault.
 
     Attributes:
         number: number of the present one.
@@ -67,12 +66,12 @@ class Periods:
         return Period(self.number, self.lived, self._least, waiting)
 
     def due(self, mandate: Mandate | None) -> bool:
-        """Whether the next one's time has come, and the fleet's word."""
+        """Whether the next period may open: its time has come, and the fleet has ordered it."""
         present = self.present(mandate)
         return present is not None and present.waiting and present.lived >= present.least
 
     def note(self, connection: sqlite3.Connection, number: int, lived: float) -> None:
-        """Write that this one opens now, in a transaction that the caller has begun."""
+        """Write that this period opens now, in a transaction that the caller has begun."""
         connection.execute("INSERT INTO period VALUES (?, ?)", (number, lived))
 
     def open(self, number: int, lived: float) -> None:

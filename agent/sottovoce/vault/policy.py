@@ -16,17 +16,17 @@ Unit = Literal["record", "window", "device"]
 
 
 class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`policy.toml`. Without it, whatever keeps to the ledger's own budget is allowed.
+    """The owner's `policy.toml`. Without it, every task that keeps to the ledger's own budget is allowed.
 
     Attributes:
-        approve: `ask`: a task waits until the owner approves it. It must be there: half a file is no policy.
-        algorithms: names of those allowed.
-        units: those that a task may promise something for.
-        purposes: those allowed, word for word; with them a task that names none is refused.
+        approve: `ask`: a task waits until the owner approves it. This key is required: half a file is no policy.
+        algorithms: names of the allowed algorithms.
+        units: units that a task may make a promise for.
+        purposes: the allowed purposes, word for word; if they are set, a task that names none is refused.
         epsilon: the most that one task may spend; a task that asks for more gets this much.
-        smallest_cell: tasks whose devices share their noise in secure sums are allowed where these are of this many
-            devices at least; without it none are.
-        colluding: colluding devices that such a task has to allow for, at least.
+        smallest_cell: tasks whose devices share their noise in secure sums are allowed if each sum is over at least
+            this many devices; without this key no such task is allowed.
+        colluding: smallest number of colluding devices that such a task has to allow for.
         epsilon_per_month: the most that all tasks together may spend in 30 days of the vault's life.
         epsilon_per_year: the same, in 365 days.
         renews: `year`: the ledger's budget is renewed in each period that the fleet's tasks open, a year apart.
@@ -45,7 +45,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def limits(self) -> dict[Span, float]:
-        """ε that all tasks together may spend, by the time in which."""
+        """ε that all tasks together may spend, by span of time."""
         found: dict[Span, float | None] = {"month": self.epsilon_per_month, "year": self.epsilon_per_year}
         return {span: epsilon for span, epsilon in found.items() if epsilon is not None}
 
@@ -53,7 +53,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Refuse a task that the owner does not allow.
 
         Raises:
-            TaskRefused: if it is that.
+            TaskRefused: if the policy does not allow it.
         """
         for what, allowed, found in (
             ("algorithms", self.algorithms, algorithm),

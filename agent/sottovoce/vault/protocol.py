@@ -191,10 +191,10 @@ def encoded(message: Message) -> bytes:
 
 
 def question(raw: bytes) -> Question:
-    """The question that these bytes are.
+    """Decode a question.
 
     Raises:
-        MalformedError: if they are none.
+        MalformedError: if the bytes are not a question.
     """
     try:
         return _QUESTIONS.decode(raw)
@@ -203,10 +203,10 @@ def question(raw: bytes) -> Question:
 
 
 def reply(raw: bytes) -> Reply:
-    """The reply that these bytes are.
+    """Decode a reply.
 
     Raises:
-        MalformedError: if they are none.
+        MalformedError: if the bytes are not a reply.
     """
     try:
         return _REPLIES.decode(raw)
@@ -233,7 +233,7 @@ def receive(connection: socket.socket, most: int, seconds: float) -> bytes:
     """Receive one frame of at most `most` bytes, all of it within this many seconds.
 
     Raises:
-        MalformedError: if it is no frame of this protocol and version, or longer.
+        MalformedError: if it is not a frame of this protocol and version, or is longer.
         OSError: if the other side has gone, or takes too long.
     """
     until = time.monotonic() + seconds

@@ -67,7 +67,7 @@ class PureSum:
 
     @property
     def size(self) -> int:
-        """c · d noisy numbers, and how many records there are."""
+        """Integers in a release: c · d noisy values, and the number of records."""
         return self.copies * self.features + 1
 
     @property
@@ -151,5 +151,5 @@ def _lengths(units: Rows) -> NDArray[np.float64]:
 
 
 def _sensitivity(law: Law, copies: int, unit: int) -> int:
-    """How far two records' sums are apart in the law's own norm, at most, in grid units."""
+    """Largest distance between two records' sums in the law's own norm, in grid units."""
     return 2 * unit * (copies if law == "copies" else 1)

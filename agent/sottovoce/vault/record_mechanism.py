@@ -34,7 +34,7 @@ class RecordMechanism:
     """Releases one record by `scheme`, ε-differentially private under replace-one with the scheme's ε, no δ.
 
     Attributes:
-        scheme: how.
+        scheme: the scheme by which the record is released.
     """
 
     scheme: Scheme
@@ -109,7 +109,7 @@ def _on_sphere(cap: Cap, exponent: int, row: Row, offset: int, noise: NoiseSourc
 
 
 def _answer(law: RandomisedLabel, label: int, noise: NoiseSource) -> int:
-    """The label or another, by integer weights."""
+    """Draw the label or another one, by integer weights."""
     most = 2**64 - 2**64 % law.total
     while (drawn := _uniform_bits(64, noise)) >= most:
         pass

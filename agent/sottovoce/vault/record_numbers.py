@@ -18,8 +18,8 @@ class RecordNumbers:
     """Numbers of one ledger's records. Every method raises LedgerError when the disk or the file fails.
 
     Args:
-        reading: its file, to be read.
-        writing: the same in one transaction.
+        reading: opens the ledger's file for reading.
+        writing: opens the ledger's file for one transaction.
     """
 
     def __init__(self, reading: Access, writing: Access) -> None:
@@ -32,7 +32,7 @@ class RecordNumbers:
             return bytes(connection.execute("SELECT key FROM secret").fetchone()[0])
 
     def use(self, numbering: Numbering, mandate: Mandate | None) -> None:
-        """Charges name records in this way from now on. A task has one learner, and the ledger numbers again with it.
+        """Let charges name records this way from now on. A task has one learner, and each task renumbers the records.
 
         Raises:
             PrivacyError: if there are charges that name them in the other way.
@@ -92,8 +92,8 @@ class Enrolled:
 
     Attributes:
         prepared: see Records.
-        records: how many.
-        features: numbers of each.
+        records: number of records.
+        features: number of features of each.
         value: features float64 and then labels int64, little-endian, compressed by zlib.
     """
 

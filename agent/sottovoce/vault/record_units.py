@@ -34,7 +34,7 @@ def l2_unit(row: Row) -> list[Decimal] | None:
 
 
 def _integers(row: Row) -> list[int]:
-    """Integers in the very proportions of the floats of `row`."""
+    """Integers in exactly the proportions of the floats of `row`."""
     if not np.isfinite(row).all():
         return [0] * len(row)
     ratios = [number.as_integer_ratio() for number in row.tolist()]

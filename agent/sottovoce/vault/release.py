@@ -1,4 +1,4 @@
-"""The one class that is a Release. Only the vault imports this module."""
+"""The only implementation of Release. Only the vault imports this module."""
 
 from dataclasses import dataclass
 

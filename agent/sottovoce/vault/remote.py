@@ -55,17 +55,17 @@ class Waiting(Protocol):
 class RemoteVault:
     """A vault in another process; see VaultFront. Making one introduces the two, and waits for the vault if need be.
 
-    Each question has a connection of its own, and one that was lost is asked again: to be answered twice costs nothing.
+    Each question has its own connection, and a question that was lost is asked again: a second answer costs nothing.
 
     Args:
         path: path of the vault's socket.
         owner: the id of this device, whose vault it must be.
         budget: the budget that the vault's ledger must have.
-        patience: seconds to wait for a vault that has gone; for one that was not there yet, one at most.
-        waits: where that is noted.
+        patience: seconds to wait for a vault that has gone; for one that has not appeared yet, at most one.
+        waits: where waits are noted.
 
     Attributes:
-        ranges: which are declared for the features, public, in words: see sottovoce.agent.own_task.
+        ranges: the public ranges that are declared for the features, in words: see sottovoce.agent.own_task.
         follows: whether records are added while it serves.
         task: the document of the task that was taken up last; empty before any.
 
@@ -123,7 +123,7 @@ class RemoteVault:
             self._unexpected(reply)
 
     def take_up(self, document: bytes) -> None:
-        """Have it take up a task that the fleet has signed. This vault is no more then: make another front.
+        """Have the vault take up a task that the fleet has signed. This front is of no use then: make another.
 
         Raises:
             TaskRefused: if it does not; nothing changed.
@@ -139,7 +139,7 @@ class RemoteVault:
             self._unexpected(reply)
 
     async def ask(self, query: Query) -> Answer:
-        """`answer` in a thread of its own."""
+        """Run `answer` in a separate thread."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, self.answer, query)
 
     def answer(self, query: Query) -> Answer:
@@ -163,11 +163,11 @@ class RemoteVault:
         return SealedRelease(query.id, value, reply.step, self._statement, reply.simulated, reply.units)
 
     async def take_part(self, query: CellQuery) -> CellAnswer | Refused:
-        """`step` in a thread of its own."""
+        """Run `step` in a separate thread."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, self.step, query)
 
     def step(self, query: CellQuery) -> CellAnswer | Refused:
-        """A step of a secure sum. One whose answer was lost is asked again, and refused: the round is lost then.
+        """Take a step of a secure sum. A step whose answer was lost is asked again and refused: then the round is lost.
 
         Raises:
             VaultAway: if the vault has gone and did not come back.
@@ -184,7 +184,7 @@ class RemoteVault:
         """Stop waiting. The vault still stores the answer in progress."""
         self._closed.set()
         for connection in list(self._open):
-            with contextlib.suppress(OSError):  # it has ended by itself
+            with contextlib.suppress(OSError):  # it has ended already
                 connection.shutdown(socket.SHUT_RDWR)
         self._thread.shutdown(wait=True)
 
@@ -225,7 +225,7 @@ class RemoteVault:
         raise asyncio.CancelledError  # the agent is stopping; it asks again when it is started again
 
     def _away(self, error: OSError, patience: float) -> float:
-        """The vault is away, which is said unless it never was there; returns until when that is borne."""
+        """Note that the vault is away, with a warning if it was met before; return until when to wait for it."""
         if self._met:
             _log.warning("vault-away %s: %s", self._path, error)
         self._waits.begin(_WAIT, f"the vault's process to answer at {self._path}", patience)
@@ -249,7 +249,7 @@ class RemoteVault:
                 self._open.discard(connection)
 
     def _unexpected(self, reply: Reply) -> NoReturn:
-        """A reply that answers nothing."""
+        """Raise the error that a failure, or a reply to a different question, stands for."""
         if not isinstance(reply, Failed):
             raise InternalError(f"the vault answered a different question ({type(reply).__name__})")
         match reply.kind:

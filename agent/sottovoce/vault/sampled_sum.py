@@ -1,4 +1,4 @@
-"""The noise of clipped sums over random batches: as little as keeps all of them within the budget."""
+"""Calibrates clipped sums over random batches: as little noise as keeps all of them within the budget."""
 
 import math
 from functools import lru_cache

@@ -16,7 +16,7 @@ _WORDS = 2**64
 
 
 class Sampling(Protocol):
-    """A law of batches."""
+    """Distribution of batches."""
 
     def draw(self, count: int, noise: NoiseSource) -> Places:
         """The places of a batch among `count` records, int64[b], in ascending order but for `WithReplacement`."""
@@ -25,7 +25,7 @@ class Sampling(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Poisson:
-    """Each record by itself, with probability batch / of.
+    """Each record independently, with probability batch / of.
 
     Attributes:
         batch: numerator of the rate; the size to be expected of a device that holds `of` records.
@@ -44,7 +44,7 @@ class Poisson:
 
 @dataclass(frozen=True, slots=True)
 class FixedSize:
-    """Exactly `batch` different records, all such batches alike; all records where there are no more.
+    """Exactly `batch` different records, every such batch with equal probability; all records if there are no more.
 
     Attributes:
         batch: b.
@@ -53,7 +53,7 @@ class FixedSize:
     batch: int
 
     def draw(self, count: int, noise: NoiseSource) -> Places:
-        """See Sampling.draw: those with the smallest of as many random words, which never tie but once in 2^60."""
+        """See Sampling.draw: the records with the smallest random words, which tie no more often than once in 2^60."""
         if count <= self.batch:
             return np.arange(count, dtype=np.int64)
         chosen: Places = np.sort(np.argpartition(noise.words(count), self.batch - 1)[: self.batch]).astype(np.int64)
@@ -62,7 +62,7 @@ class FixedSize:
 
 @dataclass(frozen=True, slots=True)
 class WithReplacement:
-    """`batch` draws, each of any record alike, called i.i.d. batches in papers. None of our own guarantees rests on it.
+    """`batch` independent uniform draws, called i.i.d. batches in papers. None of our own guarantees rests on it.
 
     Attributes:
         batch: b.

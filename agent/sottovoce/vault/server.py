@@ -1,8 +1,8 @@
 """A vault behind a Unix socket: it takes one connection, one question and one answer at a time.
 
-Anyone who connects must be the agent's user: the kernel says who it is, and strangers are turned away while the vault
-is busy (admission.py). Whatever else comes in, this process continues; it waits for no one longer than a few seconds,
-and holds one question in memory at a time.
+Every connection must come from the agent's user: the kernel reports the user, and all others are turned away even while
+the vault is busy (admission.py). Whatever else comes in, this process continues; it waits for no one longer than a few
+seconds, and holds one question in memory at a time.
 """
 
 import logging
@@ -38,7 +38,7 @@ from sottovoce.vault.protocol import Failed, MalformedError, Question, Reply
 from sottovoce.vault.vault import Vault
 
 _log = logging.getLogger(__name__)
-_PATIENCE_SECONDS = 5.0  # to ask a whole question, and again to read the whole answer
+_PATIENCE_SECONDS = 5.0  # for a caller to send a whole question, and again to read the whole answer
 _LOG_EVERY_SECONDS = 60.0
 _BACKLOG = 16
 _NAMED = (LedgerUnwritable, LedgerError, TaskRefused, PrivacyError, PluginError)
@@ -46,17 +46,17 @@ _NAMED = (LedgerUnwritable, LedgerError, TaskRefused, PrivacyError, PluginError)
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A vault, and to whom it answers.
+    """A vault, and the user that it answers.
 
     Attributes:
         vault: the vault; no other may use it meanwhile.
         owner: the id of the device it belongs to.
         budget: the budget of its ledger.
         user: the number of the only user who may ask.
-        numbers: how many numbers a point may have.
-        ranges: which are declared for the features, in words.
+        numbers: largest length of a point.
+        ranges: the ranges that are declared for the features, in words.
         task: the document of the task that was taken up last.
-        take_up: takes up another, after which the vault is made again; None where it takes up none.
+        take_up: takes up another task, after which the vault is made again; None if this vault takes up no tasks.
     """
 
     vault: Vault
@@ -97,12 +97,11 @@ class VaultServer:
         Args:
             listener: from `listening`.
             stop: see above.
-            alive: called before each answer, and at least every this many seconds while there is no question, if at
-                all.
-            every: those seconds; None: it is not called.
+            alive: called before each answer, and at least every `every` seconds while there is no question.
+            every: those seconds; None if `alive` is not called at all.
 
         Returns:
-            Whether a task was taken up, which another vault answers for.
+            Whether a task was taken up, for which another vault must answer.
 
         Raises:
             MemoryError: if there is none: the question was not answered, and its caller asks again.
@@ -148,7 +147,7 @@ class VaultServer:
         except MalformedError as error:
             self._note("question-malformed", str(error))
             return Failed("malformed", str(error))
-        except DataError as error:  # which may say which record is wrong: its words do not leave the vault
+        except DataError as error:  # the error may say which record is wrong: its words do not leave the vault
             self._note("question-failed", str(error))
             passes = isinstance(error.__cause__, sqlite3.OperationalError | OSError)
             return Failed(
@@ -158,7 +157,7 @@ class VaultServer:
             self._note("question-failed", str(error))
             kind = next((kind for kind in _NAMED if isinstance(error, kind)), SottovoceError)
             if kind is LedgerError and isinstance(error.__cause__, sqlite3.OperationalError | OSError):
-                kind = LedgerUnwritable  # it could be, when this began to serve
+                kind = LedgerUnwritable  # the ledger was writable when this process began to serve
             return Failed(kind.__name__, str(error))
         except (OSError, MemoryError):
             raise
@@ -167,7 +166,7 @@ class VaultServer:
             return Failed("InternalError", "the vault failed on this question: a defect; please report it")
 
     def _note(self, event: str, words: str) -> None:
-        """A line in the log, at most one a minute of each kind: anyone who asks could fill a disk with them."""
+        """Write a line to the log, at most one a minute of each kind: otherwise callers could fill a disk with them."""
         now = time.monotonic()
         if now - self._logged.get(event, float("-inf")) >= _LOG_EVERY_SECONDS:
             self._logged[event] = now
@@ -227,8 +226,8 @@ def listening(path: Path, *, shared: bool) -> Iterator[socket.socket]:
 
     Args:
         path: where; a socket that an earlier vault left there is replaced.
-        shared: whether another user than this process's own will connect. The file then lets every user try, and the
-            vault turns away all but one by what the kernel says of them.
+        shared: whether a user other than this process's own will connect. The file then lets every user try, and the
+            vault turns away all but one, by the user that the kernel reports.
 
     Raises:
         ConfigError: if there cannot be a socket.

@@ -27,7 +27,7 @@ _CHUNK_NUMBERS = 2**21  # numbers drawn at a time: 16 MiB of float64
 
 
 def simulate(scheme: Scheme, features: Rows, labels: Labels, generator: "np.random.Generator") -> Values:
-    """One release of each row, in memory bounded but for the result.
+    """Make one release of each row; memory is bounded, except for the result.
 
     Args:
         scheme: how a record is released.

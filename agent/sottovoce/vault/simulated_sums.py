@@ -17,12 +17,12 @@ _CHUNK_NUMBERS = 2**22  # of gradients at a time: 32 MiB of float64
 def simulate_sums(
     mechanism: ClippedSum, gradients: Gradients, counted: NDArray[np.bool_], noise: NoiseSource
 ) -> NDArray[np.int64]:
-    """One release of each device, in memory bounded but for the result.
+    """Make one release of each device; memory is bounded, except for the result.
 
     Args:
         mechanism: bound and noise of a release; one that clips by itself.
         gradients: gradients of a slice of devices, float64[n, B, P], an example's gradient a row.
-        counted: bool[N, B], which rows there are; the others add nothing.
+        counted: bool[N, B], the rows that exist; the others add nothing.
         noise: noise of all devices.
 
     Returns:

@@ -1,6 +1,6 @@
 """Totals of a ledger's charges in its own terms: all, the present period, and under each limit of the owner's.
 
-The total of those of the present task is in the task's terms.
+The total of the present task's charges is in the task's terms.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,12 +20,12 @@ from sottovoce.vault.mandate import Mandate, promise_of, read_stamp
 class Spent:
     """Charges, followed in their order.
 
-    Records are numbered again by each task, so that the cost of one in earlier tasks is unknown: there each is
-    taken for the one that has paid most.
+    Each task renumbers the records, so that the cost of a record in earlier tasks is unknown: there each record counts
+    as the one that has paid most.
 
     Args:
         own: the ledger's budget.
-        mandate: the task that it was in last, if in any.
+        mandate: the task that the ledger was in last, if any.
         limits: limits that the owner has set; they follow the charges too.
 
     Attributes:
@@ -38,8 +38,8 @@ class Spent:
         self._own, self._promise = own, promise_of(own)
         self._all = Tally(own.delta)
         self._mandate = mandate
-        self._period: Tally | None = None  # None in the first period, where it is all
-        self._alone: Tally | None = None  # where nothing was released in a cell, it is no other than all
+        self._period: Tally | None = None  # None in the first period, where `_all` is the same
+        self._alone: Tally | None = None  # None while nothing was released in a cell: `_all` is the same then
         self._number = 0
         self._earlier = 0.0
         self._task: Tally | None = None
@@ -97,7 +97,7 @@ class Spent:
         """Check that the cost of an event under this budget is known in the ledger's own terms.
 
         Raises:
-            TaskRefused: if nothing does.
+            TaskRefused: if it is not known.
         """
         if self._own.epsilon is not None:
             charged, changes = charged_as(event, promise_of(budget), self._promise)
@@ -146,7 +146,7 @@ class Spent:
         return 0.0 if self._task is None else self._task.epsilon()
 
     def renew(self, limit: Limit, lived: float) -> None:
-        """The next span of this limit begins; its first one holds all charges that there are."""
+        """Begin the next span of a limit; its first span includes all earlier charges."""
         if limit.began >= 0:
             limit.before, limit.tally = self._charges, Tally(self._own.delta)
         limit.began = lived
@@ -170,15 +170,15 @@ class Spent:
         )
 
     def lasts(self, lived: float, of_period: float) -> float | None:
-        """Seconds that the budget and the limits last, if as much is charged in any time as was until now.
+        """Seconds that the budget and the limits last, at the rate at which they were charged until now.
 
         Args:
             lived: seconds of the vault's life.
-            of_period: those of it in the present period of the budget.
+            of_period: seconds of that life in the present period of the budget.
 
         Returns:
-            Infinite where nothing was charged; None where it cannot be said, because each window pays for itself, or
-            nothing is promised. A limit does not count on the first day of its span, nor where that ends before.
+            Infinite if nothing was charged; None if it cannot be determined, because each window pays for itself, or
+            nothing is promised. A limit does not count on the first day of its span, nor if the span ends before.
         """
         if self._own.unit == "window" or self._own.epsilon is None:
             return None
@@ -202,5 +202,5 @@ class Spent:
 
 
 def _of_task(event: Event, made: Promise) -> Event:
-    """The event in its task's terms: one that hides the whole device is charged to that, whatever its windows are."""
+    """The event in its task's terms: if it hides the whole device, it is charged to that, whatever its windows are."""
     return over(event, EVERY) if made.unit == "device" else event

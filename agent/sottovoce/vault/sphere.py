@@ -40,14 +40,14 @@ def point(cap: Cap, unit: Sequence[Decimal], offset: int, inside: bool, tape: Ta
 
 
 def anywhere(dimension: int, tape: Tape) -> Point:
-    """A point of the unit sphere of ℝᴰ, uniform."""
+    """Draw a point uniformly from the unit sphere of ℝᴰ."""
     v = direction(dimension, tape)
     length = tape.divisor(_length(v))
     return [number / length for number in v]
 
 
 def direction(dimension: int, tape: Tape) -> Point:
-    """A vector of ℝᴰ whose law no rotation changes.
+    """Draw a vector of ℝᴰ from a rotation-invariant law.
 
     A normal vector of 2m coordinates has m pairs, whose squared lengths, divided by their sum, are distributed like the
     spacings of m - 1 uniform numbers, and whose angles are uniform and independent of these: no logarithm is needed.

@@ -1,8 +1,8 @@
-"""Which day is over, by a wall clock that is believed only while it is steady.
+"""Determines which day has ended, by a wall clock that is believed only while it is steady.
 
-A clock that jumps would have days charged that have not come, again and again, until none of them could pay any more.
-So after a jump nothing is over until the clock has agreed with the machine's uptime for some hours. A jump costs that
-pause and nothing else. After a start a clock is believed at once that shows a day near the last one that was charged.
+If the clock jumped, days that have not come would be charged, again and again, until none of them could pay any more.
+So after a jump no day counts as ended until the clock has agreed with the machine's uptime for some hours. A jump costs
+that pause and nothing else. After a start, the clock is believed at once if it shows a day near the last charged one.
 """
 
 import logging
@@ -21,7 +21,7 @@ _AWAY_DAYS = 31
 
 
 class TrustedDays:
-    """Says which day is over. Call it now and then: a jump there and back between two calls goes unseen, harmlessly.
+    """Tells which day has ended last. Call it regularly: a jump there and back in between goes unseen, harmlessly.
 
     Args:
         clock: seconds of Unix time.
@@ -40,7 +40,7 @@ class TrustedDays:
             self._warn("the last day that was charged is far from the present one")
 
     def __call__(self) -> int | None:
-        """Number of the last day that is over; None while the clock is not set, or not believed."""
+        """Number of the last day that has ended; None while the clock is not set, or not believed."""
         wall, now = self._clock(), self._uptime()
         if abs(wall - now - self._offset) > _JUMP_SECONDS:
             if self._believed or now - self._since > _JUMP_SECONDS:

@@ -22,7 +22,7 @@ class UnprovedPoint:
     Attributes:
         size: P.
         sigma: standard deviation of the noise on each number; 0 for none.
-        name: under which it is charged.
+        name: name under which it is charged.
         exponent: the grid step is 2**exponent.
     """
 

@@ -47,11 +47,11 @@ class VaultContext:
         noise: the source of randomness.
         statement: the guarantee of the whole run.
         lifetime: total charges of one unit, event by event; empty where nothing is promised.
-        observer: looks into a simulation; None on a device.
-        followed: where `records` are from, if it grows; then they are those of the start.
-        closed: says why nothing more is released, which depends on no record; None while something may be.
+        observer: observes a simulation; None on a device.
+        followed: the source of `records`, if it grows; `records` are then those at the start.
+        closed: returns why nothing more is released, which depends on no record; None while releases are possible.
         cell: makes the member of secure sums, from a verifier of signatures; None if there are no secure sums.
-        belongs: checks that.
+        belongs: verifies these signatures.
     """
 
     records: Records
@@ -67,7 +67,7 @@ class VaultContext:
     belongs: "SignatureVerifier | None" = None
 
     def __post_init__(self) -> None:
-        """Raises InternalError where someone would look into a vault whose noise protects."""
+        """Raise InternalError if a vault whose noise protects has an observer."""
         if self.observer is not None and not self.noise.simulated:
             raise InternalError("a vault with real noise has no observer: report this defect")
 
@@ -79,7 +79,7 @@ class Vault:
         self._context = context
         self._cell = None if context.cell is None or context.belongs is None else context.cell(context.belongs)
         self._thread: Threads | None = None
-        self._turn = threading.Lock()  # SQLite's connection is not for two threads at once
+        self._turn = threading.Lock()  # two threads may not use SQLite's connection at once
         self._over_for_good: str | None = None
         self._closing = threading.Event()
         if context.ledger.life.counting:
@@ -102,7 +102,7 @@ class Vault:
         return self._context.lifetime
 
     def spending(self) -> Spending:
-        """Spending as the ledger has it."""
+        """Spending according to the ledger."""
         with self._turn:
             return self._context.ledger.spending()
 
@@ -127,7 +127,7 @@ class Vault:
             self._context.ledger.keepers.appoint(keepers)
 
     def end(self, act: Callable[[], object], why: str) -> None:
-        """Do this while nothing is answered; then answer nothing more, for that reason. If it fails, continue."""
+        """Call `act` while nothing is answered, then answer nothing more because of `why`; if `act` fails, continue."""
         with self._turn:
             act()
             self._over_for_good = why
@@ -221,7 +221,7 @@ class Vault:
             self._context.ledger.close()
 
     def _shut(self) -> str | None:
-        """Why nothing is released at present; None where something may be."""
+        """Reason why nothing is released at present; None if releases are possible."""
         followed = self._context.followed
         return self._over_for_good or self._context.closed() or (None if followed is None else followed.waits)
 
@@ -242,7 +242,7 @@ class Vault:
                     _log.warning("life-not-noted %s", str(error) or "no memory")
 
     def _unpaid(self, query: bytes, event: Event) -> Refused:
-        """The budget is spent: for good, until its next period, or until the owner's limit allows more."""
+        """Refuse, as the budget is spent: for good, until its next period, or until the owner's limit allows more."""
         ledger = self._context.ledger
         if (limit := ledger.reached(event)) is not None:
             ends = math.ceil(limit.ends(ledger.life.seconds) / DAY)
@@ -262,9 +262,9 @@ class Vault:
         observer.computed(query, facts if told is None else {**facts, **told()})
 
     def _over(self, event: Event) -> Event | None:
-        """The event over those of its windows that are over, where windows come one by one.
+        """Restrict the event to those of its windows that have ended, if windows come one by one.
 
-        One that hides the whole device pays for these windows in a ledger that is kept for windows, too.
+        An event that hides the whole device also pays for these windows in a ledger that is kept for windows.
         """
         followed = self._context.followed
         if followed is None:
@@ -278,7 +278,7 @@ class Vault:
         return None if windows is None else over(event, windows)
 
     def _affordable(self, event: Event) -> Event | None:
-        """The event over those of its units that can still pay: which they are depends on the ledger alone.
+        """Restrict the event to those of its units that can still pay, which depends on the ledger alone.
 
         Raises:
             TaskRefused: if its cost is unknown.
@@ -289,8 +289,8 @@ class Vault:
     def _read(self, records: Records, plan: Plan[Any], event: Event) -> NDArray[np.int64] | None:
         """The places of the records that a release is computed from, and no others; None for all of them.
 
-        Their units are those that `event` charged and the plan still means, and those whose earlier charges pay for it
-        too. Of these records the plan may look at a random part.
+        Their units are those that `event` charged and the plan still covers, and those whose earlier charges pay for
+        this release too. The plan may look at a random part of these records.
         """
         earlier = [charged for query in plan.shared if (charged := self._context.ledger.charged(query)) is not None]
         paid = [charged.units for charged in earlier if same_but_units(charged, event)]

@@ -1,4 +1,4 @@
-"""Wire form of a message on any transport: encoded, signed, and refused if anything about it is wrong."""
+"""Wire format of messages on any transport: encoding, signatures, and refusal of anything invalid."""
 
 from sottovoce.wire.codec import Receipt, decode, decode_receipt, encode, encode_receipt
 from sottovoce.wire.envelope import TASK_BYTES, VerifiedMessage, beside, parcel_content, parcel_task, seal, unseal

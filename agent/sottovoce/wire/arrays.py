@@ -7,7 +7,7 @@ from sottovoce.errors import MessageRefused
 from sottovoce.wire.limits import MAX_PARAMETERS
 
 MAX = 2**53
-"""The largest counter of anything."""
+"""Largest value of any counter."""
 
 _FLOAT32 = np.dtype("<f4")
 
@@ -21,7 +21,7 @@ def from_float32(raw: bytes) -> NDArray[np.float32]:
     """float32[P], read-only.
 
     Raises:
-        MessageRefused: for `shape`: no whole number of parameters.
+        MessageRefused: for `shape`: not a whole number of parameters.
     """
     if len(raw) % _FLOAT32.itemsize:
         raise MessageRefused("shape", "the model is not a whole number of parameters")
@@ -31,7 +31,7 @@ def from_float32(raw: bytes) -> NDArray[np.float32]:
 
 
 def check_model(parameters: NDArray[np.float32], age: int, least: int = 1) -> None:
-    """Refuse a model that no one can have learnt.
+    """Refuse an impossible model.
 
     Raises:
         MessageRefused: for `shape` (fewer than `least` parameters, or too many) or `range`.

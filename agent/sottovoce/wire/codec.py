@@ -1,4 +1,4 @@
-"""Messages of learners to and from the payload of an envelope."""
+"""Conversion of learners' messages to and from the payload of an envelope."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -42,8 +42,8 @@ def encode(message: Message) -> tuple[str, bytes]:
     """Encodes a message as (payload type, payload).
 
     Raises:
-        PrivacyError: if it stems from a simulation's seeded noise, which protects no one.
-        InternalError: if it is beyond the limits by which every peer refuses it.
+        PrivacyError: if it comes from the seeded noise of a simulation, which protects no one.
+        InternalError: if it exceeds the limits, so that every peer would refuse it.
     """
     if message.simulated:
         raise PrivacyError(
@@ -74,19 +74,19 @@ def decode(payload_type: str, payload: bytes) -> Message:
         codec.check(message)
     except DecodeError as error:
         raise MessageRefused("malformed", "the payload is not a protobuf message of its type") from error
-    except PluginError as error:  # whose codec fails at what a peer has sent: no reason to end this device
+    except PluginError as error:  # a codec that fails on a peer's message must not end this device
         raise MessageRefused("malformed", str(error)) from error
     return message
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The answer to an envelope: its fate, durably.
+    """The answer to an envelope, which states its durable outcome.
 
     Attributes:
-        duplicate: it was applied before.
-        refused: the reason in a word for which it is never applied; empty where it was.
-        heads: the answer to the ledger heads beside it; None where there were none.
+        duplicate: whether it was applied before.
+        refused: one word for the reason why it will never be applied; empty if it was applied.
+        heads: the answer to the ledger heads sent with it; None if there were none.
         reply: the learner's answer, as payload type and payload; None without one.
     """
 
@@ -109,7 +109,7 @@ def decode_receipt(raw: bytes) -> Receipt:
     """The answer to an envelope.
 
     Raises:
-        MessageRefused: for `malformed`: it does not state the envelope's fate.
+        MessageRefused: for `malformed`: it does not state the outcome.
     """
     try:
         message = envelope_pb2.Receipt.FromString(raw)

@@ -1,8 +1,8 @@
 """Envelopes: one signed message from one device to one other, on any transport.
 
 The signature covers the domain string and all other fields of the envelope, each after its length in eight bytes, so no
-byte can move from one field to its neighbour. That the sender is the device at the other end of the TLS
-connection is for the caller to check, and so is the order of sequence numbers.
+byte can move from one field to its neighbour. The caller must check that the sender is the device at the other end of
+the TLS connection, and the order of sequence numbers.
 """
 
 from dataclasses import dataclass
@@ -30,10 +30,10 @@ class VerifiedMessage:
         sender: node id of the device that signed it.
         incarnation: the life of the sender's durable state.
         sequence: its position on the link, from 1.
-        payload_type: which message the payload holds.
+        payload_type: type of the message in the payload.
         payload: the serialised message.
         task: digest of the sender's task document.
-        heads: ledger heads beside a share, each signed by itself; None if there are none.
+        heads: ledger heads sent with a share, each with its own signature; None if there are none.
     """
 
     sender: str
@@ -58,7 +58,7 @@ def seal(
     """Signs a message for one device.
 
     Returns:
-        The envelope's bytes. A retry sends these again: sealing again with the same sequence number is a new message.
+        The envelope's bytes, which a retry must resend: sealing again with this sequence number makes a new message.
 
     Raises:
         InternalError: if the sequence number is below 1, or the envelope is larger than any peer accepts.
@@ -120,8 +120,8 @@ def unseal(raw: bytes, *, fleet: str, recipient: str) -> VerifiedMessage:
 
 
 def beside(raw: bytes, heads: bytes) -> bytes:
-    """A share's envelope with ledger heads beside it."""
-    return raw + Envelope(heads=heads).SerializeToString(deterministic=True)  # a field more, and the last
+    """A share's envelope with ledger heads appended."""
+    return raw + Envelope(heads=heads).SerializeToString(deterministic=True)  # one more field, at the end
 
 
 def parcel_content(raw: bytes) -> tuple[str, bytes]:
@@ -140,7 +140,7 @@ def _decode(raw: bytes) -> Envelope:
         envelope = Envelope.FromString(raw)
     except DecodeError as error:
         raise MessageRefused("malformed", "the envelope is not a protobuf message of its kind") from error
-    # One envelope has one form: without this, bytes that no signature covers could be altered or added.
+    # An envelope has only one valid form; otherwise unsigned bytes could be altered or added.
     envelope.DiscardUnknownFields()
     if envelope.SerializeToString(deterministic=True) != raw:
         raise MessageRefused("malformed", "the envelope is not in its canonical form")

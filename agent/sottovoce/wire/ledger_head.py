@@ -1,4 +1,4 @@
-"""Ledger heads: signed by the device whose ledger it is, kept by others, and given back to it unchanged."""
+"""Ledger heads: signed by the ledger's device, stored by other devices, and returned to it unchanged."""
 
 from dataclasses import dataclass, field, replace
 
@@ -15,21 +15,21 @@ from sottovoce.wire.v1 import ledger_head_pb2
 LEDGER_HEAD = "ledger-head/1"
 MARK_BYTES = 32
 LIFE_BYTES = 16
-_LARGEST_NUMBER = 2**63 - 1  # that SQLite keeps
+_LARGEST_NUMBER = 2**63 - 1  # the largest that SQLite stores
 _MAX_BYTES = 1024  # well above two heads
 _DOMAIN = b"sottovoce/ledger-head/v1"
 
 
 @dataclass(frozen=True, slots=True)
 class SignedHead:
-    """How far a device's ledger has come, in its own words.
+    """A device's signed statement of the state of its ledger.
 
     Attributes:
         owner_key: the device's raw Ed25519 key, 32 bytes.
         charges: how many charges the ledger holds, below 2^63.
         released: the number of the newest charge whose release it holds; at most `charges`.
         mark: a digest over both, 32 bytes.
-        life: drawn again by every start of the device, 16 bytes.
+        life: 16 bytes, drawn at random at every start of the device.
         signature: 64 bytes, by the device, over its fleet and all of the above.
 
     Raises:
@@ -79,11 +79,11 @@ class SignedHead:
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """A question, or the answer to it.
+    """A question about ledger heads, or the answer to it.
 
     Attributes:
         head: the sender's own; None in an answer.
-        known: the highest of the recipient's that the sender knew before; None when it knew none.
+        known: the recipient's highest head that the sender knew before; None if it knew none.
     """
 
     head: SignedHead | None

@@ -1,4 +1,4 @@
-"""Exchanges of views to and from the payload of an envelope."""
+"""Conversion of view exchanges to and from the payload of an envelope."""
 
 from google.protobuf.message import DecodeError
 from sottovoce_bootstrap import Entry, Exchange, PeerRecord
@@ -9,7 +9,7 @@ from sottovoce.wire.v1 import membership_pb2
 PEER_EXCHANGE = "peer-exchange/1"
 
 MAX_EXCHANGE_BYTES = 64 * 2**10
-"""Above what 16 records with the longest certificates, names and addresses can take."""
+"""Larger than 16 records with the longest certificates, names and addresses."""
 
 _LARGEST_AGE = 2**32 - 1
 
@@ -36,7 +36,7 @@ def decode_exchange(payload: bytes) -> Exchange:
         message = membership_pb2.PeerExchange.FromString(payload)
     except DecodeError as error:
         raise MessageRefused("malformed", "the payload is not a protobuf message of its type") from error
-    # Records are passed on: bytes that no signature covers would travel with them.
+    # Records are forwarded, and unsigned bytes would travel with them.
     message.DiscardUnknownFields()
     if message.SerializeToString(deterministic=True) != payload:
         raise MessageRefused("malformed", "the exchange is not in its canonical form")

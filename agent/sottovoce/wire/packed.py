@@ -1,7 +1,7 @@
 """Whole numbers in as many bits as the largest of them takes.
 
-The largest power of two that divides all numbers is taken out first. So the sender decides by its rounding how small
-they get, and nothing is lost here.
+The largest power of two that divides all numbers is factored out first. So the sender's rounding decides how small the
+result is, and nothing is lost here.
 """
 
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ class Packed:
     """Numbers, packed.
 
     Attributes:
-        size: how many.
-        width: bits of each, in two's complement, the highest first.
-        shift: every number is as many times doubled.
-        data: the bits of all, one number after another; the last byte's rest is 0.
+        size: number of values.
+        width: bits per value, in two's complement, highest bit first.
+        shift: power of two by which every value is multiplied.
+        data: the bits of all values in order; the rest of the last byte is 0.
     """
 
     size: int

@@ -1,4 +1,4 @@
-"""Messages in parts: cut where they are sent, put together again where they are received."""
+"""Messages in parts: split by the sender, and reassembled by the receiver."""
 
 import hashlib
 from typing import TypeVar
@@ -11,7 +11,7 @@ from sottovoce.wire.v1.parts_pb2 import Part, PartReceipt
 
 _M = TypeVar("_M", bound=Message)
 _DIGEST_BYTES = 32
-_PART = b"\x7a"  # the tag of field 15, bytes: what an Envelope cannot begin with
+_PART = b"\x7a"  # the tag of field 15, bytes, with which an Envelope cannot begin
 _RECEIPT = b"\x78"  # the tag of field 15, a number
 _MAX_PARTS = 4096
 
@@ -21,7 +21,7 @@ class Cut:
 
     Args:
         message: all of it.
-        most: bytes of a piece, at most.
+        most: largest size of a piece, in bytes.
 
     Attributes:
         digest: SHA-256 of it.
@@ -41,10 +41,10 @@ class Cut:
         return part.SerializeToString(deterministic=True)
 
     def wanted(self, answer: bytes) -> int | None:
-        """The part to send next, from the answer to another; None when it is the answer to the whole message.
+        """The part to send next, given the answer to a part; None if that is the answer to the whole message.
 
         Raises:
-            MessageRefused: for `malformed`: it asks for a part that there is not.
+            MessageRefused: for `malformed`: it asks for a part that does not exist.
         """
         if not answer.startswith(_RECEIPT):
             return None
@@ -55,7 +55,7 @@ class Cut:
 
 
 def is_part(raw: bytes) -> bool:
-    """Whether these bytes are a part of a message, and not one."""
+    """Whether these bytes are a part of a message rather than a whole one."""
     return raw.startswith(_PART)
 
 
@@ -75,10 +75,10 @@ class Assembly:
     """The parts of one message that have arrived so far.
 
     Args:
-        part: one of its parts, which is not taken in yet.
+        part: one of its parts, which is not added yet.
 
     Attributes:
-        digest: SHA-256 of the whole, as its parts say.
+        digest: SHA-256 of the whole message, according to its parts.
     """
 
     def __init__(self, part: Part) -> None:
@@ -92,7 +92,7 @@ class Assembly:
         return bool(part.message == self.digest and part.count == self._count)
 
     def add(self, part: Part) -> bytes | None:
-        """Take a part of this message in; a repeated one changes nothing.
+        """Add a part of this message; a repeated part changes nothing.
 
         Returns:
             the whole message, once nothing is missing.
@@ -113,7 +113,7 @@ class Assembly:
         return message
 
     def receipt(self) -> bytes:
-        """The first part that is missing."""
+        """The answer to a part, which asks for the first missing part."""
         missing = next(index for index in range(self._count) if index not in self._pieces)
         return PartReceipt(next=missing).SerializeToString(deterministic=True)
 

@@ -1,4 +1,4 @@
-"""Published records to and from their wire form: grouped by owner and perturbation, one credential a group."""
+"""Wire format of published records: grouped by owner and perturbation, with one credential per group."""
 
 from collections.abc import Iterable
 

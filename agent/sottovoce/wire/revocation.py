@@ -1,4 +1,4 @@
-"""Revocation lists: signed by a fleet, passed on by its devices, believed by who has the fleet's certificate."""
+"""Revocation lists: signed by a fleet, forwarded by its devices, and trusted by holders of the fleet's certificate."""
 
 import base64
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from sottovoce.wire.version_offer import VersionOffer
 REVOCATIONS = "revocations/1"
 MAX_REVOKED = 4096
 MAX_LIST_BYTES = 128 * 2**10
-"""Above what 4096 ids of 20 bytes, 12 changes of keys and the other fields can take."""
+"""Larger than 4096 ids of 20 bytes, 12 changes of keys and the other fields."""
 
 _ID_BYTES = 20
 _MAX_SIGNATURE_BYTES = 80
@@ -28,15 +28,15 @@ _DOMAIN = b"sottovoce/revocation-list/v1"
 
 @dataclass(frozen=True, slots=True)
 class RevocationList:
-    """The devices that a fleet has revoked, all of them.
+    """The list of all devices that a fleet has revoked.
 
     Attributes:
         fleet: the fleet's name.
         version: from 1; the highest counts.
         issued: seconds since 1970, by the clock of the signer; for people to read.
-        node_ids: who is refused, ascending; at most 4096.
+        node_ids: the revoked devices, ascending; at most 4096.
         signature: ECDSA P-256 with SHA-256, DER, by the fleet's key over all other fields.
-        keys: how the fleet's keys have changed; empty where they have not.
+        keys: changes of the fleet's keys; empty if there are none.
 
     Raises:
         MessageRefused: for `revocations`: a field is malformed. Nothing is verified yet.
@@ -65,7 +65,7 @@ class RevocationList:
 
     @property
     def rank(self) -> int:
-        """The highest counts: of the changes of keys, then of the version."""
+        """Rank of the list, of which the highest counts: by the changes of keys, then by the version."""
         return (rank(self.keys) << 32) + min(self.version, 2**32 - 1)
 
     def signed(self, sign: Callable[[bytes], bytes]) -> "RevocationList":
@@ -73,7 +73,7 @@ class RevocationList:
         return replace(self, signature=sign(self._signed_bytes()))
 
     def verify(self, authority: Authority) -> None:
-        """Check whose list it is.
+        """Check that the list is from the fleet of an authority.
 
         Raises:
             IdentityError: if it belongs to another fleet, or was not signed by this one.
@@ -99,12 +99,12 @@ Revocations: TypeAlias = VersionOffer[RevocationList]
 
 
 def encode_list(revoked: RevocationList) -> bytes:
-    """A list as it is kept in files."""
+    """Encode a list for storage in a file."""
     return _encoded(revoked).SerializeToString(deterministic=True)
 
 
 def decode_list(raw: bytes) -> RevocationList:
-    """Reads such a file. The signature is not verified yet.
+    """Read a list from a file, without verifying its signature.
 
     Raises:
         MessageRefused: for `size`, `malformed` (no protobuf message of its kind, or not in its one canonical form) or

@@ -1,4 +1,4 @@
-"""A device's version of a signed document of its fleet, of which the newest version counts."""
+"""Offers by which devices compare versions of a signed fleet document, of which the newest counts."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -12,7 +12,7 @@ class VersionOffer(Generic[Document]):
 
     Attributes:
         version: version of the document that the sender holds; 0 for none.
-        document: itself, if the sender believes that the recipient has an older one.
+        document: the document, if the sender believes that the recipient has an older version.
     """
 
     version: int

@@ -17,12 +17,12 @@ Floats = NDArray[np.float64]
 RECENT_DAYS = 28
 """Days over which the two models are compared."""
 
-_PENALTY = 1.0  # of the ridge regression: what about half a day of readings weighs
+_PENALTY = 1.0  # of the ridge regression: weighs about as much as half a day of readings
 _SHARES = np.linspace(0.0, 1.0, 21)
 
 
 class Blend:
-    """This home's own knowledge, from the days that it was given.
+    """The home's own model, learnt from the days that it was given.
 
     Attributes:
         own: weights float64[FEATURES - 1] of its own model.
@@ -34,7 +34,7 @@ class Blend:
         self._recent: deque[tuple[Floats, Floats]] = deque(maxlen=RECENT_DAYS)
 
     def learn(self, rows: Floats) -> "Blend":
-        """Learn the next day, after it was foretold by the model of the days before it alone.
+        """Learn the next day, after forecasting it with the model of the earlier days alone.
 
         Args:
             rows: records float64[n, FEATURES] of the home on that day.
@@ -47,7 +47,7 @@ class Blend:
         return self
 
     def share(self, fleet: Floats) -> float:
-        """How much of its own model the home goes by, 0 to 1: the most that was as good as the best on its last days.
+        """Share of its own model that the home uses, 0 to 1: the largest that was as good as the best on its last days.
 
         A source that was worse by less than one standard error counts as equal.
 
@@ -64,7 +64,7 @@ class Blend:
         return float(_SHARES[worse.mean(axis=1) <= worse.std(axis=1) / np.sqrt(len(rows))].max())
 
     def weights(self, fleet: Floats) -> Floats:
-        """The model that the home goes by, of the same shape as the fleet's."""
+        """The model that the home uses, of the same shape as the fleet's."""
         share = self.share(fleet)
         return share * self.own + (1.0 - share) * fleet
 

@@ -33,7 +33,7 @@ _REFUSED_SUBSCRIPTION = 0x80
 
 
 class BrokerRefuses(NetworkError):
-    """The broker answers, and does not want this client: trying again as it is will not help."""
+    """The broker answers, but refuses this client: trying again without a change will not help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,9 @@ class BrokerSettings:
         host: its name or address.
         port: its port.
         tls: None for a connection in the clear.
-        username: if it wants one.
+        username: user name, if the broker wants one.
         password: password of that user.
-        mqtt5: or else 3.1.1.
+        mqtt5: whether the protocol is MQTT 5, or else 3.1.1.
         identifier: identifier of this client, the same each time: the broker ends the remains of the session before.
     """
 
@@ -80,7 +80,7 @@ class Session:
 
     @property
     def waiting(self) -> int:
-        """Messages that have come in and were not looked at."""
+        """Number of received messages that have not been looked at."""
         return len(self._client.messages)
 
     async def messages(self) -> AsyncIterator[tuple[str, bytes, bool]]:
@@ -117,12 +117,12 @@ class Session:
 async def session(
     settings: BrokerSettings, filters: Sequence[str], will: Will | None, dropped: Callable[[], None]
 ) -> AsyncIterator[Session]:
-    """A session with the broker, subscribed. Nothing is kept for this client while it is away: it would come too late.
+    """A subscribed session with the broker, which keeps nothing for this client while it is away: it would be stale.
 
     Args:
         settings: settings of the broker.
-        filters: to subscribe to.
-        will: if there is one.
+        filters: topic filters to subscribe to.
+        will: the will, if there is one.
         dropped: is called for each message that was dropped because too many were waiting; the oldest go first.
 
     Raises:

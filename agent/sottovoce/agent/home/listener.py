@@ -1,4 +1,4 @@
-"""Messages to meters, windows to the store. Nothing of a reading is logged: only meters, and reasons of refusals."""
+"""Passes messages to meters, and windows to the store; logs only meters and reasons of refusals, never a reading."""
 
 import logging
 import time
@@ -41,7 +41,7 @@ class Listener:
         return list(dict.fromkeys(one for meter in self._meters for one in meter.filters))
 
     def receive(self, topic: str, payload: bytes, *, retained: bool) -> None:
-        """Take a message, at the time it is."""
+        """Take a message that arrives now."""
         arrival = Arrival(topic, payload, retained, time.monotonic(), time.time())
         for meter in self._meters:
             if not meter.hears(topic):
@@ -108,7 +108,7 @@ class Listener:
         return found
 
     def watch(self) -> None:
-        """Say once of each meter that it is silent: nothing it said was accepted for ten minutes."""
+        """Log once for each meter that it is silent: none of its messages was accepted for ten minutes."""
         now = time.monotonic()
         for meter in self._meters:
             last = self._heard.get(meter.name, self._started)

@@ -1,4 +1,4 @@
-"""Messages of a meter source that another package brings."""
+"""Messages of a meter source that another package provides."""
 
 import asyncio
 import logging
@@ -15,11 +15,11 @@ _AWAY = (OSError, EOFError)
 
 
 class Outside:
-    """Reads a meter source again and again.
+    """Reads a meter source, and starts over whenever it ends.
 
     Args:
         name: name of the source.
-        settings: its own.
+        settings: settings of the source.
 
     Raises:
         ConfigError: if none has this name.

@@ -73,7 +73,7 @@ class Panel:
 
         Args:
             connection: to the broker.
-            kept: is set when a window is.
+            kept: set when a window has been kept.
 
         Raises:
             NetworkError: if the connection has ended.
@@ -97,7 +97,7 @@ class Panel:
             await _first(self._announce, self._switched, kept, seconds=self._period)
 
     async def leave(self, connection: Session) -> None:
-        """Say that the device is gone, if the connection still allows it; the will says it otherwise."""
+        """Announce that the device is gone, if the connection still allows it; otherwise the will does."""
         try:
             async with asyncio.timeout(_LEAVING):
                 await connection.publish(self._topics.availability, OFFLINE, retain=True, confirmed=True)

@@ -1,4 +1,4 @@
-"""Pauses between attempts, with full jitter: homes whose broker comes back do not all come at once."""
+"""Pauses between attempts, with full jitter: when a broker comes back, its homes do not all reconnect at once."""
 
 import secrets
 
@@ -19,5 +19,5 @@ class Pauses:
         return _random.uniform(SHORTEST, self._bound)
 
     def reset(self) -> None:
-        """An attempt has succeeded."""
+        """Start over with the shortest pause, after an attempt that succeeded."""
         self._bound = SHORTEST

@@ -18,7 +18,7 @@ _SECONDS = 1800
 
 
 class Predictor:
-    """Predicts, where the fleet learns next-half-hour forecasting: a regression.
+    """Predicts the next half hour, if the fleet learns to forecast it: a regression.
 
     Args:
         config: the whole file.
@@ -59,7 +59,7 @@ class Predictor:
         return round(float(energy[0, 0]) * 1000, 1)
 
     def _blended(self, today: int) -> Blend:
-        """The prediction from the days before today, made once a day."""
+        """Return the home's own model of the days before today, made once a day."""
         if self._blend is None or self._blend[0] != today:
             self._blend = today, Blend()
             for rows in self._days(today).values():

@@ -103,7 +103,7 @@ def _stop(stopping: asyncio.Future[ExitCode], code: ExitCode) -> None:
 
 
 class _Home:
-    """The connection to the home's broker, again and again."""
+    """Connects to the home's broker, again whenever the connection ends."""
 
     def __init__(
         self, settings: BrokerSettings, listener: Listener, panel: Panel | None, *, hears_meters: bool
@@ -118,7 +118,7 @@ class _Home:
         """Serve one session after the other; ends only by an error, or when it is cancelled.
 
         Raises:
-            BrokerRefuses: if the broker does not want this client, before it ever did.
+            BrokerRefuses: if the broker refuses this client, and has never accepted it before.
             DataError: if the disk is full or failing.
         """
         pauses, wanted = Pauses(), False

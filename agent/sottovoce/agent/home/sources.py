@@ -1,4 +1,4 @@
-"""From the configuration to the parts of the feed."""
+"""Builds the parts of the feed from the configuration."""
 
 from collections.abc import Mapping
 
@@ -49,7 +49,7 @@ def broker_settings(config: AgentConfig, identifier: str) -> BrokerSettings:
 
 
 def sources(feed: FeedSection) -> list[Source]:
-    """The meters, as the feed wants them."""
+    """Return the meters in the form that the feed needs."""
     return [_source(meter, feed.format_of(meter), feed.gap_of(meter)) for meter in feed.meters]
 
 

@@ -67,7 +67,7 @@ class TakingPart:
         }
 
     def hear(self, payload: bytes) -> None:
-        """The owner has switched: to the task that the switch was shown for, and no other."""
+        """Handle the owner's switch: it is for the task that it was shown for, and no other."""
         try:
             task = newest_task(self._config)
             if task is None or payload not in (take_part(task.epoch).encode(), leave(task.epoch).encode()):

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def family(config: AgentConfig) -> Family:
-    """Averaging: average.
+    """Return the parts of `average`.
 
-    Push-sum with one step of one vector: the mean is where Σ ½‖z - v‖² is least, and one step of length 1 against its
-    gradient at 0, which is -v, puts v into the mass.
+    This is push-sum with a single step on a single vector: the mean minimises Σ ½‖z - v‖², and one step of length 1
+    against its gradient at 0, which is -v, adds v to the mass.
     """
     learner, data = settings_of(config, AverageSettings), config.data
     model = Mean(width(data.transform, data.features))
@@ -53,10 +53,10 @@ def family(config: AgentConfig) -> Family:
 
 
 def _profile(learner: AverageSettings, size: int) -> Profile:
-    """Profile that is released of a vector.
+    """Return the profile of a vector that is released.
 
     Raises:
-        ConfigError: if its prior or its harmonics do not fit a vector of that size.
+        ConfigError: if the prior or the harmonics do not fit a vector of this size.
     """
     if learner.prior and len(learner.prior) != size:
         raise ConfigError(f"learner.prior: {len(learner.prior)} numbers for vectors of {size}: write one for each")
@@ -66,13 +66,13 @@ def _profile(learner: AverageSettings, size: int) -> Profile:
 
 
 def _facts(config: AgentConfig, terms: MeanTerms) -> dict[str, float]:
-    """Facts where noise is shared: those of the smallest round, in which each device adds most."""
+    """Facts about the noise; where it is shared, those of the smallest round, in which each device adds most."""
     members = 1 if config.cell is None else config.cell.least
     return {"noise_deviation": terms.deviation(budget_of(config), members), "clip": terms.profile.bound}
 
 
 def _in_cells(config: AgentConfig, learner: AverageSettings, model: Mean, terms: MeanTerms) -> Family:
-    """Terms by secure sums."""
+    """Return the parts of averaging by secure sums."""
     mechanism = terms.cell_mechanism(budget_of(config))
 
     def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:

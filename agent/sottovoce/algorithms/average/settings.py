@@ -10,7 +10,7 @@ from sottovoce.learner_settings import Clip, Fanout, LearnerSettings, LongestPer
 
 
 class AverageSettings(LearnerSettings, frozen=True, tag="average"):
-    """The average's."""
+    """Settings of `average`."""
 
     clip: Clip = 2.5
     prior: Annotated[

@@ -1,4 +1,4 @@
-"""Messages of secure sums on their way."""
+"""Wire format of the messages of secure sums."""
 
 from sottovoce.algorithms.cell.public.messages import CellMessage, content_of
 from sottovoce.errors import MessageRefused

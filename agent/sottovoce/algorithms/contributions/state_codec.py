@@ -30,7 +30,7 @@ class ContributionsCodec:
         return saved.SerializeToString()
 
     def decode(self, raw: bytes) -> ContributionsState:
-        """See StateCodec.decode. A device that mixed otherwise before sums up its releases again, from its ledger."""
+        """See StateCodec.decode. A device that mixed differently before adds up its ledger's releases again."""
         saved = contributions_pb2.ContributionsState.FromString(raw)
         if not saved.size:
             return self._learner.fresh()

@@ -1,4 +1,4 @@
-"""Contributions on their way, and on the disk."""
+"""Encoding of contributions in messages and on disk."""
 
 from collections.abc import Iterable
 

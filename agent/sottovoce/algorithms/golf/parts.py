@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from sottovoce.learners import Provenance
 
 SHARE_BITS = 24
-"""Of a share of sums: with as many, models differ by less than 10^-5 of their largest number after 40 cycles."""
+"""Bits of a share of sums: with so fine a grid, models differ by under 10^-5 of their largest value after 40 cycles."""
 
 
 def family(config: AgentConfig) -> Family:
-    """Published records: golf."""
+    """Return the parts of `golf`, which publishes records."""
     perturbed, learner = scheme_of(config), settings_of(config, GolfSettings)
     rule = RULES.get(learner.chosen_model)
     fit = None if rule else ridge

@@ -14,7 +14,7 @@ _PERTURBATIONS = ("best", "laplace", "privunit", "krr-privunit")
 
 
 class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
-    """Golf's."""
+    """Settings of `golf`."""
 
     only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {
         **LearnerSettings.only_with,
@@ -44,7 +44,7 @@ class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
     ] = 4096
 
     def __post_init__(self) -> None:
-        """The paper has one perturbation."""
+        """Check `perturbation`, of which the paper has one, and `mixing`."""
         super().__post_init__()
         known = [*_PERTURBATIONS, *installed(MECHANISM)]
         if self.perturbation not in known:
@@ -74,5 +74,5 @@ class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
 
     @property
     def unproved(self) -> bool:
-        """Whether no ε is proved: of a mechanism that another package brings, too."""
+        """Whether no ε is proved, which is also the case for a mechanism from another package."""
         return super().unproved or self.perturbation not in _PERTURBATIONS

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def family(config: AgentConfig) -> Family:
-    """A model that walks: gradient-walk."""
+    """Return the parts of `gradient-walk`."""
     learner, data = settings_of(config, GradientWalkSettings), config.data
     model = OneVsAll(width(data.transform, data.features), data.classes)
     epsilons = visit_epsilons(learner.budget, learner.visits, config.privacy.epsilon)

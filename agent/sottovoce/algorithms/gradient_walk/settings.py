@@ -9,7 +9,7 @@ from sottovoce.learner_settings import BeginsWalk, LearnerSettings, LongestPerio
 
 
 class GradientWalkSettings(LearnerSettings, frozen=True, tag="gradient-walk"):
-    """A gradient walk's."""
+    """Settings of `gradient-walk`."""
 
     longest_period: LongestPeriod = 3_600.0
     budget: Annotated[
@@ -20,7 +20,7 @@ class GradientWalkSettings(LearnerSettings, frozen=True, tag="gradient-walk"):
     begins_walk: BeginsWalk = False
 
     def __post_init__(self) -> None:
-        """Budgets and visits fit one another."""
+        """Check that `budget` and `visits` fit together."""
         super().__post_init__()
         if self.budget == "once" and self.visits != 1:
             raise invalid_key("visits", "budget = once allows one visit; choose k-times or halving for more")

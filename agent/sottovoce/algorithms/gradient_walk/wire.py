@@ -1,4 +1,4 @@
-"""Messages of a model that walks."""
+"""Wire format of the messages of a gradient walk."""
 
 from sottovoce.algorithms.gradient_walk.public.messages import GradientWalkMessage
 from sottovoce.wire.arrays import check_model, from_float32, to_float32

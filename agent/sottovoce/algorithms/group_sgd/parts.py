@@ -31,7 +31,7 @@ _LARGEST = 12.0  # times the usual step size; all members take the same step
 
 
 def family(config: AgentConfig) -> Family:
-    """Group DP-SGD: group-sgd."""
+    """Return the parts of `group-sgd`."""
     learner, cell = settings_of(config, GroupSgdSettings), _cell(config)
     kernel, held = kernel_of(config), config.data.expected_records
     terms = CellGradientTerms(learner.name, learner.steps, learner.clip, cell, math.ceil(_ROOM * held))
@@ -68,7 +68,7 @@ def _cell(config: AgentConfig) -> Cell:
 
 
 def _step_size(config: AgentConfig, size: int) -> float:
-    """γ of the first step: as chosen, or by the rule for sums of one device, with the records of a smallest cell."""
+    """γ of the first step: as configured, or by the rule for one device's sums, with the smallest cell's records."""
     learner = settings_of(config, GroupSgdSettings)
     if learner.step_size is not None or config.unit != "record":
         return learner.rate

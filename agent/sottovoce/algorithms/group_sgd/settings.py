@@ -8,7 +8,7 @@ from sottovoce.learner_settings import GradientSettings, LongestPeriod, StepDeca
 
 
 class GroupSgdSettings(GradientSettings, frozen=True, tag="group-sgd"):
-    """Group DP-SGD's."""
+    """Settings of `group-sgd`."""
 
     steps: Annotated[int, Meta(ge=1, le=100_000, description="secure sums, one after the other")] = 48
     step_decay: StepDecay = 0.9

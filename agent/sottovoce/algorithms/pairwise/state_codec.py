@@ -1,6 +1,6 @@
-"""The durable state of a device that averages in pairs: that of push-sum, of weight 1, or of 0 while it is blank.
+"""The durable state of a device that averages in pairs: push-sum's, with weight 1, or 0 while the device is blank.
 
-So a device that mixed by push-sum before continues from the model that it believed in.
+So a device that mixed by push-sum before continues from its last estimate of the model.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from sottovoce.algorithms.steps.mixing_state import decoded, encoded
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT
 
 _ONE = int(UNIT)
-_MIN = _ONE >> 20  # of push-sum: with less there is no model
+_MIN = _ONE >> 20  # as in push-sum: with less weight there is no model
 
 
 class PairwiseCodec:

@@ -1,4 +1,4 @@
-"""Proposals and moves on their way."""
+"""Wire format of proposals and moves."""
 
 import math
 

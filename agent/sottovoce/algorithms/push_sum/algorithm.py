@@ -42,7 +42,7 @@ def _moves() -> Any:
 
 
 def _relation(settings: PushSumSettings) -> Relation:
-    return "replace-one" if settings.fidelity == "paper" else "add-remove"  # a fixed size shows how many
+    return "replace-one" if settings.fidelity == "paper" else "add-remove"  # a fixed size reveals the number of records
 
 
 def _of_push_sum(**own: Any) -> Algorithm:

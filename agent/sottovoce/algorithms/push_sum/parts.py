@@ -38,16 +38,16 @@ _HELD_NUMBERS = 2**22
 
 _LARGEST, _LARGEST_BOUNDED = 2.0, 8.0  # times the usual step size; of contributions, whose influence is bounded
 _REGRESSION, _NOISY_REGRESSION = 4.0, 1.5  # docs/decisions/0023-forecast-windows.md
-_WHOLE_REGRESSION = 0.08  # of a device, for each record that it is expected to hold
+_WHOLE_REGRESSION = 0.08  # if the unit is the device, for each record that it is expected to hold
 _YEAR = 365  # days
-_EXACT_SHARE_BITS = 40  # a paper rounds nothing
+_EXACT_SHARE_BITS = 40  # papers do not round
 _FINER = 16  # times finer than the noise of a step
 _UNCLIPPED_GRAPH = 0.1
-_UNCLIPPED = {"ridge": 2.0, "mlp": 5.0}  # whose gradients are too long for the usual rate when no one clips them
+_UNCLIPPED = {"ridge": 2.0, "mlp": 5.0}  # models whose unclipped gradients are too long for the usual rate
 
 
 def family(config: AgentConfig) -> Family:
-    """Push-sum SGD: push-sum, clipd2p, constd2p, adad2p."""
+    """Return the parts of push-sum SGD: push-sum, clipd2p, constd2p, adad2p."""
     learner = settings_of(config, PushSumSettings)
     kernel = kernel_of(config)
     _check_size(learner, kernel.size)
@@ -90,7 +90,7 @@ def family(config: AgentConfig) -> Family:
 
 
 def _check_size(learner: PushSumSettings, size: int) -> None:
-    """Refuse an answer that no broker passes on, or more contributions than a small device has memory for.
+    """Refuse a model whose answers no broker forwards, or whose contributions exceed a small device's memory.
 
     Raises:
         ConfigError: if the model is too large for either; the message names the limit.
@@ -105,7 +105,7 @@ def _check_size(learner: PushSumSettings, size: int) -> None:
 
 
 def contributors(learner: PushSumSettings, size: int) -> int:
-    """Devices whose contributions a device holds, beside its own: as configured, else as many as are of use and fit.
+    """Number of devices whose contributions are held, beside the own: as configured, else as many as help and fit.
 
     Raises:
         ConfigError: if a small device has no memory for them.
@@ -122,7 +122,7 @@ def contributors(learner: PushSumSettings, size: int) -> int:
 
 
 def max_steps(config: AgentConfig) -> int:
-    """Private steps that any device of the fleet takes, at most; if records are followed, one per window, and more."""
+    """Largest number of private steps of any device in the fleet; if records are followed, one more per window."""
     steps = settings_of(config, PushSumSettings).steps if config.task.steps is None else config.task.steps
     if config.followed_days is None or config.unit == "device":
         return steps
@@ -131,10 +131,10 @@ def max_steps(config: AgentConfig) -> int:
 
 
 def reach_of(config: AgentConfig, schedule: "Schedule") -> float:
-    """Length of the longest step that is usual: a whole batch of gradients, and the noise; infinity if none is clipped.
+    """Length of the longest usual step: a whole batch of gradients, plus noise; infinity if nothing is clipped.
 
-    K steps of noise z = √K/μ per clip: one moves a model of P numbers by γ C √P z/B, and where records are followed,
-    by no more than over a single window.
+    With K steps of noise z = √K/μ per clip, one step moves a model of P parameters by γ C √P z/B, and where records are
+    followed, by no more than over a single window.
     """
     learner, privacy = settings_of(config, PushSumSettings), config.privacy
     if learner.algorithm.noiseless:
@@ -147,7 +147,7 @@ def reach_of(config: AgentConfig, schedule: "Schedule") -> float:
 
 
 def _noise(config: AgentConfig, pace: float) -> float:
-    """Standard deviation of one number's noise in a step of γ/B = `pace`: γ C √K/(B μ)."""
+    """Standard deviation of the noise on one parameter in a step of γ/B = `pace`: γ C √K/(B μ)."""
     mu = gaussian_mu(config.privacy.epsilon, config.privacy.delta)
     return pace * _clip(config) * math.sqrt(settings_of(config, PushSumSettings).steps) / mu
 
@@ -180,7 +180,7 @@ def schedule_of(config: AgentConfig, size: int) -> "Schedule":
 
 
 def _share_bits(config: AgentConfig, size: int) -> int:
-    """Bits behind the point of shares: as chosen, else enough that the noise of a step hides the rounding."""
+    """Fractional bits of shares: as configured, else enough that the noise of a step hides the rounding."""
     from sottovoce.algorithms.steps.public.descent import SHARE_BITS
 
     learner = settings_of(config, PushSumSettings)
@@ -198,7 +198,7 @@ def _share_bits(config: AgentConfig, size: int) -> int:
 
 
 def _by_window(config: AgentConfig) -> bool:
-    """Whether days of a feed are followed that pay for themselves."""
+    """Whether the days of a feed are followed, each of which pays for itself."""
     return config.follows and config.unit == "window"
 
 
@@ -223,7 +223,7 @@ def _rule(config: AgentConfig) -> Rule | None:
 
 
 def _clip(config: AgentConfig) -> float:
-    """C, or C_0; constd2p clips at the bound that its paper only believes in."""
+    """C, or C_0; constd2p clips at the bound that its paper merely assumes."""
     learner = settings_of(config, PushSumSettings)
     if isinstance(learner, ConstD2pSettings) and learner.gradient_bound is not None:
         return learner.gradient_bound
@@ -244,11 +244,12 @@ def _batch(config: AgentConfig) -> float:
 
 
 def step_size(config: AgentConfig, size: int) -> float:
-    """γ of the first step: as chosen, or by a public rule from the noise.
+    """γ of the first step: as configured, or by a public rule from the noise.
 
-    K steps of noise z = √K/μ per clip move the model by γ C √(K P) z/B = γ C K √P / (B μ). A model is best where that
-    is some 120, whatever the budget, the size and the number of records (docs/explanation/push-sum.md); a regression,
-    whose weights are of one size, far below that. It starts with smaller steps, for records and for windows.
+    K steps of noise z = √K/μ per clip move the model by γ C √(K P) z/B = γ C K √P / (B μ). A model performs best where
+    that is about 120, whatever the budget, the size and the number of records (docs/explanation/push-sum.md); a
+    regression, whose weights are of one magnitude, performs best far below that. It starts with smaller steps, for
+    records and for windows.
     """
     learner = settings_of(config, PushSumSettings)
     if learner.fidelity == "paper":
@@ -256,7 +257,7 @@ def step_size(config: AgentConfig, size: int) -> float:
     if _by_window(config) and learner.step_size is None:
         return _REGRESSION
     if config.data.classes == 1 and learner.step_size is None:
-        whole = config.unit == "device"  # whose one clipped sum says where to, and hardly how far
+        whole = config.unit == "device"  # its one clipped sum gives the direction, and hardly the distance
         largest = _WHOLE_REGRESSION * config.data.expected_records if whole else _REGRESSION
         return _bounded(config, size, _NOISY_REGRESSION, largest)
     if learner.name == "push-sum" and learner.step_size is None:
@@ -269,7 +270,7 @@ def step_size(config: AgentConfig, size: int) -> float:
 
 
 def _longest(config: AgentConfig, size: int) -> float:
-    """γ/B at most of records that are followed: as of a regression, however few windows there are yet."""
+    """Upper bound on γ/B if records are followed: that of a regression, however few windows there are so far."""
     if settings_of(config, PushSumSettings).step_size is not None:
         return math.inf
     return _bounded(config, size, _NOISY_REGRESSION, math.inf) / config.data.expected_records

@@ -24,7 +24,7 @@ _DISHONEST = 0.0
 
 
 class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
-    """Push-sum's, and of those that add noise."""
+    """Settings of `push-sum` and of the learners that add noise to it."""
 
     fewer_steps: ClassVar[bool] = True
     only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {
@@ -72,7 +72,7 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
     ] = 0.2
 
     def __post_init__(self) -> None:
-        """The papers know push-sum alone. Otherwise a mixing that is left out follows from the whole configuration."""
+        """Check the mixing: the papers only have push-sum; otherwise, if unset, it follows from the configuration."""
         super().__post_init__()
         shares = self.fidelity == "paper" or self.name == "push-sum" or self.clipping == "quantile"
         if self.mixing is None and shares:
@@ -90,14 +90,14 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
             raise invalid_key("clipping", f"few dishonest devices could bend the threshold that all share; {remedy}")
 
     def completed(self, *, follows: bool) -> Self:
-        """See LearnerSettings.completed: a contribution is a sum of a known number of steps, and a feed has no last."""
+        """See LearnerSettings.completed: a contribution sums a known number of steps, and a feed has no last step."""
         if self.mixing is not None:
             return self
         return replace(self, mixing="pairwise" if follows else "contributions")
 
 
 class ClipD2pSettings(PushSumSettings, frozen=True, tag="clipd2p"):
-    """ClipD²P's, and of the others of its paper."""
+    """Settings of ClipD²P and of the other learners of its paper."""
 
     only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {
         **PushSumSettings.only_with,
@@ -113,13 +113,13 @@ class ClipD2pSettings(PushSumSettings, frozen=True, tag="clipd2p"):
 
 
 class AdaD2pSettings(ClipD2pSettings, frozen=True, tag="adad2p"):
-    """AdaD²P's."""
+    """Settings of AdaD²P."""
 
     clipping: Clipping = "decay"
 
 
 class ConstD2pSettings(ClipD2pSettings, frozen=True, tag="constd2p"):
-    """ConstD²P's."""
+    """Settings of ConstD²P."""
 
     gradient_bound: Annotated[
         Annotated[float, Meta(gt=0, le=LARGEST)] | None,

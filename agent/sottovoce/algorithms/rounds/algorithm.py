@@ -22,12 +22,12 @@ _AUDIT = {"data.features": 256, "data.classes": 2}
 
 
 def of_rounds(settings: type[RoundsSettings], rule: "Callable[[], Rule]", **own: Any) -> Algorithm:
-    """An algorithm in rounds, its vault asked for noisy mean gradients of random batches.
+    """Return an algorithm in rounds that asks its vault for noisy mean gradients of random batches.
 
     Args:
         settings: settings of the algorithm, tagged with its name.
         rule: returns the rule of its rounds, imported only when called.
-        own: attributes of Algorithm that it has otherwise than the others in rounds.
+        own: attributes of Algorithm that differ from those of the other algorithms in rounds.
     """
 
     def parts(config: Any, public: Any) -> Any:

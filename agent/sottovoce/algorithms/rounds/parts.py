@@ -1,4 +1,4 @@
-"""Synchronous rounds between neighbours: from a configuration to their parts."""
+"""Builds the parts of learners in synchronous rounds from a configuration."""
 
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ INITIAL_SEED = 0
 
 
 def family(config: AgentConfig, rule: Rule, public: Records | None) -> Family:
-    """Learners in rounds; records by which models are scored are read where a learner is made, if they are not here."""
+    """Return the parts of a learner in rounds; public records not given here are read when a learner is made."""
     kernel = kernel_of(config)
 
     def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
@@ -62,7 +62,7 @@ def _check(config: AgentConfig, rule: Rule, public: Records | None) -> None:
 
     Raises:
         ConfigError: if its neighbours are not fixed, or its own rule refuses.
-        DataError: public records by which models are scored are not there.
+        DataError: if the public records on which models are scored do not exist.
     """
     scores = config.learner.scores
     if scores is not None and public is None:
@@ -76,7 +76,7 @@ def _check(config: AgentConfig, rule: Rule, public: Records | None) -> None:
 
 
 def _check_public(spec: str | None, rule: str) -> None:
-    """Refuse where there are no records by which models could be scored, before any is read."""
+    """Refuse a configuration without records on which models could be scored, before any are read."""
     if spec is None:
         raise ConfigError(
             f"data.public: learner.shapley = {rule} scores models on public labelled records: name them, or set "

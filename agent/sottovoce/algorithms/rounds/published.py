@@ -38,7 +38,7 @@ _REASONS = {
 
 
 def published_terms(config: AgentConfig, questions: int, batch: int) -> PublishedTerms:
-    """Noise to the letter, with the claim and the total ε that it really has."""
+    """Terms with the paper's noise, its claim, and the total ε that the noise really has."""
     learner, privacy = settings_of(config, RoundsSettings), config.privacy
     once = learner.name in ("pdsl", "dp-cga")  # the clip is of the batch
     distance = 2 * learner.clip / (1 if once else batch)

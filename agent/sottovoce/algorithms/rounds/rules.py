@@ -60,7 +60,7 @@ def _pdsl(config: AgentConfig, kernel: Kernel, public: Records | None) -> "Algor
 
 
 def _check_pdsl(config: AgentConfig) -> None:
-    """Models can be scored, and neighbours are not too many for exact values."""
+    """Check that there are not too many neighbours for exact Shapley values."""
     from sottovoce.kernels.decentralised.shapley import EXACT_AT_MOST
 
     learner = settings_of(config, PdslSettings)

@@ -24,7 +24,7 @@ class RoundsSettings(ScheduledSettings, frozen=True):
 
 
 class DpDpsgdSettings(RoundsSettings, frozen=True, tag="dp-dpsgd"):
-    """DP-DPSGD's."""
+    """Settings of DP-DPSGD."""
 
 
 class CrossSettings(RoundsSettings, frozen=True):
@@ -42,13 +42,13 @@ class CrossSettings(RoundsSettings, frozen=True):
 
 
 class DpCgaSettings(CrossSettings, frozen=True, tag="dp-cga"):
-    """DP-CGA's."""
+    """Settings of DP-CGA."""
 
     sound_answers: ClassVar[Literal["all"] | int] = 1  # the projection leaves the noise of one's own gradient as it is
 
 
 class PdslSettings(CrossSettings, frozen=True, tag="pdsl"):
-    """PDSL's."""
+    """Settings of PDSL."""
 
     only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {
         **CrossSettings.only_with,
@@ -63,12 +63,12 @@ class PdslSettings(CrossSettings, frozen=True, tag="pdsl"):
 
     @property
     def scores(self) -> str | None:
-        """See LearnerSettings.scores: Shapley values are, exactly or from permutations."""
+        """See LearnerSettings.scores: models are scored for Shapley values, exact or from permutations."""
         return self.shapley if self.shapley in ("exact", "monte-carlo") else None
 
 
 class MuffliatoSettings(RoundsSettings, frozen=True, tag="muffliato"):
-    """Muffliato-SGD's."""
+    """Settings of Muffliato-SGD."""
 
     only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {
         **RoundsSettings.only_with,
@@ -83,13 +83,13 @@ class MuffliatoSettings(RoundsSettings, frozen=True, tag="muffliato"):
     ] = None
 
     def __post_init__(self) -> None:
-        """Acceleration knows the graph."""
+        """Check that acceleration comes with the graph's spectral gap."""
         super().__post_init__()
         if self.chebyshev and self.spectral_gap is None:
             raise invalid_key("spectral_gap", "chebyshev follows from it: 1 - |λ₂| of the fleet's Metropolis matrix")
 
 
 class DpNetFleetSettings(RoundsSettings, frozen=True, tag="dp-net-fleet"):
-    """DP-NET-FLEET's."""
+    """Settings of DP-NET-FLEET."""
 
     local_steps: Annotated[int, Meta(ge=1, le=100, description="steps in a round, K")] = 1

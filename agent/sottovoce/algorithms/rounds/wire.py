@@ -34,7 +34,7 @@ def from_bytes(payload: bytes) -> RoundMessage:
 
 
 def check(message: RoundMessage) -> None:
-    """See PayloadCodec.check. Two vectors of the longest model have the bytes that MAX_PARAMETERS was made for."""
+    """See PayloadCodec.check. Two vectors of the longest model have the size that MAX_PARAMETERS was chosen for."""
     vectors = message.vectors
     if vectors.ndim != 2 or len(vectors) > MAX_VECTORS or not 1 <= vectors.shape[1] <= MAX_PARAMETERS:
         raise MessageRefused(

@@ -22,9 +22,9 @@ INITIAL_SEED = 0
 """Seed of the public model with which every fleet begins."""
 
 _SUM_PASSES = 3
-_RECORDS_A_TURN = 1000  # of fewer, the noise of a sum is what decides, and one of all records is best
+_RECORDS_A_TURN = 1000  # with fewer, the noise of a sum dominates, and one sum of all records is best
 _MAX_TURNS = 3
-_CHAIN_STEP = 0.5  # without noise, of a loss for which no lemma gives a better one
+_CHAIN_STEP = 0.5  # step size without noise, for a loss for which no lemma gives a better one
 _RADIUS = 2.0**11  # see ChainTerms
 _FORGOTTEN = 1 / 16
 
@@ -32,7 +32,7 @@ Asks = Literal["gradient", "chain", "decisions"]
 
 
 def family(config: AgentConfig) -> Family:
-    """A shared model: without-replacement, with-replacement."""
+    """Return the parts of learners of a shared model: without-replacement, with-replacement."""
     learner = settings_of(config, SharedModelSettings)
     kernel = kernel_of(config)
 
@@ -74,7 +74,7 @@ def schedule_of(config: AgentConfig, kernel: Kernel) -> "SharedModelSchedule":
 
 
 def _all(config: AgentConfig) -> int:
-    """Turns of one device; its turn never comes where all steps are local."""
+    """Number of turns of one device; 0 if all steps are local."""
     controller, _ = settings_of(config, SharedModelSettings).control
     return 0 if controller == "always-local" else _turns(config)
 
@@ -84,7 +84,7 @@ def _order(config: AgentConfig) -> Literal["random", "round"]:
 
 
 def batch_of(config: AgentConfig) -> int:
-    """b: as configured; else the paper's 50, but for sound sums all records, or with replacement a third of many."""
+    """b: as configured; else the paper's 50, or for sound sums all records (with replacement, a third of many)."""
     learner = settings_of(config, SharedModelSettings)
     if learner.batch is not None:
         return learner.batch
@@ -97,7 +97,7 @@ def batch_of(config: AgentConfig) -> int:
 
 
 def _passes(config: AgentConfig) -> int:
-    """Passes over the records: as configured; else 3 of sound sums, and the paper's 1 of all else."""
+    """Passes over the records: as configured; else 3 for sound sums, and the paper's 1 otherwise."""
     learner = settings_of(config, SharedModelSettings)
     if learner.passes is not None:
         return learner.passes
@@ -106,7 +106,7 @@ def _passes(config: AgentConfig) -> int:
 
 
 def _records(config: AgentConfig) -> int:
-    """Records of a device, public; chains are made of those that there really are, so that these may be one less."""
+    """Public number of a device's records; rounded down for chains, which are made of the actual records."""
     expected = config.data.expected_records
     return round(expected) if _asks(config) == "gradient" else int(expected)
 
@@ -145,8 +145,8 @@ def _turns(config: AgentConfig) -> int:
 def _step_size(config: AgentConfig, kernel: Kernel, asks: Asks) -> float:
     """η: as configured; else the learner's own for sums, the paper's, or the longest that the lemma allows.
 
-    The learner's own is for batches of `tuned_batch` records, and shorter for smaller ones, by the root, as their noise
-    is larger. A step along a sum forgets at most a share _FORGOTTEN of the model by the regulariser.
+    The learner's own step size is for batches of `tuned_batch` records; for smaller batches, whose noise is larger, it
+    shrinks by the square root. In a step along a sum, the regulariser removes at most a share _FORGOTTEN of the model.
     """
     learner = settings_of(config, SharedModelSettings)
     if learner.fidelity == "paper":

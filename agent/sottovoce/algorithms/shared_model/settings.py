@@ -40,7 +40,7 @@ class SharedModelSettings(GradientSettings, frozen=True):
 
     @property
     def control(self) -> tuple[Controller, int]:
-        """The rule that decides which steps are global, and of how many one is, where a schedule does."""
+        """The rule that decides which steps are global and, for a schedule, one in how many steps is."""
         return "schedule", 1
 
 
@@ -57,7 +57,7 @@ class WithReplacementSettings(SharedModelSettings, frozen=True, tag="with-replac
 
 
 class WithoutReplacementSettings(SharedModelSettings, frozen=True, tag="without-replacement"):
-    """Without replacement."""
+    """Settings of SGD without replacement."""
 
     own_step_size: ClassVar[float] = 36.0
     tuned_batch: ClassVar[int] = 2000

@@ -10,7 +10,7 @@ from sottovoce.wire.v1 import state_pb2
 
 
 def encoded(state: Any, weight: int) -> bytes:
-    """The bytes of a state, whose push-sum weight is this.
+    """Encode a state with its push-sum weight.
 
     Args:
         state: a PushSumState or a PairwiseState.
@@ -33,12 +33,12 @@ def decoded(raw: bytes, size: int) -> tuple[int, dict[str, Any]]:
 
     Args:
         raw: the bytes.
-        size: how many numbers this device mixes.
+        size: length of the vector that this device mixes.
 
     Raises:
-        OtherModel: if it holds another number of them.
-        ValueError: if it is damaged.
-        DecodeError: if it is not such a state.
+        OtherModel: if the saved vector has another length.
+        ValueError: if the state is damaged.
+        DecodeError: if the bytes are not such a state.
     """
     saved = state_pb2.PushSumState.FromString(raw)
     try:

@@ -1,4 +1,4 @@
-"""A model's numbers in a message or a state, packed; also those of version 0.1."""
+"""Packed parameters of a model in a message or a state, including those of version 0.1."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""Live meter feeds: from messages of a home's broker to windows of energy, which are all that is kept."""
+"""Live meter feeds: reduce messages of a home's broker to windows of energy, and keep only these."""
 
 from sottovoce.data.feed.meter import Arrival, Meter
 from sottovoce.data.feed.meter_source import MeterSource

@@ -15,7 +15,7 @@ class Clock:
     def place(self, monotonic: float, wall: float) -> tuple[float, bool]:
         """Unix time of an arrival, in seconds, and whether the clock was set since the last.
 
-        Then nothing before it can be compared with anything after it.
+        If it was set, readings from before and after that cannot be compared.
 
         Args:
             monotonic: seconds.

@@ -1,4 +1,4 @@
-"""Checks of a reading before it counts. Each guard knows one way in which meters lie."""
+"""Guards that check each reading before it counts. Each covers one way in which meters mislead."""
 
 from sottovoce.errors import MessageRefused
 
@@ -10,9 +10,9 @@ _AGREEING = 3
 
 
 class OneTopic:
-    """A filter may cover several topics, and so several meters: the first that is heard is the meter's.
+    """Accepts only the first topic heard, since a filter may cover several topics and so several meters.
 
-    This is against accidents. Against a neighbour's meter, declare its identity or its topic.
+    This guards against accidents. To exclude a neighbour's meter, declare the meter's identity or topic.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class OneTopic:
 
 
 class Fresh:
-    """A broker delivers retained messages, however old they are; and clocks of meters are wrong.
+    """Refuses old readings: a broker delivers retained messages of any age, and meters' clocks are wrong.
 
     Args:
         longest_gap: seconds that a retained reading may be old.
@@ -43,7 +43,7 @@ class Fresh:
         self._replay = replay
 
     def check(self, retained: bool, measured: float | None, now: float) -> None:
-        """Refuse a reading that is not from now.
+        """Refuse a reading that is not current.
 
         Args:
             retained: whether the broker says so.
@@ -64,10 +64,10 @@ class Fresh:
 
 
 class Newer:
-    """Each reading is measured after the one before: duplicates and late ones change nothing.
+    """Requires each reading to be newer than the last; duplicates and late readings are refused.
 
     Attributes:
-        last: when the newest was measured, Unix time.
+        last: when the newest reading was measured, Unix time.
     """
 
     def __init__(self) -> None:
@@ -85,13 +85,14 @@ class Newer:
 
 
 class Counting:
-    """A counter rises, and not faster than the largest plausible power; one that is net falls as fast, too.
+    """Requires a counter to rise no faster than the largest plausible power; a net counter may fall as fast.
 
-    A value that does not continue the one before is refused until three in a row continue each other: then a new count
-    begins, because the meter was reset or replaced or its register overflowed, and the energy between is missing.
+    A value that does not continue the previous one is refused until three consecutive values continue one another. Then
+    a new count begins, because the meter was reset or replaced or its register overflowed; the energy between is
+    missing.
 
-    Meters say 0 until they have found their count after a start, so that a counter that is the whole count of its meter
-    begins with its first value above 0. Of several tariffs one may well be 0, and so may a net count.
+    After a start, meters report 0 until they have found their count. So a counter that is the entire count of its meter
+    begins with its first value above 0. One of several tariffs may well be 0, and so may a net count.
 
     Args:
         max_watts: the largest plausible power.
@@ -100,7 +101,7 @@ class Counting:
         net: whether it falls while energy is fed in.
 
     Attributes:
-        restarts: new counts that have begun.
+        restarts: number of new counts that have begun.
     """
 
     def __init__(self, max_watts: float, resolution: float, *, alone: bool, net: bool) -> None:
@@ -120,7 +121,7 @@ class Counting:
             wh: the counter, Wh.
 
         Returns:
-            whether it continues the one before; else it is a new beginning.
+            whether it continues the previous value; otherwise a new count begins.
 
         Raises:
             MessageRefused: if it is negative or a first 0, it fell, or it jumped.
@@ -157,7 +158,7 @@ class Counting:
 
 
 class InRange:
-    """A power lies between 0 and the largest plausible one; a net one, which counts energy fed in, below 0 as far.
+    """Requires a power between 0 and the largest plausible one; a net power may be as far below 0.
 
     Args:
         max_watts: the largest plausible power.
@@ -172,7 +173,7 @@ class InRange:
         """Refuse a value outside the range.
 
         Raises:
-            MessageRefused: if it does not.
+            MessageRefused: if the value is outside.
         """
         if not self._min_watts <= watts <= self._max_watts:
             raise MessageRefused("range", "a power beyond the largest plausible one, or below 0 of a meter without net")

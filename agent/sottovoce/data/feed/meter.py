@@ -1,4 +1,4 @@
-"""One meter: messages in, finished windows out. Between them there are only the last readings, in memory."""
+"""One meter: takes messages, gives finished windows, and keeps only the last readings, in memory."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ _CLOCK_BACK = "it counts more than the one before, and is measured no later: a c
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A message as it came.
+    """A message as received.
 
     Attributes:
         topic: topic that it was published to.
         payload: payload of any length and content.
-        retained: whether the broker had it before anyone listened.
-        monotonic: when, on the monotonic clock, seconds.
-        wall: when, by this device's clock, seconds of Unix time.
+        retained: whether the broker had kept it from before.
+        monotonic: time of arrival on the monotonic clock, in seconds.
+        wall: time of arrival by this device's clock, in seconds of Unix time.
     """
 
     topic: str
@@ -57,7 +57,7 @@ class Meter:
 
     @property
     def restarts(self) -> int:
-        """New counts that have begun: of a meter that was reset or replaced, or whose register overflowed."""
+        """Number of new counts, begun because the meter was reset or replaced, or its register overflowed."""
         return sum(part.restarts for part in self._parts)
 
     def hears(self, topic: str) -> bool:
@@ -109,7 +109,7 @@ class Meter:
         return [kept for number, wh in self._windows.add(when, total) for kept in self._kept(number, wh)]
 
     def _measured(self, said: Any, now: float) -> float:
-        """Time of a reading; of two possible times, the one nearest to now, or the next in a replay."""
+        """Time of a reading; if two times are possible, the one nearest to now or, in a replay, the next one."""
         source = self._source
         possible = instants(at(said, source.time_path), source.time_format, source.time_zone)
         if not source.replay:
@@ -124,7 +124,7 @@ class Meter:
 
 
 class ClockBack(MessageRefused):
-    """The times of a meter went back, so that the interval between two readings was longer than they say."""
+    """A meter's times went backwards, so the interval between two readings was longer than they show."""
 
     def __init__(self, words: str) -> None:
         super().__init__("clock-back", words)
@@ -134,9 +134,9 @@ class _Part:
     """One of the values whose sum is the meter's.
 
     Attributes:
-        value: where it is.
-        last: the last that was accepted, Wh or W.
-        new: whether that is newer than the last sum.
+        value: where it is found.
+        last: the last accepted value, Wh or W.
+        new: whether that value is newer than the last sum.
     """
 
     def __init__(self, value: Value, source: Source) -> None:
@@ -160,7 +160,7 @@ class _Part:
         return 0 if self._counting is None else self._counting.restarts
 
     def take(self, topic: str, value: float, tick: float, *, stamped: bool) -> bool:
-        """Accept a value; returns whether it continues the one before. MessageRefused says that it does not count."""
+        """Accept a value; returns whether it continues the previous one. Raises MessageRefused if it does not count."""
         self._topic.check(topic)
         if stamped:
             if self._counting is not None and tick <= self.newest and value > self.last:

@@ -1,4 +1,4 @@
-"""From a payload to the few values that are declared. Everything else in it is forgotten here."""
+"""Extraction of the few declared values from a payload; everything else in it is discarded here."""
 
 import re
 from datetime import datetime
@@ -65,12 +65,12 @@ def number(value: Any) -> float:
 
 
 def instants(value: Any, form: TimeFormat, zone: str | None = None) -> list[float]:
-    """Possible meanings of a time in seconds of Unix time, the earliest first: two in the hour that a zone repeats.
+    """Possible meanings of a time as Unix time, earliest first; there are two in the hour that a zone repeats.
 
     Args:
         value: as it was published.
         form: how it is written.
-        zone: zone of times that name none.
+        zone: zone of times that do not name one.
 
     Raises:
         MessageRefused: if it is not of the declared form, names no zone where none is declared, or is in the hour that

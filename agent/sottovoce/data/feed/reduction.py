@@ -1,4 +1,4 @@
-"""From readings to windows: energy between two known edges. An unknown value is missing, never invented."""
+"""Reduction of readings to windows: energy between two known edges. Unknown values are missing, never made up."""
 
 _HOUR = 3600.0
 
@@ -6,9 +6,9 @@ _HOUR = 3600.0
 class CounterWindows:
     """Windows of a counter.
 
-    The counter at the edge of a window is known from a reading at that instant, or from two around it that are no
-    further apart than the longest gap: between them it rises evenly. A window is known when both its edges are, so
-    that readings may well be missing inside.
+    The counter at the edge of a window is known from a reading at that instant, or from two readings around it that are
+    no further apart than the longest gap, between which it is taken to rise evenly. A window is known if both its edges
+    are known, so readings inside may be missing.
 
     Args:
         seconds: length of a window.
@@ -28,7 +28,7 @@ class CounterWindows:
         self._last = self._edge = None
 
     def add(self, instant: float, wh: float) -> list[tuple[int, int]]:
-        """Take a reading, later than the one before, and not below it unless the counter is net; others are left out.
+        """Take a reading later than the previous one, and not below it unless the counter is net; others are ignored.
 
         Args:
             instant: Unix time, seconds.
@@ -59,7 +59,7 @@ class CounterWindows:
 
 
 class PowerWindows:
-    """Windows of a power: it changes evenly from one reading to the next, if they are no further apart than the gap.
+    """Windows of a power, taken to change evenly between readings that are no further apart than the gap.
 
     Args:
         seconds: length of a window.
@@ -79,7 +79,7 @@ class PowerWindows:
         self._counter.forget()
 
     def add(self, instant: float, watts: float) -> list[tuple[int, int]]:
-        """Take a reading, later than the one before; others are left out.
+        """Take a reading later than the previous one; others are ignored.
 
         Args:
             instant: Unix time, seconds.

@@ -1,4 +1,4 @@
-"""Declaration of one meter: the place of its values, their unit, and their plausible range."""
+"""Declaration of a meter: where its values are, their unit, and their plausible range."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -24,16 +24,16 @@ class Source:
     """Declaration of one meter.
 
     Attributes:
-        meter: its name here, which is all of it that is stored or logged.
+        meter: its name here, the only part of this that is stored or logged.
         counter: whether its values are energies, or else powers.
         json: whether payloads are JSON, or else one number.
         factor: Wh, or for powers W, in one unit of a value.
-        values: whose sum is the meter's.
+        values: values whose sum is the meter's.
         identity: value at `identity_path` in its own messages.
-        identity_path: empty where messages do not say whose they are.
+        identity_path: path of that identity; empty if messages have none.
         time_path: path of the time of measurement; empty where the time of arrival counts.
         time_format: format of that time.
-        time_zone: time zone of times of ISO 8601 that name none, such as Europe/Berlin; without it they are refused.
+        time_zone: time zone for ISO 8601 times without one, such as Europe/Berlin; without it, such times are refused.
         max_watts: the largest plausible power, W.
         resolution: the smallest step of a counter, Wh.
         longest_gap: seconds between two readings beyond which the energy between them is missing.

@@ -1,4 +1,4 @@
-"""The windows of a home's meters, in one SQLite file. A reading never reaches it."""
+"""Store of the windows of a home's meters, in one SQLite file. Single readings are never stored."""
 
 import fcntl
 import os
@@ -16,7 +16,7 @@ from sottovoce.durable import rename
 from sottovoce.errors import DataError
 from sottovoce.schema import Schema
 
-_MAX_WINDOWS = 10_000_000  # 570 years of half-hours: more is damage, not data
+_MAX_WINDOWS = 10_000_000  # 570 years of half-hours; more than that is corruption
 _VERSION_1 = """
 CREATE TABLE feed (seconds INTEGER NOT NULL, identifier TEXT NOT NULL);
 CREATE TABLE meter (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -39,8 +39,8 @@ class Heard:
     """Times at which a meter was heard, by this device's clock, in seconds of Unix time; 0 for never.
 
     Attributes:
-        came: its newest message.
-        kept: the newest that counted.
+        came: time of its newest message.
+        kept: time of its newest message that counted.
         refused: why that newest message did not count; empty if it did.
         counts: new counts that have begun: of a meter that was reset or replaced, or whose register overflowed.
     """
@@ -52,12 +52,12 @@ class Heard:
 
 
 class WindowStore:
-    """The writing end: one process has it open.
+    """The writing side of a store, open in one process only.
 
     Args:
         path: path of the file, made with mode 0600 when it is missing.
         seconds: length of a window; a file has windows of one length only.
-        keep_days: windows that are this many days older than the newest of all are deleted, within a day.
+        keep_days: windows this many days older than the newest window are deleted, within a day.
 
     Raises:
         DataError: if it is damaged, of another version or window length, open in another process, or cannot be written.
@@ -194,7 +194,7 @@ def summary(path: Path, *, untouched: bool = False) -> Summary:
 
     Args:
         path: path of the store.
-        untouched: leave no file of SQLite's beside a store that no one has open.
+        untouched: leave no SQLite files beside a store that no process has open.
 
     Raises:
         DataError: if there is no such store, or it is damaged.
@@ -217,7 +217,7 @@ def summary(path: Path, *, untouched: bool = False) -> Summary:
 
 
 class _Reading:
-    """A store opened for reading, `still` if no other has it open; a failure in the `with` is one clear error."""
+    """Opens a store for reading, `still` if no process has it open; failures in the `with` become one clear error."""
 
     def __init__(self, path: Path, *, still: bool = False) -> None:
         self._path = path
@@ -246,7 +246,7 @@ class _Reading:
 
 
 def _locked(path: Path) -> int:
-    """A descriptor that holds the lock of a store; it is a file of its own, since SQLite locks the store's."""
+    """A descriptor that holds a store's lock, which is a separate file because SQLite locks the store itself."""
     lock = path.with_name(path.name + ".lock")
     try:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)

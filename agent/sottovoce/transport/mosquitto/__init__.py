@@ -31,16 +31,16 @@ def write_broker(
     user: str | None = None,
     home: Path | None = None,
 ) -> Path:
-    """Write all that a Mosquitto of this fleet needs into a directory of its own.
+    """Write everything that a Mosquitto broker of this fleet needs into a directory of its own.
 
     Args:
         fleet: opened with its key, which vouches for the broker's certificate.
         directory: made if it is not there; nothing in it is overwritten.
         hosts: names and addresses by which devices call the broker.
         port: port on which it listens.
-        listen: the one address at which it listens; all of them without it.
-        user: who it becomes when root starts it; its own user without it.
-        home: where the directory will be on the broker's host; where it is made without it.
+        listen: the one address at which it listens; by default all addresses.
+        user: user that it drops to when root starts it; by default its own user.
+        home: path of the directory on the broker's host; by default the path where it is made.
 
     Returns:
         its configuration file.
@@ -71,7 +71,7 @@ def write_broker(
 
 
 def _certificate(fleet: Fleet, hosts: Sequence[str], key: EllipticCurvePrivateKey) -> x509.Certificate:
-    """A server's certificate: of no device, since it binds no device's key."""
+    """A server's certificate, which is not that of a device: it binds no device key."""
     if not hosts:
         raise UsageError("a broker needs a host name or address by which devices call it")
     validity = Validity.from_now(_DAYS)

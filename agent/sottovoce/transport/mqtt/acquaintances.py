@@ -1,4 +1,4 @@
-"""Whom this device knows on the broker: who introduced itself, with which key, and whether that still holds."""
+"""Devices that this device knows on the broker: their introductions, their keys, and whether those still hold."""
 
 import asyncio
 import time
@@ -19,16 +19,16 @@ _BELIEVED_SECONDS = 300.0
 
 @dataclass(slots=True)
 class Acquaintance:
-    """Another device since its start.
+    """Another device, since that device's start.
 
     Attributes:
-        raw: its newest introduction, as it came.
-        introduced: the same, verified.
-        channel: to it and from it.
-        former: its keys before this one, which do not come back.
+        raw: its newest introduction, as received.
+        introduced: the same introduction, verified.
+        channel: the channel to it and from it.
+        former: its earlier keys, which are never accepted again.
         trusted: how often this device's trust had changed when the introduction was verified.
         holds: whether it held then.
-        gone_until: on the monotonic clock, until when it is believed to have left the broker.
+        gone_until: time on the monotonic clock until which it is believed to have left the broker.
         knows: whether it has answered, so that it need not be introduced to again.
     """
 
@@ -43,29 +43,29 @@ class Acquaintance:
 
     @property
     def is_gone(self) -> bool:
-        """Whether it is not worth a message: the broker holds a farewell, and may bring it out while it is there."""
+        """Whether it gets no messages for now; a broker may deliver a kept farewell although the device is there."""
         return time.monotonic() < self.gone_until
 
     def is_away(self) -> None:
-        """Whether it has said that it leaves, or does not answer."""
+        """Note that the device has said that it leaves, or does not answer."""
         self.gone_until = time.monotonic() + _BELIEVED_SECONDS
 
     def is_here(self) -> None:
-        """Whether it has said that it is there, or has sent something."""
+        """Note that the device has said that it is there, or has sent something."""
         self.gone_until = float("-inf")
 
 
 class Acquaintances:
-    """Everybody this device has met since it has its key; of one too many, it takes another key and meets all again.
+    """All devices met under the present session key; at one too many, this device changes its key and meets all again.
 
-    Who is forgotten is forgotten together with that key: without its channel's memory, everything that a device ever
-    sent under it would be taken in again.
+    Devices are forgotten only together with the key: without the memory of a channel, everything that its device ever
+    sent under the key would be accepted again.
 
     Args:
         presence: presence of this device.
         notary: verifies introductions.
-        restarted: called with a node id when that device has another key, with None when this one has.
-        returned: called with the node id of a device that is at the broker again.
+        restarted: called with the node id of a device that has changed its key, or with None if this device has.
+        returned: called with the node id of a device that has connected to the broker again.
         now: the time.
     """
 
@@ -91,18 +91,18 @@ class Acquaintances:
         return device in self._known
 
     def find(self, device: str) -> Acquaintance | None:
-        """A device, if it is known, and its introduction is still valid."""
+        """A device that is known and whose introduction is still valid; else None."""
         known = self._known.get(device)
         return known if known is not None and self._holds(known) else None
 
     async def wait_for(self, device: str) -> Acquaintance:
-        """Acquaintance, once it is there."""
+        """Wait until a device is known, and return it."""
         while (known := self.find(device)) is None:
             await self._news.wait()
         return known
 
     def meet(self, device: str, raw: bytes) -> Acquaintance:
-        """Know a device by its introduction.
+        """Record a device from its introduction.
 
         Raises:
             MessageRefused: if it is not valid, or is older than the known one.
@@ -113,7 +113,7 @@ class Acquaintances:
         claim = claimed(raw, self._presence.fleet, device)
         if known is not None and claim.version <= known.introduced.version:
             if claim.session_key == known.introduced.session_key and not claim.gone:
-                return known  # it was on its way when a newer one came
+                return known  # it was overtaken by a newer introduction
             raise MessageRefused("replayed", f"an introduction of {device} is older than the known one")
         if known is not None and claim.session_key in known.former:
             raise MessageRefused("replayed", f"an introduction of {device} has a key that was replaced")

@@ -12,10 +12,10 @@ from paho.mqtt.properties import Properties
 
 QOS = 1
 CONNECT_SECONDS = 10.0
-_QUEUE = 256  # messages that came and were not looked at; what is beyond is lost, and sent again by its sender
+_QUEUE = 256  # received but unprocessed messages; further ones are lost, and their senders retry
 _INFLIGHT = 20
 _RECEIVE_MAXIMUM = 16
-_LARGEST_PACKET = 2**18  # what is sent here is at most half of it
+_LARGEST_PACKET = 2**18  # this device sends at most half of that
 _MAX_REPLIES = 4096  # packets that the broker does not read, most of them acknowledgements
 _KEEPALIVE_SECONDS = 30
 _SESSION_SECONDS = 86_400
@@ -34,7 +34,7 @@ class Broker:
         tls: makes the TLS context for one connection, with this device's certificate of the moment; None without TLS.
         username: if the broker wants one.
         password: its password.
-        longest_pause: seconds, before connecting again, where a minute is too long.
+        longest_pause: longest pause before connecting again, in seconds, if a minute is too long.
     """
 
     host: str
@@ -62,15 +62,15 @@ class Broker:
 
 
 class OneConnection(Client):
-    """A client whose connection can be ended in whatever state it is in."""
+    """A client whose connection can be closed in any state."""
 
     _opening = False
     _hung_up = False
 
     def hang_up(self) -> None:
-        """Close its socket: after a packet that it cannot read, it would try to for ever.
+        """Close the socket; otherwise, after a packet that it cannot read, the client would retry for ever.
 
-        A socket that a thread is opening at this moment is closed as soon as it is open.
+        A socket that a thread is just opening is closed as soon as it is open.
         """
         self._hung_up = True
         if not self._opening:
@@ -98,7 +98,7 @@ def new_client(broker: Broker, identifier: str, will: tuple[str, bytes], will_se
         broker: to whom.
         identifier: identifier of the client, the same at each start: the broker keeps its messages for it.
         will: topic, and the payload that the broker keeps there when the connection breaks.
-        will_seconds: for how long.
+        will_seconds: how long the broker keeps that payload.
     """
     five = broker.five
     delayed = {"WillDelayInterval": _WILL_DELAY_SECONDS, "MessageExpiryInterval": will_seconds}
@@ -131,9 +131,9 @@ def new_client(broker: Broker, identifier: str, will: tuple[str, bytes], will_se
 
 
 def _watch_open_sockets_alone(client: Client) -> None:
-    """Ask the event loop about a socket only while there is one.
+    """Register a socket with the event loop only while it is open.
 
-    aiomqtt asks in the loop's next turn, by number: the broker may be gone until then, and the number another's.
+    aiomqtt registers the descriptor in the loop's next turn; by then the broker may be gone, and the descriptor reused.
     """
 
     def registered(paho: Any, userdata: Any, sock: Any) -> None:
@@ -154,9 +154,9 @@ def _watch_open_sockets_alone(client: Client) -> None:
 
 
 def _bound(client: Client) -> None:
-    """End the connection to a broker that sends messages of no device, or does not read.
+    """End the connection to a broker that sends what no device sends, or does not read.
 
-    paho takes in packets of 256 MiB, keeps messages of QoS 2 until they are released, and acknowledges without end.
+    paho accepts packets of 256 MiB, keeps messages of QoS 2 until they are released, and acknowledges without limit.
     """
     paho = client._client
     receive = paho._sock_recv

@@ -1,4 +1,4 @@
-"""A connection to a broker that comes back by itself."""
+"""A connection to a broker that reconnects automatically."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 logging.getLogger("mqtt").setLevel(logging.CRITICAL)  # what a connection has to say is said here, with cause and remedy
 
-_LONGEST_PAUSE = 10.0  # one of a device's usual periods: in the next one its peers have found the broker again too
+_LONGEST_PAUSE = 10.0  # a usual period of a device; by the next one, its peers have reconnected too
 _SHORTEST_PAUSE = 0.2
 _STABLE_SECONDS = 60.0
 _GOODBYE_SECONDS = 2.0
@@ -43,13 +43,13 @@ class Waiting(Protocol):
 
 
 class Connection:
-    """Stays connected until it is closed.
+    """Keeps a broker connection open until it is closed.
 
     Args:
-        broker: to whom.
+        broker: the broker to connect to.
         identifier: identifier of this client, the same at each start: the broker keeps its messages for it.
         farewell: topic and payload that the broker publishes when the connection breaks; new for each connection.
-        connected: called whenever it is connected, its topics subscribed.
+        connected: called after each connection, once the topics are subscribed.
         arrived: called with the topic and the payload of each message.
         lost: called whenever the connection is lost.
         waiting: the metric of waits in progress.
@@ -120,13 +120,13 @@ class Connection:
         self._closing.set()
 
     async def publish(self, topic: str, payload: bytes, *, expires: float, retain: bool = False) -> None:
-        """Hand a message to the broker; that it has it says nothing about its recipient.
+        """Hand a message to the broker; its acceptance does not mean that the recipient has received it.
 
         Args:
             topic: where.
             payload: the bytes.
-            expires: seconds after which the broker forgets it, if it speaks MQTT 5; and for which to wait for it.
-            retain: whether it keeps it for anyone who comes later.
+            expires: seconds after which a broker of MQTT 5 drops it, and for which to wait for the broker.
+            retain: whether the broker keeps it for later subscribers.
 
         Raises:
             OSError: if it did not take it.
@@ -153,7 +153,7 @@ class Connection:
                 raise
 
     async def unsubscribe(self, topic: str) -> None:
-        """Listen to it no more."""
+        """Stop listening to a topic."""
         self._topics.pop(topic, None)
         if self._client is not None:
             with contextlib.suppress(OSError):
@@ -213,7 +213,7 @@ class Connection:
             raise OSError(f"it does not let this device listen to {topic}: correct its access control")
 
     async def _taken(self, call: Coroutine[Any, Any, _T]) -> _T:
-        """The broker's answer to a call, which ends with the connection: the client alone would wait on."""
+        """Wait for the broker's answer to a call, but only while connected; the client alone would continue waiting."""
         calling, over = asyncio.ensure_future(call), asyncio.ensure_future(self._over.wait())
         try:
             await asyncio.wait({calling, over}, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""Messages that this device waits for the answer to."""
+"""Messages of this device that await an answer."""
 
 import asyncio
 import itertools
@@ -26,7 +26,7 @@ class Exchanges:
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
         self.begun = 0
-        """The number of the newest."""
+        """The number of the newest exchange."""
         self._waiting: dict[int, tuple[str, asyncio.Future[Content | Gone]]] = {}
 
     @contextmanager
@@ -41,7 +41,7 @@ class Exchanges:
             del self._waiting[number]
 
     def answered(self, peer: str, content: Content) -> None:
-        """An answer has come; one that no one waits for, or from someone else, is nothing."""
+        """Take an answer; unexpected answers, and answers from another device, are ignored."""
         asked, future = self._waiting.get(content.exchange, ("", None))
         if future is not None and asked == peer and not future.done():
             future.set_result(content)
@@ -52,7 +52,7 @@ class Exchanges:
         Args:
             reason: why.
             peer: its node id; None for everybody.
-            until: the last one that ends so, by its number; None for all.
+            until: number of the last exchange to end; None for all.
             left: as of DeliveryFailed.
         """
         for number, (asked, future) in self._waiting.items():

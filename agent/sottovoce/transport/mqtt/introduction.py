@@ -23,11 +23,11 @@ class Claim:
     """Content of an introduction, none of it verified.
 
     Attributes:
-        device: whom it is of.
-        version: the start of that device and the number of the introduction since then, which only rise.
+        device: node id of the device that it introduces.
+        version: number of the device's start, and of the introduction since then; both only rise.
         session_key: its X25519 public key.
-        gone: it has left the broker.
-        message: all of it.
+        gone: whether the device has left the broker.
+        message: the whole message.
     """
 
     device: str
@@ -39,10 +39,10 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Introduced:
-    """A device, once all that its introduction claims was verified.
+    """A device whose introduction has been verified.
 
     Attributes:
-        subject: who it is, and until when that holds.
+        subject: its identity, and the time until which that holds.
         version: as claimed.
         session_key: as claimed.
         gone: as claimed.
@@ -77,7 +77,7 @@ def claimed(raw: bytes, fleet: str, device: str) -> Claim:
     Args:
         raw: as received.
         fleet: this device's.
-        device: who it must be of.
+        device: the device that it must introduce.
 
     Raises:
         MessageRefused: for `size`, `malformed`, `fleet` or `sender` (it belongs to another device).

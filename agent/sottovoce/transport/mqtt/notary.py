@@ -1,4 +1,4 @@
-"""Verifying introductions, of which anyone may send any number."""
+"""Verification of introductions, of which anyone can send any number."""
 
 import time
 from collections.abc import Callable
@@ -14,7 +14,7 @@ _FORGERIES_PER_SECOND = 50.0  # one costs half a millisecond on a workstation, a
 
 
 class Notary:
-    """Verifies introductions, and stops to for a moment when too many were forged.
+    """Verifies introductions, and pauses for a moment after too many forged ones.
 
     Args:
         trust: whom this device trusts.
@@ -28,12 +28,12 @@ class Notary:
         self._tried = clock()
 
     def verify(self, claim: Claim) -> Introduced:
-        """A device, once all that is claimed of it was verified.
+        """Verify a claim, and return the device.
 
         A revoked device is verified, too: the receiver of its messages refuses them, and tells it why.
 
         Raises:
-            MessageRefused: as for sottovoce.transport.mqtt.introduction.verified, or for `flood`, without a look at it.
+            MessageRefused: as for sottovoce.transport.mqtt.introduction.verified, or for `flood`, without verification.
         """
         now = self._clock()
         self._patience = min(_FORGERIES, self._patience + (now - self._tried) * _FORGERIES_PER_SECOND)

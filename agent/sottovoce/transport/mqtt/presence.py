@@ -11,13 +11,13 @@ from sottovoce.transport.mqtt.secrecy import SessionKey
 class Echo(Enum):
     """The broker's retained message in a device's own name."""
 
-    AGREES = auto()  # that it is there, or was
-    DENIES = auto()  # that it is gone
-    COPY = auto()  # the word of another device with its identity
+    AGREES = auto()  # says that the device is there, or was
+    DENIES = auto()  # says that the device is gone
+    COPY = auto()  # is from another device with this identity
 
 
 class Presence:
-    """The presence of this device. Of two of its statements, the newer one has the higher version.
+    """The presence of this device. The newer of two announcements has the higher version.
 
     Args:
         trust: who it is.
@@ -45,11 +45,11 @@ class Presence:
         return self._introduction(gone=False)
 
     def gone(self) -> bytes:
-        """Announcement that it is gone: newer than that it is there, and older than announcements after `renew`."""
+        """Announcement that it is gone; newer than the one of `here`, and older than those after `renew`."""
         return self._introduction(gone=True)
 
     def renew(self) -> None:
-        """Makes later announcements newer than all before."""
+        """Make later announcements newer than all earlier ones."""
         self._sequence += 2
         self._said.clear()
 
@@ -60,7 +60,7 @@ class Presence:
         self._since = self._sequence - 1
 
     def echo(self, raw: bytes) -> Echo:
-        """Checks the broker's message in this device's name; a newer one than its own makes it announce a newer one.
+        """Check the broker's message in this device's name; if it is newer, later announcements become newer still.
 
         Args:
             raw: an introduction.
@@ -83,7 +83,7 @@ class Presence:
 
     @property
     def _version(self) -> tuple[int, int]:
-        """Version of its announcement that it is there."""
+        """Version of the announcement that this device is there."""
         return self._incarnation, self._sequence - 1
 
     def _introduction(self, *, gone: bool) -> bytes:

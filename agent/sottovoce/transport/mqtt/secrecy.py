@@ -1,8 +1,8 @@
 """Secrecy between two devices through a broker that reads, keeps, repeats and forges whatever it likes.
 
-Each device has an X25519 key pair from its start to its stop, never on a disk. Two of them give a key for each
-direction (HKDF-SHA256), under which messages are sealed with ChaCha20-Poly1305 and a counter. A message captured
-before a restart can be opened by no one after it; one captured since is refused as a repetition.
+Each device has an X25519 key pair from its start to its stop, which is never written to a disk. Two devices derive a
+key for each direction (HKDF-SHA256), under which messages are sealed with ChaCha20-Poly1305 and a counter. After a
+restart no one can open messages captured before it; messages captured since are refused as repetitions.
 """
 
 import itertools
@@ -19,7 +19,7 @@ from sottovoce.identity.framing import framed
 
 _DOMAIN = b"sottovoce/mqtt-frame/v1"
 _NONCE_BYTES = 12
-_WINDOW = 1024  # how far behind the newest a counter may come, since the order is not assumed
+_WINDOW = 1024  # how far a counter may lag behind the newest: messages may arrive in any order
 _END = 2**63
 
 
@@ -40,7 +40,7 @@ class SessionKey:
             other_key: its session key, 32 bytes, verified to be its.
 
         Raises:
-            MessageRefused: for `malformed`: that is no key.
+            MessageRefused: for `malformed`: it is not a key.
         """
         try:
             secret = self._private.exchange(X25519PublicKey.from_public_bytes(other_key))
@@ -57,8 +57,8 @@ class Channel:
     Args:
         outward: the key with which this device seals.
         inward: the key with which it opens.
-        counters: numbers that rise, shared by all channels of this device's key: two channels between the same keys
-            would otherwise use a nonce twice.
+        counters: rising numbers, shared by all channels of this device's key; otherwise two channels between the same
+            keys would use a nonce twice.
     """
 
     def __init__(self, outward: bytes, inward: bytes, counters: Iterator[int]) -> None:
@@ -69,12 +69,12 @@ class Channel:
         self._seen = 0  # bit i: the counter i below the newest
 
     def seal(self, content: bytes) -> tuple[int, bytes]:
-        """A counter that was never used, and the message sealed under it."""
+        """Seal a message; returns an unused counter, and the message sealed under it."""
         counter = next(self._counters)
         return counter, self._outward.encrypt(_nonce(counter), content, None)
 
     def open(self, counter: int, sealed: bytes) -> bytes:
-        """Unseals a message, once.
+        """Open a sealed message, at most once.
 
         Raises:
             MessageRefused: for `replayed`: it was opened before, or is too old to tell; or `forged`: it was not sealed

@@ -1,4 +1,4 @@
-"""The topics of a fleet on a broker: no name of a person or place, nothing but the fleet's and the devices' own ids."""
+"""Topics of a fleet on a broker; they contain the fleet's name and device ids, but no names of people or places."""
 
 import re
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Topics:
 
     @property
     def inboxes(self) -> str:
-        """Everything that is sent to this device."""
+        """Topic filter of all messages to this device."""
         return f"{ROOT}/{self.fleet}/in/{self.device}/+"
 
     def inbox(self, recipient: str) -> str:
@@ -38,11 +38,11 @@ class Topics:
         return self.presence("+")
 
     def sender(self, topic: str) -> str | None:
-        """Sender of a message in this device's inbox; None if it is another topic, or no device's id."""
+        """Sender of a message in this device's inbox; None if the topic is another one, or has no device id."""
         return _device(topic, self.inboxes[:-2])
 
     def present(self, topic: str) -> str | None:
-        """Whose presence a topic is; None if it is not one, or that cannot be a device."""
+        """Node id of the device whose presence a topic is; None for other topics, or without a device id."""
         return _device(topic, f"{ROOT}/{self.fleet}/peer")
 
 

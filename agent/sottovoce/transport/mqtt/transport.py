@@ -1,7 +1,7 @@
-"""Messages from device to device through a broker: introduced, sealed, answered by the recipient itself.
+"""Messages between devices through a broker: introduced, sealed, and answered by the recipient itself.
 
-A broker's acknowledgement means nothing here: a message is delivered when its recipient's answer has come. What the
-broker sees is who sends to whom, when, and how much.
+A broker's acknowledgement means nothing here: a message is delivered when its recipient's answer has arrived. The
+broker sees who sends to whom, when, and how much.
 """
 
 import asyncio
@@ -27,20 +27,20 @@ from sottovoce.transport.transport import DeliveryFailed, Listener, Peer, Receiv
 from sottovoce.wire.v1.mqtt_pb2 import Content, Frame
 
 _log = logging.getLogger(__name__)
-_LARGEST = 2**17  # brokers refuse packets of some megabytes, and forget nothing of small ones
+_LARGEST = 2**17  # brokers refuse packets of some megabytes, but keep small ones
 _MAX_FRAME_BYTES = _LARGEST + 2**13
 _MAX_CALLS = 16
 _MAX_CALLS_OF_ONE = 4
-_MAX_ANSWERS = 64  # being made or sent; who asks beyond gets none
+_MAX_ANSWERS = 64  # answers being made or sent; further requests get no answer
 _MAX_FOLLOWED = 256
 _MAX_PRESENT = 64
-_MAX_WORDS = 500  # bytes of another's explanation
+_MAX_WORDS = 500  # bytes of a peer's explanation
 _REFRESH_SECONDS = 300.0
 _KEPT_SECONDS = 3 * _REFRESH_SECONDS
-_BETWEEN_SECONDS = 5.0  # two announcements, whatever the broker says in this device's name
+_BETWEEN_SECONDS = 5.0  # between two announcements, even if the broker contradicts them
 _GONE_SECONDS = 86_400.0
 _ANSWER_SECONDS = 10.0
-_LOST_SECONDS = 2.0  # for the answer to what a peer was asked before it connected again
+_LOST_SECONDS = 2.0  # for answers to requests from before a peer reconnected
 _FAILURES = {
     Content.KIND_REFUSED: ("refused", "refused the message: {}"),
     Content.KIND_BUSY: ("busy", "is busy"),
@@ -56,7 +56,7 @@ class MqttTransport:
         trust: who this device is, and whom it trusts.
         incarnation: how often this device has started.
         waiting: the metric of waits in progress.
-        returned: called with the node id of a peer that has connected to the broker, with None when this device has.
+        returned: called with the node id of a peer that has connected to the broker, or with None if this device has.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class MqttTransport:
         return _LARGEST
 
     def reaches(self, address: str) -> bool:
-        """True for every device that uses the same broker."""
+        """Whether the address is on the same broker."""
         return address == f"mqtt:{self._broker.realm}"
 
     @property
@@ -112,7 +112,7 @@ class MqttTransport:
         return self._connection
 
     async def start(self, receive: Receive) -> None:
-        """Begin to connect. A broker that cannot be reached is tried again and again; see Transport.start."""
+        """Start connecting, and retry for as long as the broker cannot be reached; see Transport.start."""
         self._receive = receive
         self._connection = Connection(
             self._broker,
@@ -159,7 +159,7 @@ class MqttTransport:
         raise DeliveryFailed(cause, f"{where}: {words.format(said)}")
 
     async def present(self, seconds: float) -> tuple[str, ...]:
-        """Node ids of up to 64 devices that say they are on the broker; it takes `seconds`.
+        """Node ids of up to 64 devices that announce themselves on the broker within `seconds`.
 
         Raises:
             DeliveryFailed: if there is no connection.
@@ -178,7 +178,7 @@ class MqttTransport:
             await self.connection.unsubscribe(self._topics.everybody)
 
     def listener(self) -> Listener:
-        """Devices that introduced themselves, and messages and introductions that did not hold."""
+        """Numbers of devices that introduced themselves, and of refused messages and introductions."""
         connection = self.connection
         trouble = "" if connection.is_up else f"no connection to the broker: {connection.problem}"
         return Listener(self._known.met, self.refused.total(), trouble, connection.duplicates)
@@ -188,7 +188,7 @@ class MqttTransport:
         if self._connection is None:
             return
         connecting, refreshing = self._running
-        self._leaving = True  # or the echo of the farewell would have this device announced again
+        self._leaving = True  # otherwise the echo of the farewell would trigger a new announcement
         refreshing.cancel()
         if self._answering:
             await asyncio.wait(self._answering, timeout=grace)
@@ -204,24 +204,24 @@ class MqttTransport:
         self._exchanges.end("this device stops")
 
     def _trust_changed(self) -> None:
-        """Notify every peer, repeatedly."""
+        """Announce this device to every peer again."""
         self._known.trust_changed()
         self._presence.renew()
         self._again.set()
 
     def _restarted(self, device: str | None) -> None:
-        """Whatever waits for its answer waits in vain: one of the two has another key."""
+        """Fail the requests to this device: it, or this device, has another key, so no answer will come."""
         if device is None:
             self._again.set()
         self._exchanges.end("it, or this device, has restarted", device)
 
     def _farewell(self) -> tuple[str, bytes]:
-        """The broker's message when the connection that is about to be made breaks."""
+        """The message for the broker to publish if the next connection breaks."""
         self._presence.renew()
         return self._topics.presence(self._id), self._presence.gone()
 
     def _peer_returned(self, device: str) -> None:
-        """Repeats requests without an answer, because they may have been lost."""
+        """Have unanswered requests to a returned peer sent again soon, because they may have been lost."""
         lost = partial(self._exchanges.end, "it has connected again", device, until=self._exchanges.begun, left=False)
         asyncio.get_running_loop().call_later(_LOST_SECONDS, lost)
         self._returned(device)
@@ -232,14 +232,14 @@ class MqttTransport:
 
     async def _announce(self) -> None:
         topic = self._topics.presence(self._id)
-        with contextlib.suppress(OSError):  # said by the connection, and done again by the next
+        with contextlib.suppress(OSError):  # the connection reports it, and the next one announces again
             await self.connection.publish(topic, self._presence.here(), expires=_KEPT_SECONDS, retain=True)
 
     async def _refresh(self) -> None:
-        """Announce this device before the broker forgets it, and whenever there is a reason to."""
+        """Announce this device before the broker drops its announcement, and whenever that is requested."""
         while not self._leaving:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_REFRESH_SECONDS):  # which, unlike wait_for, loses no cancellation
+                async with asyncio.timeout(_REFRESH_SECONDS):  # unlike wait_for, it loses no cancellation
                     await self._again.wait()
             self._again.clear()
             if self.connection.is_up and not self._leaving:
@@ -247,9 +247,9 @@ class MqttTransport:
             await asyncio.sleep(_BETWEEN_SECONDS)
 
     async def _acquaintance(self, peer: str) -> Acquaintance:
-        """Acquaintance with a peer, once there is one; raises Gone when the peer says that it has left."""
+        """Wait until a peer is known, and return it; raises Gone if the peer has announced that it left."""
         followed = peer in self._followed
-        self._followed[peer] = None  # before the broker's answer: what it keeps may come first
+        self._followed[peer] = None  # before the broker answers: a kept message may come first
         self._followed.move_to_end(peer)
         if not followed:
             try:
@@ -289,7 +289,7 @@ class MqttTransport:
         await self.connection.publish(self._topics.inbox(peer), raw, expires=expires)
 
     def _arrived(self, topic: str, payload: bytes) -> None:
-        """Everything that comes from the broker, from whomever it is."""
+        """Handle a message from the broker, from any sender."""
         try:
             if (device := self._topics.present(topic)) is not None:
                 self._heard(device, payload)
@@ -300,7 +300,7 @@ class MqttTransport:
             self._seldom.say(logging.WARNING, refusal.reason, "frame-refused reason=%s %s", refusal.reason, refusal)
 
     def _heard(self, device: str, raw: bytes) -> None:
-        """A presence, new or kept by the broker; an empty one is no one's word."""
+        """Handle a presence announcement, new or kept by the broker; an empty one is ignored."""
         if not raw:
             return
         if device == self._id:
@@ -313,9 +313,9 @@ class MqttTransport:
                 self._present.add(device)
 
     def _echoed(self, echo: Echo) -> None:
-        """Handles the broker's message in this device's name: it must be the device's own last one."""
+        """Handle the broker's message in this device's name, which should be the device's own last announcement."""
         if echo is Echo.DENIES:
-            self._again.set()  # a farewell of an earlier connection came late, or the broker lies
+            self._again.set()  # an old farewell arrived late, or the broker lies
         elif echo is Echo.COPY:
             self.connection.duplicates += 1
             self._seldom.say(
@@ -326,7 +326,7 @@ class MqttTransport:
             )
 
     def _framed(self, sender: str, raw: bytes) -> None:
-        """A message of another device, if it is one."""
+        """Handle a frame, which should be a message of another device."""
         if len(raw) > _MAX_FRAME_BYTES:
             raise MessageRefused("size", f"a frame of {len(raw)} bytes exceeds the limit of {_MAX_FRAME_BYTES}")
         frame = decoded(Frame, raw)
@@ -355,7 +355,7 @@ class MqttTransport:
     async def _answer(self, sender: str, known: Acquaintance, request: Content) -> None:
         kind, body = await self._answered(sender, request.body)
         content = Content(kind=kind, exchange=request.exchange, body=body)
-        with contextlib.suppress(OSError):  # anyone who asked will ask again
+        with contextlib.suppress(OSError):  # the sender will ask again
             await self._send(sender, known, content, _ANSWER_SECONDS)
 
     async def _answered(self, sender: str, message: bytes) -> tuple[Content.Kind, bytes]:

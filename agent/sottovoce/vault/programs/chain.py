@@ -29,9 +29,9 @@ class Chain:
 
     Attributes:
         steps: steps of a chain.
-        mechanisms: sensitivity and noise of the release of each slot; the last one's of those after it too.
+        mechanisms: sensitivity and noise of the release of each slot; the last one also holds for all later slots.
         period: R, batches in a chain.
-        passes: over the records; budgeted for.
+        passes: passes over the records that are budgeted for.
         count: how many records the first file had: public under replace-one. Records of later files are not used.
     """
 

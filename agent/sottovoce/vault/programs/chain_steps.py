@@ -45,9 +45,9 @@ class StepSizes:
 
 @dataclass(frozen=True, slots=True)
 class ChainSteps:
-    """Algorithm 1's two steps on the batches of a device, which are runs of b numbers of records, one after another.
+    """Algorithm 1's two steps on a device's batches, which are consecutive runs of b record numbers.
 
-    A record that is gone is missing in its batch, and b stays b: its part of the mean gradient is 0.
+    A record that is gone is missing from its batch, and b does not change: its part of the mean gradient is 0.
 
     Attributes:
         kernel: the model; features are scaled into the unit ball, each record by itself.

@@ -23,11 +23,11 @@ from sottovoce.vault.sampling import Sampling
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Runs of numbers that follow one another; pass after pass.
+    """Consecutive runs of record numbers, the same in every pass.
 
     Attributes:
         edges: where each block of a pass begins, and where the last one ends.
-        passes: over the records.
+        passes: number of passes over the records.
     """
 
     edges: tuple[int, ...]
@@ -55,7 +55,7 @@ class GradientSum:
         unit: `record`, `window` or `device`.
         units: the units that may be asked about: public, whether or not there are records of them.
         event: cost of a release to its units; None for the mechanism's own.
-        batches: which records a release is a sum over; None for all.
+        batches: the records that a release sums over; None for all.
         clip: C, where the kernel clips and sums; None where the mechanism does.
     """
 
@@ -100,7 +100,7 @@ class GradientSum:
 
 
 def _by_unit(records: Records, unit: str) -> Iterator[Records]:
-    """The records of each window, or all where the device is the unit. A unit without any adds nothing, not zeros."""
+    """Yield each window's records, or all if the unit is the device. A unit without records adds nothing, not zeros."""
     if unit == "device" or records.windows is None:
         if len(records):
             yield records

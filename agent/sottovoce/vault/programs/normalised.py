@@ -17,7 +17,7 @@ from sottovoce.vault.programs.program import Plan
 
 @dataclass(frozen=True, slots=True)
 class NormalisedSum:
-    """Answers `gradient` queries whose point is the model and, as its last number, the threshold C.
+    """Answers `gradient` queries whose point is the model and, as its last entry, the threshold C.
 
     Attributes:
         sums: computes each unit's gradient, and the cost of a release; its mechanism clips at 1.
@@ -28,9 +28,9 @@ class NormalisedSum:
     rule: Rule
 
     def plan(self, query: Query) -> Plan[Batches] | Refused:
-        """A plan for a finite point of one number more than the model has, the last one positive.
+        """A plan for a finite point with one entry more than the model has, the last one positive.
 
-        A kernel that clips at it cannot do so at the ends of a float's range.
+        A kernel that clips at this last entry cannot do so near the ends of a float's range.
         """
         low, high = (0.0, math.inf) if self.sums.clip is None else CLIPS
         if query.point.shape != (self.sums.kernel.size + 1,) or not low < query.point[-1] < high:

@@ -14,7 +14,7 @@ Raw = TypeVar("Raw")
 
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[Raw]):
-    """How a query will be answered, made before any record is read.
+    """Plan for the answer to a query, made before any record is read.
 
     Attributes:
         event: the charge, and the record that pays it.
@@ -30,7 +30,7 @@ class Plan(Generic[Raw]):
 
 
 class Program(Protocol[Raw]):
-    """Pure: it never draws noise, never sends, never sees the ledger. The vault applies the plan's mechanism."""
+    """A pure computation: no noise, no sending, no access to the ledger. The vault applies the plan's mechanism."""
 
     def plan(self, query: Query) -> Plan[Raw] | Refused:
         """The plan for this query, or why there is none; no record is read for either."""

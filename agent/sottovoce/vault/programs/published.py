@@ -22,7 +22,7 @@ class PublishedSum:
     Attributes:
         kernel: the model.
         mechanism: clip and noise of every release.
-        name: under which it is charged.
+        name: name under which a release is charged.
         sampling: how a batch is drawn; None for all records.
     """
 

@@ -21,12 +21,12 @@ from sottovoce.vault.unproved_point import Told, UnprovedPoint
 
 Floats = NDArray[np.float64]
 
-_LARGEST_TOLD = 100  # inputs of a Q-network whose parameters a trace shows
+_LARGEST_TOLD = 100  # largest number of inputs of a Q-network whose parameters a trace shows
 
 
 @dataclass(slots=True)
 class QChain:
-    """Answers for batch t, in this order, two kinds of query.
+    """Answers two kinds of query for batch t, in this order.
 
     `decide`, at this device's last release, P numbers: LOCAL, and the local step has been taken, or GLOBAL.
     `chain`, after GLOBAL, at the last release and the global weights, 2P numbers: see Chain.

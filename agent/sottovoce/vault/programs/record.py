@@ -38,5 +38,5 @@ class RecordRelease:
         return Plan(event, self.mechanism)
 
     def compute(self, query: Query, records: Records) -> Records:
-        """The one record, as it is."""
+        """Return the one record unchanged."""
         return records

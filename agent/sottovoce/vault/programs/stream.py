@@ -1,6 +1,6 @@
 """A total for every window, for ever: the private half of a statistic that is published without end.
 
-What is released at window t is Σ_j c_j x_{t-j} + noise, with x_k the clipped total of window k and c the first column
+The release at window t is Σ_j c_j x_{t-j} + noise, with x_k the clipped total of window k and c the first column
 of a Toeplitz square root of the prefix sum, cut off at a band (Henzinger, Upadhyay & Upadhyay 2023; Choquette-Choo et
 al. 2023). One window is in as many releases as the band is wide; together they are one Gaussian release of it, so that
 it pays once, when it is first released (Denisov et al. 2022, Theorem 2.1: even if later windows depend on what was

@@ -15,7 +15,7 @@ from sottovoce.vault.vault import VaultContext
 
 
 class Terms(Protocol):
-    """Public values alone."""
+    """Terms of a learner for its vault, which are public values alone."""
 
     @property
     def learner(self) -> str:
@@ -33,15 +33,15 @@ class Terms(Protocol):
 
 
 def unit_records(records: Records, unit: str) -> Records:
-    """Records that know their windows where a window is the unit, and only there; they are charged by them.
+    """Return records with their windows if the unit is a window, by which they are charged; otherwise without.
 
-    They are sorted by window and by content: a window's sum of floats depends on the order in
-    which it is added up, and where its records stand in the file is nothing that a window pays for.
+    They are sorted by window and by content: a window's sum of floats depends on the order of addition, and a window
+    does not pay for the places of its records in the file.
 
-    Where single records are charged, see `numbered`.
+    If single records are charged, see `numbered`.
 
     Raises:
-        DataError: if the unit is a window, and the records do not know theirs.
+        DataError: if the unit is a window, and the records have none.
     """
     if unit != "window":
         return replace(records, windows=None)

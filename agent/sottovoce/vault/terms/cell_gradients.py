@@ -31,8 +31,8 @@ class CellGradientTerms:
         learner: its name.
         sums: sums that are planned.
         clip: L2 threshold of one privacy unit's part in a sum.
-        cell: within which noise is shared.
-        rows: rows that one device is taken to have, at most, so that a sum has room.
+        cell: the cell within which noise is shared.
+        rows: upper bound on the rows of one device, so that a sum has room.
     """
 
     learner: str

@@ -100,7 +100,7 @@ class PublishedChainTerms:
 
     Attributes:
         learner: its name.
-        claim: its paper's.
+        claim: the paper's claim.
         sizes: sizes of the steps, as printed; no model is projected.
         batch: b.
         period: R; 1 for DP-Fully collaborative.
@@ -151,7 +151,7 @@ def unpromised(learner: str, budget: Budget) -> None:
 
 
 def chains_of(learner: str, batch: int, period: int) -> Callable[[int], None]:
-    """A check that a number of records makes one chain or more; no records at all make none, and may.
+    """Return a check that a number of records makes at least one chain; having no records at all is allowed.
 
     Returns:
         a function that raises DataError when they do not.

@@ -137,7 +137,7 @@ def summed(kernel: Kernel, budget: Budget, records: Records | None) -> bool:
         records: records that it would sum; None where they are not at hand.
 
     Raises:
-        DataError: if it would, but these are more records than it sums with the error that it states.
+        DataError: if it would, but there are more records than it sums within the error that it states.
     """
     if kernel.sum_error is None or budget.unit != "record":
         return False

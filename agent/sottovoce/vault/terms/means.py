@@ -32,7 +32,7 @@ class MeanTerms:
     Attributes:
         learner: its name.
         profile: the part of the device's vector that is released, and its bound.
-        cell: within which noise is shared; None where each device adds all of its own.
+        cell: the cell within which noise is shared; None if each device adds all of its noise itself.
     """
 
     learner: str

@@ -1,4 +1,4 @@
-"""Scheme of a record mechanism that another package brings."""
+"""Scheme of a record mechanism that another package provides."""
 
 from typing import Any, Literal
 
@@ -16,8 +16,8 @@ class OfPlugin:
     """Implements Scheme; its release is drawn, and its answers are computed, by a plug-in, and checked.
 
     Args:
-        plugin: plugin that brings it.
-        made: its object.
+        plugin: plug-in that provides it.
+        made: the plug-in's object.
         features: d.
         classes: c.
         epsilon: ε of one release.
@@ -73,7 +73,7 @@ class OfPlugin:
 
 
 def scheme(name: str, features: int, classes: int, epsilon: float) -> Scheme:
-    """The scheme of a name, of Sottovoce or of another package; see sottovoce.perturbation.scheme.
+    """Return the scheme of a name, from Sottovoce or another package; see sottovoce.perturbation.scheme.
 
     Raises:
         PrivacyError: if there is none of this name, or none for such d, c and ε.

@@ -59,12 +59,12 @@ class PublishedTerms:
 
     Attributes:
         learner: its name.
-        claim: its paper's.
+        claim: the paper's claim.
         sampling: how a batch is drawn; None for all records.
         batch: B, records in a batch.
         clip: L2 threshold; None for none.
         clipped: object of the clip: each `example`'s gradient, or the mean of the `batch` once.
-        sigma: standard deviation of the noise on each number of the mean gradient, or of its ratio to the gradient's
+        sigma: standard deviation of the noise on each entry of the mean gradient, or of its ratio to the gradient's
             length; 0 for none.
         scaled: whether it is that ratio.
     """

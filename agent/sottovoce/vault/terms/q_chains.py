@@ -23,7 +23,7 @@ class QChainTerms:
 
     Attributes:
         learner: its name.
-        claim: its paper's.
+        claim: the paper's claim.
         sizes: sizes of the steps, as printed; no model is projected.
         batch: b.
         passes: over the records.

@@ -1,4 +1,4 @@
-"""Every record once, in noise: golf."""
+"""Terms of golf: every record is released once, in noise."""
 
 import math
 from dataclasses import dataclass
@@ -30,8 +30,8 @@ class RecordTerms:
 
     Attributes:
         learner: its name.
-        scheme: how each record is released, once; of no noise (`exact`) where the budget promises nothing.
-        scaling: how features were scaled before they reached the vault. By the training set's own ranges no ε holds:
+        scheme: how each record is released, once; without noise (`exact`) if the budget promises nothing.
+        scaling: how features were scaled before they reached the vault. With the training set's own ranges no ε holds:
             the budget must promise none, and every release is charged as infinite.
     """
 

@@ -20,10 +20,10 @@ _STRUCK_BEATS = 1_000
 
 
 class Dishonesty:
-    """Notes lies, and tells the others.
+    """Records lies and reports them to the other devices.
 
-    A device is struck where this one has seen it lie, where a proof shows it, or where more devices say so than may be
-    dishonest.
+    A device is struck off when this device has seen it lie, when a proof shows its lie, or when more devices accuse
+    it than may be dishonest.
 
     Args:
         owner: this device's id.
@@ -51,10 +51,10 @@ class Dishonesty:
         return (state, []) if state.struck == before else self._told(state, Exposed(proof))
 
     def exposed(self, state: CellState, proof: Proof) -> CellState:
-        """Somebody can prove a lie.
+        """Record a lie that another device has proved.
 
         Raises:
-            MessageRefused: if it proves nothing.
+            MessageRefused: if the proof proves nothing.
         """
         liar, why = accused(proof, self._cell, self._provenance.verify)
         if liar in state.struck and state.dishonest[liar].how == "proved":
@@ -68,10 +68,10 @@ class Dishonesty:
         return [proof for proof in found if proof is not None]
 
     def doubted(self, state: CellState, sender: str, statement: Statement) -> CellState:
-        """Another device says that it has seen a lie.
+        """Record another device's accusation that it has seen a lie.
 
         Raises:
-            MessageRefused: if it has not signed that.
+            MessageRefused: if the sender has not signed the accusation.
         """
         if statement.owner != sender:
             raise MessageRefused("cell", "a device hands in another's statement")

@@ -44,13 +44,13 @@ from sottovoce.secure_sum.statements import (
 
 @dataclass(frozen=True, slots=True)
 class Led:
-    """Consequence of a statement that a leader has received.
+    """Outcome of a statement that a leader has received.
 
     Attributes:
         leading: the leader's state; None when the round is finished.
         said: messages by recipient.
         opened: the sum, when it is open.
-        lies: the lie of each member, as this device has seen it.
+        lies: members that this device has seen lie, each with its lie.
         proofs: proofs of lies.
     """
 
@@ -66,8 +66,8 @@ class Gathering:
 
     Args:
         cell: the rule.
-        size: numbers of a vector.
-        width: bytes of a number, in a roster of this many.
+        size: length of a vector.
+        width: bytes per element of a vector, given the size of the roster.
         provenance: checks who signed.
     """
 
@@ -76,10 +76,10 @@ class Gathering:
         self._width = width
 
     def hear(self, leading: Leading | None, sender: str, said: Said, beat: int) -> Led:
-        """A member has said something.
+        """Handle a message from a member.
 
         Raises:
-            MessageRefused: if it does not fit; nothing changed.
+            MessageRefused: if the message does not fit; nothing has changed.
         """
         if isinstance(said, Offered):
             slot = body_of(said.offer, Offer).slot
@@ -103,7 +103,7 @@ class Gathering:
             case Given() if leading.stage == "vectors" and place in leading.members:
                 return self._given(leading, roster, place, said)
             case Given() if leading.stage == "stands" and place in leading.survivors and leading.named is not None:
-                return Led(leading, ((sender, Survived(leading.named)),))  # it has turned to this deputy only now
+                return Led(leading, ((sender, Survived(leading.named)),))  # the member has just turned to this deputy
             case SurvivorAck(_, named) if leading.deputy and place in leading.members:
                 if body_of(named, Named).round == leading.round and named.owner in roster.owners:
                     return self._compared(replace(leading, named=leading.named or named), roster, leading.named, named)
@@ -125,7 +125,7 @@ class Gathering:
         return replace(leading, offers={**leading.offers, sender: offer})
 
     def _dealt(self, leading: Leading, roster: Roster, place: int, said: Shared) -> Leading:
-        """Shares of a member, whose commitment fits them."""
+        """Store a member's shares, which must match its commitment."""
         if (len(said.sealed), len(said.leaves)) != (len(roster), 2 * len(roster)):
             return leading
         offer = sha256(roster.statements[place].body).digest()
@@ -135,7 +135,7 @@ class Gathering:
         return replace(leading, dealt={**leading.dealt, place: said})
 
     def _given(self, leading: Leading, roster: Roster, place: int, said: Given) -> Led:
-        """A masked vector; a member that signed another is passed over, and named."""
+        """Store a masked vector; report a member that signed two, and pass over one that sends what it did not sign."""
         if self._signed(roster, place, said.said, Masked).round != leading.round:
             return Led(leading)
         before = leading.vectors.get(place)
@@ -150,7 +150,7 @@ class Gathering:
         return Led(replace(leading, vectors={**leading.vectors, place: said}))
 
     def _revealed(self, leading: Leading, roster: Roster, place: int, said: SharesRevealed) -> Led:
-        """Shares that fit their dealers' commitments; a member that reveals another is left out, and named."""
+        """Store shares that match their dealers' commitments; leave out and report a member that reveals others."""
         revealed, gone = said.revealed, leading.gone
         shown = self._signed(roster, place, said.said, Shown)
         if shown.round != leading.round:
@@ -166,7 +166,7 @@ class Gathering:
 
     @staticmethod
     def _compared(leading: Leading, roster: Roster, first: Statement | None, second: Statement) -> Led:
-        """Compares the leader's signature for this device, or the first known member, with that for another member."""
+        """Compare the leader's statement for this device, or for the first known member, with that for another."""
         if first is None or second.owner != first.owner or second.body == first.body:
             return Led(leading)
         proof = Equivocation(with_credential(roster, first), with_credential(roster, second))

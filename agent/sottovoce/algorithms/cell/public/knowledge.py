@@ -1,4 +1,4 @@
-"""Beliefs of a device about sums: openings that it verifies itself, and results that enough members sign alike."""
+"""A device's knowledge of sums: openings that it verifies itself, and results that enough members sign identically."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -22,14 +22,14 @@ _MAX_WANTED = 256
 
 @dataclass(frozen=True, slots=True)
 class OpenedRound:
-    """A round whose opening is verified, with the masked vectors that are here.
+    """A round whose opening is verified, with the masked vectors received so far.
 
     Attributes:
         verified: the opening.
-        vectors: signed, by place.
-        sources: devices that have the others, the next one first; empty where none is missing.
-        since: the beat on which the first of them was asked.
-        asked: times that one was asked.
+        vectors: signed masked vectors, by place.
+        sources: devices that have the missing vectors, the next to ask first; empty if none is missing.
+        since: the beat on which the first of these devices was asked.
+        asked: number of times that a source was asked.
     """
 
     verified: Verified
@@ -79,10 +79,10 @@ class Knowledge:
         self._cell, self._course, self._provenance = cell, course, provenance
 
     def opening(self, opening: Opening, numerator: Numerator | None) -> Verified | None:
-        """An opening that is in order; None where its sum is taken at another model than this device's.
+        """Verify an opening and return it; None if its sum was taken at a model other than this device's.
 
         Raises:
-            MessageRefused: if it does not hold.
+            MessageRefused: if the opening does not hold.
         """
         found = verified(opening, self._cell, self._provenance.verify, self._provenance.refuses)
         point = sha256(self._course.point(numerator)).digest()
@@ -112,7 +112,7 @@ class Knowledge:
         return found
 
     def after(self, opened: OpenedRound, numerator: Numerator | None) -> tuple[Numerator, int]:
-        """Knowledge after an opened sum, and the members in it."""
+        """Return the value after an opened sum, and the number of members in the sum."""
         vectors = {place: one.vector for place, one in opened.vectors.items()}
         total = opened.verified.total(vectors, self._course.size)
         members = len(opened.verified.survivors)
@@ -124,10 +124,10 @@ class Knowledge:
         return Known(self._provenance.signed(Statement(owner, body)), numerator.astype("<i8").tobytes())
 
     def heard(self, sender: str, known: Known) -> Knows:
-        """Another device's knowledge, as it has signed it.
+        """Return another device's knowledge, as that device has signed it.
 
         Raises:
-            MessageRefused: if it has not, or is not a device of the fleet now.
+            MessageRefused: if the device has not signed it, or is not in the fleet now.
         """
         if known.said.owner != sender:
             raise MessageRefused("cell", "a device hands in another's statement")
@@ -147,10 +147,10 @@ class Knowledge:
         return None
 
     def numbers(self, raw: bytes) -> NDArray[np.int64]:
-        """int64[P] of these bytes.
+        """Decode bytes to a numerator, int64[P].
 
         Raises:
-            MessageRefused: if they belong to another model.
+            MessageRefused: if the bytes belong to another model.
         """
         if len(raw) != 8 * self._course.size:
             raise of_another_model(f"a sum of {len(raw) // 8} numbers reached a model of {self._course.size}")

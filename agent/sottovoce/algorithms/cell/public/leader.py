@@ -1,4 +1,4 @@
-"""The leader of a round: it passes on and opens. It has no privileges, and everything it says is checked."""
+"""The leader of a round, which relays messages and opens the sum: it has no privileges, and all it sends is checked."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -38,23 +38,23 @@ class Leader:
     Args:
         owner: this device's id.
         cell: the rule.
-        size: numbers of a vector.
-        provenance: signs.
+        size: length of a vector.
+        provenance: signs statements.
     """
 
     def __init__(self, owner: str, cell: Cell, size: int, provenance: Provenance) -> None:
         self._owner, self._cell, self._size, self._provenance = owner, cell, size, provenance
 
     def go_on(self, leading: Leading, expected: frozenset[str], struck: frozenset[str], beat: int) -> Led:
-        """Go to the next stage if all expected messages are there, or enough of them after a while.
+        """Move to the next stage once all expected messages have arrived, or enough of them after a while.
 
-        The members' messages were checked when they came; if one fails here all the same, the round is over.
+        The members' messages were checked on arrival; if one fails here all the same, the round ends.
 
         Args:
             leading: the leader's state.
-            expected: devices whose offers are waited for.
-            struck: devices that are in no roster.
-            beat: now.
+            expected: devices whose offers the leader waits for.
+            struck: devices that are excluded from every roster.
+            beat: the current beat.
         """
         try:
             return self._gone_on(leading, expected, struck, beat)
@@ -96,7 +96,7 @@ class Leader:
         )
 
     def take_over(self, leading: Leading, named: Statement | None, beat: int) -> Led:
-        """A deputy continues, with the survivors for whom it or others stand; it has no effect if it cannot."""
+        """Take over as a deputy, with the survivors for whom it or others stand; nothing is sent if it cannot."""
         named = named or leading.named
         leading = replace(leading, deputy=False, since=beat, named=None)
         if named is None:
@@ -148,7 +148,7 @@ class Leader:
         return Led(stage, said)
 
     def _begin(self, leading: Leading, beat: int, *, late: bool) -> Led:
-        """Enough members are ready: only now anyone is charged."""
+        """Begin the round once enough members are ready: only now is anyone charged."""
         roster = _roster(leading)
         if leading.readies.keys() | leading.unready < {*leading.members} and not late:
             return Led(leading)
@@ -206,7 +206,7 @@ class Leader:
 
 
 def _worthless(leading: Leading, roster: Roster, dealer: int, revealed: Mapping[int, Revealed]) -> WorthlessShares:
-    """The proof that a member dealt shares of another secret than it offered."""
+    """Return the proof that a member dealt shares of a secret other than the one it offered."""
     of_mask_key = dealer not in leading.survivors
     at = leading.gone.index(dealer) if of_mask_key else leading.survivors.index(dealer)
     offer = roster.statements[dealer]
@@ -236,7 +236,7 @@ def _to(owners: Iterable[str], said: Said) -> tuple[tuple[str, Said], ...]:
 
 
 def _at_one_point(offers: Mapping[str, Statement]) -> dict[str, Statement]:
-    """Members at the model that most members hold."""
+    """Return the offers of the members at the model that most members hold."""
     points = {owner: body_of(offer, Offer).point for owner, offer in offers.items()}
     most = max(sorted(set(points.values())), key=list(points.values()).count, default=b"")
     return {owner: offer for owner, offer in offers.items() if points[owner] == most}

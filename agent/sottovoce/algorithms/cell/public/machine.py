@@ -1,12 +1,12 @@
 """Secure sums by gossip: a device offers to take part, follows the leader of a round, and leads one in its turn.
 
-Who leads follows from the devices' ids: the lowest in an order by hash, of those that did not lead nowhere before. It
-does not matter to anyone's privacy who does, when, or whether two do: the vault checks each step
-(sottovoce.vault.cell_member). No one waits for anyone without an end. A round that comes to nothing yields nothing,
-and a device makes a new offer, as long as its vault pays.
+The leader follows from the devices' ids: it is the lowest in an order by hash, among the devices that have not led a
+round to nothing before. Privacy does not depend on which device leads, when, or whether two do: the vault checks each
+step (sottovoce.vault.cell_member). Every wait is bounded. A round that fails yields nothing, and a device makes a new
+offer, as long as its vault pays.
 
-A masked vector leaves on the beat after the vault has made it, so that the moment does not say how long the records
-took.
+A masked vector is sent on the beat after the vault has made it, so that the timing does not reveal how long the
+records took.
 """
 
 from collections import deque
@@ -111,11 +111,11 @@ from sottovoce.secure_sum.steps import (
 )
 
 _CYCLE = "cycle"
-_PATIENCE_BEATS = 30  # of a member with its leader, who waits for less
-_DEPUTIES = 3  # the first of whom is sent each masked vector at once
-_HANDOVER_BEATS = 14  # of a member that has given its vector, before it turns to the next deputy
-_LISTENING_BEATS = 4  # of a deputy more, so that it has heard for whom others stand already
-_FETCHING_BEATS = 3  # of a device that has asked another for masked vectors, before it asks the next
+_PATIENCE_BEATS = 30  # how long a member waits for its leader, which itself waits for less time
+_DEPUTIES = 3  # the first of them is sent each masked vector at once
+_HANDOVER_BEATS = 14  # how long a member that has sent its vector waits before it turns to the next deputy
+_LISTENING_BEATS = 4  # how much longer a deputy waits, so that it has heard for whom others already stand
+_FETCHING_BEATS = 3  # how long a device waits for requested masked vectors before it asks the next device
 _MAX_FETCHES = 12
 _SEEKING_BEATS = 4  # between two questions to all peers
 _GIVEN = ("given", "stood", "told")
@@ -123,10 +123,10 @@ _CHARGED = ("ready", "held", *_GIVEN)
 
 
 class Cells:
-    """The state machine.
+    """State machine of a device that takes part in secure sums.
 
     Args:
-        learner: its name.
+        learner: the learner's name.
         owner: this device's id.
         course: course of a sum.
         period: seconds between beats.
@@ -152,7 +152,7 @@ class Cells:
         return CellState(numerator=self.course.fresh())
 
     def without_state(self, releases: int) -> CellState:
-        """The state of a device that lost its own: the others send it the sums. Its vault knows its payments."""
+        """Return the state of a device that lost its own: others send it the sums, and its vault knows its payments."""
         del releases
         return self.fresh()
 
@@ -216,7 +216,7 @@ class Cells:
         state = replace(state, asked=None)
         if isinstance(said, Refused):
             if state.stage in _CHARGED and said.reason == "query":
-                return state, []  # anyone who asked for this step lied; the round may still be opened
+                return state, []  # the device that asked for this step lied; the round may still be opened
             exhausted = state.exhausted or said.reason == "budget"
             return self._ended(replace(state, exhausted=exhausted))
         state = replace(state, simulated=state.simulated or said.simulated)
@@ -247,7 +247,7 @@ class Cells:
                 return state, []
 
     def _holds(self, offer: Statement) -> bool:
-        """Whether this device could take its own offer: its certificate has expired, or its clock is wrong, if not."""
+        """Whether this device would accept its own offer: if not, its certificate has expired or its clock is wrong."""
         try:
             self._provenance.admit(offer)
         except MessageRefused:
@@ -263,7 +263,7 @@ class Cells:
         return self._say(self._at(state, "joined"), state.leader, Shared(sealed, leaves, self._bare(deal)))
 
     def _ready(self, state: CellState, ready: Ready) -> Step:
-        """Send to the leader, and to the deputies, who compare the leader's signatures."""
+        """Report readiness to the leader, and to the deputies, which compare the leader's signatures."""
         if state.lead is None:
             return state, []
         said = Readied(self._bare(ready), state.lead)
@@ -302,7 +302,7 @@ class Cells:
         return state, [*effects, *led, SetTimer(_CYCLE, now + self._period), *self._published(state)]
 
     def _urged(self, state: CellState) -> Step:
-        """Action on a beat of a device that lacks sums: an offer, or a question where its vault cannot pay for one."""
+        """Act on a beat while sums are missing: offer to take part, or ask a peer if the vault cannot pay."""
         if state.stage != "idle":
             beats = _PATIENCE_BEATS if state.leader in state.struck else state.cycle - state.since
             waits = _HANDOVER_BEATS + (_LISTENING_BEATS if self._owner in state.deputies[:1] else 0)
@@ -320,7 +320,7 @@ class Cells:
         return replace(state, turn=turn + 1), [Send(state.peers[turn], message)]
 
     def _handed_over(self, state: CellState, given: Given) -> Step:
-        """Send to the next deputy all that the leader got, as far as the deputy continues from there."""
+        """Send the next deputy everything that the leader received and that the deputy continues from."""
         leader, stood = state.deputies[0], state.stood
         state = replace(state, leader=leader, deputies=state.deputies[1:], silent=state.silent | {state.leader})
         state = self._at(state, "given" if stood is None else "stood")
@@ -377,10 +377,10 @@ class Cells:
         return self._heard(state, sender, said)
 
     def _informed(self, state: CellState, sender: str, said: Result | Vectors | Known) -> Step:
-        """Another device has sent the result of a sum.
+        """Handle the result of a sum that another device has sent.
 
         Raises:
-            Lie: if it does not hold.
+            Lie: if the result does not hold.
         """
         match said:
             case Result(opening):
@@ -391,13 +391,13 @@ class Cells:
                 return self._vouched(state, sender, said)
 
     def _word(self, state: CellState, slot: int, numerator: NDArray[np.int64]) -> Result | Known:
-        """Answer for a device that knows this many sums: the next one, which it can verify, or this device's own."""
+        """Answer a device that knows this many sums: the next one, which it can verify, or this device's knowledge."""
         if state.opened is not None and state.opened.slot == slot:
             return Result(state.opened.verified.opening)
         return self._knowledge.known(self._owner, state.slot, state.members, numerator)
 
     def _shown(self, state: CellState, sender: str, opening: Opening) -> Step:
-        """Another device has opened the present sum: verify that, and fetch the masked vectors."""
+        """Verify another device's opening of the present sum, and fetch the masked vectors."""
         offers = [body_of(statement, Offer) for statement in opening.roster[:1]]
         if not self._ahead(state) or [offer.slot for offer in offers] != [state.slot]:
             return state, []
@@ -438,7 +438,7 @@ class Cells:
         return replace(state, opening=opened), [Send(sources[0], CellMessage(opened.want, state.simulated))]
 
     def _believed(self, state: CellState, opened: OpenedRound) -> Step:
-        """A sum is open: the next is taken at its result."""
+        """Adopt the result of an opened sum, at which the next sum is taken."""
         numerator, members = self._knowledge.after(opened, state.numerator)
         regulars = frozenset(opened.verified.roster.owners)
         state = replace(state, opened=replace(opened, sources=()))
@@ -447,7 +447,7 @@ class Cells:
         )
 
     def _vouched(self, state: CellState, sender: str, said: Known) -> Step:
-        """Another has come farther; it is believed once enough say the same, and the others are asked."""
+        """Note a device that knows later sums: believe it once enough devices say the same, and ask the others."""
         known = self._knowledge.heard(sender, said)
         if known.slot > self.course.rounds:
             raise Lie("cell", "it knows more sums than there are")
@@ -475,7 +475,7 @@ class Cells:
         return state, [*effects, *self._published(state)]
 
     def _compared(self, state: CellState, votes: Mapping[str, Known]) -> CellState:
-        """Notes who says otherwise of the last sum: it may have lied, or know another round of that sum."""
+        """Note devices that contradict this one about the last sum: they may have lied, or know another round of it."""
         if state.numerator is None:
             return state
         own, doubts = body_bytes(knows(state.slot, state.members, state.numerator)), dict(state.doubts)
@@ -486,11 +486,11 @@ class Cells:
         return replace(state, doubts=doubts)
 
     def _failed(self, state: CellState) -> Step:
-        """A round came to nothing here."""
+        """Count a round that failed on this device, and end it."""
         return self._ended(replace(state, failed=state.failed + 1))
 
     def _ended(self, state: CellState) -> Step:
-        """End the round here: the vault drops its secrets, and a deputy is no longer one."""
+        """End the round on this device: the vault drops its secrets, and this device is no longer a deputy."""
         leading = {of: one for of, one in state.leading.items() if not one.deputy}
         state = replace(state, leading=leading)
         end = TakePart(CellQuery(self._learner, encoded(End(state.slot))))
@@ -524,7 +524,7 @@ class Cells:
                     return state, []
                 ranked = [node for node in _ranked(found.owners, state.slot) if node not in (sender, *state.struck)]
                 state = replace(state, leader=sender, deputies=tuple(ranked[:_DEPUTIES]), roster=found)
-                if proofs := self._dishonesty.proofs(state, found.owners):  # which the leader does not know
+                if proofs := self._dishonesty.proofs(state, found.owners):  # the leader does not know these proofs
                     sent = [Send(sender, CellMessage(Exposed(proof), state.simulated)) for proof in proofs]
                     return self._at(state, "joined"), [*sent]
                 return self._take_part(state, Join(roster))
@@ -548,7 +548,7 @@ class Cells:
         """Checks every member's signature before the vault is asked: a lie then points to the leader or to a dealer."""
         lead = signed_by(self._provenance, roster, sender, said.said, Lead)
         if lead.roster != roster.digest:
-            return state, []  # of a round before
+            return state, []  # it belongs to an earlier round
         roots = roots_of(self._provenance, roster, said, lead)
         if roots is None:
             return self._dishonesty.seen(state, sender, "proposed a round that does not hold")
@@ -563,7 +563,7 @@ class Cells:
         return sender in (state.leader, *state.deputies) and h == state.round
 
     def _led(self, state: CellState) -> Step:
-        """The actions of this device as a leader."""
+        """Take this device's next steps as a leader."""
         leading = state.leading.get(state.slot)
         if leading is None:
             return state, []
@@ -607,7 +607,7 @@ class Cells:
         return state, effects
 
     def _say(self, state: CellState, leader: str, said: Said) -> Step:
-        """Something to a leader, who may be this device itself."""
+        """Send a message to a leader, which may be this device itself."""
         if leader != self._owner:
             return state, [Send(leader, CellMessage(said, state.simulated))]
         return self._heard(state, leader, said)
@@ -627,7 +627,7 @@ class Cells:
         return 0 if state.roster is None else state.roster.owners.index(self._owner)
 
     def _present_leader(self, state: CellState) -> tuple[CellState, str]:
-        """The first of all that are known and led nowhere yet; when all have, they all start over."""
+        """Choose the first known device that has not led a round to nothing; once all have, all get another chance."""
         nodes = {*state.peers, self._owner} - state.struck
         ranked = _ranked(nodes - self._refused(nodes), state.slot)
         if state.silent.issuperset(ranked):
@@ -638,7 +638,7 @@ class Cells:
         return self._provenance.signed(Statement(self._owner, body))
 
     def _bare(self, body: Body) -> Statement:
-        """Signed, without the certificate that the roster has."""
+        """Sign a body, without attaching the certificate, which the roster contains."""
         return replace(self._signed(body_bytes(body)), credential=b"")
 
     def _published(self, state: CellState) -> list[Effect]:

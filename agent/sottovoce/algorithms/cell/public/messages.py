@@ -1,4 +1,4 @@
-"""Messages of a secure sum; everybody may read all of them."""
+"""Messages of a secure sum, all of which are public."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -25,7 +25,7 @@ class Offered(Content, frozen=True):
 
 
 class RosterProposal(Content, frozen=True, tag="Called"):
-    """Message from a leader: these take part, ordered by owner."""
+    """Message from a leader: these devices take part, ordered by owner."""
 
     roster: Statements
 
@@ -110,7 +110,7 @@ class SharesRevealed(Content, frozen=True, tag="Told"):
 
 
 class Result(Content, frozen=True):
-    """A sum is open; anyone who has the masked vectors can verify and compute it."""
+    """Message that a sum is open: any device that has the masked vectors can verify and compute the sum."""
 
     opening: Opening
 
@@ -176,12 +176,12 @@ class CellMessage:
 
     @property
     def encoded(self) -> bytes:
-        """Its content, for its way."""
+        """The content, encoded for the network."""
         return msgpack.encode(self.said)
 
     @property
     def numbers(self) -> int:
-        """See Message.numbers; everything in it is counted."""
+        """See Message.numbers; the whole content is counted."""
         return -(-len(self.encoded) // _NUMBER_BYTES)
 
     def traced(self) -> dict[str, Any]:
@@ -190,10 +190,10 @@ class CellMessage:
 
 
 def content_of(raw: bytes) -> Said:
-    """The content of these bytes.
+    """Decode the content of a message.
 
     Raises:
-        MessageRefused: for `malformed`: they are none.
+        MessageRefused: for `malformed`: the bytes are not the content of a message.
     """
     try:
         return _SAID.decode(raw)

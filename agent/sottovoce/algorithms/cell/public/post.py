@@ -1,4 +1,4 @@
-"""One message at a time to a peer, and the others after it."""
+"""Message queues: a peer is sent one message at a time, and the others after it."""
 
 from dataclasses import replace
 

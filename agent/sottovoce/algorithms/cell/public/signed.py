@@ -10,10 +10,10 @@ from sottovoce.secure_sum.statements import B, Deal, Lead, Roster, Statement, bo
 
 
 def signed_by(provenance: Provenance, roster: Roster, owner: str, statement: Statement, kind: type[B]) -> B:
-    """The member's signed statement, by its certificate in the roster.
+    """Verify a member's statement by the certificate in the roster, and return its body.
 
     Raises:
-        MessageRefused: if it has not.
+        MessageRefused: if the member has not signed it.
     """
     if statement.owner != owner or owner not in roster.owners:
         raise MessageRefused("cell", "a device hands in another's statement")

@@ -16,27 +16,27 @@ from sottovoce.secure_sum.steps import Revealed
 
 @dataclass(frozen=True, slots=True)
 class Leading:
-    """A leader's collection, stage by stage.
+    """State of a leader, which collects messages stage by stage.
 
     Attributes:
-        slot: which sum.
-        stage: `offers`, `shares`, `readies`, `vectors`, `stands` or `reveals`, whichever it waits for.
+        slot: number of the sum.
+        stage: the messages it waits for: `offers`, `shares`, `readies`, `vectors`, `stands` or `reveals`.
         since: the beat on which the stage began.
         offers: by owner.
-        roster: who takes part.
-        dealt: each one's shares for the others, by place.
-        members: places of those who gave shares.
-        deals: their commitments to these shares, signed, by place.
-        round: h.
+        roster: the devices that take part.
+        dealt: each member's shares for the others, by place.
+        members: places of the members that dealt shares.
+        deals: their signed commitments to these shares, by place.
+        round: the round's digest, h.
         lead: the leader's signed opening of this round.
         readies: signed, by place.
         unready: places of members that were dealt worthless shares.
-        go: the same, enough of them, as a deputy has heard.
+        go: enough of the readies, as a deputy has heard them.
         vectors: masked and signed, by place.
         survivors: places.
         stands: signed, by place.
         revealed: by place.
-        deputy: it only listens, until the leader is silent.
+        deputy: whether this device only listens, until the leader falls silent.
         named: the survivors that the leader named, as a deputy has heard.
     """
 
@@ -77,9 +77,9 @@ class Finding:
 
     Attributes:
         why: its offence.
-        how: how this device knows that.
+        how: how this device knows of it.
         until: the beat on which it may be in a roster again.
-        proof: which every device can verify; None if there is none.
+        proof: a proof that every device can verify; None if there is none.
     """
 
     why: str
@@ -90,42 +90,42 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class CellState:
-    """A device's.
+    """State of a device in secure sums.
 
     Attributes:
         cycle: beats of its clock.
         slot: sums that were opened: the number of the next.
         numerator: int64[P], their total, in units of 2^-40; None before the first.
-        members: devices in the last of them.
-        regulars: ids of these, where this device was one of them.
+        members: number of devices in the last opened sum.
+        regulars: ids of these devices, if this device was one of them.
         exhausted: the vault pays for no more rounds.
-        peers: who may be sent to.
-        stage: `idle`; `offered`, `joined`, `ready`, `given`, `stood` or `told`, whichever it did last; `held` while a
-            masked vector waits for the next beat.
+        peers: devices that messages may be sent to.
+        stage: `idle`; `offered`, `joined`, `ready`, `given`, `stood` or `told`, after the device's last action; `held`
+            while a masked vector waits for the next beat.
         since: the beat on which the stage began.
         leader: leader of the round.
-        deputies: who continue, one after the other, where the leader falls silent.
+        deputies: devices that take over, one after the other, if the leader falls silent.
         asked: id of the step that the vault is answering.
         offer: this device's, signed.
-        roster: who takes part; None before there is one.
+        roster: the devices that take part; None before there is a roster.
         lead: the leader's signed opening of the round; None before there is one.
         round: h; empty before there is one.
-        go: enough members that are ready for it.
+        go: the leader's message that enough members are ready for the round.
         named: the survivors that a leader named, signed.
         given: the masked vector, which is sent on the beat after it was made.
         stood: the statement that this device has published about itself.
         dishonest: lies of each device that this one has proof of.
         doubts: lies of each device that others report, by the reporting device.
-        silent: devices that led nowhere, and are passed over.
-        turn: whom to ask next for a sum.
+        silent: devices that led a round to nothing, and are passed over.
+        turn: index of the peer to ask next for a sum.
         opening: the present sum, which others have opened, while its masked vectors are fetched.
-        opened: the last sum that this device has verified, for those who ask.
+        opened: the last sum that this device has verified, for devices that ask for it.
         votes: by device, the sums that it claims to know, while this device is behind.
         sought: the beat on which all peers were last asked for later sums.
-        leading: by sum, where this device leads a round or is to continue with one.
-        failed: rounds that came to nothing here.
-        queued: by peer to which a message is on its way, those that come after it.
-        simulated: some of it stems from a seeded noise stream.
+        leading: by sum, the rounds that this device leads or may take over.
+        failed: rounds that failed on this device.
+        queued: by peer that a message is being sent to, the messages that follow it.
+        simulated: part of the state stems from a seeded noise stream.
     """
 
     cycle: int = 0

@@ -1,4 +1,4 @@
-"""Result of a sum: a mean, once; or a step of gradient descent, repeatedly."""
+"""Use of a sum's result: a single mean, or repeated steps of gradient descent."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -13,12 +13,12 @@ Numerator = NDArray[np.int64]
 
 
 class SumConsumer(Protocol):
-    """Public arithmetic, the same on every member, on integers.
+    """Public integer arithmetic that turns sums into a model, identical on every member.
 
     Attributes:
-        size: numbers of a sum, P.
-        rounds: sums that are planned.
-        width: bytes of a number of a masked vector, in a roster of this many.
+        size: length of a sum, P.
+        rounds: number of planned sums.
+        width: bytes per element of a masked vector, given the size of the roster.
     """
 
     size: int
@@ -57,11 +57,11 @@ class MeanCourse:
         self.size, self._profile, self._step, self.width = profile.size, profile, step, width
 
     def fresh(self) -> Numerator | None:
-        """Nothing."""
+        """Return None: a mean has no value before its sum."""
         return None
 
     def point(self, numerator: Numerator | None) -> bytes:
-        """Nowhere."""
+        """Return no bytes: the sum of a mean is taken at no point."""
         del numerator
         return b""
 
@@ -76,7 +76,7 @@ class MeanCourse:
 
 
 class DescentCourse:
-    """DP-SGD over the union of all members' records: each sum is of clipped gradients at one model.
+    """DP-SGD over the union of all members' records: each sum adds clipped gradients at one model.
 
     Args:
         schedule: gives K, γ_t and B, the records that a device is expected to hold.

@@ -1,25 +1,25 @@
 """Learning from contributions: every device publishes its own part of the model, signed, and no claim about others.
 
 A device adds up its own releases, each times γ_t/B, and signs the sum every second step: its contribution.
-Contributions travel whole, from device to device, each under its maker's signature; of one maker the one of most steps
-counts. A model is the public start less a mean of contributions that few of them cannot bend (robust.py). So it follows
-from a set that grows in one way only, whatever is lost, late, repeated or refused on the way: devices that hold the
-same contributions have the same model.
+Contributions travel whole, from device to device, each under its maker's signature; of one maker's contributions the
+one with the most steps counts. A model is the public start less a mean of contributions that a few of them cannot
+distort (robust.py). It depends only on a set that grows monotonically, whatever is lost, late, repeated or refused in
+transit: devices that hold the same contributions have the same model.
 
-A newer contribution may differ from the one before it by as much as its further steps account for, and is declined
-otherwise. So a device that is honest to the end cannot turn its whole contribution round in a last step.
+A newer contribution may differ from its predecessor by as much as its additional steps account for, and is declined
+otherwise. So a device that was honest until the end cannot reverse its whole contribution in a last step.
 
-One device's influence on the others is bounded by one contribution, its own. Nothing is handed over, so that no device
-runs dry beside one that is slow, away or cut off.
+One device's influence on the others is bounded by one contribution, its own. No mass is handed over, so that no device
+runs out of it beside one that is slow, away or cut off.
 
-A revoked device's contribution is sent to no one, and no newer one is believed. It leaves the model if this device has
-asked for no gradient since it came. Otherwise it stays as it was: gradients have been taken around it, and without it
-they would correct a part that is no longer there.
+A revoked device's contribution is sent to no one, and no newer one is accepted. It is removed from the model if this
+device has not asked for a gradient since it arrived. Otherwise it stays unchanged: gradients have been taken at models
+that include it, and without it they would correct a part that is no longer there.
 
 On the beat of its own clock a device signs its sum, sends this contribution to the next peers in turn, with a
-list of those it holds, and asks its vault for a gradient at its model, unless that has yet to answer. A peer replies
-with contributions that the device lacks, so that each comes to a device once. The moment of sending says nothing about
-its records; a vault slower than a period shows in steps that are not there yet.
+list of those it holds, and asks its vault for a gradient at its model, unless the vault has yet to answer. A peer
+replies with contributions that the device lacks, so that each reaches a device once. The time of sending reveals
+nothing about its records; a vault slower than a period is visible through missing steps.
 """
 
 import math
@@ -70,11 +70,11 @@ _ANEW_CYCLES = 64
 _HIGHEST = 2**64
 _SHORTEST = 1e-3  # of the first step
 _JUMP = 2.0
-"""Times the length that d of s steps of noise add, √(d/s) of the whole: how far a newer contribution may be."""
+"""How far a newer contribution may be, in lengths that d of s steps of noise add, √(d/s) of the whole length."""
 _RECENT = 1
-"""Own steps, at most, that stand in for steps of others which have yet to arrive; two are off where devices differ."""
+"""Largest number of own steps that stand in for others' steps yet to arrive; two are off where devices differ."""
 _STAND_IN = 0.4
-"""For how much such a step counts. A whole one is off where devices differ; with none, devices overshoot."""
+"""Weight of such a step. A full weight is off where devices differ; with none, devices overshoot."""
 _MAX_BYTES = 2**21
 """Largest size of the contributions of one message before they are packed, unless one alone is larger."""
 _MAX_REPLIED = 3 * 2**15
@@ -84,14 +84,14 @@ Step = tuple[ContributionsState, list[Effect]]
 
 
 class Mixer:
-    """The state machine.
+    """State machine of a device that mixes contributions.
 
     Args:
-        schedule: its actions over time.
+        schedule: the device's actions over time.
         initial: float64[P], the public start, the same for the whole fleet.
         owner: node id of this device.
         provenance: signs and verifies contributions.
-        capacity: contributions of others held, at most: those of the lowest ranks.
+        capacity: largest number of others' contributions held: those of the lowest ranks.
         max_steps: largest number of steps that any device of the fleet takes.
         dishonest: share of the devices that the robust mean leaves out, at most a quarter; with 0 the mean is bounded.
         stride: steps from one signed contribution to the next: each replaces the one before, and need not travel at
@@ -126,11 +126,11 @@ class Mixer:
         self._stride = stride
         beside = () if schedule.thresholds is None else schedule.thresholds.start
         self._start = np.append(initial, beside)
-        everybody = replace(schedule, steps=max_steps)  # in which they agree, whatever this device does of it
+        everybody = replace(schedule, steps=max_steps)  # all devices agree on it, however many steps this one takes
         self._taken = np.append(0.0, np.cumsum([_length(everybody, done) for done in range(max_steps)]))
 
     def fresh(self) -> ContributionsState:
-        """The state of a device that joins: it has put nothing in, and holds nothing."""
+        """Return the state of a device that joins: it has contributed nothing and holds nothing."""
         return ContributionsState(np.zeros(self.schedule.width, dtype=np.int64))
 
     def without_state(self, releases: int) -> ContributionsState:
@@ -143,7 +143,7 @@ class Mixer:
         valid = {at: one for at, one in {**state.kept, **state.held}.items() if self._holds(one)}
         kept = {at: one for at, one in valid.items() if self._provenance.refuses(one.owner)}
         held = {at: one for at, one in valid.items() if at not in kept}
-        if state.step > self._max_steps:  # of a task that allowed more: the ledger hands out the first of them again
+        if state.step > self._max_steps:  # from a task that allowed more: the ledger returns the first steps again
             state = replace(self.fresh(), cycle=state.cycle, turn=state.turn)
             held.pop(self.rank, None)
         return replace(state, held=held, kept=kept, known={}, heard=frozenset(), pending=pending)
@@ -180,7 +180,7 @@ class Mixer:
         return Belief(np.empty(0), (_steps(state.held), lacking))
 
     def holds(self, state: ContributionsState) -> bool:
-        """See HandingOff: a step that was sent to no one yet."""
+        """See HandingOff: whether it holds a step that has not been sent to anyone."""
         last = state.held.get(self.rank)
         return state.step > (0 if last is None else last.steps)
 
@@ -195,9 +195,10 @@ class Mixer:
     def estimate(self, state: ContributionsState) -> NDArray[np.float64]:
         """The model, float64[width]: the start, less the mean of contributions held and its own sum, in order of rank.
 
-        A device that has taken fewer steps than others counts for as many as that: its contribution is as much longer,
-        and its weight as much less. So a device that is slow or cut off holds none back, and when two halves of a fleet
-        meet again, neither has done the other's work. Of the step counts the highest quarter is not believed.
+        A device that has taken fewer steps than the others counts in proportion: its contribution is scaled up, and its
+        weight is scaled down, by the same factor. So a slow or isolated device does not hold the others back, and when
+        two halves of a fleet meet again, neither has done the other's work. The highest quarter of the step counts is
+        not believed.
         """
         counted = {**state.kept, **state.held}
         if state.step > 0:
@@ -245,7 +246,7 @@ class Mixer:
                 return self._answered(state, event)
 
     def _tick(self, state: ContributionsState, now: float) -> Step:
-        if state.cycle % _ANEW_CYCLES == 0:  # what was confirmed may be lost again, and not everybody can say so
+        if state.cycle % _ANEW_CYCLES == 0:  # peers may have lost what they confirmed, and some cannot say so
             known = {peer: steps for peer, steps in state.known.items() if peer in state.heard}
             state = replace(state, known=known)
         state = self._without_revoked(state)
@@ -260,9 +261,10 @@ class Mixer:
         return state, [*effects, SetTimer(_CYCLE, now + self.schedule.period), published]
 
     def _point(self, state: ContributionsState, estimate: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Point of the next gradient, float64[width]: its model, moved on by the steps of others on their way.
+        """Point of the next gradient, float64[width]: the model, advanced by others' steps that have yet to arrive.
 
-        They are taken to be as its own last ones. Without that all correct the same error until they hear of it.
+        These steps are assumed to equal this device's own last ones. Otherwise all devices would correct the same error
+        until they hear of each other's corrections.
         """
         others = sorted(one.steps for at, one in state.held.items() if at != self.rank)
         late = 0 if not others else min(len(state.recent), state.step - others[(len(others) - 1) // 2])
@@ -273,7 +275,7 @@ class Mixer:
         return moved
 
     def _without_revoked(self, state: ContributionsState) -> ContributionsState:
-        """The state in which parts of revoked devices stay as they were, or go; see the module."""
+        """The state in which revoked devices' contributions are frozen or removed; see the module's docstring."""
         left = {at: one for at, one in state.held.items() if not self._provenance.refuses(one.owner)}
         if len(left) == len(state.held):
             return state
@@ -281,11 +283,11 @@ class Mixer:
         return replace(state, held=left, kept={**state.kept, **known})
 
     def signed(self, state: ContributionsState) -> ContributionsState:
-        """The state with its own contribution as it is now."""
+        """The state with this device's current contribution, signed."""
         return replace(state, held={**state.held, self.rank: self._provenance.signed(self._own(state))})
 
     def _own(self, state: ContributionsState) -> Contribution:
-        """Its own contribution, not signed yet, rounded for its way: here it counts as elsewhere."""
+        """This device's unsigned contribution, rounded as it is sent: it counts the same here as on other devices."""
         numerator = rounded(state.numerator, self.schedule.share_bits)
         numerator.setflags(write=False)
         return Contribution(self._owner, state.step, numerator, simulated=state.simulated)
@@ -318,8 +320,9 @@ class Mixer:
     def _offer(self, state: ContributionsState, peer: str) -> tuple[Contribution, ...] | None:
         """Contributions for a peer, beside the list of those held here; None if both hold the same.
 
-        A device gets the others' contributions in replies, as far as those have room. So a peer that sends messages
-        here is only sent this device's own, and another peer also those that it still lacks a turn after the list.
+        A device gets others' contributions in replies, as far as they fit. So a peer that sends messages here is only
+        sent this device's own contribution; any other peer is also sent those that it still lacks a turn after it was
+        sent the list.
         """
         known, own = state.known.get(peer), state.held.get(self.rank)
         if known is None:
@@ -343,8 +346,8 @@ class Mixer:
         Args:
             state: state of this device.
             known: steps of the contributions that the other one holds, by rank.
-            other: its rank.
-            most: bytes before they are packed, unless one alone has more.
+            other: rank of that device.
+            most: size limit in bytes before packing, unless a single contribution is larger.
         """
         last = self._last(known.keys() - {other})
         behind = [(one.steps - known.get(at, 0), at, one) for at, one in state.held.items() if at <= last]
@@ -357,12 +360,12 @@ class Mixer:
         return tuple(some)
 
     def _left_out(self, state: ContributionsState) -> int:
-        """Devices known of whose contributions it does not hold, since `capacity` others have lower ranks."""
+        """Number of known devices whose contributions are not held, since `capacity` others have lower ranks."""
         last = self._last(state.held.keys() - {self.rank})
         return len({at for known in state.known.values() for at in known if at > last} - {self.rank})
 
     def _last(self, ranks: Set[int]) -> int:
-        """The highest rank that a device keeps which holds these, of others than itself."""
+        """Return the highest rank that a device keeps if it holds the contributions of these ranks, besides its own."""
         return sorted(ranks)[self._capacity - 1] if len(ranks) >= self._capacity else _HIGHEST
 
     def _receive(self, state: ContributionsState, sender: str, message: Message) -> Step:
@@ -392,7 +395,7 @@ class Mixer:
         if sender in state.peers:
             known = dict(message.steps)
             for at in {rank(one.owner) for one in message.contributions} & known.keys() & held.keys():
-                known[at] = min(known[at], held[at].steps)  # what it declined is not asked for again
+                known[at] = min(known[at], held[at].steps)  # so that no declined contribution is asked for again
             state = replace(state, known={**state.known, sender: known})
         simulated = state.simulated or any(one.simulated for one in wanted)
         return replace(state, held=held, simulated=simulated, fresh=state.fresh | (held.keys() - state.held.keys()))
@@ -418,7 +421,7 @@ class Mixer:
         """Whether a contribution is new and valid. An invalid one that a peer only passed on is ignored.
 
         Raises:
-            MessageRefused: if its own maker hands it over, and it does not hold.
+            MessageRefused: if an invalid contribution comes from its own maker.
         """
         try:
             if not self._wants(state, one):
@@ -431,10 +434,10 @@ class Mixer:
         return True
 
     def _wants(self, state: ContributionsState, one: Contribution) -> bool:
-        """Whether it is news, of another device that may speak.
+        """Whether a contribution is new and comes from another device that is not revoked.
 
         Raises:
-            MessageRefused: if no one can have contributed that.
+            MessageRefused: if no device can have made this contribution.
         """
         if one.numerator.shape != (self.schedule.width,):
             raise of_another_model(
@@ -450,7 +453,7 @@ class Mixer:
         return at <= self._last(state.held.keys() - {self.rank})
 
     def _meet(self, state: ContributionsState, peers: tuple[str, ...]) -> Step:
-        """Forget peers that left, and messages on their way to them: nothing is lost by it."""
+        """Forget peers that left, and messages in transit to them; nothing is lost."""
         left = state.pending - set(peers)
         known = {peer: held for peer, held in state.known.items() if peer in peers}
         listed = {peer: held for peer, held in state.listed.items() if peer in peers}
@@ -476,18 +479,18 @@ class Mixer:
 
 
 def jump(before: int, after: int, length: float) -> float:
-    """How far a contribution may be from the one before it of the same device.
+    """Largest distance of a contribution from the same device's previous one.
 
     Args:
-        before: steps of that one.
-        after: after of this one.
-        length: length of that one, or the lower median length where that is more.
+        before: steps of the previous contribution.
+        after: steps of this contribution.
+        length: length of the previous contribution, or the lower median length if that is larger.
     """
     return _JUMP * math.sqrt((after - before) / after) * length
 
 
 def _length(schedule: Schedule, done: int) -> float:
-    """γ_t, of a device that takes more steps than this one too."""
+    """Length γ_t of a step, also for a device that takes more steps than this one."""
     return max(rate(schedule, done), _SHORTEST * schedule.step_size)
 
 

@@ -18,7 +18,8 @@ _DOMAIN = b"sottovoce/contribution/v1"
 class Contribution:
     """Everything that one device has put into the model so far: Σ γ_t/B · release of its private steps.
 
-    Of two of the same owner the one of more steps replaces the other. It is made of releases, which are charged.
+    Of two contributions of one owner, the one with more steps replaces the other. A contribution is made of releases,
+    which are charged.
 
     Attributes:
         owner: node id of the device whose releases they are.
@@ -37,7 +38,7 @@ class Contribution:
     simulated: bool = False
 
     def signed_bytes(self, fleet: str, task: bytes) -> bytes:
-        """See Signed.signed_bytes: of one task, since in another its numbers mean something else."""
+        """See Signed.signed_bytes: bound to one task, since the values mean something else in another."""
         numbers = self.numerator.astype("<i8").tobytes()
         return framed(_DOMAIN, (fleet.encode(), task, self.owner.encode(), struct.pack(">Q", self.steps), numbers))
 

@@ -1,14 +1,14 @@
-"""Means of vectors that a few of them cannot bend, and that cost little where no device tries to.
+"""Means of vectors that a few of the vectors cannot distort, and that cost little where no device tries to.
 
 The bounded mean: no vector counts for more than a multiple of the lower median length, so one of n moves the mean by at
 most two n-th parts of that multiple.
 
 The robust mean also leaves vectors out. Allouah, Farhadkhani, Guerraoui, Gupta, Pinot & Stephan 2023 ("Fixing by
-mixing"): each vector gives way to the mean of those nearest to it (nearest-neighbour mixing), and of these the
-coordinate-wise trimmed mean is taken. Where at most f of n > 2f vectors are not honest, it is off the honest mean by no
-more than O(f/n) times the honest spread. But it also throws away honest noise that others would have cancelled. So it
-is only the middle from which distances are taken: a vector no farther from it than half of the others are, and a little
-more, counts in full, one far away counts nothing.
+mixing"): each vector is replaced by the mean of those nearest to it (nearest-neighbour mixing), and the coordinate-wise
+trimmed mean of these is taken. If at most f of n > 2f vectors are dishonest, the result differs from the honest mean by
+no more than O(f/n) times the honest spread. But it also discards honest noise that others would have cancelled. So it
+only serves as the centre from which distances are measured: a vector no farther away than half of the others, plus a
+margin, counts in full, and one far away counts for nothing.
 """
 
 import numpy as np
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 Vectors = NDArray[np.float64]
 
 LONGEST = 1.25
-"""Times the lower median length: no vector counts for more. Where devices differ 1.0 costs a point of accuracy."""
+"""Largest length that a vector counts for, in lower median lengths; 1.0 costs a point of accuracy if devices differ."""
 
 _NEAR, _FAR = 1.1, 1.4
-"""Times the lower median distance: up to the one a vector counts in full, from the other on not at all."""
+"""In lower median distances: up to the first a vector counts in full, from the second on not at all."""
 
 
 def robust_mean(vectors: Vectors, weights: NDArray[np.float64], apart: int) -> NDArray[np.float64]:
@@ -56,7 +56,7 @@ def counted(vectors: Vectors, apart: int) -> NDArray[np.float64]:
 
 
 def lower_median(numbers: NDArray[np.float64]) -> float:
-    """The middle one of at least one number; of two in the middle the lower."""
+    """Median of one or more values; of two middle values, the lower."""
     return float(np.sort(numbers)[(len(numbers) - 1) // 2])
 
 

@@ -29,12 +29,12 @@ class ContributionsState:
         declined: contributions that differed too much from the one before. Not kept.
         simulated: a seeded release is part of it.
         peers: node ids it may send to, in rotation.
-        known: steps of the contributions that each of them holds, by rank, as it last said or was sent since.
-        listed: steps of the contributions held here at the last message to them, by rank.
-        heard: those of them that have said so.
+        known: by peer, steps of the contributions that it holds, by rank, as it last reported or was sent since.
+        listed: by peer, steps of the contributions held here when it was last sent a message, by rank.
+        heard: peers that have sent a message to this device.
         pending: peers that have not confirmed the last message.
         asked: id of the query the vault is answering, if any.
-        threshold: C_t that it was asked with, where it moves.
+        threshold: C_t that the vault was asked with, where it varies.
         recent: its own sum before each of its last steps. Not kept.
     """
 

@@ -2,8 +2,8 @@
 
 A device publishes each of its records once, in noise. From then on everything is post-processing: every cycle it sends
 its current model to one peer; a model that arrives is updated by the device's own perturbed records, then averaged with
-the device's current model, and the larger step counter t continues with it. The perturbed records themselves travel
-too, so that a `ridge` model, or anyone's other model, can be fitted from all of them.
+the device's current model, and keeps the larger step counter t. The perturbed records themselves are sent too, so that
+a `ridge` model, or any other model, can be fitted to all of them.
 
 Nothing sent depends on a record except through its one release, and cycles begin on the beat of the device's own clock.
 """
@@ -42,13 +42,13 @@ from sottovoce.learners.rotation import in_turn
 from sottovoce.perturbation import Moments, Scheme, scheme
 
 NAME = "golf"
-"""Under which its vault is asked."""
+"""Learner name in the queries to the vault."""
 
 _CYCLE = "cycle"
 _LARGEST_AGE = 2**53
 _LARGEST_PARAMETER = 1e15
 _NOISIEST = 64.0
-"""Times the error of a device's own records (or of records without noise): at an eighth of the ε, roughly."""
+"""Largest error accepted, in errors of a device's own records (or of records without noise): roughly that of ε/8."""
 
 _UPDATE_ROWS = 256  # decoded at a time
 
@@ -61,7 +61,7 @@ Fit = Callable[[Moments], Parameters]
 
 @dataclass(frozen=True, slots=True)
 class GolfSchedule:
-    """Everything a golf device does, decided in public before it starts.
+    """Public schedule of a golf device, fixed before it starts.
 
     Attributes:
         scheme: how its records are perturbed.
@@ -145,10 +145,10 @@ Step = tuple[GolfState, list[Effect]]
 
 
 class Golf:
-    """The state machine.
+    """State machine of a golf device.
 
     Args:
-        schedule: public.
+        schedule: the public schedule.
         rule: updates the travelling model, rule (14) or (15); None when none travels.
         fit: makes the model from the records held; None when it travels.
         owner: node id of this device.
@@ -256,7 +256,7 @@ class Golf:
         return state.parameters
 
     def _send(self, state: GolfState) -> Step:
-        """The current model, and records the next free peer may lack, to that peer."""
+        """Send the next free peer the current model, and records that it may lack."""
         place = next(in_turn(state.peers, state.turn, state.pending), None)
         if place is None:
             return state, []

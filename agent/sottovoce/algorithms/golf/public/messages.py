@@ -11,7 +11,7 @@ from sottovoce.learners.published import Holding, PublishedRecord
 
 @dataclass(frozen=True, slots=True)
 class GolfMessage:
-    """A model on its walk, and published records on theirs (Hegedűs & Jelasity 2017, Algorithm 1).
+    """A travelling model and published records (Hegedűs & Jelasity 2017, Algorithm 1).
 
     Attributes:
         parameters: float32[P], the sender's current model; empty when its model is fitted from records alone.

@@ -21,7 +21,7 @@ from sottovoce.learners.learner import Belief, Progress
 
 @dataclass(frozen=True, slots=True)
 class MomentsState(PushSumState):
-    """State of a golf device that mixes by push-sum. Its `step` is the records that are in its mass.
+    """State of a golf device that mixes by push-sum. Its `step` counts the records that are in its mass.
 
     Attributes:
         answered: the vault has no more records to release, or this device has published as many as one may.
@@ -34,11 +34,11 @@ Step = tuple[PushSumState, list[Effect]]
 
 
 class GolfMoments(PushSum):
-    """The state machine: push-sum's, with a row of moments for each record in place of private steps.
+    """State machine of push-sum, with a row of moments for each record in place of private steps.
 
     Args:
-        schedule: public; its steps are the records that one device may publish, at most.
-        moments: how rows are made of releases, and a model of their mean.
+        schedule: the public schedule; its steps are the largest number of records that one device may publish.
+        moments: maps releases to rows, and the mean row to a model.
     """
 
     state_type: ClassVar[type[PushSumState]] = MomentsState

@@ -1,4 +1,4 @@
-"""Sums over perturbed records as one row of numbers, of a size that push-sum's integers hold."""
+"""Sums over perturbed records, packed into one row of values that fit push-sum's integers."""
 
 import math
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from sottovoce.kernels.ridge import ridge
 from sottovoce.perturbation import Moments, Scheme
 
 _LARGEST = 16.0
-"""Size, typically, of the largest number that one device puts in; a numerator holds 65,000 times that."""
+"""Typical magnitude of the largest value that one device adds; a numerator holds 65,000 times that."""
 
 _RECORDS_PER_FEATURE = 100
-"""The penalty that `ridge` adds for the number of records, which push-sum does not tell, is that of this many."""
+"""Records per feature assumed in the penalty of `ridge`, since push-sum does not reveal the actual number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class PackedMoments:
 
     @property
     def scale(self) -> float:
-        """The power of two with which each number is multiplied."""
+        """Power of two by which each value is multiplied."""
         return 2.0 ** -math.ceil(math.log2(self.each * (1 + self.scheme.error) / _LARGEST))
 
     def packed(self, moments: Moments) -> NDArray[np.float64]:

@@ -1,16 +1,16 @@
-"""One model walks and meets a noisy gradient at each device: Hegedűs & Jelasity 2017, gradient perturbation.
+"""One model walks and takes a noisy gradient step at each device: Hegedűs & Jelasity 2017, gradient perturbation.
 
 A device that holds the model (w, t) asks its vault for the loss gradient at w, summed over its n records, in noise. It
 divides by n, which is public, for the mean g, and takes the step t ← t + 1, w ← w - (λw + g)/(λt). Then it hands the
 model on. When its visits are used up, it hands the model on untouched. Visits and their ε are a public schedule, so
 that neither tells anything of the records.
 
-A device asks on one beat of its own clock and sends on a later one, never when the vault is done, so that the moment of
-sending says nothing about how long the records took: except that a vault slower than a period costs whole beats, which
-do show. Choose a period that it keeps.
+A device asks on one beat of its own clock and sends on a later one, never at the moment its vault finishes, so that the
+time of sending does not reveal how long the records took. The exception: a vault slower than a period costs whole
+beats, and those are visible. Choose a period that the vault can keep.
 
-A model that has been sent is its recipient's: the link hands it over once, however long that takes. While the recipient
-is down the walk waits for it; to send a second copy to someone else would make two walks of one.
+A model that has been sent belongs to its recipient: the link hands it over once, however long that takes. While the
+recipient is down, the walk waits for it; a second copy sent to another device would turn one walk into two.
 """
 
 from dataclasses import dataclass, replace
@@ -41,7 +41,7 @@ from sottovoce.learners.messages import Message, of_another_model
 from sottovoce.learners.rotation import in_turn
 
 MAX_WALKS = 4
-"""Walks that a device holds at a time; a fleet has one, and more by a mistake."""
+"""Largest number of walks that a device holds at a time; a fleet has one, or more by mistake."""
 
 _CYCLE = "cycle"
 _LARGEST_AGE = 2**53
@@ -52,14 +52,14 @@ Parameters = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class GradientWalkSchedule:
-    """Everything a device does, decided in public before it starts.
+    """Public schedule of a device, fixed before it starts.
 
     Attributes:
         learner: the name under which it asks the vault.
         copies: one-vs-all models.
         features: d, of transformed records.
         period: seconds from cycle to cycle.
-        visits: to this device, with a step each.
+        visits: number of visits to this device, each with a step.
         begins: whether this device begins the walk; one of the fleet does.
     """
 
@@ -137,7 +137,7 @@ Step = tuple[GradientWalkState, list[Effect]]
 
 
 class GradientWalk:
-    """The state machine. It keeps nothing but its schedule."""
+    """State machine of a gradient walk. It stores nothing but its schedule."""
 
     def __init__(self, schedule: GradientWalkSchedule) -> None:
         self.schedule = schedule
@@ -208,7 +208,7 @@ class GradientWalk:
         return state, [*effects, *asked, SetTimer(_CYCLE, now + self.schedule.period), published]
 
     def _send(self, state: GradientWalkState) -> Step:
-        """The first walk, if this device is done with it, to the next free peer."""
+        """Send the first walk, if this device is done with it, to the next free peer."""
         if not state.walks or not (state.walks[0].visited or self._spent(state)):
             return state, []
         place = next(in_turn(state.peers, state.turn, state.pending), None)
@@ -226,7 +226,7 @@ class GradientWalk:
         return state, [Send(recipient, GradientWalkMessage(parameters, walk.age, walk.simulated))]
 
     def _ask(self, state: GradientWalkState) -> Step:
-        """A gradient at the first walk not visited, one at a time: a slot belongs to one walk, after a restart too."""
+        """Ask for the gradient at the first unvisited walk, one at a time: a slot keeps its walk across restarts."""
         walk = next((walk for walk in state.walks if not walk.visited), None)
         if walk is None or state.asked is not None or self._spent(state):
             return state, []
@@ -272,7 +272,7 @@ class GradientWalk:
         return replace(state, parameters=parameters, age=walk.age, walks=(*state.walks, walk))
 
     def _regained(self, state: GradientWalkState, message: Message) -> GradientWalkState:
-        """A walk that was permanently refused waits for another peer; this device has taken its step."""
+        """Take back a permanently refused walk, with this device's step taken; it waits for another peer."""
         if not isinstance(message, GradientWalkMessage):
             return state
         parameters = message.parameters.astype(np.float64).reshape(state.parameters.shape)
@@ -281,10 +281,10 @@ class GradientWalk:
 
 
 def stepped(walk: Walk, release: Release) -> Walk:
-    """The walk after a step with minus the noisy gradient sum and the number of its records: post-processing.
+    """Return the walk after a step against the noisy gradient sum over its number of records: post-processing.
 
     Args:
-        walk: before it.
+        walk: the walk before the step.
         release: its value is int64[copies · d + 1], the sum on its grid, then n.
     """
     total, count = release.value[:-1], int(release.value[-1])

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class GradientWalkMessage:
-    """A model that moves on (Hegedűs & Jelasity 2017, gradient perturbation).
+    """A model sent to its next device (Hegedűs & Jelasity 2017, gradient perturbation).
 
     Attributes:
         parameters: float32[P], w.

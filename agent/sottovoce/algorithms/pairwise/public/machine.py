@@ -1,19 +1,20 @@
 """Learning by averaging in pairs: AD-PSGD (Lian et al. 2018) with clipped steps (ClippedGossip, He et al. 2022).
 
-On each beat of its own clock a device tells the next peer in turn its model. The peer goes part of the way towards it,
-half unless more is on its way, and answers how far; the device goes as far the other way. So the sum over both stays as
-it is, to the last bit, and no one gains weight or loses any: each model counts as one, whatever its device does. A
-device that is slow, cut off or gone answers late or not at all, which costs the others nothing. An exchange of which
-only one half comes about, because a device crashed in between, moves the sum by that half, which is bounded, once.
+On each beat of its own clock, a device sends its model to the next peer in turn. The peer moves part of the way towards
+it, half unless more proposals are in transit, and answers with its move; the device moves as far in the opposite
+direction. So the sum over both is preserved, to the last bit, and no device gains or loses weight: each model counts as
+one, whatever its device does. A device that is slow, cut off or gone answers late or not at all, which costs the others
+nothing. If only one half of an exchange takes place, because a device crashed in between, the sum moves by that half,
+which is bounded, once.
 
-One neighbour's influence is bounded: of the difference between two models no more counts than about
-what one step moves (`reach`), no one goes along with a model that is farther away than a device can come that learns
-alone, and who has just been met has to wait until others have. All moves with one peer together are no longer than a
-bound that grows with the steps of the schedule and no further: so mixing ends with it.
+One neighbour's influence is bounded: the difference between two models counts up to about the length of one step
+(`reach`), a device declines a model farther away than a device that learns alone can get, and a peer that has just been
+met has to wait until others have been met. The total length of all moves with one peer has a bound, which grows with
+the steps of the schedule and no further: so mixing ends with the schedule.
 
-Then the device asks its vault for a gradient at its model, unless that has yet to answer. An answer counts from the
-next beat on, to callers in between: so neither the moment of sending nor what is answered says how long the
-records took; a vault slower than a period shows in steps that are not there yet.
+Then the device asks its vault for a gradient at its model, unless the vault has yet to answer. An answer takes effect
+on the next beat, also towards peers that call in between: so neither the time of sending nor a reply reveals how long
+the records took; a vault slower than a period is visible through missing steps.
 """
 
 import math
@@ -52,26 +53,26 @@ from sottovoce.learners.rotation import in_turn
 
 _CYCLE = "cycle"
 _MAX_MET = 8
-_PATIENCE_BEATS = 16  # with the answer of a peer that has left
+_PATIENCE_BEATS = 16  # how long a peer that has left is given to answer
 _UNIT_BITS = 40
 _ANSWER_BITS = 6 * MAX_NUMBERS
-_ROUNDED = 1 + 1e-9  # by another machine's arithmetic
+_ROUNDED = 1 + 1e-9  # tolerance for rounding by another machine's arithmetic
 
 Step = tuple[PairwiseState, list[Effect]]
 
 
 class Pairwise:
-    """The state machine. It keeps nothing but its schedule, where it starts, and how far it goes.
+    """State machine of pairwise averaging. It stores nothing but its schedule, its start and its bounds on moves.
 
     Args:
-        schedule: its actions over time.
+        schedule: the device's actions over time.
         initial: float64[P], the public start, the same for the whole fleet.
-        reach: the length of a difference between two models that counts, at most; infinity if a step has no bound.
+        reach: largest length of a difference between two models that counts; infinity if a step has no bound.
         max_steps: largest number of steps that any device of the fleet takes.
 
     Attributes:
         farthest: the largest distance of two models that move towards one another: the reach of noise alone.
-        outermost: the same for a device that has taken no step, or lost its model: where all steps together lead.
+        outermost: the same for a device that has taken no step, or lost its model: the reach of all steps together.
     """
 
     restates: ClassVar[bool] = True
@@ -93,7 +94,7 @@ class Pairwise:
         """The state of a device that lost its state: no model, until it receives one.
 
         Args:
-            releases: already in its ledger, which would otherwise be handed out and applied again.
+            releases: number already in its ledger, which would otherwise be handed out and applied again.
         """
         return PairwiseState(self._start.copy(), blank=True, step=releases)
 
@@ -140,7 +141,7 @@ class Pairwise:
         return replace(state, over=window), [SetTimer(_CYCLE, now + self.schedule.period)]
 
     def _meet(self, state: PairwiseState, peers: tuple[str, ...]) -> Step:
-        """Keeps peers that have left for a while, as they may still answer."""
+        """Keep proposals to departed peers for a while, as these peers may still answer."""
         oldest = state.beat - _PATIENCE_BEATS
         left = {peer for peer, told in state.proposed.items() if peer not in peers and told.beat < oldest}
         state = replace(state, peers=peers, proposed=_without(state, left))
@@ -163,8 +164,9 @@ class Pairwise:
     def _propose(self, state: PairwiseState) -> Step:
         """Propose to the next peers in turn that have answered the last proposal.
 
-        While others are on their way a device offers to go a smaller part, so that all answers together do not carry it
-        past those who gave them. Those that are older than twice what the last answer took are not waited for.
+        While other proposals are unanswered, a device offers to move by a smaller part, so that all answers together do
+        not carry it past the peers that gave them. Proposals older than twice the time that the last answer took are
+        not waited for.
         """
         peers = state.peers
         spent = {peer for peer in state.moved if self._left(state, peer) <= 0}
@@ -182,7 +184,7 @@ class Pairwise:
         return state, [Send(peer, Proposal(told, parts, reach, state.simulated)) for peer, reach in reaches.items()]
 
     def _left(self, state: PairwiseState, peer: str) -> float:
-        """Total length of the moves that are left with this peer."""
+        """Total length of the moves that this device may still make with a peer."""
         steps = max(state.step, min(state.cycle, self._max_steps))  # a device that learns nothing follows all the same
         return self.reach * (1 + steps / max(1, len(state.peers))) - state.moved.get(peer, 0.0)
 
@@ -220,12 +222,12 @@ class Pairwise:
 
     @staticmethod
     def _waits(state: PairwiseState, sender: str) -> bool:
-        """Whether it has to wait until others have come, or as many beats have passed."""
+        """Whether a sender has to wait until other peers have proposed, or as many beats have passed."""
         turn = _turn(state)
         return any(peer == sender and state.beat - beat < turn for peer, beat in state.met[-turn:])
 
     def _delivered(self, state: PairwiseState, recipient: str, reply: Message | None) -> Step:
-        """Moves as far the other way as the peer has moved; no farther than was offered."""
+        """Move as far in the opposite direction as the peer has moved, and no farther than was offered."""
         proposed = state.proposed.get(recipient)
         if proposed is None:
             return state, []
@@ -266,15 +268,15 @@ class Pairwise:
 
 
 def part(between: NDArray[np.int64], parts: int, reach: float, share_bits: int) -> NDArray[np.int64]:
-    """The move of both, int64[P]: a part of their difference, as much of it as counts.
+    """Return the move of both devices, int64[P]: a fraction of their difference, as far as that counts.
 
-    For its way it is cut towards 0, to multiples of 2^-share_bits, and to so few bits that a large model's fits an
-    answer. The rest of the difference remains for the next exchange.
+    For sending, it is truncated towards 0, to multiples of 2^-share_bits, and to few enough bits that the move of a
+    large model fits an answer. The rest of the difference remains for the next exchange.
 
     Args:
         between: int64[P], in units of 2^-40.
         parts: see Proposal.
-        reach: reach of both, the shorter.
+        reach: the shorter of both devices' reaches.
         share_bits: see Schedule.
     """
     counts = min(1.0, reach / max(length(between), 1 / UNIT))
@@ -286,7 +288,7 @@ def part(between: NDArray[np.int64], parts: int, reach: float, share_bits: int) 
 
 
 def length(numerator: NDArray[np.int64]) -> float:
-    """Euclidean, of int64[P] in units of 2^-40."""
+    """Euclidean length of int64[P] in units of 2^-40."""
     return float(np.linalg.norm(numerator / UNIT))
 
 
@@ -295,7 +297,7 @@ def _moved(state: PairwiseState, peer: str, move: NDArray[np.int64]) -> dict[str
 
 
 def _turn(state: PairwiseState) -> int:
-    """Number of others before the same device has its turn again: half of the peers, at least one and at most eight."""
+    """Number of other peers before a device has its next turn: half of the peers, at least one and at most eight."""
     return max(1, min(len(state.peers) // 2, _MAX_MET))
 
 

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A model, to be met by its recipient: both go the same way, towards one another.
+    """A model, with the proposal that sender and recipient move towards each other by the same distance.
 
     Attributes:
-        numerator: int64[P] in units of 2^-40: the sender's model, rounded for its way.
+        numerator: int64[P] in units of 2^-40: the sender's model, rounded for sending.
         parts: each moves by one of this many parts of their difference, 2 or more.
-        reach: the length of their difference that counts, at most; infinity for all of it.
+        reach: largest length of their difference that counts; infinity for all of it.
         simulated: some of it stems from a seeded noise stream; the wire refuses to encode it.
     """
 

@@ -38,19 +38,19 @@ class PairwiseState:
         step: private steps finished; the slot of the next query.
         turn: where in the peers the next cycle begins.
         exhausted: the vault has permanently refused.
-        over: the last window that is over; None where none is followed.
+        over: the last window that has ended; None if no windows are followed.
         learnt: see Course.
         asking: see Course.
         simulated: a seeded release is part of the model.
-        declined: proposals that it did not go along with, because they were too far away.
+        declined: proposals that it declined, because they were too far away.
         peers: node ids it may send to, in rotation.
         proposed: peers with an open proposal.
         lag: beats that the last answer took.
-        moved: how far all moves with each peer went together. Not kept.
-        met: who came to it lately, and after which beat, the last one last.
+        moved: total length of the moves with each peer. Not kept.
+        met: the peers that proposed lately, each with the beat, the latest last.
         asked: id of the query the vault is answering, if any.
         answer: the vault's answer, which counts from the next beat on.
-        threshold: C_t that it was asked with, where it moves; after a restart, that of the question asked again.
+        threshold: C_t that the vault was asked with, if it varies; after a restart, that of the question asked again.
     """
 
     numerator: NDArray[np.int64]

@@ -3,8 +3,8 @@
 Each device holds a numerator x and a weight w and believes in z = x/w. A cycle, on the device's own clock, is: split
 (x, w) among itself and the next peers in rotation, then ask the vault for one privatised gradient sum at z and, when
 it comes, x ← x - γ_t/B · release. The shares of a cycle were settled before the cycle began, and cycles begin
-on the beat of that clock alone, so that the moment of sending says nothing about how long the records took: except that
-a vault slower than a period costs whole beats, which do show. Choose a period that it keeps.
+on the beat of that clock alone, so that the time of sending does not reveal how long the records took. The exception: a
+vault slower than a period costs whole beats, and those are visible. Choose a period that the vault can keep.
 
 Amounts are integers in units of 2^-40. A share is rounded to a coarser grid, as fine as the share's weight needs,
 and so takes a third of the bytes. A split leaves the remainder with the sender, so that the mass of the whole fleet is
@@ -61,15 +61,15 @@ class PushSumState:
         step: private steps finished; the slot of the next query.
         turn: where in the peers the next cycle begins.
         exhausted: the vault has permanently refused.
-        over: the last window that is over; None where none is followed.
+        over: the last window that has ended; None if no windows are followed.
         learnt: see Course.
         asking: see Course.
         simulated: a seeded release is part of x.
         peers: node ids it may send to, in rotation.
         pending: peers that have not yet confirmed the last share.
         asked: id of the query the vault is answering, if any.
-        threshold: C_t that it was asked with, where it moves; after a restart, that of the question asked again.
-        due: when the next cycle should have begun, if it waits for the vault.
+        threshold: C_t that the vault was asked with, if it varies; after a restart, that of the question asked again.
+        due: when the next cycle should have begun, if the device waits for the vault.
     """
 
     numerator: NDArray[np.int64]
@@ -110,12 +110,12 @@ Step = tuple[PushSumState, list[Effect]]
 
 
 class PushSum:
-    """The state machine. It keeps nothing but its schedule and where it starts.
+    """State machine of push-sum. It stores nothing but its schedule and its start.
 
     Args:
-        schedule: its actions over time.
+        schedule: the device's actions over time.
         initial: float64[P], the public start, the same for the whole fleet; None for 0.
-        model_of: makes the model that is published of the estimate's first P numbers; None where they are the model.
+        model_of: maps the estimate's first P entries to the published model; None if they are the model.
     """
 
     state_type: ClassVar[type[PushSumState]] = PushSumState
@@ -200,7 +200,7 @@ class PushSum:
         return self._until_next(state, effects, now)
 
     def _until_next(self, state: PushSumState, effects: list[Effect], now: float) -> Step:
-        """The end of a cycle: the model is published, and the next cycle is due a period later."""
+        """End a cycle: publish the model, and schedule the next cycle for a period later."""
         state = replace(state, cycle=state.cycle + 1)
         effects.append(SetTimer(_CYCLE, now + self.schedule.period))
         if (estimate := state.estimate) is not None:
@@ -212,10 +212,10 @@ class PushSum:
         return PublishModel(model if self._model_of is None else self._model_of(model), state.cycle)
 
     def _split(self, state: PushSumState) -> Step:
-        """Equal shares for itself and for the next peers in turn that have confirmed their last one.
+        """Split the mass into equal shares for this device and the next peers in turn that confirmed their last share.
 
-        A device that gathered much weight (the hub of a star) keeps the excess over the largest share; one with
-        too little to share keeps it all.
+        A device that has gathered much weight (the hub of a star) keeps the excess over the largest share; a device
+        with too little to share keeps it all.
         """
         peers = state.peers
         chosen = list(islice(in_turn(peers, state.turn, state.pending), self.schedule.fanout))
@@ -235,9 +235,9 @@ class PushSum:
         return state, [Send(recipient, share) for recipient in recipients]
 
     def hand_off(self, state: PushSumState, heir: str) -> Step:
-        """Send all mass to one peer, in as many shares as that takes: see HandingOff. Then (0, 0) is left.
+        """Send all mass to one peer, in as many shares as needed, until (0, 0) is left: see HandingOff.
 
-        A device that comes back with that sends nothing until others have sent to it, as after a loss of its state.
+        A device that returns with (0, 0) sends nothing until others have sent to it, as after a loss of its state.
         """
         if not self.holds(state):
             return state, []
@@ -251,7 +251,7 @@ class PushSum:
         return state, [Send(heir, PushSumShare(numerator, weight, state.simulated))]
 
     def holds(self, state: PushSumState) -> bool:
-        """See HandingOff. A numerator without weight, of an answer that came too late, waits for weight to come."""
+        """See HandingOff. A numerator without weight, from an answer that came too late, waits until weight arrives."""
         return state.weight > 0
 
     def _receive(self, state: PushSumState, share: Message) -> Step:
@@ -273,7 +273,7 @@ class PushSum:
         return _with(state, numerator, share)
 
     def _regained(self, state: PushSumState, share: Message) -> Step:
-        """A share that was permanently refused comes back; the numerator is clipped as after a release."""
+        """Take back a permanently refused share; the numerator is clipped as after a release."""
         if not isinstance(share, PushSumShare):
             return state, []
         return _with(state, np.clip(state.numerator + share.numerator, -MAX_NUMERATOR, MAX_NUMERATOR), share)
@@ -299,7 +299,7 @@ class PushSum:
         return self._mixed(state, effects)
 
     def with_release(self, state: PushSumState, numerator: NDArray[np.int64], answer: Release) -> NDArray[np.int64]:
-        """A numerator after the answer to the question that a state awaits.
+        """Return a numerator after the answer to the question that a state awaits.
 
         Args:
             state: holds the question.
@@ -311,7 +311,7 @@ class PushSum:
         return clipped
 
     def _mixed(self, state: PushSumState, effects: list[Effect]) -> Step:
-        """The shares that wait for the step, where it comes first."""
+        """Send the shares that wait for the step, if the schedule steps before it mixes."""
         if not self.schedule.steps_first:
             return state, effects
         state, sends = self._split(state)
@@ -319,7 +319,7 @@ class PushSum:
 
 
 def _with(state: PushSumState, numerator: NDArray[np.int64], share: PushSumShare) -> Step:
-    """The state with a share, whose numerator is in this one."""
+    """The state after a share, whose numerator is already included in `numerator`."""
     simulated = state.simulated or share.simulated
     return replace(state, numerator=numerator, weight=state.weight + share.weight, simulated=simulated), []
 

@@ -1,4 +1,4 @@
-"""Attendance of a round: who is there, and how far, from messages alone, without a server that calls rounds."""
+"""Attendance of a round: which neighbours are present, and how far, from messages alone, without a server."""
 
 from dataclasses import replace
 
@@ -8,9 +8,9 @@ from sottovoce.algorithms.rounds.public.state import RoundsState
 
 
 def noted(state: RoundsState, sender: str, message: RoundMessage) -> RoundsState:
-    """Keep a message that is still of use: of the phase in progress or of one to come soon, the first of its kind.
+    """Keep a message that is still useful: the first of its kind, of the present phase or of one that comes soon.
 
-    Anyone who speaks of the present round, or a later one, is there.
+    A neighbour that sends a message of the present round, or of a later one, is present.
     """
     now, place = state.work.round, (message.round, message.phase, sender)
     heard = {**state.heard, sender: max(message.round, state.heard.get(sender, 0))}
@@ -24,7 +24,7 @@ def noted(state: RoundsState, sender: str, message: RoundMessage) -> RoundsState
 
 
 def swept(state: RoundsState) -> RoundsState:
-    """Forget messages of phases that are over."""
+    """Forget messages of finished phases."""
     now = (state.work.round, state.phase)
     return replace(state, came={place: message for place, message in state.came.items() if place[:2] >= now})
 
@@ -36,9 +36,9 @@ def missing(state: RoundsState) -> frozenset[str]:
 
 
 def majority(state: RoundsState) -> int:
-    """The round that more than half of the neighbours who are there have reached; -1 when it is not known.
+    """Return the round that more than half of the present neighbours have reached; -1 if it is not known.
 
-    So one neighbour that speaks of a round far ahead moves no one, unless it is the only one there.
+    So a single neighbour that claims a round far ahead has no effect, unless it is the only one present.
     """
     present = [peer for peer in state.neighbours if peer not in state.absent]
     rounds = sorted((state.heard.get(peer, -1) for peer in present), reverse=True)

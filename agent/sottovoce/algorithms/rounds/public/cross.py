@@ -1,7 +1,7 @@
 """Cross-gradients: a device answers its neighbours with gradients of its own records at their models.
 
-Every answer is a release of its own. A device therefore gives at most this many a round as was decided in public, its
-own gradient included; where neighbours are more, they take turns by a public rule.
+Every answer is a separate release. A device therefore gives at most a publicly fixed number of answers in a round, its
+own gradient included; if there are more neighbours, they take turns by a public rule.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ class Rationing:
     """Choice of neighbours that are answered.
 
     Attributes:
-        answers: gradients a round, one's own included; at least 1.
+        answers: gradients per round, the device's own included; at least 1.
     """
 
     answers: int
@@ -33,19 +33,19 @@ class Rationing:
         return {neighbours[(first + i) % len(neighbours)]: OWN + 1 + i for i in range(turns)}
 
     def question(self, work: Work, models: Mapping[str, Floats]) -> tuple[int, Floats] | None:
-        """The next gradient to ask for: at one's own model, then at those neighbours' that have come, float64[P]."""
+        """The next gradient to ask for: at its own model, then at neighbours' models that have arrived, float64[P]."""
         if OWN not in work.answers:
             return OWN, work.model
         places = self.positions(work).items()
         return next(((at, models[peer]) for peer, at in places if peer in models and at not in work.answers), None)
 
     def answer(self, work: Work, recipient: str) -> Floats:
-        """The gradient at a neighbour's model, float64[1, P]; float64[0, P] when it is not its turn."""
+        """The gradient at a neighbour's model, float64[1, P]; float64[0, P] if it is not the neighbour's turn."""
         gradient = work.answers.get(self.positions(work).get(recipient, -1))
         return np.empty((0, work.model.size)) if gradient is None else gradient[None]
 
 
 def gradients(work: Work, phase: int) -> dict[str, Floats]:
-    """All gradients at one's own model, by who made them: `own` first, then the neighbours who answered in `phase`."""
+    """All gradients at the device's model, by maker: `own` first, then the neighbours that answered in `phase`."""
     own = {"own": work.answers[OWN]} if OWN in work.answers else {}
     return {**own, **dict(sorted(work.first(phase).items()))}

@@ -1,4 +1,4 @@
-"""Links that carry one message at a time: one waits for its confirmation, the others behind it."""
+"""Links that carry one message at a time: the next waits until the last one is confirmed."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ from sottovoce.algorithms.rounds.public.state import RoundsState
 from sottovoce.learners.events import Effect, Send
 
 MAX_QUEUED = 4
-"""Messages behind the one on its way: the oldest gives way, and so does an earlier round's."""
+"""Largest number of messages behind the one in transit: the oldest is dropped, and so is an earlier round's."""
 
 Step = tuple[RoundsState, list[Effect]]
 
@@ -22,7 +22,7 @@ def sent(state: RoundsState, recipient: str, message: RoundMessage) -> Step:
 
 
 def delivered(state: RoundsState, recipient: str) -> Step:
-    """The last message was confirmed: send the next one, whose content was settled on an earlier beat."""
+    """Send the next message after a confirmation; its content was fixed on an earlier beat."""
     waiting = state.queue.get(recipient, ())
     if not waiting:
         return replace(state, pending=state.pending - {recipient}), []

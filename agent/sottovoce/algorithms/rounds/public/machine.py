@@ -1,12 +1,13 @@
 """Synchronous rounds without a server: each device keeps its own clock, and waits for its neighbours within a deadline.
 
-A round is a fixed row of phases. In each a device sends its messages to its neighbours and waits for theirs; when all
-has come, or after the deadline, it continues to the next. The weight of anyone who was missing is its own. A device
-acts on the beats of its own clock alone, so that the moment of sending says nothing about how long the records took:
-except that a vault slower than a beat costs whole beats, which do show. Choose a period that it keeps.
+A round is a fixed sequence of phases. In each phase a device sends its messages to its neighbours and waits for theirs;
+when all have arrived, or after the deadline, it continues to the next. It adds the weights of missing neighbours to its
+own. A device acts on the beats of its own clock alone, so that the time of sending does not reveal how long the records
+took. The exception: a vault slower than a beat costs whole beats, and those are visible. Choose a period that the vault
+can keep.
 
-Anyone who was missing is not waited for again until it is heard of in the present round. A device that is far behind,
-or starts again, continues with the model it has in the round after the one that more than half of its neighbours are
+A neighbour that was missing is not waited for again until it is heard from in the present round. A device that is far
+behind, or restarts, keeps its model and continues in the round after the one that more than half of its neighbours are
 in.
 
 A gradient of round t has a slot of its own, t · questions + position, so that a vault limits the cost of a round. A
@@ -46,10 +47,10 @@ _MIXING = MixingOnly()
 
 
 class Rounds:
-    """The state machine. It keeps nothing but public settings.
+    """State machine of learners in rounds. It stores nothing but public settings.
 
     Args:
-        schedule: when and how long.
+        schedule: the public schedule.
         algorithm: algorithm of private rounds.
         start: float64[P], the model that all devices begin with.
     """
@@ -66,7 +67,7 @@ class Rounds:
         return RoundsState(Work(0, self.schedule.rate(0), self._start, nothing, nothing))
 
     def without_state(self, releases: int) -> RoundsState:
-        """State after at least the rounds that the spent releases were for; its neighbours know of later ones."""
+        """State after at least the rounds that the spent releases paid for; the neighbours know of later ones."""
         turn = -(-releases // max(1, self.algorithm.questions))
         return replace(self._in(self.fresh(), turn), joining=turn > 0)
 
@@ -92,7 +93,7 @@ class Rounds:
         )
 
     def start(self, state: RoundsState, now: float) -> Step:
-        """Begin at once; after a restart listen first, until the neighbours' round is known or a deadline is over."""
+        """Begin at once; after a restart, listen until the neighbours' round is known or a deadline has passed."""
         listening = self.schedule.deadline * self.schedule.period if state.joining else 0.0
         published = PublishModel(state.work.model, state.cycle)
         return replace(state, due=now + listening), [SetTimer(_BEAT, now), published]
@@ -163,7 +164,7 @@ class Rounds:
         return state, [*effects, *asks]
 
     def _gone_on(self, state: RoundsState, now: float) -> Step:
-        """End the phase if all has come, or its deadline has."""
+        """End the phase if all messages have arrived, or its deadline has passed."""
         algorithm, phase = self._algorithm(state.work.round), state.phase
         late = missing(state) if algorithm.widths[phase] else frozenset[str]()
         if late and now < state.began + self.schedule.deadline * self.schedule.period - self._beat / 2:
@@ -208,7 +209,7 @@ class Rounds:
         return self.algorithm if turn < self.schedule.steps else _MIXING
 
     def _checked(self, state: RoundsState, sender: str, message: Message) -> RoundMessage:
-        """The message, if it is one that a neighbour may send.
+        """Return the message, if a neighbour may send it.
 
         Raises:
             MessageRefused: if it is not.
@@ -234,7 +235,7 @@ class Rounds:
 
 
 def _gathered(state: RoundsState) -> RoundsState:
-    """Messages of the phase in progress are taken in; those without a vector are only noted."""
+    """Take in the messages of the phase in progress; messages without a vector are only noted."""
     *before, there = state.work.received
     here, eligible = (state.work.round, state.phase), set(state.work.neighbours).difference(there)
     fresh = {
@@ -250,6 +251,6 @@ def _gathered(state: RoundsState) -> RoundsState:
 
 
 def _bounded(work: Work) -> Work:
-    """Numbers, clipped to the range of a message."""
+    """Clip the vectors to the range of a message."""
     model, direction = (np.clip(vector, -LARGEST, LARGEST) for vector in (work.model, work.direction))
     return replace(work, model=model, direction=direction)

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_VECTORS = 2
-"""Vectors in one message: a model, and what goes with it."""
+"""Largest number of vectors in one message: a model, and one that accompanies it."""
 
 LARGEST = 1e15
-"""Magnitude of a number in a message: what is larger has not been learnt."""
+"""Largest magnitude of a value in a message: larger values have not been learnt."""
 
 
 @dataclass(frozen=True, slots=True)

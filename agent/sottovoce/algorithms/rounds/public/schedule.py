@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 BEATS_PER_PHASE = 2
-"""So that a device that is behind catches up twice as fast as rounds are planned."""
+"""Two, so that a device that is behind catches up twice as fast as rounds are planned."""
 
 MAX_BEHIND = 2
-"""Rounds: messages so far ahead are kept; a device farther behind continues where its neighbours are."""
+"""In rounds: messages up to this far ahead are kept; a device farther behind continues where its neighbours are."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ Place = tuple[int, int, str]
 
 @dataclass(frozen=True, slots=True)
 class RoundsState:
-    """Never changed in place. Of `work` round and vectors outlive a restart, and so does `exhausted`.
+    """State of a device in rounds. Never changed in place; `work`'s round and vectors, and `exhausted`, are durable.
 
     Attributes:
         work: the device's present work.
@@ -29,9 +29,9 @@ class RoundsState:
         due: when the next round shall begin; seconds on the driver's clock.
         began: when the phase in progress began.
         late: seconds between when the last round should have begun and when it did.
-        missed: phases that went on without someone.
+        missed: phases that ended without some neighbour's message.
         neighbours: all of them, in ascending order.
-        absent: those who were missing when a phase went on, and have not been heard of in the present round since.
+        absent: neighbours that were missing when a phase ended, and not heard from in the present round since.
         expected: the neighbours expected in the round in progress.
         heard: the most advanced round that each neighbour has spoken of.
         came: messages of the phase in progress and of later ones, by round, phase and sender.

@@ -3,8 +3,8 @@
 `exact` and `monte-carlo` are PDSL's: the Shapley value of a candidate y_ij = x_i - γ g_{i←j} in the game whose
 coalitions are worth the accuracy of their mean on public records. `cosine` and `uniform` need no such records.
 
-Weights are made of privatised gradients and public records alone, so that they cost nothing. With records that are not
-public they would be a release of these.
+Weights are computed from privatised gradients and public records alone, so that they cost nothing. With records that
+are not public, the weights would be a release of these records.
 """
 
 from collections.abc import Callable
@@ -31,12 +31,12 @@ class Game(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """The outcome.
+    """Outcome of weighing gradients.
 
     Attributes:
         weights: π, float64[n], of sum 1.
-        values: φ, float64[n]; None where the weights are made without.
-        candidates: y, float64[n, P]; None likewise.
+        values: φ, float64[n]; None if the weights do not depend on them.
+        candidates: y, float64[n, P]; None in the same case.
     """
 
     weights: Floats
@@ -54,7 +54,7 @@ class Weighed:
 
 @dataclass(frozen=True, slots=True)
 class Weighing:
-    """A way to weigh.
+    """A method of weighing gradients.
 
     Attributes:
         how: its name.
@@ -69,7 +69,7 @@ class Weighing:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Shapley values need a game."""
+        """Check that a method with Shapley values has a game."""
         if self.how in ("exact", "monte-carlo") and self.game is None:
             raise ConfigError(
                 f"learner.shapley = {self.how} scores models on public records: name them under data.public, or choose "
@@ -81,7 +81,7 @@ class Weighing:
 
         Args:
             model: x.
-            gradients: one's own first.
+            gradients: the device's own first.
             rate: γ.
             turn: the round t, from which permutations are drawn.
         """

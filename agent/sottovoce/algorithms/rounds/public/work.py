@@ -26,7 +26,7 @@ class Mixing:
 
     @classmethod
     def of(cls, own_degree: int, degrees: Mapping[str, int]) -> Self:
-        """Metropolis weights from degrees, one's own and those that neighbours tell."""
+        """Return Metropolis weights from the device's own degree and those that neighbours report."""
         return cls(*metropolis.weights(own_degree, degrees))
 
     def average(self, mine: Floats, theirs: Mapping[str, Floats]) -> Floats:
@@ -46,11 +46,11 @@ class Work:
         rate: γ_t, public.
         model: x, float64[P].
         direction: u or v, float64[P]: momentum, or the tracked gradient.
-        kept: an algorithm's further state, float64[P]; see there.
+        kept: further state of the algorithm, float64[P]; see the algorithm.
         neighbours: all of them, in ascending order.
         answers: gradients of one's own records, by their position in the round.
         received: for each phase that has ended, or is in progress, the vectors received, float64[v, P] by sender.
-        mixing: among those who were there in the phase that has just ended.
+        mixing: weights among the devices that were present in the phase that has just ended.
         noted: values of the last round that left any, `noted_in`, for step-by-step comparisons.
     """
 
@@ -92,11 +92,11 @@ class Algorithm(Protocol):
         ...
 
     def question(self, work: Work, phase: int) -> tuple[int, Floats] | None:
-        """Position and point of the gradient to be asked for next in this phase; None when it has all it needs."""
+        """Position and point of the gradient to ask for next in this phase; None if none is needed."""
         ...
 
     def taken(self, work: Work, position: int, gradient: Floats) -> Work:
-        """The noisy mean gradient of a vault's answer, float64[P]."""
+        """Take in the noisy mean gradient of a vault's answer, float64[P]."""
         ...
 
     def message(self, work: Work, phase: int, recipient: str) -> Floats:
@@ -104,5 +104,5 @@ class Algorithm(Protocol):
         ...
 
     def combined(self, work: Work, phase: int) -> Work:
-        """The work after all messages of the phase that will come have come."""
+        """Return the work after a phase, once all messages that will arrive have arrived."""
         ...

@@ -2,14 +2,14 @@
 
 The newest model is announced with two integers, its step and its writer, and fetched from the writer. The next writer
 follows from the announced head alone: the device after the writer in the order of node ids, or one drawn by a
-public hash. On a beat of its own clock that device fetches the model and asks its vault; on the next it announces what
-it made, so that neither the moment nor the order says how long the records took, except that a vault slower than a
-period costs whole beats, which do show.
+public hash. On a beat of its own clock that device fetches the model and asks its vault; on the next it announces the
+result, so that neither the time nor the order reveals how long the records took, except that a vault slower than a
+period costs whole beats, and those are visible.
 
-A device that is silent is waited for some beats, then the one after it continues; a writer that does not answer is
-passed over for another holder, then for what this device has itself. So two devices may write the same step. Then the
-larger step wins, and at one step a hash that favours no one; the loser's step is lost, and counted. When its turns
-are over a device continues fetching, so that all end with the newest model.
+Others wait some beats for a silent device, then the one after it continues. If a writer does not answer, the next one
+asks another holder, then continues from its own model. So two devices may write the same step. The larger step wins,
+and between equal steps a hash that favours no device decides; the loser's step is lost, and counted. After its last
+turn a device continues fetching, so that all end with the newest model.
 
 A link carries one message at a time: others for the same peer wait in the state, at most one of each kind.
 """
@@ -54,16 +54,16 @@ LARGEST = 2.0**12
 
 _CYCLE = "cycle"
 _REMEMBERED = 4  # writers before the last
-_TRIES = 2  # holders asked before a turn continues with what there is
+_TRIES = 2  # holders asked before a turn continues with the model at hand
 
 Step = tuple[SharedModelState, list[Effect]]
 
 
 class SharedModel:
-    """The state machine. It keeps only its arguments.
+    """State machine of a shared model. It stores only its arguments.
 
     Args:
-        schedule: public.
+        schedule: the public schedule.
         owner: this device's node id.
         initial: float64[P], the public model at step 0.
     """
@@ -98,7 +98,7 @@ class SharedModel:
 
     def start(self, state: SharedModelState, now: float) -> Step:
         """Begin, or continue after a restart."""
-        listening = -math.ceil(self.schedule.patience)  # what is the newest model may have changed meanwhile
+        listening = -math.ceil(self.schedule.patience)  # a newer model may have been written meanwhile
         state = replace(state, asked=None, fresh=None, wanting="", called=False, waited=listening)
         return state, [SetTimer(_CYCLE, now), PublishModel(state.model.parameters, state.cycle)]
 
@@ -129,7 +129,7 @@ class SharedModel:
         if state.model.head.beats(state.told) and state.waited >= self.schedule.patience:
             state = replace(
                 state, told=state.model.head, owed=frozenset(state.peers)
-            )  # for whom the writer cannot reach
+            )  # for peers that the writer cannot reach
         if state.wanting and state.wants > self.schedule.patience:
             state = _tried(state)
         state, asked = self._ask(self._sought(state))
@@ -166,7 +166,7 @@ class SharedModel:
         return replace(state, wanting=options[state.tries % len(options)], wants=0, called=False) if options else state
 
     def _due(self, state: SharedModelState) -> bool:
-        """Whether it is this device's turn: after this many beats of patience as devices come before it."""
+        """Whether it is this device's turn: it waits `patience` beats for each device that comes before it."""
         if self._over(state):
             return False
         return state.waited >= before(state, self.schedule, self._owner) * self.schedule.patience
@@ -206,7 +206,7 @@ class SharedModel:
         return replace(state, fresh=Held(head, self._made(state, answer), simulated)), []
 
     def _made(self, state: SharedModelState, release: Release) -> Floats:
-        """The next model, in numbers of float32: post-processing."""
+        """Compute the next model, in float32 precision: post-processing."""
         schedule, model = self.schedule, state.model.parameters
         made: Floats = release.value.astype(np.float64) * release.step
         if schedule.asks == "gradient":
@@ -239,7 +239,7 @@ class SharedModel:
         return replace(state, forks=forks, lost=state.lost + unseen, **_newest(state, head, sender))
 
     def _handed(self, state: SharedModelState, sender: str, message: SharedModelMessage) -> Step:
-        """A model that came: keep it if it is newer, unless the vault is at work on the one there is."""
+        """Keep a received model if it is newer, unless the vault is working on the present one."""
         held = self._checked(message)
         state = self._heard(state, held.head, sender)
         if held.head.beats(state.model.head) and state.asked is None:
@@ -259,7 +259,7 @@ class SharedModel:
 
 
 def rounded(parameters: NDArray[Any]) -> Floats:
-    """The nearest numbers of float32, as every device has them."""
+    """Round to the nearest float32 values, as every device holds them."""
     return parameters.astype(np.float32).astype(np.float64)
 
 
@@ -272,7 +272,7 @@ def _possible(head: Head, *, start: bool = False) -> Head:
 def _newest(state: SharedModelState, head: Head, source: str) -> dict[str, Any]:
     """Changes for a new newest head."""
     earlier = dict.fromkeys((state.heard.writer, *state.recent))
-    known = {head.writer} & set(state.peers)  # no one fills this device's memory with names
+    known = {head.writer} & set(state.peers)  # so that no one can fill memory with names
     return {
         "heard": head,
         "source": source,

@@ -15,7 +15,7 @@ _KIND = "shared-model-message/1"  # one type of payload, for all three
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Which model is the newest: the paper's two integers.
+    """Identity of a model, by which the newest is found: the paper's two integers.
 
     Attributes:
         step: t, global steps behind it, lost ones included.
@@ -26,7 +26,7 @@ class Head:
     writer: str
 
     def beats(self, other: "Head") -> bool:
-        """Whether it is the newer of two heads; of two at one step, an order that favours no one from step to step."""
+        """Whether this head is newer than another; at equal steps, by an order that favours no device across steps."""
         return self._rank > other._rank
 
     @property
@@ -36,7 +36,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class HeadAnnounced:
-    """The sender holds this model, and hands it to callers.
+    """Announcement that the sender holds this model, and hands it to devices that ask.
 
     Attributes:
         head: which it is.
@@ -60,10 +60,10 @@ class HeadAnnounced:
 
 @dataclass(frozen=True, slots=True)
 class ModelWanted:
-    """The sender wants the newest model that the recipient has announced.
+    """Request for the newest model that the recipient has announced.
 
     Attributes:
-        simulated: never: it holds nothing that was released.
+        simulated: always false: the message holds nothing that was released.
     """
 
     kind: ClassVar[str] = _KIND

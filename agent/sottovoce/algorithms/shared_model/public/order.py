@@ -6,10 +6,10 @@ from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule, 
 
 
 def before(state: SharedModelState, schedule: SharedModelSchedule, owner: str) -> int:
-    """How many devices' turn comes before this one's, once the newest head is known.
+    """Number of devices whose turns come before this one's, once the newest head is known.
 
-    Devices that have taken all their turns, as far as this one has heard, have none left; for `decisions` no one knows.
-    At step 0 the one that begins has the first turn; the others follow if it is silent.
+    Devices that have taken all their turns, as far as this one has heard, are left out; for `decisions` that is not
+    known. At step 0 the device that begins has the first turn; the others follow if it is silent.
     """
     head = state.heard
     finished = {
@@ -27,7 +27,7 @@ def before(state: SharedModelState, schedule: SharedModelSchedule, owner: str) -
 def holders(state: SharedModelState, owner: str) -> list[str]:
     """Devices to ask for the newest model, in order: its writer, its announcer, earlier writers, the other peers.
 
-    Peers alone, unless none of them is known: a writer elsewhere may be beyond reach.
+    Only peers, unless there are none: a writer that is not a peer may be out of reach.
     """
     first = [node for node in (state.heard.writer, state.source, *state.recent) if node in state.peers]
     found = list(dict.fromkeys([*first, *state.peers]))

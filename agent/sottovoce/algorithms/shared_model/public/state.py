@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class SharedModelSchedule:
-    """Everything a device does, decided in public before it starts.
+    """Public schedule of a device, fixed before it starts.
 
     Attributes:
         learner: the name under which it asks the vault.
@@ -27,11 +27,11 @@ class SharedModelSchedule:
         batch: B, public, by which a gradient sum is divided.
         step_size: η of the first step, and the largest.
         law: law of η_t: `constant`; `strongly-convex`: min(η, 1/(aγt)), t counting this device's turns; `inverse-root`:
-            η/√t, t counting everybody's.
+            η/√t, t counting all devices' turns.
         slope: a of `strongly-convex`.
         regularisation: λ = γ; a gradient sum is of the loss alone, and the term of λ is added here.
         radius: R, onto whose ball models are projected.
-        order: the next writer: `round`: the one after the last writer; `random`: all alike, by a public hash.
+        order: the next writer: `round`: the one after the last writer; `random`: uniformly, by a public hash.
         patience: beats that a device waits for the writers before it, and for an answer.
         begins: whether this device takes the first turn.
     """
@@ -61,11 +61,11 @@ class SharedModelSchedule:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Held:
-    """A model and which it is.
+    """A model with its head.
 
     Attributes:
         head: its step and writer.
-        parameters: float64[P], numbers of float32.
+        parameters: float64[P], in float32 precision.
         simulated: a seeded release is part of it.
     """
 
@@ -85,21 +85,21 @@ class SharedModelState(Struct, frozen=True):
         cycle: beats begun.
         turn: the slot of the next question to the vault.
         exhausted: the vault has permanently refused.
-        forks: heads heard of that another head of the same step beat, or was beaten by.
+        forks: heads heard of that conflicted with another head of the same step.
         lost: updates known to be in no newer model.
         written: heads heard of, by those of their writers that are peers.
         waited: beats since the newest head was heard of; below 0 while a device that starts only listens.
         source: the device that announced it.
         recent: writers of the heads before it, the newest first.
         served: someone has fetched this device's own last model.
-        wanting: whom it has asked for a model, if anyone.
-        wants: beats since.
+        wanting: the device that it has asked for a model, if any.
+        wants: beats since it chose that device.
         called: the request has been sent, not only planned.
-        tries: how many it has asked for this head.
+        tries: number of holders that it has asked for this head.
         resolved: it need not fetch before its turn: it has the newest model, or no one has answered.
         asked: id of the query the vault is answering, if any.
         writes: the step that the answer makes.
-        fresh: records that the answer made, to be announced on the next beat.
+        fresh: the model that the answer made, to be announced on the next beat.
         owed: peers to which the announced head has yet to be sent.
         requests: peers that wait for the model, in order.
         peers: node ids it may send to.

@@ -1,6 +1,6 @@
 """Private steps: a device's question to its vault on each beat of its own clock, and the move that an answer makes.
 
-All that is said here is public: a schedule is settled before a device starts, and an answer is a release.
+Everything in this module is public: a schedule is fixed before a device starts, and an answer is a release.
 """
 
 import math
@@ -19,15 +19,15 @@ MAX_NUMERATOR = 2**60
 """The largest magnitude of one coordinate, in units of 2^-40: two of them never overflow an int64."""
 
 REMEMBERS = 0.25
-"""Share of a step's length where steps follow records: with whole ones a model forgets winter by summer."""
+"""Factor on a step's length where steps follow records: with whole steps a model forgets winter by summer."""
 
 SHARE_BITS = 16
-"""Share of a vector that is sent, unless configured."""
+"""Fractional bits of a vector that is sent, unless configured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Everything a device does that steps along noised sums, decided in public before it starts.
+    """Public schedule of a device that steps along noised sums, fixed before it starts.
 
     Attributes:
         learner: the name under which it asks the vault.
@@ -41,9 +41,9 @@ class Schedule:
         thresholds: how the clipping threshold moves; None where the vault's stays.
         asks: the kind of question: `gradient` at the model; `mean`, the device's one vector, wherever the model is.
         share_bits: z of a share is rounded to multiples of some 2^-share_bits, at most.
-        follows: windows that pay for themselves are followed: K is the releases that one is in, and B is of one window.
+        follows: windows that pay for themselves are followed: a window is in K releases, and B is for one window.
         every: windows from one step to the next, where they are followed and the device pays for all of them; else 0.
-        longest: γ/B of records that are followed, at most, so that the noise over few windows is bounded.
+        longest: largest γ/B of records that are followed, so that the noise over few windows is bounded.
         steps_first: push-sum: take the private step before the shares are sent, as AdaD²P 2024, Algorithm 1, has it;
             else send first, so that a slow vault holds up no message.
     """
@@ -71,7 +71,7 @@ class Schedule:
 
     @property
     def width(self) -> int:
-        """Numbers that are mixed: the model, and ln C where the threshold is mixed too."""
+        """Length of the vector that is mixed: the model, and ln C where the threshold is mixed too."""
         return self.size + (0 if self.thresholds is None else len(self.thresholds.start))
 
 
@@ -90,7 +90,7 @@ class Asked(Protocol):
 
 
 def question(plan: Schedule, step: int, estimate: NDArray[np.float64]) -> tuple[float | None, Query]:
-    """The next question: for the gradient at the model; where the threshold moves, it is the point's last number.
+    """Return the next question, for the gradient at the model; if the threshold varies, it is the point's last entry.
 
     Args:
         plan: plan of the run.
@@ -132,7 +132,7 @@ def contribution(
 
 
 def move(schedule: Schedule, done: int, value: NDArray[np.int64], step: float, units: int = 1) -> NDArray[np.int64]:
-    """The move where the threshold stays, of one device or of many: int64 of the shape of `value`.
+    """Return the move under a constant threshold, of one device or many: int64 of the shape of `value`.
 
     Args:
         schedule: gives γ_t and B.
@@ -145,7 +145,7 @@ def move(schedule: Schedule, done: int, value: NDArray[np.int64], step: float, u
 
 
 def rate(schedule: Schedule, done: int, units: int = 1) -> float:
-    """γ_t, of the step after `done` others; where records are followed, it falls until those at once are taken."""
+    """γ_t of the step after `done` others; if records are followed, it falls until the steps `at_once` are taken."""
     largest = schedule.step_size
     if schedule.follows:
         largest = min(largest, schedule.longest * expected(schedule, units))

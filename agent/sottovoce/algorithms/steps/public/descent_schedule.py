@@ -1,10 +1,11 @@
 """Schedule of private steps: after the one before, or, for followed records, after a finished window.
 
-Of a source that stays as it is a device takes this many steps, one after the other. A feed's windows come one by one,
-and each pays for as many releases. Half of them a device takes at once, of all windows that are over by then; from then
-on it takes one step for each window that ends, of all that can still pay: of the last K, in the long run, which says as
-much of a window as one step after the other would, with far less noise. Older windows have been forgotten by then, by a
-rule that is public. Where the device as a whole pays, its K steps are spread evenly over a year of windows.
+With a source that does not grow, a device takes its K steps one after the other. With a feed, windows come one by one,
+and each pays for K releases. A device takes half of its steps at once, over all windows that have ended by then; from
+then on it takes one step for each window that ends, over all windows that can still pay. In the long run these are the
+last K, which tells as much about a window as consecutive steps would, with far less noise. Older windows have been
+forgotten by then, by a public rule. If the device as a whole pays, its K steps are spread evenly over a year of
+windows.
 """
 
 from typing import Any, Protocol
@@ -20,9 +21,9 @@ class ScheduleProgress(Protocol):
     Attributes:
         step: private steps finished.
         exhausted: the vault has permanently refused.
-        over: the last window that is over; None while no one has said so.
-        learnt: the last one after which nothing was left to ask; None before the first.
-        asking: the last one that was over when the question was asked that the vault is answering; not kept.
+        over: the last window that has ended; None until one is reported.
+        learnt: the last window after which nothing was left to ask; None before the first.
+        asking: the last window that had ended when the vault was asked the question it is answering; not kept.
         asked: id of the question that the vault is answering; None if there is none.
     """
 

@@ -40,7 +40,7 @@ class Thresholds:
 
     @property
     def start(self) -> tuple[float, ...]:
-        """Mass beside the model at first: ln C_0 where it is mixed, else nothing."""
+        """Initial mass beside the model: ln C_0 where the threshold is mixed, else nothing."""
         return (math.log(self.initial),) if self.rule == "quantile" else ()
 
     def at(self, slot: int, steps: int, estimate: NDArray[np.float64]) -> float:
@@ -59,9 +59,9 @@ class Thresholds:
         return math.exp(min(max(float(estimate[-1]), middle - _FURTHEST), middle + _FURTHEST))
 
     def descent(self, total: NDArray[np.float64], threshold: float, rate: float, batch: float) -> NDArray[np.float64]:
-        """Step that one release takes off the device's numbers, float64.
+        """Return the step that one release subtracts from the device's vector, float64.
 
-        The last number is η_C (share - target), in ln C: C exp(-η_C (share - target)) is the rule of Andrew et al.
+        The last entry is η_C (share - target), in ln C: C exp(-η_C (share - target)) is the rule of Andrew et al.
 
         Args:
             total: float64, the release.
