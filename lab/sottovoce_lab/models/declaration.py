@@ -19,7 +19,6 @@ from sottovoce_lab.models.losses import outputs
 _MAX_NUMBERS = 2**25
 _MAX_TENSORS = 4096
 _MAX_CHARACTERS = 65_536
-"""Facts that a graph file states about itself."""
 
 
 class _File(Struct, frozen=True, forbid_unknown_fields=True):

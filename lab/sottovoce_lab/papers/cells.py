@@ -17,6 +17,7 @@ _T = (
     *(2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
 )
 _NORMAL = 1.960
+_LARGE = 1e4
 FEWEST = 3
 """Fewest seeds for which the interval of a mean is shown."""
 
@@ -60,6 +61,11 @@ def cells(outcomes: Mapping[Place, Outcome], measure: str) -> Cells:
     for at, outcome in outcomes.items():
         found.setdefault((at.panel, at.series, at.x, at.y), []).append((at.seed, outcome))
     return {where: _cell([outcome for _, outcome in sorted(runs, key=_seed)], measure) for where, runs in found.items()}
+
+
+def measured(value: float, sign: str = "") -> str:
+    """A measure as pages show it: three decimals, or two digits and a power of ten; `sign` may be "+"."""
+    return f"{value:{sign}.3f}" if abs(value) < _LARGE else f"{value:{sign}.1e}"
 
 
 def half_interval(numbers: NDArray[np.float64]) -> float:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sottovoce_lab.papers.cells import FEWEST
+from sottovoce_lab.papers.cells import FEWEST, measured
 from sottovoce_lab.papers.result import Result, ResultCell, ResultFinding
 from sottovoce_lab.papers.specification import Experiment, experiment_named, paper_named
 from sottovoce_lab.papers.verdicts import FEWEST_SEEDS
@@ -97,17 +97,17 @@ def _numbers(spec: Experiment, cells: list[ResultCell]) -> str:
         label = spec.series[series].label + (f", {spec.y.label} = {_shown(y)}" if spec.y else "")
         rows.append([label, *(_entry(there.get((series, y, x))) for x in xs)])
     rules = {cell.majority_class for cell in cells}
-    if rules != {None}:
+    if rules != {None} and spec.measure == "accuracy_mean":
         by_x = [[c.majority_class for c in cells if _key(c.x) == x and c.majority_class is not None] for x in xs]
-        rows.append(["majority class", *(f"{sum(found) / len(found):.3f}" if found else "" for found in by_x)])
+        rows.append(["majority class", *(measured(sum(found) / len(found)) if found else "" for found in by_x)])
     return _table(rows)
 
 
 def _entry(cell: ResultCell | None) -> str:
     if cell is None:
         return ""
-    words = f"{cell.mean:.3f}"
-    words += "" if cell.half_interval_95 is None else f" ± {cell.half_interval_95:.3f}"
+    words = measured(cell.mean)
+    words += "" if cell.half_interval_95 is None else f" ± {measured(cell.half_interval_95)}"
     return words if cell.printed is None else f"{words} ◇ {cell.printed:g}"
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce_lab.papers.cells import FEWEST, Cell, Cells, half_interval
+from sottovoce_lab.papers.cells import FEWEST, Cell, Cells, half_interval, measured
 from sottovoce_lab.papers.specification import Claim, Experiment
 
 FEWEST_SEEDS = 5
@@ -166,8 +166,8 @@ def _in(value: Any, wanted: list[Any]) -> bool:
 
 
 def _mean(numbers: NDArray[np.float64], signed: bool = False) -> str:
-    mean = f"{numbers.mean():+.3f}" if signed else f"{numbers.mean():.3f}"
-    return mean if len(numbers) < FEWEST else f"{mean} ± {half_interval(numbers):.3f}"
+    mean = measured(float(numbers.mean()), "+" if signed else "")
+    return mean if len(numbers) < FEWEST else f"{mean} ± {measured(half_interval(numbers))}"
 
 
 def _at(point: Point) -> str:

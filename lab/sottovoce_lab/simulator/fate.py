@@ -12,7 +12,7 @@ from sottovoce_lab.simulator.vector.churn import Churn, LogNormal
 _ONLINE = 0.9  # share of agents up at any moment under log-normal churn, as in Ormándi et al. 2013
 _NAMED = 12
 _DAYS = (40.0, 400.0)
-"""Seconds by which a wrong wall clock is ahead or behind."""
+"""Days by which a wrong wall clock is ahead or behind, least and most."""
 
 
 @dataclass(frozen=True, slots=True)

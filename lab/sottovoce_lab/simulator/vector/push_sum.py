@@ -109,7 +109,7 @@ class PushSumFleet:
             self._flying += [_Share(device, peers[i], numerator, weight) for i in chosen]
 
     def _descend(self) -> None:
-        """Steps of all devices; one with too little weight to divide by takes none here, and takes it later."""
+        """Take a step on every device, except those with too little weight to divide by."""
         held = self._weights >= WEIGHT_MIN
         estimates = self._numerators / np.maximum(self._weights, WEIGHT_MIN)[:, np.newaxis]
         values, grid = self._released(estimates)
