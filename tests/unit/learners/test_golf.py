@@ -1,5 +1,6 @@
 """Algorithm 1 of Hegedűs & Jelasity 2017, one event at a time."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar, cast
 
@@ -30,7 +31,7 @@ from sottovoce.learners import (
     Shelve,
     Timer,
 )
-from sottovoce.perturbation import scheme
+from sottovoce.perturbation import Moments, scheme
 
 from tests.unit.learners.support import FakeRelease, Stamp
 
@@ -45,10 +46,18 @@ LAMBDA = 1e-4
 class Hand:
     """A golf learner, its state, and the effects of the last event."""
 
-    def __init__(self, model: str = "pegasos", *peers: str, batch: int = 8, capacity: int = 100, each: int = 9) -> None:
+    def __init__(
+        self,
+        model: str = "pegasos",
+        *peers: str,
+        batch: int = 8,
+        capacity: int = 100,
+        each: int = 9,
+        fit: Callable[[Moments], NDArray[np.float64]] = ridge,
+    ) -> None:
         rule = RULES.get(model)
         schedule = GolfSchedule(SCHEME, 10.0, batch, capacity, each)
-        self.learner = Golf(schedule, rule, None if rule else ridge, "me", Stamp())
+        self.learner = Golf(schedule, rule, None if rule else fit, "me", Stamp())
         self.state: GolfState = self.learner.fresh()
         self.effects: list[Effect] = []
         self.start().on(PeersChanged(peers))
@@ -184,6 +193,21 @@ def test_a_ridge_device_sends_no_model_and_fits_one_from_the_records_it_holds() 
     assert not np.allclose(first, second)
     assert second @ [0.6, 0.8] > 0
     assert second @ [0.8, -0.6] < 0
+
+
+def test_a_ridge_device_fits_again_only_after_a_new_record() -> None:
+    fitted: list[int] = []
+
+    def fit(moments: Moments) -> NDArray[np.float64]:
+        fitted.append(moments.count)
+        return ridge(moments)
+
+    hand = with_records(Hand("ridge", "a", fit=fit), (1, 0.6, 0.8))
+    first, again = (hand.on(TICK).all(PublishModel)[0].parameters for _ in range(2))
+    assert (fitted, first.tolist()) == ([1], again.tolist())
+    hand.on(Received("a", replace(model(), records=(published("b", 0, 0.8, -0.6),))))
+    assert hand.on(TICK).all(PublishModel)[0].parameters.tolist() != first.tolist()
+    assert fitted == [1, 2]
 
 
 def test_a_ridge_device_without_any_record_publishes_no_model() -> None:

@@ -168,6 +168,7 @@ class Golf:
         self.schedule = schedule
         self._rule = rule
         self._fit = fit
+        self._fitted: tuple[Moments, Parameters] | None = None
         self._owner = owner
         self._provenance = provenance
         self._kept = kept
@@ -251,9 +252,13 @@ class Golf:
         return state, effects
 
     def _model(self, state: GolfState) -> Parameters | None:
-        if self._fit is not None:
-            return self._fit(state.moments) if state.moments.count else None
-        return state.parameters
+        if self._fit is None:
+            return state.parameters
+        if not state.moments.count:
+            return None
+        if self._fitted is None or self._fitted[0] is not state.moments:  # a fit takes a while, and a record is rare
+            self._fitted = state.moments, self._fit(state.moments)
+        return self._fitted[1]
 
     def _send(self, state: GolfState) -> Step:
         """Send the next free peer the current model, and records that it may lack."""
