@@ -164,10 +164,19 @@ class ScheduledSettings(GradientSettings, frozen=True):
 
     only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {"batch": ("sampling", ("poisson",))}
     draws: ClassVar[bool] = True
+    own_step_decay: ClassVar[float] = 0.9
 
     steps: Annotated[
         int, Meta(ge=0, le=1_000_000, description="private gradient releases, one per cycle from the first")
     ] = 48
-    step_decay: StepDecay = 0.9
+    step_decay: Annotated[
+        StepDecay | None,
+        Meta(description="share of the learning rate lost, linearly, by the last step; without it the learner's own"),
+    ] = None
     sampling: Sampling = "full"
     batch: Batch = 64
+
+    @property
+    def decay(self) -> float:
+        """The step decay, chosen or the learner's own."""
+        return self.own_step_decay if self.step_decay is None else self.step_decay

@@ -37,6 +37,7 @@ _HELD_NUMBERS = 2**22
 """Largest size of all contributions: 32 MiB, and five times that while their mean is taken."""
 
 _LARGEST, _LARGEST_BOUNDED = 2.0, 8.0  # times the usual step size; of contributions, whose influence is bounded
+_BOUNDED_NOISY, _BOUNDED_DECAY = 200.0, 0.95  # of contributions: longer first steps, which shrink to short ones
 _REGRESSION, _NOISY_REGRESSION = 4.0, 1.5  # docs/decisions/0023-forecast-windows.md
 _WHOLE_REGRESSION = 0.08  # if the unit is the device, for each record that it is expected to hold
 _YEAR = 365  # days
@@ -165,7 +166,7 @@ def schedule_of(config: AgentConfig, size: int) -> "Schedule":
         period=learner.period,
         steps=learner.steps,
         step_size=step_size(config, size),
-        step_decay=0.0 if paper else learner.step_decay,
+        step_decay=_step_decay(config),
         expected_records=1.0 if paper else _batch(config),
         fanout=learner.fanout or (2 if learner.mixing == "contributions" else 1),
         thresholds=None
@@ -247,9 +248,9 @@ def step_size(config: AgentConfig, size: int) -> float:
     """γ of the first step: as configured, or by a public rule from the noise.
 
     K steps of noise z = √K/μ per clip move the model by γ C √(K P) z/B = γ C K √P / (B μ). A model performs best where
-    that is about 120, whatever the budget, the size and the number of records (docs/explanation/push-sum.md); a
-    regression, whose weights are of one magnitude, performs best far below that. It starts with smaller steps, for
-    records and for windows.
+    that is about 120, or about 200 with contributions, whose steps shrink further, whatever the budget, the size and
+    the number of records (docs/explanation/push-sum.md). A regression, whose weights are of one magnitude, performs
+    best far below that. It starts with smaller steps, for records and for windows.
     """
     learner = settings_of(config, PushSumSettings)
     if learner.fidelity == "paper":
@@ -265,8 +266,19 @@ def step_size(config: AgentConfig, size: int) -> float:
         return _UNCLIPPED.get(learner.chosen_model, usual)
     if learner.step_size is not None or learner.sampling == "poisson" or config.unit != "record":
         return learner.rate
-    noisy = learner.mixing == "contributions" and not math.isinf(config.privacy.epsilon)
-    return _bounded(config, size, NOISY, (_LARGEST_BOUNDED if noisy else _LARGEST) * learner.rate)
+    if learner.mixing != "contributions" or math.isinf(config.privacy.epsilon):
+        return _bounded(config, size, NOISY, _LARGEST * learner.rate)
+    return _bounded(config, size, _BOUNDED_NOISY, _LARGEST_BOUNDED * learner.rate)
+
+
+def _step_decay(config: AgentConfig) -> float:
+    """Share of γ lost by the last step: as chosen, or more for contributions, whose first steps are the longest."""
+    learner = settings_of(config, PushSumSettings)
+    if learner.fidelity == "paper":
+        return 0.0
+    if learner.step_decay is None and learner.mixing == "contributions" and config.data.classes > 1:
+        return _BOUNDED_DECAY
+    return learner.decay
 
 
 def _longest(config: AgentConfig, size: int) -> float:

@@ -7,7 +7,7 @@ from msgspec import Meta
 from msgspec.structs import force_setattr, replace
 
 from sottovoce.invalid_key import LARGEST, invalid_key
-from sottovoce.learner_settings import Fanout, LongestPeriod, ScheduledSettings, ShareBits, StepDecay
+from sottovoce.learner_settings import Fanout, LongestPeriod, ScheduledSettings, ShareBits
 
 Mixing = Annotated[
     Literal["pairwise", "push-sum", "contributions"] | None,
@@ -105,7 +105,8 @@ class ClipD2pSettings(PushSumSettings, frozen=True, tag="clipd2p"):
         "gradient_bound": ("fidelity", ("paper",)),
     }
 
-    step_decay: StepDecay = 0.5
+    own_step_decay: ClassVar[float] = 0.5
+
     sigma: Annotated[
         Annotated[float, Meta(ge=0, le=LARGEST)] | None,
         Meta(description="to the letter: the noise scale that the paper gives instead of an ε"),
