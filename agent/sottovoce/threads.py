@@ -64,8 +64,8 @@ class Threads(ThreadPoolExecutor):
         self._changes = threading.Lock()
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._idle = threading.Semaphore(0)
-        self._begun: list[Background] = []
-        self._over = False
+        self._backgrounds: list[Background] = []
+        self._is_shut_down = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Call a function on one of the threads.
@@ -76,23 +76,23 @@ class Threads(ThreadPoolExecutor):
         """
         future: Future[T] = Future()
         with self._changes:
-            if self._over:
+            if self._is_shut_down:
                 raise RuntimeError("these threads have ended")
-            if not self._idle.acquire(blocking=False) and len(self._begun) < self._most:
-                self._begun.append(Background(self._serve))
+            if not self._idle.acquire(blocking=False) and len(self._backgrounds) < self._most:
+                self._backgrounds.append(Background(self._serve))
             self._work.put(partial(_do, future, partial(fn, *args, **kwargs)))
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the threads, after the calls submitted, or without them."""
         with self._changes:
-            self._over = True
+            self._is_shut_down = True
             while cancel_futures and not self._work.empty():
                 self._work.get()
-            for _ in self._begun:
+            for _ in self._backgrounds:
                 self._work.put(None)
         if wait:
-            for thread in self._begun:
+            for thread in self._backgrounds:
                 thread.join()
 
     def _serve(self) -> None:

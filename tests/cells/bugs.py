@@ -165,12 +165,12 @@ def a_member_without_shares_kept(patch: pytest.MonkeyPatch) -> None:
             return shares.Shares(bytes(33), bytes(33))
 
     patch.setattr(cell_member, "opened", lenient)
-    patch.setattr(cell_member._Held, "fits", lambda *_: True)
+    patch.setattr(cell_member._HeldShares, "fits", lambda *_: True)
 
 
 @found_by("deals_other_shares_than_it_commits_to")
 def commitments_to_shares_not_looked_at(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(cell_member._Held, "fits", lambda *_: True)
+    patch.setattr(cell_member._HeldShares, "fits", lambda *_: True)
 
 
 @found_by("lets_few_begin")

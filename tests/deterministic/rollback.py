@@ -66,12 +66,12 @@ class Device:
         """Run one period, and return whether the device charged and released."""
         self._links = self._village.peers(min(KEEPERS + 2, self._village.size))
         await self._sent(self._links[0])
-        if not self._permitted and not self.detector.enough:
+        if not self._permitted and not self.detector.may_release:
             await self.keeping.tell(self._lags, KEEPERS)
-            if not self.detector.enough:
+            if not self.detector.may_release:
                 return False
         await self.keeping.appoint(self._lags)
-        if not self._permitted and not self.detector.charged and not self.keeping.knowing:
+        if not self._permitted and not self.detector.charged and not self.keeping.informed:
             return False
         self._permitted = True
         self._past.charges += 1
@@ -80,7 +80,7 @@ class Device:
         return True
 
     def _lags(self, peer: str) -> bool:
-        return self.detector.told(peer) != self.head
+        return self.detector.acknowledged_head(peer) != self.head
 
     def _now(self) -> SignedHead:
         tip = self._past.tip()

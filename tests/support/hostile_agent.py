@@ -37,8 +37,8 @@ class Eavesdrop(RemoteVault):
 
     heard = bytearray()
 
-    def _once(self, raw: bytes) -> Any:
-        received = super()._once(raw)
+    def _exchange_once(self, raw: bytes) -> Any:
+        received = super()._exchange_once(raw)
         self.heard += received[0]
         return received
 

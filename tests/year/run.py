@@ -13,7 +13,7 @@ from sottovoce.accounting.units import Units
 from sottovoce.agent.home.blend import Blend, by_day
 from sottovoce.agent.rotation import rotate
 from sottovoce.agent.vault_here import LEDGER
-from sottovoce.data.forecast import forecast_dataset, told
+from sottovoce.data.forecast import energy_kwh, forecast_dataset
 from sottovoce.days import DAY, NOT_BEFORE
 from sottovoce.errors import TaskRefused
 from sottovoce.identity import create_fleet
@@ -326,9 +326,9 @@ class Year:
                 continue
             fleet = home.device.model
             models = {"fleet": fleet, "own": self._own[i], "pooled": self._pooled, "blend": blend.weights(fleet)}
-            predicted = {name: told(rows, rows[:, :-1] @ model) for name, model in models.items()}
-            predicted["persistence"] = told(rows, np.zeros(len(rows)))
-            self._outcome.months[month].add(predicted, told(rows, rows[:, -1]))
+            predicted = {name: energy_kwh(rows, rows[:, :-1] @ model) for name, model in models.items()}
+            predicted["persistence"] = energy_kwh(rows, np.zeros(len(rows)))
+            self._outcome.months[month].add(predicted, energy_kwh(rows, rows[:, -1]))
 
     def _refit(self, day: int) -> None:
         """Fit least squares to all days so far: to each home's own, and to all homes' at once, which no one may see."""

@@ -40,18 +40,18 @@ class AdaptiveInterval:
             effects: effects that the learner wants.
             now: seconds.
         """
-        news, slow = self._news(belief), self._calm > CALM_CYCLES
-        if news:
+        is_news, slow = self._is_news(belief), self._calm > CALM_CYCLES
+        if is_news:
             self._believed, self._calm = belief, 0
         match event:
             case Timer():
-                self._calm += not news
+                self._calm += not is_news
                 return [self._later(effect, now) if isinstance(effect, SetTimer) else effect for effect in effects]
-            case Received() if news and slow:
+            case Received() if is_news and slow:
                 return [*effects, SetTimer(self._timer, now + self._period)]
         return effects
 
-    def _news(self, belief: Belief | None) -> bool:
+    def _is_news(self, belief: Belief | None) -> bool:
         before = self._believed
         if belief is None or before is None or belief.beside != before.beside:
             return True

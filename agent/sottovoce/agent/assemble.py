@@ -181,11 +181,11 @@ def _returned(agent: Agent) -> Callable[[str | None], None]:
 
 def _head_gossip(config: AgentConfig, identity: Identity, vault: VaultFront, voice: Voice) -> LedgerHeadGossip:
     book = HeadBook(config.agent.state / HEADS)
-    if book.begun is not None and vault.tip().charges > 0:
+    if book.created_because is not None and vault.tip().charges > 0:
         _log.warning(
             "heads-forgotten the ledger heads of other devices were reset, because %s: until they have told them "
             "again, this device does not find out restored copies of theirs",
-            book.begun,
+            book.created_because,
         )
     detector = RollbackDetector(config.ledger.echoes, config.ledger.alone)
     try:

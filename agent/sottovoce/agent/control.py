@@ -168,7 +168,7 @@ def public(status: dict[str, Any]) -> dict[str, Any]:
     """A status, without details of a fault that may reveal records."""
     if (fault := status.get("fault")) is None:
         return status
-    return {**status, "fault": {**fault, "reason": Fault.told(fault).public_reason}}
+    return {**status, "fault": {**fault, "reason": Fault.of_status(fault).public_reason}}
 
 
 async def _encoded(answer: Answer, question: bytes | None) -> bytes:
@@ -224,7 +224,7 @@ def ask(
                 remedy = "its disk is mounted read-only: see why, and mount it for writing"
             raise NetworkError(f"{state}: no agent answers there; {remedy}") from error
     if "fault" in answer and not waiting:
-        fault = Fault.told(answer["fault"])
+        fault = Fault.of_status(answer["fault"])
         raise NetworkError(f"{state}: the agent {fault.doing}: {fault.reason}")
     return answer
 

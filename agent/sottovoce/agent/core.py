@@ -94,7 +94,7 @@ class Core:
         self._seen = dict(saved.seen)
         self._replies: OrderedDict[str, Reply] = OrderedDict()
         self._confirmed = [one.recipient for one in saved.outbox if one.recipient not in self._outbox]
-        self._unwritten = False
+        self._has_unwritten = False
 
     @property
     def state(self) -> Any:
@@ -115,7 +115,7 @@ class Core:
         """Begin or resume: messages that were on their way are sent again with the same bytes."""
         self._state, effects = self._learner.start(self._state, now)
         again = [Transmit(outgoing) for outgoing in self._outbox.values()]
-        return [*again, *self._perform(effects), *self.meet(peers, now)]
+        return [*again, *self._without_sends(effects), *self.meet(peers, now)]
 
     def meet(self, peers: tuple[str, ...], now: float) -> list[Action]:
         """Replace the peers."""
@@ -135,12 +135,12 @@ class Core:
         """Hand this device's part over to a peer that has no share waiting; see HandingOff."""
         if not isinstance(self._learner, HandingOff) or heir in self._outbox:
             return []
-        return self._applied(self._learner.hand_off(self._state, heir), None)
+        return self._apply_step(self._learner.hand_off(self._state, heir), None)
 
     def fire(self, timer: str, now: float) -> list[Action]:
         """Handle a timer that is due; afterwards all changes since the last commit are durable."""
         actions = self._apply(Timer(timer), now)
-        if self._unwritten:
+        if self._has_unwritten:
             self._commit(self._state, [], None)
         return actions
 
@@ -148,7 +148,7 @@ class Core:
         """Note that windows up to this one have ended, if records are followed."""
         if not isinstance(self._learner, Following):
             return []
-        return self._applied(self._learner.over(self._state, window, now), None)
+        return self._apply_step(self._learner.over(self._state, window, now), None)
 
     def answer(self, answer: Answer, now: float) -> list[Action]:
         """Apply an answer of the vault."""
@@ -164,7 +164,7 @@ class Core:
         """Apply the vault's answer to a step of a secure sum."""
         if not isinstance(self._learner, TakingPart):
             return []
-        return self._applied(self._learner.stepped(self._state, answer, now), None)
+        return self._apply_step(self._learner.stepped(self._state, answer, now), None)
 
     def receive(
         self, sender: str, incarnation: int, sequence: int, message: Message, now: float
@@ -259,9 +259,9 @@ class Core:
         state, effects = self._learner.on(self._state, event, now)
         if self._pace is not None and self._settling is not None:
             effects = self._pace.paced(self._settling.belief(state), event, effects, now)
-        return self._applied((state, effects), seen)
+        return self._apply_step((state, effects), seen)
 
-    def _applied(self, step: tuple[Any, list[Effect]], seen: tuple[str, Seen] | None) -> list[Action]:
+    def _apply_step(self, step: tuple[Any, list[Effect]], seen: tuple[str, Seen] | None) -> list[Action]:
         state, effects = step
         forgotten = [effect.recipient for effect in effects if isinstance(effect, Forget)]
         for recipient in forgotten:
@@ -272,14 +272,14 @@ class Core:
             self._commit(state, sent, seen)
         elif seen:
             self._seen[seen[0]] = seen[1]
-        self._unwritten = self._restates and not sent and (self._unwritten or state is not self._state)
+        self._has_unwritten = self._restates and not sent and (self._has_unwritten or state is not self._state)
         self._state = state
-        return [*(Transmit(outgoing) for outgoing in sent), *self._perform(effects)]
+        return [*(Transmit(outgoing) for outgoing in sent), *self._without_sends(effects)]
 
     def _commit(self, state: Any, sent: list[Outgoing], seen: tuple[str, Seen] | None) -> None:
         kept = [replace(outgoing, parcel=b"") for outgoing in sent] if self._restates else sent
         self._store.commit(state, kept, self._confirmed, seen)
-        self._confirmed, self._unwritten = [], False
+        self._confirmed, self._has_unwritten = [], False
         for outgoing in sent:
             self._outbox[outgoing.recipient] = outgoing
             self._sequences[outgoing.recipient] = outgoing.sequence
@@ -291,5 +291,5 @@ class Core:
         return Outgoing(send.recipient, sequence, self._seal(send.recipient, sequence, send.message))
 
     @staticmethod
-    def _perform(effects: list[Effect]) -> list[Action]:
+    def _without_sends(effects: list[Effect]) -> list[Action]:
         return [effect for effect in effects if not isinstance(effect, Send)]

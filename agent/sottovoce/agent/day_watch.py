@@ -23,7 +23,7 @@ class DayWatch:
         self._first, self._last = days
         self._clock = clock
         self._waits = waits
-        self._told: int | None = None
+        self._last_told: int | None = None
 
     async def run(self, stopping: asyncio.Event, tell: Callable[[int], Awaitable[None]]) -> None:
         """Look, and wait for the next midnight, until stopped.
@@ -44,8 +44,8 @@ class DayWatch:
     async def look(self, tell: Callable[[int], Awaitable[None]]) -> float:
         """Report a day that has ended; returns how many seconds to wait, ten at most."""
         now = self._clock()
-        over = last_day_over(now)
-        if over is not None and self._first <= over and (over := min(over, self._last)) != self._told:
-            self._told = over
-            await tell(over)
+        day = last_day_over(now)
+        if day is not None and self._first <= day and (day := min(day, self._last)) != self._last_told:
+            self._last_told = day
+            await tell(day)
         return min(_LONGEST, DAY - now % DAY)

@@ -55,56 +55,56 @@ class Departure:
         self._links = links
         self._gone = gone
         self._hand_off = hand_off
-        self._moved = asyncio.Event()
-        self._ended: asyncio.Future[dict[str, Any]] | None = None
+        self._progress = asyncio.Event()
+        self._outcome: asyncio.Future[dict[str, Any]] | None = None
 
-    def moved(self) -> None:
+    def note_progress(self) -> None:
         """Note that something was received or confirmed."""
-        self._moved.set()
+        self._progress.set()
 
     async def outcome(self) -> dict[str, Any]:
         """Answer to the command to leave, once it has left."""
-        if self._ended is None:
-            self._ended = asyncio.get_running_loop().create_future()
-        return await asyncio.shield(self._ended)
+        if self._outcome is None:
+            self._outcome = asyncio.get_running_loop().create_future()
+        return await asyncio.shield(self._outcome)
 
-    async def hand_over(self, stopping: asyncio.Event, *, told: bool) -> None:
+    async def hand_over(self, stopping: asyncio.Event, *, informed: bool) -> None:
         """Hand everything over, messages that arrive meanwhile included; give up after half a minute.
 
         Args:
             stopping: set when the device must stop at once.
-            told: whether others have been informed, so that they will soon stop sending. Messages are then accepted
+            informed: whether others have been informed, so that they will soon stop sending. Messages are then accepted
                 until no one has sent for a second, or for three seconds; otherwise none are.
         """
         if not self._core.hands_off:
             return
         loop = asyncio.get_running_loop()
-        until = loop.time() + (_TAKING_SECONDS if told else 0.0)
+        accept_until = loop.time() + (_TAKING_SECONDS if informed else 0.0)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LEAVE_SECONDS):
                 while not stopping.is_set():
-                    self._moved.clear()
-                    self.closed = self.closed or loop.time() >= until
-                    if self._core.holds and (heir := await self._living()) is not None:
+                    self._progress.clear()
+                    self.closed = self.closed or loop.time() >= accept_until
+                    if self._core.holds and (heir := await self._responsive_peer()) is not None:
                         await self._hand_off(heir)
-                    moves = await self._moves()
-                    if self._left() is None:
+                    progresses = await self._progresses()
+                    if self._remainder() is None:
                         if self.closed:
                             return
-                        self.closed = not moves
+                        self.closed = not progresses
 
     def end(self) -> None:
         """Report the outcome of the departure, once the transport has stopped."""
-        if self._ended is None or self._ended.done():
+        if self._outcome is None or self._outcome.done():
             return
-        left = self._left()
-        if left is None:
+        remainder = self._remainder()
+        if remainder is None:
             _log.info("left nothing of this device's is missed by the others")
         else:
-            _log.warning("leave-incomplete %s: it is kept, and sent by the next start", left)
-        self._ended.set_result({"stopping": True, "handed_over": left is None, "left": left or ""})
+            _log.warning("leave-incomplete %s: it is kept, and sent by the next start", remainder)
+        self._outcome.set_result({"stopping": True, "handed_over": remainder is None, "left": remainder or ""})
 
-    def _left(self) -> str | None:
+    def _remainder(self) -> str | None:
         """The part that was not handed over, in words; None if all was."""
         unconfirmed = [outgoing.recipient for outgoing in self._core.outbox] if self._core.hands_off else []
         if self._core.holds:
@@ -113,7 +113,7 @@ class Departure:
             return f"{', '.join(unconfirmed)} did not confirm what this device sent"
         return None
 
-    async def _living(self) -> str | None:
+    async def _responsive_peer(self) -> str | None:
         """A peer that has just answered, and has no share waiting."""
         waiting = {outgoing.recipient for outgoing in self._core.outbox}
         for node, link in sorted(self._links.items(), key=lambda item: item[1].failures):
@@ -123,9 +123,9 @@ class Departure:
                     return node
         return None
 
-    async def _moves(self) -> bool:
+    async def _progresses(self) -> bool:
         """Whether anything is received or confirmed within the next second; sooner, if there is more to hand over."""
         pause = _PAUSE_SECONDS if self._core.holds else _QUIET_SECONDS
         with contextlib.suppress(TimeoutError):
-            return await asyncio.wait_for(self._moved.wait(), pause)
+            return await asyncio.wait_for(self._progress.wait(), pause)
         return False

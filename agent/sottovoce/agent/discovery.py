@@ -60,7 +60,7 @@ class Discovery:
         self._enough = enough
         self._dice = rng
         self._stopping = asyncio.Event()
-        self._seldom = RateLimitedLog(_log)
+        self._sparse_log = RateLimitedLog(_log)
         self.looks = {source.name: Looks() for source in sources}
 
     async def run(
@@ -132,7 +132,7 @@ class Discovery:
     def _failed(self, source: Source, looks: Looks, explanation: str) -> None:
         """Count a failure, and log it once a minute."""
         looks.failures, looks.last_failure = looks.failures + 1, explanation
-        self._seldom.say(logging.WARNING, source.name, "discovery-failed source=%s %s", source.name, explanation)
+        self._sparse_log.say(logging.WARNING, source.name, "discovery-failed source=%s %s", source.name, explanation)
 
     async def _sleep(self, seconds: float, known: Callable[[], int]) -> None:
         """Wait until the pause has elapsed, the device knows no one, or it stops."""

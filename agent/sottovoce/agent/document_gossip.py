@@ -53,7 +53,7 @@ class DocumentGossip(Generic[Document]):
             try:
                 raw = self._encode(held if given else VersionOffer(held.version, None))
                 answer = self._decode(await self._deliver(peer, raw))
-                await self._taken(peer.id, answer)
+                await self._take_document(peer.id, answer)
             except (DeliveryFailed, MessageRefused) as failure:
                 self._known.pop(peer.id, None)
                 return failure
@@ -62,16 +62,16 @@ class DocumentGossip(Generic[Document]):
                 return None
         return None
 
-    async def answer(self, sender: str, told: VersionOffer[Document]) -> bytes:
+    async def answer(self, sender: str, offer: VersionOffer[Document]) -> bytes:
         """Take in a peer's document, and answer with this device's.
 
         Raises:
             MessageRefused: if the peer's document is not valid.
         """
-        await self._taken(sender, told)
+        await self._take_document(sender, offer)
         held = self._held()
-        self._note(sender, max(told.version, held.version))
-        raw = self._encode(held if told.version < held.version else VersionOffer(held.version, None))
+        self._note(sender, max(offer.version, held.version))
+        raw = self._encode(held if offer.version < held.version else VersionOffer(held.version, None))
         self._voice.counters.wire_bytes += len(raw)
         return raw
 
@@ -81,9 +81,9 @@ class DocumentGossip(Generic[Document]):
         voice.counters.wire_bytes += len(raw)
         return await voice.transport.deliver(peer, raw, voice.timeout)
 
-    async def _taken(self, peer: str, told: VersionOffer[Document]) -> None:
-        if told.document is not None:
-            await self._take(peer, told.document)
+    async def _take_document(self, peer: str, offer: VersionOffer[Document]) -> None:
+        if offer.document is not None:
+            await self._take(peer, offer.document)
 
     def _note(self, peer: str, version: int) -> None:
         self._known[peer] = max(version, self._known.pop(peer, 0))

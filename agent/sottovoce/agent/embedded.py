@@ -128,7 +128,7 @@ class Agent:
         look = min(_LONGEST_LOOK, self.config.learner.period / 4)
         ready = False
         while not work.done():
-            if self._agent.worked and not ready:
+            if self._agent.has_worked and not ready:
                 ready = True
                 yield self._event("ready")
             elif ready and self._agent.cycle != seen:

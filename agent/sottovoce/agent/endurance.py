@@ -36,14 +36,14 @@ def run(config: AgentConfig) -> ExitCode:
     one_arena()
     before = signal.getsignal(signal.SIGTERM)
     try:
-        return _endured(config)
+        return _run_with_retries(config)
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def _endured(config: AgentConfig) -> ExitCode:
+def _run_with_retries(config: AgentConfig) -> ExitCode:
     patience = Patience(min(_LONGEST_PAUSE, config.learner.period))  # two periods after a fault it is at work
-    worked, lives = False, None
+    has_worked, lives = False, None
     while True:
         signal.signal(signal.SIGTERM, _stop)
         began, agent = time.monotonic(), None
@@ -57,8 +57,8 @@ def _endured(config: AgentConfig) -> ExitCode:
             patience.renewed()
         except (SottovoceError, OSError, MemoryError, RuntimeError) as error:
             signal.signal(signal.SIGTERM, _stop)  # asyncio has removed its own handler
-            worked = worked or (agent is not None and agent.worked)
-            fault = fault_of(error, worked=worked or read_only(config.agent.state))
+            has_worked = has_worked or (agent is not None and agent.has_worked)
+            fault = fault_of(error, worked=has_worked or read_only(config.agent.state))
             if fault is None or (fault.needs_a_person and not supervised()):
                 raise
             if time.monotonic() - began > _WORKED_SECONDS:

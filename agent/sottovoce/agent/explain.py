@@ -82,9 +82,9 @@ def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
             "central": "anyone who sees only the final model sees less; no number is claimed for it here",
         },
         "total": f"{'a day is in no more than ' if of_days else ''}{_total(family, statement)}",
-        "heard": _heard(family),
+        "heard": _signal_and_noise(family),
         "not_covered": list(_NOT_COVERED),
-        "left": _left(budget, spent),
+        "left": _remaining_budget(budget, spent),
         "all_tasks": _all_tasks(spent),
         "renews": _renews(budget, policy.renews, follows=of_days),
         "limits": dict(policy.limits),
@@ -155,7 +155,7 @@ def _total(family: Family, statement: PrivacyStatement) -> str:
     return f"{statement.mechanism}; {statement.composition}"
 
 
-def _left(budget: Budget, spent: Spent | None) -> dict[str, Any]:
+def _remaining_budget(budget: Budget, spent: Spent | None) -> dict[str, Any]:
     if spent is None:
         return {"ledger": None, "epsilon": budget.epsilon, "spent_epsilon": None, "charges": None}
     present = spent.spending.present
@@ -183,7 +183,7 @@ def _all_tasks(spent: Spent | None) -> dict[str, Any] | None:
     }
 
 
-def _heard(family: Family) -> dict[str, Any] | None:
+def _signal_and_noise(family: Family) -> dict[str, Any] | None:
     """Signal-to-noise ratio of the device's releases; null where it is not known."""
     found = family.signal()
     if found is None:

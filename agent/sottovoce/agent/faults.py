@@ -84,7 +84,7 @@ class Fault:
         return "its log and `sottovoce agent status` say why" if self.kind == _RECORDS else self.reason
 
     @classmethod
-    def told(cls, fault: Mapping[str, Any]) -> "Fault":
+    def of_status(cls, fault: Mapping[str, Any]) -> "Fault":
         """Return the fault that a status describes."""
         return cls(fault["kind"], fault["reason"], fault["needs_a_person"])
 
@@ -161,7 +161,7 @@ class Patience:
     def __init__(self, longest: float) -> None:
         self._longest = max(_FIRST_PAUSE, longest)
         self._pause = 0.0
-        self._seldom = RateLimitedLog(_log)
+        self._sparse_log = RateLimitedLog(_log)
 
     def renewed(self) -> None:
         """Starts again with the shortest pause, after the fault has passed."""
@@ -171,11 +171,11 @@ class Patience:
         """Log a fault, and return the seconds to wait for it."""
         kind, reason = fault.kind, fault.reason
         if fault.needs_a_person:
-            self._seldom.say(logging.ERROR, kind, "needs-a-person kind=%s %s", kind, reason)
+            self._sparse_log.say(logging.ERROR, kind, "needs-a-person kind=%s %s", kind, reason)
             return _PERSON_SECONDS
         self._pause = min(2 * self._pause, self._longest) or _FIRST_PAUSE
         said = "fault-passes kind=%s tries again until it is over: %s"
-        self._seldom.say(logging.WARNING, kind, said, kind, reason)
+        self._sparse_log.say(logging.WARNING, kind, said, kind, reason)
         return self._pause
 
 

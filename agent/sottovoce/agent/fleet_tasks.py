@@ -73,8 +73,8 @@ def keep_task(directory: Path, task: SignedTask, authority: Authority) -> bool:
     Raises:
         IdentityError: if it cannot be written, or the present file is damaged.
     """
-    kept = kept_task(directory, authority)
-    if kept is not None and kept.epoch >= task.epoch:
+    present = kept_task(directory, authority)
+    if present is not None and present.epoch >= task.epoch:
         return False
     replace(directory / NAME, task.encoded)
     return True
@@ -92,11 +92,11 @@ def propose(directory: Path, fleet: Fleet, tables: dict[str, dict[str, Any]], wh
     Raises:
         IdentityError: if a file beside the key is damaged or cannot be written, or the task is too large.
     """
-    kept = kept_task(directory, fleet.authority)
-    epoch, period = (1, 0) if kept is None else (kept.epoch + 1, kept.period)
+    previous = kept_task(directory, fleet.authority)
+    epoch, period = (1, 0) if previous is None else (previous.epoch + 1, previous.period)
     if (wanted := when.get("period", period)) < period:
         raise IdentityError(f"task.period: {wanted} is over: the task before is of period {period}")
-    said = {
+    fields = {
         "fleet": fleet.name,
         "epoch": epoch,
         "issued": int(time.time()),
@@ -104,7 +104,7 @@ def propose(directory: Path, fleet: Fleet, tables: dict[str, dict[str, Any]], wh
         "keys": fleet.changes,
         **when,
     }
-    task = SignedTask(tables=tables, **said).signed(fleet.sign)
+    task = SignedTask(tables=tables, **fields).signed(fleet.sign)
     read_task(task.encoded, "this task")
     keep_task(directory, task, fleet.authority)
     return task
@@ -132,14 +132,14 @@ class FleetTasks:
         self.epoch = epoch
         self._take_up = take_up
         self._signed = trust.identity.mode == "fleet-ca"
-        self.held = self._installed() if self._signed else None
+        self.held = self._read_installed() if self._signed else None
         self.because: str | None = None
         self._peers: Callable[[], Collection[Peer]] = list
         self._disk: Executor | None = None
         self._spawn: Callable[[Coroutine[Any, Any, None]], None]
         self._change: Callable[[], None]
         self._awake = asyncio.Event()
-        self._again = 0.0
+        self._retry_at = 0.0
         self._spread = DocumentGossip(voice, FLEET_TASK, _encoded, _decoded, self._held, self._take)
         self._asked: OrderedDict[str, float] = OrderedDict()
 
@@ -175,7 +175,7 @@ class FleetTasks:
         """Pass on a new task, and start it when its time has come, until stopped."""
         while self._signed and not stopping.is_set():
             self._awake.clear()
-            if await self._taken_up():
+            if await self._try_take_up():
                 self._change()
                 return
             await self._tell_all()
@@ -190,11 +190,11 @@ class FleetTasks:
     async def reload(self) -> None:
         """Read the task's file again, which an operator may have replaced."""
         if self._signed:
-            self._adopt(await asyncio.get_running_loop().run_in_executor(self._disk, self._installed))
+            self._adopt(await asyncio.get_running_loop().run_in_executor(self._disk, self._read_installed))
 
     def look(self) -> None:
         """Try again at once: the owner may have answered, or there may be a newer task."""
-        self._again = 0.0
+        self._retry_at = 0.0
         self._awake.set()
 
     def heard_another(self, peer: Peer) -> None:
@@ -216,10 +216,10 @@ class FleetTasks:
         """
         return await self._spread.answer(sender, _decoded(payload))
 
-    async def _taken_up(self) -> bool:
+    async def _try_take_up(self) -> bool:
         """Whether another task was taken up just now."""
         task = self.held
-        if task is None or task.epoch <= self.epoch or time.monotonic() < self._again:
+        if task is None or task.epoch <= self.epoch or time.monotonic() < self._retry_at:
             return False
         if (left := task.begins - time.time()) > 0:
             self.because = f"it begins in {left:.0f} s"
@@ -230,13 +230,13 @@ class FleetTasks:
             self._note(task, str(refused))
         except Exception as error:  # noqa: BLE001 - whatever error a task causes, the present task continues
             self._note(task, str(error) if isinstance(error, SottovoceError) else f"it failed ({type(error).__name__})")
-            self._again = time.monotonic() + _AGAIN_SECONDS
+            self._retry_at = time.monotonic() + _AGAIN_SECONDS
         else:
             _log.info("task-taken-up epoch=%d before=%d", task.epoch, self.epoch)
             return True
         return False
 
-    def _installed(self) -> SignedTask | None:
+    def _read_installed(self) -> SignedTask | None:
         """The task in the state directory."""
         try:
             return kept_task(self._state, self._trust.identity.authority)
@@ -257,8 +257,8 @@ class FleetTasks:
 
     async def _tell_all(self) -> None:
         """Sends the newest task to peers that are not known to hold it."""
-        news = [peer for peer in self._peers() if self._spread.known(peer.id) < self.newest]
-        await asyncio.gather(*(self._tell(peer) for peer in news))
+        uninformed = [peer for peer in self._peers() if self._spread.known(peer.id) < self.newest]
+        await asyncio.gather(*(self._tell(peer) for peer in uninformed))
 
     async def _tell(self, peer: Peer) -> None:
         if (failure := await self._spread.tell(peer)) is not None:
@@ -285,8 +285,8 @@ class FleetTasks:
             self.look()
 
 
-def _encoded(told: VersionOffer[SignedTask]) -> bytes:
-    return json.encode(_Payload(told.version, told.document), order="sorted")
+def _encoded(offer: VersionOffer[SignedTask]) -> bytes:
+    return json.encode(_Payload(offer.version, offer.document), order="sorted")
 
 
 def _decoded(payload: bytes) -> VersionOffer[SignedTask]:
@@ -301,7 +301,7 @@ def _decoded(payload: bytes) -> VersionOffer[SignedTask]:
         read = json.decode(payload, type=_Payload)
     except (DecodeError, ValidationError, UnicodeError, RecursionError) as error:
         raise MessageRefused("malformed", f"this version does not know this task: {error}") from error
-    told = VersionOffer(read.epoch, read.task)
-    if _encoded(told) != payload:
+    offer = VersionOffer(read.epoch, read.task)
+    if _encoded(offer) != payload:
         raise MessageRefused("malformed", "a task of the fleet is not in its one form")
-    return told
+    return offer

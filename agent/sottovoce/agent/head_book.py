@@ -51,7 +51,7 @@ class HeadBook:
         path: the file; made if it is not there.
 
     Attributes:
-        begun: why the book is new, in words; None when it was there and whole.
+        created_because: why the book is new, in words; None when it was there and whole.
 
     Raises:
         DataError: if the disk is full or failing, or the file is not this user's.
@@ -59,17 +59,17 @@ class HeadBook:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.begun: str | None = None
+        self.created_because: str | None = None
         try:
             if not path.exists():
-                self.begun = "there was none"
+                self.created_because = "there was none"
                 SCHEMA.begin(self._path)
             try:
                 self._connection = self._open()
             except (sqlite3.DatabaseError, ValueError) as error:
                 if of_the_disk(error):
                     raise
-                self.begun = f"it was damaged ({error})"
+                self.created_because = f"it was damaged ({error})"
                 SCHEMA.begin(self._path)
                 self._connection = self._open()
         except (sqlite3.DatabaseError, OSError) as error:
@@ -95,11 +95,11 @@ class HeadBook:
         Raises:
             DataError: see `take`.
         """
-        self._wait("NORMAL")
+        self._set_synchronous("NORMAL")
         try:
             return self.take(head, ())
         finally:
-            self._wait("FULL")
+            self._set_synchronous("FULL")
 
     def take(self, head: SignedHead, kept: Collection[str]) -> Taken:
         """Keep a verified head if it continues its device's last known one, durably on return.
@@ -135,7 +135,7 @@ class HeadBook:
         """Close the file."""
         self._connection.close()
 
-    def _wait(self, synchronous: str) -> None:
+    def _set_synchronous(self, synchronous: str) -> None:
         try:
             self._connection.execute(f"PRAGMA synchronous = {synchronous}")
         except sqlite3.DatabaseError as error:

@@ -45,21 +45,21 @@ class Inbox:
         Raises:
             MessageRefused: if it is not for now, or does not fit; nothing changed.
         """
-        receipt, place, now = Receipt(), (sender, opened.incarnation, opened.sequence), asyncio.get_running_loop().time
+        receipt, key, clock = Receipt(), (sender, opened.incarnation, opened.sequence), asyncio.get_running_loop().time
 
         def act() -> list[Action]:
             nonlocal receipt
-            if not self._core.applied(*place):
+            if not self._core.applied(*key):
                 if self._departure.closed:
                     raise MessageRefused("leaving", "this device is leaving, and takes nothing any more")
                 self._quota.share(sender)
                 if opened.task != self._tasks.own.digest:
-                    self._core.refuse(*place, ANOTHER_TASK)
-            if reason := self._core.refused(*place):
+                    self._core.refuse(*key, ANOTHER_TASK)
+            if reason := self._core.refused(*key):
                 receipt = Receipt(refused=reason)
                 return []
             message = decode(opened.payload_type, opened.payload)
-            duplicate, actions = self._core.receive(*place, message, now())
+            duplicate, actions = self._core.receive(*key, message, clock())
             replies = [encode(action.message) for action in actions if isinstance(action, Reply)]
             if duplicate and replies:
                 self._quota.share(sender)  # an answer is long, and a repetition short
@@ -67,7 +67,7 @@ class Inbox:
             return actions
 
         await self._serially(act)
-        self._departure.moved()
+        self._departure.note_progress()
         return receipt
 
     async def confirm(self, outgoing: Outgoing, reply: tuple[str, bytes] | None) -> None:
@@ -76,12 +76,12 @@ class Inbox:
         Raises:
             MessageRefused: if it is not a reply; nothing changed.
         """
-        place, now = (outgoing.recipient, outgoing.sequence), asyncio.get_running_loop().time
+        key, clock = (outgoing.recipient, outgoing.sequence), asyncio.get_running_loop().time
 
         def act() -> list[Action]:
-            said = None
-            if reply is not None and self._core.awaits(*place) and self._core.takes_reply(reply[0]):
-                said = decode(*reply)
-            return self._core.confirm(*place, now(), said)
+            message = None
+            if reply is not None and self._core.awaits(*key) and self._core.takes_reply(reply[0]):
+                message = decode(*reply)
+            return self._core.confirm(*key, clock(), message)
 
         await self._serially(act)

@@ -74,12 +74,12 @@ class Keeping:
         chosen = [keeper for keeper in order if due(keeper.node)][:most]
         if chosen:
             self._turn = (self.keepers.index(chosen[-1]) + 1) % len(self.keepers)
-        await asyncio.gather(*(self._told(keeper) for keeper in chosen))
+        await asyncio.gather(*(self._try_tell(keeper) for keeper in chosen))
 
     @property
-    def knowing(self) -> int:
+    def informed(self) -> int:
         """Number of keepers that have acknowledged a head since this start."""
-        return sum(self._detector.told(keeper.node) is not None for keeper in self.keepers)
+        return sum(self._detector.acknowledged_head(keeper.node) is not None for keeper in self.keepers)
 
     async def appoint(self, due: Callable[[str], bool]) -> None:
         """Appoint keepers while there are too few, and list those that have answered.
@@ -88,33 +88,33 @@ class Keeping:
             PrivacyError: if the ledger could not be written.
             LedgerError: see `tell`.
         """
-        held = [keeper for keeper in self.keepers if not self._gone(keeper.node)]
+        remaining = [keeper for keeper in self.keepers if not self._is_gone(keeper.node)]
         others = [
             peer
             for peer in self._peers()
             if peer.id not in self.nodes and peer.id not in self._failing and not self._left(peer.id)
         ]
-        asked = random.sample(others, min(KEEPERS - len(held), len(others)))
-        chosen = [Keeper(peer.id, (peer.address, *peer.others)) for peer in asked]
-        await asyncio.gather(*(self._told(keeper) for keeper in chosen if due(keeper.node)))
-        new = [keeper for keeper in chosen if self._detector.told(keeper.node) is not None]
+        candidates = random.sample(others, min(KEEPERS - len(remaining), len(others)))
+        chosen = [Keeper(peer.id, (peer.address, *peer.others)) for peer in candidates]
+        await asyncio.gather(*(self._try_tell(keeper) for keeper in chosen if due(keeper.node)))
+        new = [keeper for keeper in chosen if self._detector.acknowledged_head(keeper.node) is not None]
         if not new:
             return
-        keepers = (*held, *new)
+        keepers = (*remaining, *new)
         await asyncio.get_running_loop().run_in_executor(None, self._vault.appoint, keepers)
-        self.keepers, self._turn = keepers, len(held)
+        self.keepers, self._turn = keepers, len(remaining)
         self._detector.keepers = self.nodes
 
     def heard(self, node: str) -> None:
         """Note that this node has answered."""
         self._failing.pop(node, None)
 
-    def _gone(self, node: str) -> bool:
+    def _is_gone(self, node: str) -> bool:
         """Whether a peer has left, or has been unreachable for more than AWAY_SECONDS."""
         since = self._failing.get(node, math.inf)
         return self._left(node) or time.monotonic() - since > AWAY_SECONDS
 
-    async def _told(self, keeper: Keeper) -> None:
+    async def _try_tell(self, keeper: Keeper) -> None:
         try:
             await self._tell(self._peer(keeper))
         except (DeliveryFailed, MessageRefused):
@@ -128,7 +128,7 @@ class Keeping:
         return met.get(keeper.node) or Peer(keeper.node, first, self._dns_name(keeper.node), tuple(others))
 
 
-def named(nodes: Collection[str]) -> str:
+def abbreviate(nodes: Collection[str]) -> str:
     """Return the first few node ids, for messages to people."""
     shown = sorted(nodes)[:3]
     return ", ".join(shown) + (", …" if len(nodes) > len(shown) else "")

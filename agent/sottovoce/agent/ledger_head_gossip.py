@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from sottovoce.agent.head_book import NAME, HeadBook
-from sottovoce.agent.keeping import KEEPERS, TOLD_AT_ONCE, Keeping, named
+from sottovoce.agent.keeping import KEEPERS, TOLD_AT_ONCE, Keeping, abbreviate
 from sottovoce.agent.rollback_detector import RollbackDetector, check
 from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import MessageRefused
@@ -92,7 +92,7 @@ class LedgerHeadGossip:
         self._changed = asyncio.Event()
         self._stopping = False
         self._told_at: dict[str, float] = {}
-        self._unfitting: OrderedDict[str, SignedHead] = OrderedDict()
+        self._rejected_heads: OrderedDict[str, SignedHead] = OrderedDict()
         self._earlier: OrderedDict[str, SignedHead] = OrderedDict()
         self._peers: Callable[[], list[str]] = list
         self._disk: Executor | None = None
@@ -132,11 +132,11 @@ class LedgerHeadGossip:
         since, pause = time.monotonic(), _FIRST_PAUSE
         while not self._stopping:
             self._changed.clear()
-            if self.detector.enough:
+            if self.detector.may_release:
                 await self.keeping.appoint(self.due)
-                if self._kept:
+                if self._is_head_kept:
                     break
-            self._voice.waits.begin(_WAIT, self._lacking(), pause, since, repeats=True)
+            self._voice.waits.begin(_WAIT, self._waiting_reason(), pause, since, repeats=True)
             await self.keeping.tell(self.due, KEEPERS)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), pause)
@@ -145,13 +145,13 @@ class LedgerHeadGossip:
         return not self._stopping
 
     @property
-    def _kept(self) -> bool:
+    def _is_head_kept(self) -> bool:
         """Whether the next start will find a peer that knows this ledger."""
-        return self.detector.alone or self.detector.charged or self.keeping.knowing >= self.detector.needed
+        return self.detector.alone or self.detector.charged or self.keeping.informed >= self.detector.needed
 
     def _lags(self, peer: str) -> bool:
         """Whether a peer does not know the present head."""
-        return self.detector.told(peer) != self.head
+        return self.detector.acknowledged_head(peer) != self.head
 
     def stop(self) -> None:
         """Release the waiting tasks."""
@@ -183,7 +183,7 @@ class LedgerHeadGossip:
     def due(self, peer: str) -> bool:
         """Whether this peer lacks the present head, or was sent it a minute ago."""
         stale = time.monotonic() - self._told_at.get(peer, float("-inf")) >= TELL_EVERY_SECONDS
-        return stale or self.detector.told(peer) != self.head
+        return stale or self.detector.acknowledged_head(peer) != self.head
 
     async def tell(self, peer: Peer) -> None:
         """Send a peer the present head, and receive the one it knew.
@@ -208,7 +208,7 @@ class LedgerHeadGossip:
     async def answered(self, peer: str, head: SignedHead, raw: bytes) -> None:
         """Handle a peer's answer to the question that carried this head; see `tell` for the errors."""
         answer = decode_heads(raw)
-        await self._hear(peer, answer.known)
+        await self._judge_known_head(peer, answer.known)
         self.detector.answered(peer, head, answer.known)
         self.keeping.heard(peer)
         self._told_at[peer] = time.monotonic()
@@ -236,14 +236,14 @@ class LedgerHeadGossip:
         head.verify(self._identity.fleet)
         kept = {self._identity.node_id, *self._peers()}
         taken = await self._on_disk(lambda: self._book.take(head, kept))
-        await self._hear(sender, heads.known)
+        await self._judge_known_head(sender, heads.known)
         known, refusal = taken.known, None
         if taken.fits:
-            known = self._unfitting.pop(sender, self._before(sender, head, taken.known))
-        elif taken.known is not None and _another(head, taken.known):
-            self._unfitting[sender] = head
-            if len(self._unfitting) > _MAX_UNFITTING:
-                self._unfitting.popitem(last=False)
+            known = self._rejected_heads.pop(sender, self._head_before_this_life(sender, head, taken.known))
+        elif taken.known is not None and _shows_another_past(head, taken.known):
+            self._rejected_heads[sender] = head
+            if len(self._rejected_heads) > _MAX_UNFITTING:
+                self._rejected_heads.popitem(last=False)
             refusal = MessageRefused(
                 "ledger",
                 f"{sender} told a ledger head of {head.charges} charges and {head.released} releases, which does not "
@@ -254,7 +254,7 @@ class LedgerHeadGossip:
         self._voice.counters.wire_bytes += len(answer)
         return answer, refusal
 
-    def _before(self, sender: str, head: SignedHead, known: SignedHead | None) -> SignedHead | None:
+    def _head_before_this_life(self, sender: str, head: SignedHead, known: SignedHead | None) -> SignedHead | None:
         """The head known before this device's present life, until the peer reports a newer one: answers may be lost."""
         if known == head:
             return self._earlier.get(sender, known)
@@ -265,15 +265,15 @@ class LedgerHeadGossip:
                 self._earlier.popitem(last=False)
         return known
 
-    async def _hear(self, peer: str, known: SignedHead | None) -> None:
+    async def _judge_known_head(self, peer: str, known: SignedHead | None) -> None:
         """Judge the head of this device that a peer knows."""
-        own, mark = self.head, None
+        own_head, mark = self.head, None
         if known is not None:
             if known.owner_key != self._identity.public_key:
                 raise MessageRefused("head", f"{peer} gave back a ledger head of another device")
             known.verify(self._identity.fleet)
-            mark = own.mark if known == own else await self._mark(known)
-        self.detector.hear(peer, own, known, mark)
+            mark = own_head.mark if known == own_head else await self._mark(known)
+        self.detector.hear(peer, own_head, known, mark)
         self._changed.set()
 
     async def _mark(self, known: SignedHead) -> bytes | None:
@@ -288,19 +288,19 @@ class LedgerHeadGossip:
             self._identity
         )
 
-    def _lacking(self) -> str:
+    def _waiting_reason(self) -> str:
         have, needed, peers = self.detector.agreeing, self.detector.needed, len(self._peers())
         if self.detector.charged and self.keeping.nodes:
             return (
                 f"{max(1, needed - have)} of {len(self.keeping.nodes)} keepers of this ledger's head to say that it is "
-                f"the newest, before anything is released ({named(self.keeping.nodes)} are asked again and again; "
+                f"the newest, before anything is released ({abbreviate(self.keeping.nodes)} are asked again and again; "
                 "where they are gone for good, set ledger.alone = true if you know that no copy was restored)"
             )
         lonely = not self._contacts and not peers
         way_out = "; without any, set ledger.alone = true" if lonely else ""
-        if self.detector.enough:
+        if self.detector.may_release:
             return (
-                f"{needed - self.keeping.knowing} of {needed} peers to take the head of this ledger, before anything "
+                f"{needed - self.keeping.informed} of {needed} peers to take the head of this ledger, before anything "
                 f"is released ({peers} peers are asked again and again{way_out})"
             )
         return (
@@ -309,6 +309,6 @@ class LedgerHeadGossip:
         )
 
 
-def _another(head: SignedHead, known: SignedHead) -> bool:
+def _shows_another_past(head: SignedHead, known: SignedHead) -> bool:
     """Whether a head that follows the known one shows another past, and not merely messages out of order."""
     return head.life != known.life or (head.charges, head.released) == (known.charges, known.released)

@@ -94,7 +94,7 @@ class Link:
         self._delivering = False
         self._stopping = asyncio.Event()
         self._awake = asyncio.Event()
-        self._seldom = RateLimitedLog(_log)
+        self._sparse_log = RateLimitedLog(_log)
 
     def offer(self, outgoing: Outgoing) -> None:
         """Take a share to deliver; the core offers the next one only after this one is confirmed."""
@@ -145,7 +145,7 @@ class Link:
         while not self._stopping.is_set():
             name = f"peer:{self.peer.id}"
             try:
-                if self._head_gossip.due(self.peer.id) and (attempt > 0 or not self._room_beside(outgoing)):
+                if self._head_gossip.due(self.peer.id) and (attempt > 0 or not self._has_room_for_heads(outgoing)):
                     self._waits.begin(name, f"{self.peer.address} to answer for the ledger head", self._timeout)
                     await self._head_gossip.tell(self.peer)
                 if outgoing is not None:
@@ -154,7 +154,7 @@ class Link:
                     receipt = await self._hand_over(outgoing, again=handed_over > 1)
             except (DeliveryFailed, MessageRefused) as failure:
                 attempt += 1
-                pause = self._failed(failure, attempt)
+                pause = self._note_failure(failure, attempt)
                 self._waits.begin(name, f"pause before trying {self.peer.address} again: {failure}", pause)
                 await self._sleep(pause)
                 continue
@@ -168,7 +168,7 @@ class Link:
                 await self._confirmed(outgoing, receipt.reply)
             return
 
-    def _room_beside(self, outgoing: Outgoing | None) -> bool:
+    def _has_room_for_heads(self, outgoing: Outgoing | None) -> bool:
         """Whether a share leaves room for ledger heads: a message in parts always has the same bytes."""
         if outgoing is None or not isinstance(outgoing.parcel, bytes):
             return False
@@ -178,7 +178,7 @@ class Link:
         if not isinstance(outgoing.parcel, bytes):
             raise InternalError("only sealed envelopes may reach a socket")
         raw, head = outgoing.parcel, None
-        if self._head_gossip.due(self.peer.id) and self._room_beside(outgoing):
+        if self._head_gossip.due(self.peer.id) and self._has_room_for_heads(outgoing):
             head, question = await self._head_gossip.question(self.peer.id)
             raw = beside(raw, question)
         self._counters.messages += not again
@@ -189,18 +189,18 @@ class Link:
             await self._head_gossip.answered(self.peer.id, head, receipt.heads)
         return receipt
 
-    def _failed(self, failure: DeliveryFailed | MessageRefused, attempt: int) -> float:
+    def _note_failure(self, failure: DeliveryFailed | MessageRefused, attempt: int) -> float:
         """Count a failure, log it once a minute, and return the pause: full jitter over a doubling range."""
-        cause, left = (failure.cause, failure.left) if isinstance(failure, DeliveryFailed) else ("other", True)
+        cause, sent = (failure.cause, failure.left) if isinstance(failure, DeliveryFailed) else ("other", True)
         explanation = str(failure)
         self.failures = attempt
         self.last_failure = explanation
         self._counters.failures[cause] += 1
-        self._seldom.say(logging.WARNING, cause, "delivery-failed cause=%s %s", cause, explanation)
-        if left:
+        self._sparse_log.say(logging.WARNING, cause, "delivery-failed cause=%s %s", cause, explanation)
+        if sent:
             self._blamed += 1
             self._missed(self.peer.id)
-        most, times = (self._backoff_max, self._blamed) if left else (min(self._backoff_max, _UNSENT_SECONDS), attempt)
+        most, times = (self._backoff_max, self._blamed) if sent else (min(self._backoff_max, _UNSENT_SECONDS), attempt)
         longest = min(most, self._backoff * 2 ** min(times - 1, 16))
         return random.uniform(longest / 10, longest)  # noqa: S311 - jitter, not a secret
 

@@ -15,11 +15,11 @@ class LinkTable:
     """The links of a device, one for each peer.
 
     Args:
-        made: makes a link to a peer, which is not at work yet.
+        make_link: makes a link to a peer, which is not at work yet.
         spawn: runs a coroutine in the background.
-        known: finds a peer by its node id, from all that is known beside the links; None if it is unknown.
-        refused: whether nothing is sent to a node any more.
-        forgot: called with a node without a link.
+        find_peer: finds a peer by its node id, from all that is known beside the links; None if it is unknown.
+        is_refused: whether nothing is sent to a node any more.
+        on_forget: called with a node without a link.
 
     Attributes:
         links: by node id.
@@ -28,22 +28,22 @@ class LinkTable:
     def __init__(
         self,
         *,
-        made: Callable[[Peer], Link],
+        make_link: Callable[[Peer], Link],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
-        known: Callable[[str], Peer | None],
-        refused: Callable[[str], bool],
-        forgot: Callable[[str], None],
+        find_peer: Callable[[str], Peer | None],
+        is_refused: Callable[[str], bool],
+        on_forget: Callable[[str], None],
     ) -> None:
         self.links: dict[str, Link] = {}
-        self._made = made
+        self._make_link = make_link
         self._spawn = spawn
-        self._known = known
-        self._refused = refused
-        self._forgot = forgot
+        self._find_peer = find_peer
+        self._is_refused = is_refused
+        self._on_forget = on_forget
 
     def open(self, peer: Peer) -> Link:
         """Open a link to a peer, and set it to work."""
-        link = self.links[peer.id] = self._made(peer)
+        link = self.links[peer.id] = self._make_link(peer)
         self._spawn(link.run())
         return link
 
@@ -54,7 +54,7 @@ class LinkTable:
     def find(self, node: str) -> Peer | None:
         """Find a peer by its node id; None if it is unknown."""
         link = self.links.get(node)
-        return self._known(node) if link is None else link.peer
+        return self._find_peer(node) if link is None else link.peer
 
     def meet(self, peers: Iterable[Peer]) -> None:
         """Replace the peers. A link with an undelivered message outlives its peer's departure."""
@@ -77,10 +77,10 @@ class LinkTable:
     def offer(self, outgoing: Outgoing) -> None:
         """Deliver a message by a link, which is opened if the recipient has none but is known otherwise."""
         recipient = outgoing.recipient
-        if self._refused(recipient):
+        if self._is_refused(recipient):
             return
         link = self.links.get(recipient)
-        if link is None and (peer := self._known(recipient)) is not None:
+        if link is None and (peer := self._find_peer(recipient)) is not None:
             link = self.open(peer)
         if link is None:
             _log.warning(
@@ -95,4 +95,4 @@ class LinkTable:
         """Stop the link after the attempt in progress; another begins if the peer comes back."""
         if (link := self.links.pop(recipient, None)) is not None:
             link.stop()
-            self._forgot(recipient)
+            self._on_forget(recipient)

@@ -51,7 +51,7 @@ def values(agent: Reported, seen: Machine | None) -> Values:
         **_learning(agent),
         **_privacy(agent),
         **_traffic(agent),
-        **_company(agent),
+        **_peer_values(agent),
         **waiting(agent.waits),
         **({} if seen is None else _machine(seen)),
     }
@@ -114,9 +114,9 @@ def _traffic(agent: Reported) -> Values:
         "sottovoce_messages_retried_total": counters.retries,
         "sottovoce_messages_received_total": counters.received,
         "sottovoce_messages_duplicate_total": counters.duplicates,
-        "sottovoce_messages_refused_total": _filled(REASONS, counters.refused),
+        "sottovoce_messages_refused_total": _with_zeros(REASONS, counters.refused),
         "sottovoce_messages_since_received_seconds": time.monotonic() - counters.received_at,
-        "sottovoce_deliveries_failed_total": _filled(CAUSES, counters.failures),
+        "sottovoce_deliveries_failed_total": _with_zeros(CAUSES, counters.failures),
         "sottovoce_shares_unconfirmed": len(agent.core.state.pending),
         "sottovoce_payload_bytes_total": counters.payload_bytes,
         "sottovoce_wire_bytes_total": counters.wire_bytes,
@@ -127,14 +127,14 @@ def _traffic(agent: Reported) -> Values:
     }
 
 
-def _company(agent: Reported) -> Values:
+def _peer_values(agent: Reported) -> Values:
     peer_sampling, identity = agent.peer_sampling, agent.identity
     view = (
         {}
         if peer_sampling is None
         else {
-            "sottovoce_view_exchanges_total": _filled(OUTCOMES, peer_sampling.membership.traffic),
-            "sottovoce_view_records_refused_total": _filled(RECORD_REASONS, peer_sampling.membership.refused),
+            "sottovoce_view_exchanges_total": _with_zeros(OUTCOMES, peer_sampling.membership.traffic),
+            "sottovoce_view_records_refused_total": _with_zeros(RECORD_REASONS, peer_sampling.membership.refused),
         }
     )
     return {
@@ -153,7 +153,7 @@ def _company(agent: Reported) -> Values:
 def waiting(waits: Waits) -> Values:
     """Waits by kind, 0 if there is none."""
     now = time.monotonic()
-    going, overdue, longest = _filled(WAITS), _filled(WAITS), _filled(WAITS)
+    going, overdue, longest = _with_zeros(WAITS), _with_zeros(WAITS), _with_zeros(WAITS)
     for name, wait in waits.current.copy().items():
         if (kind := name.partition(":")[0]) != _UNTOLD:
             going[kind] = going.get(kind, 0) + 1
@@ -163,13 +163,13 @@ def waiting(waits: Waits) -> Values:
     return {
         "sottovoce_waits": going,
         "sottovoce_waits_overdue": overdue,
-        "sottovoce_waits_begun_total": _filled(WAITS, {kind: one.begun for kind, one in past.items()}),
-        "sottovoce_wait_seconds_total": _filled(WAITS, {kind: one.seconds for kind, one in past.items()}),
+        "sottovoce_waits_begun_total": _with_zeros(WAITS, {kind: one.begun for kind, one in past.items()}),
+        "sottovoce_wait_seconds_total": _with_zeros(WAITS, {kind: one.seconds for kind, one in past.items()}),
         "sottovoce_wait_longest_seconds": longest,
     }
 
 
-def _filled(labels: tuple[str, ...], values: Mapping[str, float] | None = None) -> dict[str, float]:
+def _with_zeros(labels: tuple[str, ...], values: Mapping[str, float] | None = None) -> dict[str, float]:
     """Values by label, 0 for every label that has none."""
     return {**dict.fromkeys(labels, 0.0), **(values or {})}
 

@@ -113,7 +113,7 @@ class PeerSampling:
         self.troubles: OrderedDict[str, Trouble] = OrderedDict()
         self._expelled: frozenset[str] = frozenset()
         self.duplicates = 0
-        self._seldom = RateLimitedLog(_log)
+        self._sparse_log = RateLimitedLog(_log)
 
     async def run(self, door: Door) -> None:
         """Exchange views, period by period, until stopped."""
@@ -237,7 +237,7 @@ class PeerSampling:
         """Count a failure, and log each cause once a minute."""
         cause = failure.cause if isinstance(failure, DeliveryFailed) else "other"
         self._counters.failures[cause] += 1
-        self._seldom.say(logging.WARNING, cause, "exchange-failed cause=%s %s", cause, failure)
+        self._sparse_log.say(logging.WARNING, cause, "exchange-failed cause=%s %s", cause, failure)
         before = self.troubles.get(node, Trouble())
         return Trouble(before.failures + 1, str(failure))
 

@@ -23,7 +23,7 @@ class Questions:
         vault: is asked.
         head_gossip: knows whether this device may release.
         waits: the metric of waits in progress.
-        rest: waits while the ledger's share of the disk's wear is used up.
+        throttle: waits while the ledger's share of the disk's wear is used up.
         leaving: whether the device leaves, so that nothing is asked any more.
 
     Attributes:
@@ -35,16 +35,16 @@ class Questions:
         vault: VaultFront,
         head_gossip: LedgerHeadGossip,
         waits: Waits,
-        rest: WriteThrottle,
+        throttle: WriteThrottle,
         leaving: Callable[[], bool],
     ) -> None:
         self.spending = vault.spending()
         self._vault = vault
         self._head_gossip = head_gossip
         self._waits = waits
-        self._rest = rest
+        self._throttle = throttle
         self._leaving = leaving
-        self._one = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def ask(self, query: Query | CellQuery) -> Answer | CellAnswer | None:
         """The answer, or None if the agent stops or leaves first; the next start asks again.
@@ -56,19 +56,19 @@ class Questions:
             LedgerError: see LedgerHeadGossip.permission.
             TimeoutError: if the vault does not answer.
         """
-        while isinstance(answer := await self._asked(query), Refused) and answer.reason == "task":
+        while isinstance(answer := await self._ask_once(query), Refused) and answer.reason == "task":
             self._waits.begin(
                 "fleet-task", f"the fleet's next task: {answer.explanation}", _AGAIN_SECONDS, repeats=True
             )
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._rest.stopping.wait(), _AGAIN_SECONDS)
+                await asyncio.wait_for(self._throttle.stopping.wait(), _AGAIN_SECONDS)
             self._waits.end("fleet-task")
         return answer
 
-    async def _asked(self, query: Query | CellQuery) -> Answer | CellAnswer | None:
-        if not await self._head_gossip.permission() or not await self._rest.taken():
+    async def _ask_once(self, query: Query | CellQuery) -> Answer | CellAnswer | None:
+        if not await self._head_gossip.permission() or not await self._throttle.wait_if_needed():
             return None
-        async with self._one:
+        async with self._lock:
             if self._leaving():
                 return None
             name = "a step of a secure sum" if isinstance(query, CellQuery) else f"question {query.slot}"
@@ -89,7 +89,7 @@ class Questions:
     async def _put(self, query: Query | CellQuery) -> Answer | CellAnswer:
         return await (self._vault.take_part(query) if isinstance(query, CellQuery) else self._vault.ask(query))
 
-    async def quiet(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until no answer is pending."""
-        async with self._one:
+        async with self._lock:
             pass

@@ -56,14 +56,14 @@ class Refusals:
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
-        self._seldom = RateLimitedLog(_log)
+        self._sparse_log = RateLimitedLog(_log)
 
     def note(self, sender: str, refusal: MessageRefused) -> None:
         """Count a refusal, and log it."""
         self._counters.refused[refusal.reason] += 1
         reason = refusal.reason
         said = "message-refused sender=%s reason=%s %s"
-        self._seldom.say(logging.WARNING, (sender, reason), said, sender, reason, refusal)
+        self._sparse_log.say(logging.WARNING, (sender, reason), said, sender, reason, refusal)
 
 
 class Quota:
@@ -85,8 +85,8 @@ class Quota:
         Raises:
             MessageRefused: if it is one too many.
         """
-        self._take(sender, "messages", 1)
-        self._take(sender, "bytes", size)
+        self._charge(sender, "messages", 1)
+        self._charge(sender, "bytes", size)
 
     def share(self, sender: str) -> None:
         """Charge the sender for a share that was not applied before.
@@ -94,9 +94,9 @@ class Quota:
         Raises:
             MessageRefused: if it is one too many.
         """
-        self._take(sender, "shares", 1)
+        self._charge(sender, "shares", 1)
 
-    def _take(self, sender: str, thing: str, count: float) -> None:
+    def _charge(self, sender: str, thing: str, count: float) -> None:
         now, most = self._clock(), _LIMITS[thing].at_once
         bucket = self._buckets.setdefault((sender, thing), _Bucket(most, now))
         self._buckets.move_to_end((sender, thing))

@@ -89,18 +89,18 @@ class Renewal:
         identity, files = await loop.run_in_executor(None, self._stamps)
         if identity != self._identity_stamp:
             self._identity_stamp = identity
-            await self._take()
+            await self._reload_identity()
         for file, stamp in files.items():
             if stamp != self._file_stamps[file]:
                 self._file_stamps[file] = stamp
                 await self._watched[file]()
 
-    async def _take(self) -> None:
+    async def _reload_identity(self) -> None:
         """Load the identity again after its files have changed."""
         loop = asyncio.get_running_loop()
         try:
             identity = await loop.run_in_executor(None, lambda: load(self._directory, peers=self._pinned))
-            if _same(identity, self._trust.identity):
+            if _same_certificates(identity, self._trust.identity):
                 return
             self._trust.renew(identity)
         except IdentityError as error:
@@ -111,8 +111,8 @@ class Renewal:
     async def _renew(self, now: datetime) -> None:
         """Renew the certificate, after two thirds of its lifetime."""
         identity = self._trust.identity
-        if self._enroller is not None and now - self._asked >= self._between(identity):
-            self._asked, pause = now, self._between(identity).total_seconds() + self._pause
+        if self._enroller is not None and now - self._asked >= self._request_interval(identity):
+            self._asked, pause = now, self._request_interval(identity).total_seconds() + self._pause
             reason, before = f"the enroller {self._enroller} to renew the certificate", self._waits.current.get(_WAIT)
             self._waits.begin(_WAIT, reason, pause, None if before is None else before.since, repeats=True)
             try:
@@ -123,7 +123,7 @@ class Renewal:
                 _log.warning("renewal-failed %s", error)
         if now - self._warned >= _WARN_EVERY:
             self._warned = now
-            _log.warning("certificate-due %s", due_words(identity, now))
+            _log.warning("certificate-due %s", overdue_warning(identity, now))
 
     def _ask(self, enroller: str, identity: Identity) -> None:
         from sottovoce.agent.enrolment import ask_renewal  # memory that an agent without an enroller has no use for
@@ -142,16 +142,16 @@ class Renewal:
         return _stamp(self._directory), {file: _stamp(file) for file in self._watched}
 
     @staticmethod
-    def _between(identity: Identity) -> timedelta:
+    def _request_interval(identity: Identity) -> timedelta:
         """Pause between requests to an enroller, which may not always be there; short lifetimes leave little time."""
         return min(_ASK_AGAIN, (identity.not_after - identity.not_before) / 50)
 
 
-def _same(one: Identity, other: Identity) -> bool:
+def _same_certificates(one: Identity, other: Identity) -> bool:
     return (one.tls_cert_pem, one.ca_pem) == (other.tls_cert_pem, other.ca_pem)
 
 
-def due_words(identity: Identity, now: datetime) -> str:
+def overdue_warning(identity: Identity, now: datetime) -> str:
     """Warning to the operator of a device whose certificate was not renewed in time."""
     if now >= identity.not_after:
         return (

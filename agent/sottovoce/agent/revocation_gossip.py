@@ -54,17 +54,17 @@ class RevocationGossip:
         self._voice = voice
         self._period = period
         self._peers: Callable[[], Collection[Peer]] = list
-        self._shun: Callable[[], None] = lambda: None
+        self._on_change: Callable[[], None] = lambda: None
         self._disk: Executor | None = None
         self._awake = asyncio.Event()
         self._stopping = False
         self._spread = DocumentGossip(
             voice, REVOCATIONS, encode_revocations, decode_revocations, self._held, self._take
         )
-        self._told_revoked: OrderedDict[str, float] = OrderedDict()
+        self._notified_at: OrderedDict[str, float] = OrderedDict()
         self.list = None if trust.identity.mode != "fleet-ca" else kept_list(state, trust.identity.authority)
         if self.list is not None:
-            self._obey(self.list, self._under(self.list))
+            self._enforce(self.list, self._identity_under(self.list))
 
     @property
     def version(self) -> int:
@@ -81,9 +81,9 @@ class RevocationGossip:
         """Devices on that list."""
         return self._trust.revoked
 
-    def attend(self, disk: Executor, peers: Callable[[], Collection[Peer]], shun: Callable[[], None]) -> None:
+    def attend(self, disk: Executor, peers: Callable[[], Collection[Peer]], on_change: Callable[[], None]) -> None:
         """Connects the file to write, the peers with links, and the function to call when other devices are refused."""
-        self._disk, self._peers, self._shun = disk, peers, shun
+        self._disk, self._peers, self._on_change = disk, peers, on_change
 
     async def run(self) -> None:
         """Tell and ask, until stopped."""
@@ -129,10 +129,10 @@ class RevocationGossip:
             MessageRefused: if it is malformed, not signed by the fleet, or a revoked device asks again.
             IdentityError: if this device is revoked.
         """
-        told = decode_revocations(payload)
+        offer = decode_revocations(payload)
         if self._trust.refuses(sender):
             self._admit_revoked(sender)
-        return await self._spread.answer(sender, told)
+        return await self._spread.answer(sender, offer)
 
     async def _ask(self) -> None:
         """Ask one of the peers, drawn at random."""
@@ -168,12 +168,12 @@ class RevocationGossip:
             await self._adopt(revoked)
 
     async def _adopt(self, revoked: RevocationList) -> None:
-        identity = await asyncio.get_running_loop().run_in_executor(self._disk, self._under, revoked)
+        identity = await asyncio.get_running_loop().run_in_executor(self._disk, self._identity_under, revoked)
         if revoked.rank <= self.rank:
             return  # a newer list came meanwhile
         before, keys = self._trust.revoked, self.list.keys if self.list is not None else ()
         self.list = revoked
-        self._obey(revoked, identity)
+        self._enforce(revoked, identity)
         if revoked.keys != keys:
             _log.warning("fleet-keys-changed changes=%d until=%d", len(revoked.keys), revoked.keys[-1].until)
         _log.warning(
@@ -182,21 +182,21 @@ class RevocationGossip:
             len(revoked.node_ids),
             ",".join(sorted(self._trust.revoked - before)) or "none",
         )
-        self._shun()
+        self._on_change()
         self._awake.set()
 
-    def _under(self, revoked: RevocationList) -> Identity | None:
+    def _identity_under(self, revoked: RevocationList) -> Identity | None:
         """The identity under the keys that a list brings, which are kept; None if it is the present one."""
-        if keep_keys(self._identity, revoked.keys) or _unknown(revoked, self._trust.identity):
+        if keep_keys(self._identity, revoked.keys) or _keys_unknown(revoked, self._trust.identity):
             return load(self._identity, dated=False)
         return None
 
-    def _obey(self, revoked: RevocationList, identity: Identity | None) -> None:
+    def _enforce(self, revoked: RevocationList, identity: Identity | None) -> None:
         """Refuse the devices of a list.
 
         Args:
             revoked: the list.
-            identity: see `_under`.
+            identity: see `_identity_under`.
 
         Raises:
             IdentityError: if this device is one of them.
@@ -214,14 +214,14 @@ class RevocationGossip:
 
     def _admit_revoked(self, sender: str) -> None:
         loop = asyncio.get_running_loop()
-        if loop.time() - self._told_revoked.get(sender, float("-inf")) < _TELL_REVOKED_EVERY_SECONDS:
+        if loop.time() - self._notified_at.get(sender, float("-inf")) < _TELL_REVOKED_EVERY_SECONDS:
             raise MessageRefused("revoked", f"device {sender} is revoked by its fleet and was notified")
-        self._told_revoked[sender] = loop.time()
-        if len(self._told_revoked) > _MAX_REMEMBERED:
-            self._told_revoked.popitem(last=False)
+        self._notified_at[sender] = loop.time()
+        if len(self._notified_at) > _MAX_REMEMBERED:
+            self._notified_at.popitem(last=False)
 
 
-def _unknown(revoked: RevocationList, identity: Identity) -> bool:
+def _keys_unknown(revoked: RevocationList, identity: Identity) -> bool:
     """Whether this identity was loaded before the changes of keys that a list brings."""
     authority = identity.authority
     if not isinstance(authority, FleetAuthority) or not revoked.keys:

@@ -71,12 +71,12 @@ class RollCall:
 
     async def of(self, nodes: Iterable[str]) -> dict[str, Condition]:
         """Condition of the others that answer within a few seconds."""
-        found: dict[str, Condition] = {}
+        conditions: dict[str, Condition] = {}
         turn = asyncio.Semaphore(_AT_ONCE)
 
         async def ask(peer: Peer) -> None:
             async with turn, asyncio.timeout(_EACH_SECONDS):
-                found[peer.id] = await self._asked(peer)
+                conditions[peer.id] = await self._ask_peer(peer)
 
         peers = [peer for node in nodes if (peer := self._find(node)) is not None]
         asking = [asyncio.ensure_future(ask(peer)) for peer in peers]
@@ -90,9 +90,9 @@ class RollCall:
             for outcome in outcomes:
                 if isinstance(outcome, BaseException) and not isinstance(outcome, _SILENT):
                     raise outcome
-        return found
+        return conditions
 
-    async def _asked(self, peer: Peer) -> Condition:
+    async def _ask_peer(self, peer: Peer) -> Condition:
         voice = self._voice
         raw = voice.seal(peer.id, ROLL_CALL, b"")
         voice.counters.wire_bytes += len(raw)

@@ -16,7 +16,7 @@ _REMEDY = (
     "Nothing more is released. Remedy: stop every other device that has these keys, and put this device's newest "
     "ledger back; where it is lost, this identity can never release again, and a new device has to join"
 )
-_LATE = 1  # a message of an earlier life that was still on its way when that life ended
+_MAX_LATE = 1  # a message of an earlier life that was still on its way when that life ended
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class _Peer:
     """State of one peer since this start; `first` is its first answer."""
 
     first: SignedHead | None
-    told: SignedHead | None = None
+    acknowledged_head: SignedHead | None = None
     late: int = 0
 
 
@@ -53,18 +53,18 @@ class RollbackDetector:
         return len(self._agreeing)
 
     @property
-    def enough(self) -> bool:
+    def may_release(self) -> bool:
         """Whether this device may release: enough agree, and every keeper has been asked, or could not be."""
-        asked = not self.charged or self.keepers <= self._tried
-        return self.alone or (asked and len(self._agreeing) >= self.needed)
+        all_tried = not self.charged or self.keepers <= self._tried
+        return self.alone or (all_tried and len(self._agreeing) >= self.needed)
 
     def missed(self, peer: str) -> None:
         """Note that a peer was asked and did not answer."""
         self._tried.add(peer)
 
-    def told(self, peer: str) -> SignedHead | None:
+    def acknowledged_head(self, peer: str) -> SignedHead | None:
         """The head that was last sent to this peer and answered."""
-        return self._peers[peer].told if peer in self._peers else None
+        return self._peers[peer].acknowledged_head if peer in self._peers else None
 
     def hear(self, peer: str, own: SignedHead, known: SignedHead | None, mark: bytes | None) -> None:
         """Record the head of this device that a peer has sent.
@@ -85,20 +85,20 @@ class RollbackDetector:
         if not self.charged or (knows and (peer in self.keepers or not self.keepers)):
             self._agreeing.add(peer)
 
-    def answered(self, peer: str, told: SignedHead, known: SignedHead | None) -> None:
+    def answered(self, peer: str, sent_head: SignedHead, known: SignedHead | None) -> None:
         """Note that a peer answered when it was sent `told`; its own knowledge was recorded before.
 
         Raises:
             LedgerError: if another process sends the peer heads of this device, in turn with this one.
         """
         state = self._peers.setdefault(peer, _Peer(known))
-        before, news = state.told, known != state.first
-        if before and known and news and known.life != before.life and known.charges >= before.charges:
+        before, has_changed = state.acknowledged_head, known != state.first
+        if before and known and has_changed and known.life != before.life and known.charges >= before.charges:
             # Another process took this one's place.
             state.late += 1
-            if state.late > _LATE:
+            if state.late > _MAX_LATE:
                 raise LedgerError(f"another copy of this device is running: {peer} hears from both in turn. {_REMEDY}")
-        state.told = told
+        state.acknowledged_head = sent_head
 
     def forget(self, peer: str) -> None:
         """Forget a peer."""

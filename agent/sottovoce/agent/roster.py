@@ -33,35 +33,35 @@ class Listing(Protocol):
 
 async def roster(agent: Listing) -> dict[str, Any]:
     """Every device that this one knows, itself included, JSON-ready: public facts alone."""
-    mine, sampling = agent.identity, agent.peer_sampling
+    identity, sampling = agent.identity, agent.peer_sampling
     own = _device(
-        agent, mine.node_id, agent.config.transport.announced, heard=0.0, expires=mine.not_after, same_task=True
+        agent, identity.node_id, agent.config.transport.announced, heard=0.0, expires=identity.not_after, same_task=True
     )
-    listed = [own, *(_configured(agent) if sampling is None else _heard(agent, sampling))]
-    known = {device["id"] for device in listed}
-    listed += [_device(agent, node) for node in sorted(agent.trust.revoked - known)]
-    asked = [device["id"] for device in listed[1:] if not (device["leaving"] or device["revoked"])]
-    said = {mine.node_id: agent.roll_call.own(), **await agent.roll_call.of(asked)}
-    for device in listed:
-        if (condition := said.get(device["id"])) is not None:
+    devices = [own, *(_configured_devices(agent) if sampling is None else _sampled_devices(agent, sampling))]
+    known = {device["id"] for device in devices}
+    devices += [_device(agent, node) for node in sorted(agent.trust.revoked - known)]
+    node_ids = [device["id"] for device in devices[1:] if not (device["leaving"] or device["revoked"])]
+    conditions = {identity.node_id: agent.roll_call.own(), **await agent.roll_call.of(node_ids)}
+    for device in devices:
+        if (condition := conditions.get(device["id"])) is not None:
             device["same_task"] = condition.task == agent.tasks.own.digest.hex()
-        device.update(_of(condition))
+        device.update(_condition_fields(condition))
     return {
         "schema": SCHEMA,
-        "fleet": mine.fleet,
-        "id": mine.node_id,
+        "fleet": identity.fleet,
+        "id": identity.node_id,
         "period_s": agent.config.membership.period,
-        "devices": listed,
+        "devices": devices,
     }
 
 
-def _of(condition: Condition | None) -> dict[str, Any]:
+def _condition_fields(condition: Condition | None) -> dict[str, Any]:
     """A device's report about itself; null if it does not answer."""
     said = ("release", "epoch", "health")
     return dict.fromkeys(said) if condition is None else {name: getattr(condition, name) for name in said}
 
 
-def _heard(agent: Listing, sampling: PeerSampling) -> list[dict[str, Any]]:
+def _sampled_devices(agent: Listing, sampling: PeerSampling) -> list[dict[str, Any]]:
     return [
         _device(
             agent,
@@ -77,7 +77,7 @@ def _heard(agent: Listing, sampling: PeerSampling) -> list[dict[str, Any]]:
     ]
 
 
-def _configured(agent: Listing) -> list[dict[str, Any]]:
+def _configured_devices(agent: Listing) -> list[dict[str, Any]]:
     """Roster of a fleet that keeps to a list, where peers introduce no peers."""
     peers = agent.config.transport.peers
     return [_device(agent, peer.id, (peer.address,), same_task=agent.tasks.mixes(peer.id)) for peer in peers]

@@ -63,7 +63,7 @@ class Agent:
     """One device. Build it with sottovoce.agent.assemble.assemble.
 
     Attributes:
-        worked: whether it has been at work.
+        has_worked: whether it has been at work.
         changing: whether it has stopped for another task of the fleet, with which it is to be assembled again.
         lives: logs that it begins and that it ends; shared by the agents of a process, which follow one another.
     """
@@ -104,7 +104,11 @@ class Agent:
         self.model: NDArray[np.float64] | None = None
         self.cycle = core.state.cycle
         self._table = LinkTable(
-            made=self._link, spawn=self._spawn, known=self._heard_of, refused=trust.refuses, forgot=head_gossip.forget
+            make_link=self._link,
+            spawn=self._spawn,
+            find_peer=self._known_peer,
+            is_refused=trust.refuses,
+            on_forget=head_gossip.forget,
         )
         self.links = self._table.links
         self._peers = [peer for peer in peers if not trust.refuses(peer.id)]
@@ -123,15 +127,15 @@ class Agent:
         most, written = config.ledger.bytes_per_day, lambda: self.spending.written_today
         ledger_rest = ledger_throttle(most, written, self.waits, self._stopping)
         self._questions = Questions(vault, head_gossip, self.waits, ledger_rest, lambda: self._departure.begun)
-        self._rest = file_throttle(config.agent.bytes_per_day, self.written_today, self.waits, self._stopping)
+        self._file_throttle = file_throttle(config.agent.bytes_per_day, self.written_today, self.waits, self._stopping)
         self._failure: BaseException | None = None
-        self._interrupted = self.worked = self.changing = False
+        self._interrupted = self.has_worked = self.changing = False
         self.lives = RateLimitedLog(_log)
         self._departure = Departure(
             core=core,
             head_gossip=head_gossip,
             links=self.links,
-            gone=lambda node: self._gone(node) or not tasks.mixes(node),
+            gone=lambda node: self._is_gone(node) or not tasks.mixes(node),
             hand_off=lambda heir: self.serially(lambda: self.core.hand_off(heir)),
         )
         self._reception = Reception(
@@ -166,10 +170,10 @@ class Agent:
             self._loop.add_signal_handler(signal.SIGINT, lambda: self.stop(interrupted=True))
         control = ControlServer(self.config.agent.state / "agent.sock", self, self.config.agent.readers_socket)
         linked = self._table.linked
-        self.head_gossip.attend(self._core_thread, linked, lambda node: self._gone(node) or self.trust.refuses(node))
+        self.head_gossip.attend(self._core_thread, linked, lambda node: self._is_gone(node) or self.trust.refuses(node))
         self.revocations.attend(self._core_thread, linked, self._shun)
         self.tasks.attend(self._spawn, self._table.find, self._mix)
-        self.roll_call.attend(self.links, self._heard_of)
+        self.roll_call.attend(self.links, self._known_peer)
         self.tasks.fleets.attend(self._core_thread, linked, self._spawn, lambda: self.stop(changing=True))
         try:
             await self.transport.start(self._reception.receive)
@@ -177,7 +181,7 @@ class Agent:
             for peer in self._peers:
                 self._table.open(peer)
             self.tasks.peers = tuple(self.links)
-            await self.serially(lambda: self.core.start(self.tasks.company(), self._loop.time()))
+            await self.serially(lambda: self.core.start(self.tasks.announce_mixing_peers(), self._loop.time()))
             if self.peer_sampling is not None:
                 door = Door(self._sealed, self._peer, self._meet, self._spawn, self._core_thread, self.waits)
                 self._spawn(self.peer_sampling.run(door))
@@ -185,10 +189,10 @@ class Agent:
             self._spawn(self._renewal.run())
             self._spawn(self.tasks.fleets.run(self._stopping))
             if self._day_watch is not None:
-                self._spawn(self._day_watch.run(self._stopping, self._over))
+                self._spawn(self._day_watch.run(self._stopping, self._end_day))
             at_work = f"device {self.identity.node_id} is at work"
             self._spawn(attend(self._stopping, self._core_thread, at_work, lambda: self._failure is None))
-            self.worked = True
+            self.has_worked = True
             give_back()
             node, places = self.identity.node_id, ",".join(self.config.transport.announced)
             self.lives.say(logging.INFO, "ready", "ready id=%s at=%s", node, places)
@@ -231,13 +235,13 @@ class Agent:
         self.waits.begin("leave", "a peer to take over what the others would miss", 2 * LEAVE_SECONDS)
         with contextlib.suppress(TimeoutError):  # an answer that is on its way belongs to what is handed over
             async with asyncio.timeout(LEAVE_SECONDS):
-                await self._questions.quiet()
+                await self._questions.wait_until_idle()
         if self.peer_sampling is not None:
             await self.peer_sampling.leave()
-        await self._departure.hand_over(self._stopping, told=self.peer_sampling is not None)
+        await self._departure.hand_over(self._stopping, informed=self.peer_sampling is not None)
         self.stop()
 
-    def _gone(self, peer: str) -> bool:
+    def _is_gone(self, peer: str) -> bool:
         return self.peer_sampling is not None and self.peer_sampling.membership.has_left(peer)
 
     def status(self) -> dict[str, Any]:
@@ -264,7 +268,7 @@ class Agent:
         name = peer_dns_name(contact.node_id, self.identity.fleet)
         return Peer(contact.node_id, contact.endpoints[0], name, contact.endpoints[1:])
 
-    def _heard_of(self, node: str) -> Peer | None:
+    def _known_peer(self, node: str) -> Peer | None:
         if self.peer_sampling is None:
             return next((peer for peer in self._peers if peer.id == node), None)
         contact = self.peer_sampling.membership.find(node)
@@ -273,7 +277,7 @@ class Agent:
     async def _mix(self) -> None:
         """Let the learner mix with the peers that have this device's task."""
         if not self._stopping.is_set():
-            await self.serially(lambda: self.core.meet(self.tasks.company(), self._loop.time()))
+            await self.serially(lambda: self.core.meet(self.tasks.announce_mixing_peers(), self._loop.time()))
 
     async def _meet(self, peers: list[Peer]) -> None:
         """Replace the peers, in the core too."""
@@ -289,10 +293,10 @@ class Agent:
     async def serially(self, act: Callable[[], list[Action]]) -> None:
         """Run an action of the core, one at a time, then carry out its effects."""
         async with self._serial:
-            actions = await self._loop.run_in_executor(self._core_thread, lambda: self._shelved(act()))
+            actions = await self._loop.run_in_executor(self._core_thread, lambda: self._shelve_records(act()))
             self._perform(actions)
 
-    def _shelved(self, actions: list[Action]) -> list[Action]:
+    def _shelve_records(self, actions: list[Action]) -> list[Action]:
         """Write published records to the book, on the core's thread."""
         for action in actions:
             if isinstance(action, Shelve) and self._book is not None:
@@ -314,7 +318,7 @@ class Agent:
                     self._spawn(self._ask(step))
                 case Forget(recipient):
                     self._table.forget(recipient)
-                    if recipient in self.tasks.peers and (peer := self._heard_of(recipient)) is not None:
+                    if recipient in self.tasks.peers and (peer := self._known_peer(recipient)) is not None:
                         self._table.open(peer)  # of another task: all but the model continues
                 case PublishModel(parameters, cycle):
                     self.model, self.cycle = parameters, cycle
@@ -331,10 +335,10 @@ class Agent:
             self._spawn(self._mix())
 
     async def _fire(self, name: str) -> None:
-        if await self._rest.taken():
+        if await self._file_throttle.wait_if_needed():
             await self.serially(lambda: self.core.fire(name, self._loop.time()))
 
-    async def _over(self, day: int) -> None:
+    async def _end_day(self, day: int) -> None:
         await self.serially(lambda: self.core.over(day, self._loop.time()))
 
     async def _ask(self, query: Query | CellQuery) -> None:
@@ -347,14 +351,14 @@ class Agent:
         if self.peer_sampling is not None:
             self.peer_sampling.reached(outgoing.recipient)
         await self._reception.confirmed(outgoing, reply)
-        self._departure.moved()
+        self._departure.note_progress()
 
     async def _declined(self, outgoing: Outgoing, reason: str) -> None:
         """Take back a share that a peer has permanently refused."""
         if reason == ANOTHER_TASK and isinstance(outgoing.parcel, bytes):
             self.tasks.declined(outgoing.recipient, parcel_task(outgoing.parcel))
         await self.serially(lambda: self.core.take_back(outgoing.recipient, outgoing.sequence, self._loop.time()))
-        self._departure.moved()
+        self._departure.note_progress()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         if self._stopping.is_set():  # no one would wait for it
@@ -362,9 +366,9 @@ class Agent:
             return
         task = self._loop.create_task(work)
         self._running.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._task_done)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _task_done(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
         if not task.cancelled() and (failure := task.exception()) is not None:
             self._fail(failure)
@@ -384,11 +388,11 @@ class Agent:
             stack.push_async_callback(asyncio.to_thread, self.vault.close)
             stack.push_async_callback(asyncio.to_thread, self._core_thread.shutdown)
             stack.push_async_callback(control.stop)
-            await self._still()
+            await self._quiesce()
         node, charges = self.identity.node_id, self.spending.charges
         self.lives.say(logging.INFO, "stopped", "stopped id=%s charges=%d", node, charges)
 
-    async def _still(self) -> None:
+    async def _quiesce(self) -> None:
         """Accept no new work, and wait for work in progress."""
         self._timers.cancel()
         for link in self.links.values():

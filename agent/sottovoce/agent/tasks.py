@@ -31,7 +31,7 @@ _MAX_CHANGES = 4  # of task, within RECONSIDER_SECONDS: a device that makes more
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _TaskReport:
     """A device's report.
 
     Attributes:
@@ -61,13 +61,13 @@ class Tasks:
         self.own, self.fleets = own, fleets
         self.peers: tuple[str, ...] = ()
         self._voice = voice
-        self._others: OrderedDict[str, _Said] = OrderedDict()
+        self._others: OrderedDict[str, _TaskReport] = OrderedDict()
         self._differences: OrderedDict[bytes, tuple[str, ...]] = OrderedDict()
         self._asking: set[bytes] = set()
         self._asked: OrderedDict[str, float] = OrderedDict()
-        self._told: tuple[str, ...] = ()
+        self._announced_peers: tuple[str, ...] = ()
         self._timer: asyncio.TimerHandle | None = None
-        self._seldom = RateLimitedLog(_log)
+        self._sparse_log = RateLimitedLog(_log)
         self._spawn: Callable[[Coroutine[Any, Any, None]], None]
         self._find: Callable[[str], Peer | None]
         self._mix: Callable[[], Coroutine[Any, Any, None]]
@@ -83,37 +83,37 @@ class Tasks:
         Args:
             spawn: runs a coroutine in the background.
             find: finds a peer by its node id, if it is known.
-            mix: lets the learner mix with `company()`, which has changed.
+            mix: lets the learner mix with `announce_mixing_peers()`, which has changed.
         """
         self._spawn, self._find, self._mix = spawn, find, mix
 
-    def company(self) -> tuple[str, ...]:
+    def announce_mixing_peers(self) -> tuple[str, ...]:
         """Peers with which the learner may mix, which is also notified of them."""
-        self._told = self._mixing()
-        return self._told
+        self._announced_peers = self._mixing_peers()
+        return self._announced_peers
 
     def mixes(self, node: str) -> bool:
         """Whether a device is known to have this task."""
-        said = self._others.get(node)
-        return said is None or time.monotonic() >= said.until
+        report = self._others.get(node)
+        return report is None or time.monotonic() >= report.until
 
     def heard(self, node: str, digest: bytes) -> None:
         """Note which task a device has reported."""
-        said, now = self._others.get(node), time.monotonic()
-        changes = 0 if said is None or now >= said.until + RECONSIDER_SECONDS else said.changes
+        report, now = self._others.get(node), time.monotonic()
+        changes = 0 if report is None or now >= report.until + RECONSIDER_SECONDS else report.changes
         if digest != self.own.digest:
-            self._keep(node, _Said(digest, now + RECONSIDER_SECONDS, changes))
-            self._learn(node, digest)
+            self._store_report(node, _TaskReport(digest, now + RECONSIDER_SECONDS, changes))
+            self._request_document(node, digest)
             if (peer := self._find(node)) is not None:
                 self.fleets.heard_another(peer)
-        elif said is not None and changes < _MAX_CHANGES:
-            self._keep(node, _Said(b"", now, changes + (now < said.until)))
+        elif report is not None and changes < _MAX_CHANGES:
+            self._store_report(node, _TaskReport(b"", now, changes + (now < report.until)))
 
     def declined(self, node: str, task: bytes) -> None:
         """Note that a device has refused a share that was sealed under a task, because its own task is another."""
         if task == self.own.digest:  # not a share from the time of an earlier task of this device
-            said = self._others.get(node, _Said(b"", 0.0))
-            self._keep(node, _Said(said.digest, time.monotonic() + RECONSIDER_SECONDS, said.changes))
+            report = self._others.get(node, _TaskReport(b"", 0.0))
+            self._store_report(node, _TaskReport(report.digest, time.monotonic() + RECONSIDER_SECONDS, report.changes))
 
     @property
     def apart(self) -> int:
@@ -126,15 +126,15 @@ class Tasks:
         For each: its digest, the devices known to have it, and the difference from this device's in words:
         none while its document is not known.
         """
-        devices = Counter(said.digest for node, said in self._others.items() if not self.mixes(node))
+        devices = Counter(report.digest for node, report in self._others.items() if not self.mixes(node))
         others = [
             {"digest": digest.hex(), "devices": count, "differences": self._differences.get(digest, ())}
             for digest, count in devices.most_common(_MAX_DOCUMENTS)
         ]
         return {"digest": self.own.digest.hex(), "others": others, **self.fleets.document()}
 
-    def _keep(self, node: str, said: _Said) -> None:
-        self._others[node] = said
+    def _store_report(self, node: str, report: _TaskReport) -> None:
+        self._others[node] = report
         self._others.move_to_end(node)
         if len(self._others) > _MAX_DEVICES:
             self._others.popitem(last=False)
@@ -142,21 +142,21 @@ class Tasks:
 
     def _look(self) -> None:
         """Inform the learner of a change; look again when the answer may change with time."""
-        if self._mixing() != self._told:
+        if self._mixing_peers() != self._announced_peers:
             self._spawn(self._mix())
         apart = [self._others[node].until for node in self.peers if not self.mixes(node)]
         if apart and self._timer is None:
             pause = max(0.0, min(apart) - time.monotonic())
-            self._timer = asyncio.get_running_loop().call_later(pause, self._again)
+            self._timer = asyncio.get_running_loop().call_later(pause, self._look_again)
 
-    def _mixing(self) -> tuple[str, ...]:
+    def _mixing_peers(self) -> tuple[str, ...]:
         return tuple(node for node in self.peers if self.mixes(node))
 
-    def _again(self) -> None:
+    def _look_again(self) -> None:
         self._timer = None
         self._look()
 
-    def _learn(self, node: str, digest: bytes) -> None:
+    def _request_document(self, node: str, digest: bytes) -> None:
         """Have a peer asked for the document of its task, unless that is known, or enough are being asked."""
         now, peer = time.monotonic(), self._find(node)
         known = digest in self._differences or digest in self._asking or len(self._asking) >= _MAX_QUESTIONS
@@ -188,4 +188,4 @@ class Tasks:
         while len(self._differences) > _MAX_DOCUMENTS:
             self._differences.popitem(last=False)
         text = "another-task peer=%s learns something else, and no model is exchanged with devices of its task: %s"
-        self._seldom.say(logging.WARNING, peer.id, text, peer.id, "; ".join(self._differences[digest]))
+        self._sparse_log.say(logging.WARNING, peer.id, text, peer.id, "; ".join(self._differences[digest]))

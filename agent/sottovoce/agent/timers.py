@@ -16,23 +16,23 @@ class Timers:
 
     def __init__(self, waits: Waits, due: Callable[[str], None]) -> None:
         self._waits = waits
-        self._due = due
-        self._set: dict[str, asyncio.TimerHandle] = {}
+        self._on_due = due
+        self._handles: dict[str, asyncio.TimerHandle] = {}
 
     def set(self, name: str, at: float) -> None:
         """Let a timer be due at a time of the event loop's clock, in place of an earlier one of its name."""
-        if name in self._set:
-            self._set[name].cancel()
+        if name in self._handles:
+            self._handles[name].cancel()
         loop = asyncio.get_running_loop()
         self._waits.begin(f"timer:{name}", f"the next {name}", at - loop.time())
-        self._set[name] = loop.call_at(at, self._over, name)
+        self._handles[name] = loop.call_at(at, self._expire, name)
 
     def cancel(self) -> None:
         """Cancel all timers."""
-        for timer in self._set.values():
+        for timer in self._handles.values():
             timer.cancel()
 
-    def _over(self, name: str) -> None:
-        del self._set[name]
+    def _expire(self, name: str) -> None:
+        del self._handles[name]
         self._waits.end(f"timer:{name}")
-        self._due(name)
+        self._on_due(name)

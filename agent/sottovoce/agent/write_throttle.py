@@ -62,14 +62,14 @@ class WriteThrottle:
     wait: str
     reason: str
     tell: Callable[[int], None]
-    _told: int = field(default=-1, init=False)
+    _last_told_day: int = field(default=-1, init=False)
 
-    async def taken(self) -> bool:
+    async def wait_if_needed(self) -> bool:
         """Wait, if today's writes require it; False when the agent stops."""
         written, now = self.written(), time.time()
-        if (seconds := pause(written, self.most, now)) > 0:
-            if self._told != (day := int(now // _DAY_SECONDS)):  # once a day
-                self._told = day
+        if (seconds := seconds_to_wait(written, self.most, now)) > 0:
+            if self._last_told_day != (day := int(now // _DAY_SECONDS)):  # once a day
+                self._last_told_day = day
                 self.tell(written)
             self.waits.begin(self.wait, self.reason, seconds)
             with contextlib.suppress(TimeoutError):
@@ -98,7 +98,7 @@ def file_throttle(most: int, written: Callable[[], int], waits: Waits, stopping:
     return WriteThrottle(most, written, waits, stopping, wait="disk-wear", reason=reason, tell=tell)
 
 
-def pause(written: int, most: int, now: float) -> float:
+def seconds_to_wait(written: int, most: int, now: float) -> float:
     """Seconds until this many bytes may have been written on this day, UTC: a part at once, the rest by the clock.
 
     Args:
@@ -109,5 +109,5 @@ def pause(written: int, most: int, now: float) -> float:
     elapsed = now % _DAY_SECONDS
     if written >= most:
         return _DAY_SECONDS - elapsed
-    due = (written / most - _AT_ONCE) / (1 - _AT_ONCE) * _DAY_SECONDS
-    return max(0.0, due - elapsed)
+    allowed_at = (written / most - _AT_ONCE) / (1 - _AT_ONCE) * _DAY_SECONDS
+    return max(0.0, allowed_at - elapsed)

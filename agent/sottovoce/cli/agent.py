@@ -11,7 +11,7 @@ import typer
 from sottovoce.cli import services
 from sottovoce.cli.agent_task import app as task
 from sottovoce.cli.agent_task import tasks
-from sottovoce.cli.other_tasks import told
+from sottovoce.cli.other_tasks import other_task_lines
 from sottovoce.days import DAY, lasts_until
 from sottovoce.errors import NetworkError, UsageError
 
@@ -118,7 +118,7 @@ def _waiting(fault: dict[str, Any]) -> list[str]:
     from sottovoce.agent.faults import Fault
 
     return [
-        f"agent    {Fault.told(fault).doing} ({fault['kind']}), and tries again in {fault['tries_again_s']:.0f} s",
+        f"agent    {Fault.of_status(fault).doing} ({fault['kind']}), and tries again in {fault['tries_again_s']:.0f} s",
         f"because  {fault['reason']}",
     ]
 
@@ -195,7 +195,7 @@ def _lines(answer: dict[str, Any]) -> list[str]:
         *person,
         *days,
         f"peers    {len(answer['peers'])}, {failing} failing{known}",
-        *(f"apart    {line}" for line in told(answer["task"]["others"])),
+        *(f"apart    {line}" for line in other_task_lines(answer["task"]["others"])),
         f"traffic  {traffic['messages']} messages sent, {traffic['retries']} retries, {traffic['received']} received, "
         f"{traffic['wire_bytes']} bytes",
         f"refused  {refused['handshakes']} connections, {sum(refused['messages'].values())} messages",

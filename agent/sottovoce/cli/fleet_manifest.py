@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # imported late, since every command module is imported at ev
 _COLUMNS = ("name", "address", "id", "bundle")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _MAX_DEVICES, _MAX_BYTES = 10_000, 2**21
-_TOLD = 8  # listed devices that each bundle names; through these a device finds the others
+_NAMED_DEVICES = 8  # listed devices that each bundle names; through these a device finds the others
 
 
 def bundles(
@@ -51,23 +51,23 @@ def bundles(
     if (there := next((file for file in files if file.exists()), None)) is not None:
         raise UsageError(f"{there} exists and is never overwritten: name another directory in --out")
     made = [new_bundle(fleet, seeds, validity) for _ in rows]
-    told = [_told(made, rows, place, seeds) for place in range(len(rows))]
+    complete = [_with_contacts(made, rows, place, seeds) for place in range(len(rows))]
     out.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for file, bundle in zip(files, told, strict=True):
+    for file, bundle in zip(files, complete, strict=True):
         write_bundle(file, bundle)
     listed = [{**row, "id": one.id, "bundle": str(file)} for row, one, file in zip(rows, made, files, strict=True)]
     replace(manifest, _written(listed).encode())
     return [row["name"] for row in rows]
 
 
-def _told(made: "list[Bundle]", rows: list[dict[str, str]], place: int, seeds: "Seeds") -> "Bundle":
+def _with_contacts(made: "list[Bundle]", rows: list[dict[str, str]], place: int, seeds: "Seeds") -> "Bundle":
     """The bundle of one device, with those devices as contacts that follow it in the list and have an address."""
     import msgspec
 
     from sottovoce.identity.invitation import MAX_SEEDS, Seed
 
     after = ((place + i) % len(rows) for i in range(1, len(rows)))
-    others = islice((Seed(made[i].id, (rows[i]["address"],)) for i in after if rows[i]["address"]), _TOLD)
+    others = islice((Seed(made[i].id, (rows[i]["address"],)) for i in after if rows[i]["address"]), _NAMED_DEVICES)
     contacts = (*seeds.contacts, *others)[:MAX_SEEDS]
     return msgspec.structs.replace(made[place], seeds=msgspec.structs.replace(seeds, contacts=contacts))
 

@@ -104,7 +104,7 @@ def _by_agent(state: Path, config: Path | None, found: "DataSet", records: "Reco
         return predicted(model, public.parameters, rows, description.classes)
     answers: list[Any] = []
     for question in _questions(rows, description):
-        answers += _asked(state, question)
+        answers += _ask_agent(state, question)
     return np.array(answers)
 
 
@@ -120,7 +120,7 @@ def _questions(rows: "NDArray[np.float64]", description: "Description") -> list[
     return [json.dumps({"predict": part.tolist(), "transformed": True}) for part in parts]
 
 
-def _asked(state: Path, question: str) -> list[Any]:
+def _ask_agent(state: Path, question: str) -> list[Any]:
     from sottovoce.agent.control import ask
 
     answer = ask(state, question, _PATIENCE)
@@ -155,6 +155,6 @@ def _score(found: "DataSet", records: "Records", predictions: "NDArray[np.generi
         return {"accuracy": float((predictions == records.labels).mean())}
     wanted, said, unit = records.features[:, -1], predictions.astype(np.float64), ""
     if found.target is not None:
-        told = found.target.told(records.features, np.stack([wanted, said]))
-        (wanted, said), unit = told, found.target.unit
+        in_units = found.target.told(records.features, np.stack([wanted, said]))
+        (wanted, said), unit = in_units, found.target.unit
     return {"mae": float(np.abs(wanted - said).mean()), "unit": unit}

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 
-def told(others: Sequence[Mapping[str, Any]]) -> list[str]:
+def other_task_lines(others: Sequence[Mapping[str, Any]]) -> list[str]:
     """A line for each other task, from `task.others` of a status."""
     return [
         f"{other['devices']} device{'' if other['devices'] == 1 else 's'} of another task: "

@@ -21,20 +21,20 @@ def outcome(work: Callable[[], object]) -> int:
     Returns:
         Its exit code; if that is not 0, the error has been printed.
     """
-    enforce(_late)
+    enforce(_abort)
     try:
         code = work()
     except KeyboardInterrupt:
         code = ExitCode.INTERRUPTED
     except SottovoceError as error:
         of_plugin = attributed(error) if error.exit_code is ExitCode.INTERNAL else None
-        return _ended(of_plugin or error)
+        return _report_error(of_plugin or error)
     except Exception as error:  # noqa: BLE001 - the outermost supervisor: anything else is a defect
         if isinstance(error, OSError) and error.errno in _FULL:
             _say(f"{error.strerror}: make room where this command prints or writes")
             return ExitCode.DATA
         if (of_plugin := attributed(error)) is not None:
-            return _ended(of_plugin)
+            return _report_error(of_plugin)
         traceback.print_exc()
         _say("internal error: this is a defect; please report the lines above")
         return ExitCode.INTERNAL
@@ -43,7 +43,7 @@ def outcome(work: Callable[[], object]) -> int:
     return code if isinstance(code, int) else ExitCode.DONE
 
 
-def _ended(error: SottovoceError) -> int:
+def _report_error(error: SottovoceError) -> int:
     if isinstance(error, PluginError) and os.environ.get(_TRACEBACK):
         traceback.print_exc()
     asks = isinstance(error, PluginError) and _TRACEBACK not in str(error)
@@ -52,7 +52,7 @@ def _ended(error: SottovoceError) -> int:
     return error.exit_code
 
 
-def _late(error: PluginError) -> None:
+def _abort(error: PluginError) -> None:
     """End this process, whichever call it hangs in."""
     if os.environ.get(_TRACEBACK):
         faulthandler.dump_traceback()

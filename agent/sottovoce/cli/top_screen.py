@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from sottovoce.cli.other_tasks import told
+from sottovoce.cli.other_tasks import other_task_lines
 from sottovoce.cli.printable import printable
 
 _BAR = 10
@@ -242,7 +242,7 @@ def _facts(device: Device) -> Iterator[tuple[str, Text | str]]:
 def _reached(device: Device, width: int) -> Iterator[tuple[str, Text | str]]:
     """A line for each peer."""
     yield "peers", _peers(device)
-    for line in told(device["other_tasks"]):
+    for line in other_task_lines(device["other_tasks"]):
         yield "apart", Text(printable(line), style="red")
     for peer in device["peers"]:
         name = peer["id"] if width > _WIDE else f"{peer['id'][:8]}…"

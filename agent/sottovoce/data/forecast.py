@@ -96,7 +96,7 @@ def forecast_dataset(
         classes=1,
         windows=first_day + day,
         groups=meters,
-        target=Target("kWh", told, baselines, overlap=LAGS + 1),
+        target=Target("kWh", energy_kwh, baselines, overlap=LAGS + 1),
         origin=origin,
     )
 
@@ -150,7 +150,7 @@ def features_of(wh: Integers, half_hour: Integers) -> Floats:
 
 
 @np.errstate(over="ignore")  # a diverged model predicts the limit
-def told(records: Floats, targets: Floats) -> Floats:
+def energy_kwh(records: Floats, targets: Floats) -> Floats:
     """Predicted or true targets float64[N, m], of records float64[m, at least LAGS], as kWh in the half hour."""
     last = records[:, _LEVEL_COLUMN] / _LEVEL + _TYPICAL
     energies: Floats = np.clip(_SCALE_WH * np.expm1(last + targets), 0.0, LIMIT_WH) / 1000

@@ -72,7 +72,7 @@ class Answerer:
     def __init__(self, pages: Mapping[str, Callable[[], Awaitable[Page]]]) -> None:
         self.pages = pages
         self._server: RequestServer | None = None
-        self._seldom = RateLimitedLog(_log)
+        self._sparse_log = RateLimitedLog(_log)
 
     @property
     def connections(self) -> int:
@@ -120,7 +120,7 @@ class Answerer:
         except TimeoutError:
             return plain(503, f"this page was not made within {_SECONDS:g} s"), False
         except Exception as defect:  # noqa: BLE001 - a page that cannot be made must not end the device's work
-            self._seldom.say(logging.ERROR, path, "page-failed path=%s report this defect: %r", path, defect)
+            self._sparse_log.say(logging.ERROR, path, "page-failed path=%s report this defect: %r", path, defect)
             return plain(500, "this page could not be made: the log says why"), False
 
     async def _answer(self, request: bytes | None) -> bytes:

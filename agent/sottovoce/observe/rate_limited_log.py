@@ -16,7 +16,7 @@ class RateLimitedLog:
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
-        self._said: dict[Hashable, float] = {}
+        self._logged_at: dict[Hashable, float] = {}
 
     def say(self, level: int, cause: Hashable, text: str, *values: object) -> bool:
         """Log a line unless its cause was logged less than a minute ago; returns whether the line was logged.
@@ -34,7 +34,7 @@ class RateLimitedLog:
     def due(self, cause: Hashable) -> bool:
         """Whether this cause was not logged within the last minute; it counts as logged from now on."""
         now = time.monotonic()
-        if now - self._said.get(cause, float("-inf")) < _EVERY_SECONDS:
+        if now - self._logged_at.get(cause, float("-inf")) < _EVERY_SECONDS:
             return False
-        self._said[cause] = now
+        self._logged_at[cause] = now
         return True

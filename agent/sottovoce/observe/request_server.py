@@ -78,7 +78,7 @@ class RequestServer:
         self._answering: set[asyncio.Task[None]] = set()
         self._displaced = 0
         self._acceptor: Acceptor | None = None
-        self._seldom = RateLimitedLog(_log)
+        self._sparse_log = RateLimitedLog(_log)
 
     @property
     def connections(self) -> int:
@@ -123,7 +123,7 @@ class RequestServer:
         return _PAUSE_SECONDS if full and self._displaced % _BURST == 0 else 0.0
 
     def _refused(self, error: OSError | MemoryError) -> None:
-        self._seldom.say(
+        self._sparse_log.say(
             logging.WARNING,
             type(error).__name__,
             "connections-refused at=%s tries again: %s",
@@ -141,7 +141,7 @@ class RequestServer:
         sizes = Counter(one.origin for one in crowd)
         oldest = next(one for one in crowd if sizes[one.origin] == max(sizes.values()))
         self._displaced += 1
-        self._seldom.say(
+        self._sparse_log.say(
             logging.WARNING,
             "crowded",
             "connections-crowded at=%s more than %d connections at once: the oldest silent one gives way, displaced=%d",
@@ -197,7 +197,7 @@ class RequestServer:
         except (TimeoutError, OSError):
             pass  # the client has gone, or does not read
         except Exception as defect:  # noqa: BLE001 - one request must not end the device's work, nor go unsaid
-            self._seldom.say(
+            self._sparse_log.say(
                 logging.ERROR, type(defect).__name__, "request-failed at=%s no answer was made: %r", self._place, defect
             )
 

@@ -69,7 +69,7 @@ class Front:
     _held: int = -1
     _way_in: str = ""
     _looking: "asyncio.Task[None] | None" = None
-    _seldom: RateLimitedLog = field(default_factory=lambda: RateLimitedLog(_log))
+    _sparse_log: RateLimitedLog = field(default_factory=lambda: RateLimitedLog(_log))
 
     def inside(self) -> str:
         """Path of the socket that gRPC listens on, in a directory that only this device's user can enter.
@@ -107,7 +107,7 @@ class Front:
             for listening in sockets:
                 listening.close()
             raise
-        self._listening = [Acceptor(listening, self._open, self._refused) for listening in sockets]
+        self._listening = [Acceptor(listening, self._open, self._note_refused) for listening in sockets]
 
     def admit(self, peer: str, device: str) -> None:
         """Note that a fleet device called through the connection with this name of gRPC's."""
@@ -145,7 +145,7 @@ class Front:
     def _open(self, caller: socket.socket, address: Any) -> float:
         """Take on a stranger's connection, with a deadline; return a pause, for the processor, if another must go."""
         loop, name, full = asyncio.get_running_loop(), f"sottovoce-{secrets.token_hex(8)}", self._make_room()
-        task = loop.create_task(self._passed_on(name, caller))
+        task = loop.create_task(self._forward(name, caller))
         connection = self._connections[name] = _Connection(str(address[0]), task)
         deadline = loop.call_later(_STRANGER_SECONDS, self._expire, name)
         self._tasks.add(task)
@@ -161,8 +161,8 @@ class Front:
         task.add_done_callback(over)
         return _PAUSE_SECONDS if full else 0.0
 
-    def _refused(self, error: OSError | MemoryError) -> None:
-        self._seldom.say(
+    def _note_refused(self, error: OSError | MemoryError) -> None:
+        self._sparse_log.say(
             logging.WARNING,
             type(error).__name__,
             "connections-refused at=the port for peers tries again: %s",
@@ -187,7 +187,7 @@ class Front:
     def _dismiss(self, name: str) -> None:
         self._connections.pop(name).task.cancel()
 
-    async def _passed_on(self, name: str, caller: socket.socket) -> None:
+    async def _forward(self, name: str, caller: socket.socket) -> None:
         """Forward bytes in both directions through a socket of this name, starting with the first byte."""
         loop = asyncio.get_running_loop()
         caller.setblocking(False)
@@ -196,7 +196,7 @@ class Front:
             begin = await loop.sock_recv(caller, _CHUNK)
             if not begin.startswith(_TLS_HANDSHAKE):
                 return
-            with await self._inward(name) as link:
+            with await self._connect_inside(name) as link:
                 await loop.sock_sendall(link, begin)
                 ways = [loop.create_task(_pump(caller, link)), loop.create_task(_pump(link, caller))]
                 try:
@@ -206,7 +206,7 @@ class Front:
                         way.cancel()
                     await asyncio.gather(*ways, return_exceptions=True)
 
-    async def _inward(self, name: str) -> socket.socket:
+    async def _connect_inside(self, name: str) -> socket.socket:
         """A connection to gRPC from a socket of this name."""
         link = None
         try:
@@ -218,16 +218,16 @@ class Front:
             if link is not None:
                 link.close()
             if isinstance(error, OSError | MemoryError):
-                self._cut_off(error)
+                self._note_cut_off(error)
             raise
         self.trouble = ""
         return link
 
-    def _cut_off(self, error: OSError | MemoryError) -> None:
+    def _note_cut_off(self, error: OSError | MemoryError) -> None:
         """Report in the log and the health check that connections do not reach gRPC, and keep checking if they do."""
         why = str(error) or "no memory"
         self.trouble = f"connections do not reach gRPC ({why}): if that does not pass, start the agent again"
-        self._seldom.say(logging.ERROR, "cut-off", "peers-cut-off %s", self.trouble)
+        self._sparse_log.say(logging.ERROR, "cut-off", "peers-cut-off %s", self.trouble)
         if self._looking is None or self._looking.done():
             self._looking = asyncio.get_running_loop().create_task(self._look())
 
@@ -235,7 +235,7 @@ class Front:
         while self.trouble:
             await asyncio.sleep(_LOOK_SECONDS)
             with contextlib.suppress(OSError, MemoryError):
-                (await self._inward(f"sottovoce-{secrets.token_hex(8)}")).close()
+                (await self._connect_inside(f"sottovoce-{secrets.token_hex(8)}")).close()
 
 
 async def _pump(source: socket.socket, sink: socket.socket) -> None:

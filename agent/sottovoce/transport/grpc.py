@@ -54,7 +54,7 @@ _CAUSES = {
 
 
 @dataclass(slots=True)
-class _Way:
+class _Channel:
     """A channel to a peer, with the number of calls in progress on it."""
 
     channel: grpc.aio.Channel
@@ -86,9 +86,9 @@ class GrpcTransport:
         self._identity = trust.identity
         self._credentials = _channel_credentials(trust)
         self._next: grpc.ServerCertificateConfiguration | None = None
-        self._ways: OrderedDict[Peer, _Way] = OrderedDict()
+        self._ways: OrderedDict[Peer, _Channel] = OrderedDict()
         self._stopped = False
-        self._retired: list[_Way] = []
+        self._retired: list[_Channel] = []
         self._server: grpc.aio.Server | None = None
         self._receive: Receive | None = None
         self._lock = threading.Lock()
@@ -136,12 +136,12 @@ class GrpcTransport:
         """Hand a message over; see Transport.deliver. The deadline is gRPC's own: a cancelled call would leak."""
         if self._stopped:  # a closed channel would answer with an error of its own
             raise DeliveryFailed("unreachable", f"peer {peer.id} at {peer.address}: this device is stopping")
-        way = self._way(peer)
+        way = self._channel_to(peer)
         way.calls += 1
         try:
             answer: bytes = await way.channel.unary_unary(METHOD)(message, timeout=timeout)
         except grpc.aio.AioRpcError as error:
-            failure, expires = _explained(peer, error, timeout), self._trust.identity.not_after
+            failure, expires = _delivery_failure(peer, error, timeout), self._trust.identity.not_after
             if failure.cause == "rejected" and datetime.now(UTC) > expires:
                 own = f"this device's certificate expired on {expires:%Y-%m-%d}: run `sottovoce fleet renew`"
                 failure = DeliveryFailed("rejected", f"peer {peer.id} at {peer.address}: {own}")
@@ -187,7 +187,7 @@ class GrpcTransport:
             retired = list(self._ways)
         self._retired += [self._ways.pop(peer) for peer in retired]
 
-    def _way(self, peer: Peer) -> _Way:
+    def _channel_to(self, peer: Peer) -> _Channel:
         way = self._ways.get(peer)
         if way is None:
             channel = grpc.aio.secure_channel(
@@ -201,7 +201,7 @@ class GrpcTransport:
                     ("grpc.max_reconnect_backoff_ms", self._reconnect_ms),
                 ],
             )
-            way = self._ways[peer] = _Way(channel)
+            way = self._ways[peer] = _Channel(channel)
         self._ways.move_to_end(peer)
         return way
 
@@ -218,7 +218,7 @@ class GrpcTransport:
         if self._receive is None:
             raise NetworkError("a call arrived before the agent was ready")
         try:
-            sender = self._sender(context)
+            sender = self._authenticate_sender(context)
             if self._calls[sender] >= _MAX_CALLS_OF_ONE:
                 await _abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls at once from this device")
             self._calls[sender] += 1
@@ -237,7 +237,7 @@ class GrpcTransport:
             await _abort(context, grpc.StatusCode.INTERNAL, "the device failed: see what it logs")
         raise NetworkError("unreachable: abort raises")
 
-    def _sender(self, context: grpc.aio.ServicerContext) -> str:
+    def _authenticate_sender(self, context: grpc.aio.ServicerContext) -> str:
         certificate: bytes = context.auth_context()["x509_pem_cert"][0]
         sender = self._trust.authenticate(certificate)
         self._front.admit(context.peer(), sender)
@@ -262,7 +262,7 @@ async def _abort(context: grpc.aio.ServicerContext, code: grpc.StatusCode, detai
         raise grpc.aio.AbortError from error
 
 
-def _explained(peer: Peer, error: grpc.aio.AioRpcError, timeout: float) -> DeliveryFailed:
+def _delivery_failure(peer: Peer, error: grpc.aio.AioRpcError, timeout: float) -> DeliveryFailed:
     """The failure in one sentence, with the peer and the remedy."""
     details = error.details() or ""
     where = f"peer {peer.id} at {peer.address}"

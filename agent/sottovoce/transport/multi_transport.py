@@ -62,18 +62,18 @@ class MultiTransport:
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
         """Deliver a message over one of the transports; see Transport.deliver."""
-        ways = self._ways(peer)
-        if not ways:
+        routes = self._routes(peer)
+        if not routes:
             known = ", ".join((peer.address, *peer.others))
             raise DeliveryFailed(
                 "unreachable", f"peer {peer.id} at {known}: no transport of this device leads there; see transport.use"
             )
         deadline = time.monotonic() + timeout
-        for left in range(len(ways), 0, -1):
-            address, transport = ways[-left]
+        for left in range(len(routes), 0, -1):
+            address, transport = routes[-left]
             share = (deadline - time.monotonic()) / left
             try:
-                answer = await self._by(transport, Peer(peer.id, address, peer.name), message, max(0.01, share))
+                answer = await self._deliver_by(transport, Peer(peer.id, address, peer.name), message, max(0.01, share))
             except DeliveryFailed as failure:
                 if left == 1 or failure.cause not in _ELSEWHERE:
                     raise
@@ -97,18 +97,18 @@ class MultiTransport:
         """Stop all transports concurrently."""
         await asyncio.gather(*(transport.stop(grace) for transport in self.transports))
 
-    def _ways(self, peer: Peer) -> list[tuple[str, Transport]]:
+    def _routes(self, peer: Peer) -> list[tuple[str, Transport]]:
         """Addresses of a peer, each with its transport, in the order in which to try them."""
-        ways = [
+        routes = [
             (address, transport)
             for transport in self.transports
             for address in (peer.address, *peer.others)
             if transport.reaches(address)
         ]
         last = self._worked.get(peer.id)
-        return sorted(ways, key=lambda way: way[0] != last)
+        return sorted(routes, key=lambda way: way[0] != last)
 
-    async def _by(self, transport: Transport, peer: Peer, message: bytes, patience: float) -> bytes:
+    async def _deliver_by(self, transport: Transport, peer: Peer, message: bytes, patience: float) -> bytes:
         if len(message) <= transport.largest:
             return await transport.deliver(peer, message, patience)
         deadline = time.monotonic() + patience

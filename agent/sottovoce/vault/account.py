@@ -78,7 +78,7 @@ def audited(account: Account) -> tuple[Spending, Head]:
     try:
         budget = Budget(account.epsilon, account.delta, account.unit, account.neighbouring)
         spent = Spent(budget, None)
-        link = _followed(
+        link = _extend_chain(
             first_link(budget.made_for(account.owner), bytes.fromhex(account.nonce)), account.charges, spent
         )
     except PrivacyError as error:
@@ -95,7 +95,7 @@ def audited(account: Account) -> tuple[Spending, Head]:
     return spending, Head(len(account.charges), link)
 
 
-def course(ledger: Ledger, points: int) -> tuple[tuple[int, float], ...]:
+def epsilon_history(ledger: Ledger, points: int) -> tuple[tuple[int, float], ...]:
     """Return ε after each of about `points` numbers of charges, from 0 to the present number."""
     charges = [(terms, stamp) for _, terms, stamp in ledger.charges()]
     step, spent, found = -(-len(charges) // points) or 1, Spent(ledger.own_budget, None), [(0, 0.0)]
@@ -106,7 +106,7 @@ def course(ledger: Ledger, points: int) -> tuple[tuple[int, float], ...]:
     return tuple(found)
 
 
-def _followed(link: bytes, charges: Iterable[Charge], spent: Spent) -> bytes:
+def _extend_chain(link: bytes, charges: Iterable[Charge], spent: Spent) -> bytes:
     for charge in charges:
         spent.add(event_of(charge.terms), charge.stamp)
         link = next_link(link, bytes.fromhex(charge.query), charge.terms + charge.stamp)

@@ -62,7 +62,7 @@ class _Keys:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _HeldShares:
     """A member's shares for this device, and their path to the root that it signed."""
 
     shares: Shares
@@ -91,9 +91,9 @@ class _Secrets:
     keys: _Keys | None
     roster: Roster | None = None
     place: int = -1
-    own: _Held | None = None
+    own: _HeldShares | None = None
     root: bytes = b""
-    held: dict[int, _Held] = field(default_factory=dict)
+    held: dict[int, _HeldShares] = field(default_factory=dict)
     members: tuple[int, ...] = ()
     h: bytes = b""
     masked: bool = False
@@ -117,7 +117,7 @@ class Member:
     @property
     def point(self) -> bytes:
         """Point of the present offer."""
-        return self._now().point
+        return self._current_secrets().point
 
     def begin(self, slot: int, point: bytes) -> Offer:
         """Make a new offer for a sum at this point; the secrets of an earlier offer are dropped."""
@@ -138,7 +138,7 @@ class Member:
         Raises:
             MessageRefused: if the roster is not in order; nothing changed.
         """
-        secrets = self._now()
+        secrets = self._current_secrets()
         if secrets.roster is not None:
             raise _refused("this device's offer is in another roster already")
         if not self._cell.least <= len(said.roster) <= self._cell.most:
@@ -163,7 +163,7 @@ class Member:
         leaves = leaves_of(dealt)
         tree = ShareTree(leaves)
         secrets.roster, secrets.place = roster, place
-        secrets.own, secrets.root = _Held(dealt[place], tree.path(place)), tree.root
+        secrets.own, secrets.root = _HeldShares(dealt[place], tree.path(place)), tree.root
         return Sealed(bundle, leaves)
 
     def agree(self, said: Agree) -> Ready | Unfit:
@@ -191,7 +191,7 @@ class Member:
         held, unfit = {secrets.place: secrets.own}, []
         for member, raw, path, root in zip(members, said.sealed, said.paths, said.roots, strict=True):
             if member != secrets.place:
-                found = self._unsealed(secrets, roster, member, raw, path)
+                found = self._unseal(secrets, roster, member, raw, path)
                 if found is None or not found.fits(secrets.place, root, len(roster)):
                     unfit.append(member)
                 else:
@@ -202,11 +202,11 @@ class Member:
         secrets.h = round_digest(roster.digest, members, said.roots)
         return Ready(roster.digest, secrets.h)
 
-    def _unsealed(self, secrets: _Secrets, roster: Roster, member: int, raw: bytes, path: bytes) -> _Held | None:
+    def _unseal(self, secrets: _Secrets, roster: Roster, member: int, raw: bytes, path: bytes) -> _HeldShares | None:
         """Content that a member sealed for this device; None if it is invalid."""
         key, other = self._keys(secrets).share_key, roster.offers[member].share_key
         try:
-            return _Held(opened(key, other, roster.digest, member, secrets.place, raw), path)
+            return _HeldShares(opened(key, other, roster.digest, member, secrets.place, raw), path)
         except MessageRefused:
             return None
 
@@ -310,13 +310,13 @@ class Member:
             raise _refused("this device has masked its part of the round")
         return secrets.keys
 
-    def _now(self) -> _Secrets:
+    def _current_secrets(self) -> _Secrets:
         if self._secrets is None:
             raise _refused("this device has made no offer since it started")
         return self._secrets
 
     def _with_roster(self) -> tuple[_Secrets, Roster]:
-        secrets = self._now()
+        secrets = self._current_secrets()
         if secrets.roster is None:
             raise _refused("this device is in no roster")
         return secrets, secrets.roster

@@ -224,7 +224,7 @@ class Ledger:
                 return True
             if self.payable(event) != event.units:
                 return False
-            head, known = self.head(), self._known(query)
+            head, known = self.head(), self._id_of(query)
             stamp = "" if self.mandate is None else self.mandate.stamp(self.periods.number)
             connection.execute(
                 "INSERT INTO charge VALUES (?, ?, ?, ?, ?)",
@@ -249,7 +249,7 @@ class Ledger:
         """
         with self._transaction() as connection:
             row = connection.execute(
-                "SELECT number, link FROM charge WHERE query = ?", (self._known(query),)
+                "SELECT number, link FROM charge WHERE query = ?", (self._id_of(query),)
             ).fetchone()
             if row is None:
                 raise LedgerError("a release was about to be stored without its charge; nothing left the device")
@@ -264,7 +264,7 @@ class Ledger:
         with named(self._path):
             row = self._connection.execute(
                 "SELECT exponent, value, simulated FROM release JOIN charge USING (number) WHERE query = ?",
-                (self._known(query),),
+                (self._id_of(query),),
             ).fetchone()
         return None if row is None else Stored(int(row[0]), bytes(row[1]), bool(row[2]))
 
@@ -345,10 +345,10 @@ class Ledger:
 
     def _terms(self, query: bytes) -> str | None:
         with named(self._path):
-            row = self._connection.execute("SELECT terms FROM charge WHERE query = ?", (self._known(query),)).fetchone()
+            row = self._connection.execute("SELECT terms FROM charge WHERE query = ?", (self._id_of(query),)).fetchone()
         return None if row is None else str(row[0])
 
-    def _known(self, query: bytes) -> bytes:
+    def _id_of(self, query: bytes) -> bytes:
         return query if self.mandate is None else self.mandate.query(query)
 
     def _catch_up(self) -> None:

@@ -81,7 +81,7 @@ class RemoteVault:
         self._met = self._changing = False
         raw, met = self._exchange(protocol.Introduce(), min(patience, _MEETING_SECONDS))
         if not isinstance(met, Introduction):
-            self._unexpected(met)
+            self._raise_unexpected(met)
         if met.owner != owner:
             raise LedgerError(f"{path}: this vault belongs to device {met.owner}, not to {owner}")
         check_budget(path, met.budget, budget)
@@ -99,28 +99,28 @@ class RemoteVault:
     def spending(self) -> Spending:
         """Spending as the ledger has it."""
         reply = self._ask(protocol.AskSpending(self._fingerprint))
-        return reply.spending if isinstance(reply, protocol.Spent) else self._unexpected(reply)
+        return reply.spending if isinstance(reply, protocol.Spent) else self._raise_unexpected(reply)
 
     def tip(self) -> Tip:
         """Head of the ledger, as peers see it."""
         reply = self._ask(protocol.AskTip(self._fingerprint))
-        return reply.tip if isinstance(reply, protocol.Reached) else self._unexpected(reply)
+        return reply.tip if isinstance(reply, protocol.Reached) else self._raise_unexpected(reply)
 
     def mark(self, charges: int, released: int) -> bytes | None:
         """The ledger's mark with this newest charge and this newest release; None when it never held one of them."""
         reply = self._ask(protocol.AskMark(self._fingerprint, charges, released))
-        return reply.mark if isinstance(reply, protocol.Marked) else self._unexpected(reply)
+        return reply.mark if isinstance(reply, protocol.Marked) else self._raise_unexpected(reply)
 
     def keepers(self) -> tuple[Keeper, ...]:
         """Names the keepers of the ledger's newest head."""
         reply = self._ask(protocol.AskKeepers(self._fingerprint))
-        return reply.keepers if isinstance(reply, protocol.Kept) else self._unexpected(reply)
+        return reply.keepers if isinstance(reply, protocol.Kept) else self._raise_unexpected(reply)
 
     def appoint(self, keepers: tuple[Keeper, ...]) -> None:
         """Name those who keep it from now on."""
         reply = self._ask(protocol.Appoint(self._fingerprint, keepers))
         if not isinstance(reply, protocol.Kept) or reply.keepers != keepers:
-            self._unexpected(reply)
+            self._raise_unexpected(reply)
 
     def take_up(self, document: bytes) -> None:
         """Have the vault take up a task that the fleet has signed. This front is of no use then: make another.
@@ -136,7 +136,7 @@ class RemoteVault:
                 return
         if not isinstance(reply, protocol.TakenUp):
             self._changing = False
-            self._unexpected(reply)
+            self._raise_unexpected(reply)
 
     async def ask(self, query: Query) -> Answer:
         """Run `answer` in a separate thread."""
@@ -157,7 +157,7 @@ class RemoteVault:
         if isinstance(reply, protocol.Denied) and reply.refused.query_id == query.id:
             return reply.refused
         if not isinstance(reply, protocol.Released) or reply.query_id != query.id or len(reply.value) % 8:
-            self._unexpected(reply)
+            self._raise_unexpected(reply)
         value = np.frombuffer(reply.value, dtype="<i8").astype(np.int64)
         value.flags.writeable = False
         return SealedRelease(query.id, value, reply.step, self._statement, reply.simulated, reply.units)
@@ -177,7 +177,7 @@ class RemoteVault:
         if isinstance(reply, protocol.Denied) and reply.refused.query_id == query.id:
             return reply.refused
         if not isinstance(reply, protocol.Stepped) or reply.query_id != query.id:
-            self._unexpected(reply)
+            self._raise_unexpected(reply)
         return CellAnswer(reply.query_id, reply.said, reply.simulated)
 
     def close(self) -> None:
@@ -200,7 +200,7 @@ class RemoteVault:
         try:
             while not self._closed.is_set():
                 try:
-                    return self._once(raw)
+                    return self._exchange_once(raw)
                 except TimeoutError as error:
                     raise PrivacyError(
                         f"{self._path}: the vault did not answer within {_ANSWER_SECONDS:g} s; look into its log"
@@ -211,7 +211,7 @@ class RemoteVault:
                         "the vault's configuration, and let it enter the socket's directory"
                     ) from error
                 except OSError as error:
-                    until = until or self._away(error, patience)
+                    until = until or self._note_away(error, patience)
                     if time.monotonic() > until:
                         raise VaultAway(
                             f"{self._path}: no vault has answered for {patience:g} s ({error}); start it with "
@@ -224,14 +224,14 @@ class RemoteVault:
                 self._waits.end(_WAIT)
         raise asyncio.CancelledError  # the agent is stopping; it asks again when it is started again
 
-    def _away(self, error: OSError, patience: float) -> float:
+    def _note_away(self, error: OSError, patience: float) -> float:
         """Note that the vault is away, with a warning if it was met before; return until when to wait for it."""
         if self._met:
             _log.warning("vault-away %s: %s", self._path, error)
         self._waits.begin(_WAIT, f"the vault's process to answer at {self._path}", patience)
         return time.monotonic() + patience
 
-    def _once(self, raw: bytes) -> tuple[bytes, Reply]:
+    def _exchange_once(self, raw: bytes) -> tuple[bytes, Reply]:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             self._open.add(connection)
             try:
@@ -248,7 +248,7 @@ class RemoteVault:
             finally:
                 self._open.discard(connection)
 
-    def _unexpected(self, reply: Reply) -> NoReturn:
+    def _raise_unexpected(self, reply: Reply) -> NoReturn:
         """Raise the error that a failure, or a reply to a different question, stands for."""
         if not isinstance(reply, Failed):
             raise InternalError(f"the vault answered a different question ({type(reply).__name__})")

@@ -106,7 +106,7 @@ class VaultServer:
         Raises:
             MemoryError: if there is none: the question was not answered, and its caller asks again.
         """
-        admission = Admission(listener, self._served.user, self._turn_away, self._refused)
+        admission = Admission(listener, self._served.user, self._turn_away, self._note_refused)
         with admission.open(), selectors.DefaultSelector() as selector:
             selector.register(admission.waiting, selectors.EVENT_READ)
             selector.register(stop, selectors.EVENT_READ)
@@ -129,7 +129,7 @@ class VaultServer:
         with suppress(OSError):  # it does not read what it receives
             connection.send(protocol.framed(protocol.encoded(Failed("user", words))))
 
-    def _refused(self, error: OSError | MemoryError) -> None:
+    def _note_refused(self, error: OSError | MemoryError) -> None:
         self._note("connections-refused", f"at=the vault's socket tries again: {str(error) or 'no memory'}")
 
     def _attend(self, connection: socket.socket) -> None:
@@ -192,16 +192,16 @@ class VaultServer:
                     vault.appoint(keepers)
                 return protocol.Kept(keepers)
             case protocol.TakeUp(document=document):
-                return self._taken_up(document)
+                return self._take_up(document)
             case protocol.Ask():
-                return self._asked(question)
+                return self._query_of(question)
             case protocol.AskStep(learner=learner, said=said):
                 answer = vault.step(CellQuery(learner, said))
                 if isinstance(answer, Refused):
                     return protocol.Denied(answer)
                 return protocol.Stepped(answer.query_id, answer.said, answer.simulated)
 
-    def _taken_up(self, document: bytes) -> Reply:
+    def _take_up(self, document: bytes) -> Reply:
         take_up = self._served.take_up
         if take_up is None:
             raise TaskRefused("this vault takes up no tasks")
@@ -209,7 +209,7 @@ class VaultServer:
         self._over = True
         return protocol.TakenUp()
 
-    def _asked(self, question: protocol.Ask) -> Reply:
+    def _query_of(self, question: protocol.Ask) -> Reply:
         if len(question.point) % 8:
             raise MalformedError("a point is made of numbers of 8 bytes each")
         point = np.frombuffer(question.point, dtype="<f8").astype(np.float64)

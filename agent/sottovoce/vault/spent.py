@@ -55,7 +55,7 @@ class Spent:
         """Begin this task, if it has not begun."""
         self._mandate = mandate
         if mandate is not None and mandate.epoch > self._epoch:
-            self._turn(mandate.epoch)
+            self._enter_epoch(mandate.epoch)
 
     def open(self, period: int) -> None:
         """Begin this period of the ledger's budget, if it has not begun."""
@@ -76,7 +76,7 @@ class Spent:
         if read.period < self._number and not isinstance(event, Moved):
             raise PrivacyError(f"a charge for period {read.period} follows one for period {self._number}")
         if epoch > self._epoch:
-            self._turn(epoch)
+            self._enter_epoch(epoch)
         self.open(read.period)
         charged, changes = charged_as(event, made, self._promise)
         if self._alone is None and isinstance(event, CellSum):
@@ -91,7 +91,7 @@ class Spent:
             if self._charges > limit.before:
                 limit.tally.add(charged, changes)
         if self._task is not None:
-            self._task.add(_of_task(event, made))
+            self._task.add(_event_for_task(event, made))
 
     def check(self, event: Event, budget: Budget) -> None:
         """Check that the cost of an event under this budget is known in the ledger's own terms.
@@ -112,7 +112,7 @@ class Spent:
         units: Units | None = event.units
         budget = self._own if self._task is None or self._mandate is None else self._mandate.budget
         if self._task is not None and budget.epsilon is not None:
-            found = self._task.payable(_of_task(event, promise_of(budget)), budget.epsilon)
+            found = self._task.payable(_event_for_task(event, promise_of(budget)), budget.epsilon)
             units = event.units if found == EVERY else found
         if units is None or (self._own.epsilon is None and not self.limits):
             return units
@@ -189,7 +189,7 @@ class Spent:
             left = min(left, until) if since >= DAY and until < limit.ends(lived) else left
         return max(0.0, left)
 
-    def _turn(self, epoch: int) -> None:
+    def _enter_epoch(self, epoch: int) -> None:
         present = self._mandate if self._mandate is not None and self._mandate.epoch == epoch else None
         self.before = self._charges
         self._epoch, self._task = epoch, None if present is None else Tally(present.budget.delta)
@@ -201,6 +201,6 @@ class Spent:
                 limit.tally = limit.tally.renumbered()
 
 
-def _of_task(event: Event, made: Promise) -> Event:
+def _event_for_task(event: Event, made: Promise) -> Event:
     """The event in its task's terms: if it hides the whole device, it is charged to that, whatever its windows are."""
     return over(event, EVERY) if made.unit == "device" else event

@@ -150,7 +150,7 @@ class Vault:
         """
         query_id, context = query.id, self._context
         with self._turn:
-            if (why := self._shut()) is not None:
+            if (why := self._closed_reason()) is not None:
                 return Refused(query_id, "task", why)
             plan = context.program.plan(query)
             if isinstance(plan, Refused):
@@ -168,7 +168,7 @@ class Vault:
                 event = charged if as_before else new
                 records = context.records if event is None or context.followed is None else context.followed.read()
                 if event is None or not context.ledger.charge(query_id, event):
-                    return self._unpaid(query_id, plan.event)
+                    return self._refuse_unpaid(query_id, plan.event)
                 if records.units is None and event.units != plan.event.units:
                     return Refused(query_id, "terms", "this was charged for other records, under another sampling")
                 places = self._read(records, plan, event)
@@ -176,7 +176,7 @@ class Vault:
                 value = plan.mechanism.apply(raw, context.noise)
                 if context.observer is not None:
                     shown = np.ldexp(value.astype(np.float64), plan.mechanism.exponent)
-                    self._show(query, places, shown, context.observer)
+                    self._notify_observer(query, places, shown, context.observer)
                 stored = Stored(plan.mechanism.exponent, value.astype("<i8").tobytes(), context.noise.simulated)
                 context.ledger.store(query_id, stored)
                 return self._release(query_id, stored, event.units)
@@ -201,7 +201,7 @@ class Vault:
         """
         cell = self._cell
         with self._turn:
-            if (why := self._shut()) is not None:
+            if (why := self._closed_reason()) is not None:
                 return Refused(query.id, "task", why)
             if cell is None:
                 return Refused(query.id, "query", "this vault takes part in no secure sums")
@@ -210,7 +210,7 @@ class Vault:
                     return Refused(query.id, "calendar", "none of the windows that may be learnt from is over yet")
                 cell = replace(cell, records=self._context.followed.read(), units=paid.units)
             answer = cell.step(query)
-            return self._unpaid(query.id, cell.event) if answer is None else answer
+            return self._refuse_unpaid(query.id, cell.event) if answer is None else answer
 
     def close(self) -> None:
         """Finish the answer in progress, then close the ledger."""
@@ -220,7 +220,7 @@ class Vault:
         with self._turn:
             self._context.ledger.close()
 
-    def _shut(self) -> str | None:
+    def _closed_reason(self) -> str | None:
         """Reason why nothing is released at present; None if releases are possible."""
         followed = self._context.followed
         return self._over_for_good or self._context.closed() or (None if followed is None else followed.waits)
@@ -241,7 +241,7 @@ class Vault:
                 except (LedgerError, MemoryError) as error:
                     _log.warning("life-not-noted %s", str(error) or "no memory")
 
-    def _unpaid(self, query: bytes, event: Event) -> Refused:
+    def _refuse_unpaid(self, query: bytes, event: Event) -> Refused:
         """Refuse, as the budget is spent: for good, until its next period, or until the owner's limit allows more."""
         ledger = self._context.ledger
         if (limit := ledger.reached(event)) is not None:
@@ -254,12 +254,12 @@ class Vault:
         days = math.ceil((period.least - period.lived) / DAY)
         return Refused(query, "task", f"the privacy budget is spent until its next period, which opens in {days} days")
 
-    def _show(
+    def _notify_observer(
         self, query: Query, places: NDArray[np.int64] | None, value: NDArray[np.float64], observer: Observer
     ) -> None:
         facts = {"batch": None if places is None else places.tolist(), "value": value.tolist()}
-        told: Callable[[], dict[str, Any]] | None = getattr(self._context.program, "traced", None)
-        observer.computed(query, facts if told is None else {**facts, **told()})
+        trace: Callable[[], dict[str, Any]] | None = getattr(self._context.program, "traced", None)
+        observer.computed(query, facts if trace is None else {**facts, **trace()})
 
     def _over(self, event: Event) -> Event | None:
         """Restrict the event to those of its windows that have ended, if windows come one by one.

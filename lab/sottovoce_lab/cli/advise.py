@@ -30,8 +30,8 @@ def run_advise(
 
     began = time.monotonic()
     shape = Shape(records, agents, features, classes, epsilon, unlike)
-    with run_bar() as told:
-        found = advise(shape, told)
+    with run_bar() as progress:
+        found = advise(shape, progress)
     seconds = time.monotonic() - began
     best = found[0]
     document: dict[str, Any] = {

@@ -54,7 +54,7 @@ def run_reproduce(
     for name in wanted:
         spec = experiment_named(name)
         typer.echo(f"{name}  {spec.title}, about {spec.extent(quick).minutes:g} min on two cores", err=True)
-        with run_bar() as told:
+        with run_bar() as progress:
             found = reproduce(
                 name,
                 quick=quick,
@@ -62,7 +62,7 @@ def run_reproduce(
                 folder=folder,
                 out=out,
                 say=lambda text: typer.echo(f"  {text}", err=True),
-                told=told,
+                told=progress,
             )
         write_pages(out)
         for finding in found:

@@ -78,8 +78,8 @@ def _swept(values: dict[str, Any], origin: str, kept: Path, on: str | None, quie
     from sottovoce_lab.experiments.sweep import sweep
 
     check_writable("--kept", kept)
-    with run_bar() as told:
-        document = sweep(values, origin, kept, on, told)
+    with run_bar() as progress:
+        document = sweep(values, origin, kept, on, progress)
     if not quiet:
         _table(document)
     return document

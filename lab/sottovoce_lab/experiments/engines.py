@@ -50,11 +50,11 @@ def run(spec: RunSpec, watcher: Watcher, data: DataSet | None = None) -> dict[st
     if (rules := document["baselines"]) is not None:
         document["run"]["majority_class"] = rules["majority_class"]
     document["run"]["engine"] = spec.engine
-    document["run"]["spec"] = _told(spec)
+    document["run"]["spec"] = _request_document(spec)
     return document
 
 
-def _told(spec: RunSpec) -> dict[str, Any]:
+def _request_document(spec: RunSpec) -> dict[str, Any]:
     """The request, JSON-ready; infinity, which JSON lacks, is written as in a file."""
     asked = {key: value for key in spec.__struct_fields__ if (value := getattr(spec, key)) not in (None, (), {})}
     return {**asked, **({"epsilon": "inf"} if spec.epsilon == float("inf") else {})}

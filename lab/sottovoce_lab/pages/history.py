@@ -7,7 +7,7 @@ from sottovoce.agent.control import ask
 from sottovoce.agent.ledger_snapshot import snapshot
 from sottovoce.agent.status import SCHEMA
 from sottovoce.errors import NetworkError
-from sottovoce.vault.account import course
+from sottovoce.vault.account import epsilon_history
 
 from sottovoce_lab.pages.device import History
 
@@ -22,7 +22,7 @@ def history_of(state: Path) -> History:
     """
     with snapshot(state_files(state)[1]) as (ledger, _):
         spending, budget = ledger.spending(), ledger.own_budget
-        points = course(ledger, _POINTS)
+        points = epsilon_history(ledger, _POINTS)
         owner = ledger.owner
     try:
         status = ask(state, "status")

@@ -75,7 +75,7 @@ class Fate:
     def at(self, cycle: int) -> Turn:
         """Events when the fleet reaches this cycle. Cycles are asked for in order; some may be skipped."""
         passed, self._last = range(self._last + 1, cycle + 1), cycle
-        down = self._killed(cycle) | self._away(passed)
+        down = self._killed(cycle) | self._absent(passed)
         killed, restarted = tuple(sorted(down - self._down)), tuple(sorted(self._down - down))
         self._down = down
         revoke = self._faults.revoke
@@ -102,7 +102,7 @@ class Fate:
             return frozenset()
         return frozenset(self._doomed) - (self._spared if restart and cycle >= restart.cycle else frozenset())
 
-    def _away(self, passed: range) -> frozenset[int]:
+    def _absent(self, passed: range) -> frozenset[int]:
         if self._churn is not None:
             for cycle in passed:  # every one, so that the draws are the same
                 self._online = self._churn.at(cycle)
@@ -114,21 +114,21 @@ class Fate:
         kill, restart, partition = self._faults.kill, self._faults.restart, self._faults.partition
         revoke, disk, clock = self._faults.revoke, self._faults.disk_full, self._faults.clock
         if kill and kill.cycle in passed:
-            yield f"cycle {cycle}: killed {self._told(self._doomed)}"
+            yield f"cycle {cycle}: killed {self._agent_names(self._doomed)}"
         if restart and restart.cycle in passed:
-            yield f"cycle {cycle}: restarted {self._told(self._spared)}"
+            yield f"cycle {cycle}: restarted {self._agent_names(self._spared)}"
         if partition and partition.begins in passed:
-            yield f"cycle {cycle}: cut off {self._told(self._side)}"
+            yield f"cycle {cycle}: cut off {self._agent_names(self._side)}"
         if partition and partition.ends in passed:
             yield f"cycle {cycle}: the two sides meet again"
         if revoke and revoke.cycle in passed:
-            yield f"cycle {cycle}: revoked {self._told(self._revoked)}"
+            yield f"cycle {cycle}: revoked {self._agent_names(self._revoked)}"
         if disk and disk.begins in passed:
-            yield f"cycle {cycle}: full disks of {self._told(self._full)}"
+            yield f"cycle {cycle}: full disks of {self._agent_names(self._full)}"
         if clock and clock.begins in passed:
-            yield f"cycle {cycle}: wrong clocks of {self._told(self._wrong)}"
+            yield f"cycle {cycle}: wrong clocks of {self._agent_names(self._wrong)}"
 
-    def _told(self, places: Iterable[int]) -> str:
+    def _agent_names(self, places: Iterable[int]) -> str:
         hit = [self._names[place] for place in sorted(places)]
         return ", ".join(hit) if len(hit) <= _NAMED else f"{len(hit)} agents"
 

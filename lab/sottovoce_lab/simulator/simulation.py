@@ -91,7 +91,7 @@ class Simulation:
         if not self._events:
             return False
         self.now, _, happen = heapq.heappop(self._events)
-        self._endured(happen)
+        self._run_event(happen)
         return True
 
     def kill(self, node: str) -> None:
@@ -99,11 +99,11 @@ class Simulation:
         device = self.devices[node]
         device.core, device.life = None, device.life + 1
         device.timers.clear()
-        self._saw("kill", device)
+        self._report_event("kill", device)
 
     def restart(self, node: str) -> None:
         """Start a killed device from its store."""
-        self._endured(lambda: self._start(self.devices[node]))
+        self._run_event(lambda: self._start(self.devices[node]))
 
     def revoke(self, nodes: Collection[str]) -> None:
         """Revoke these devices; each honest device hears of it at a time of its own, even while it is down.
@@ -121,12 +121,12 @@ class Simulation:
                 self.kill(device.id)
             elif device.core is not None:
                 actions = device.core.meet(device.company, self.now)
-                self._saw("meet", device)
+                self._report_event("meet", device)
                 self._perform(device, actions)
 
         return heard
 
-    def _endured(self, happen: Callable[[], None]) -> None:
+    def _run_event(self, happen: Callable[[], None]) -> None:
         """Run an event; a device that could not write goes down, and starts again after a while."""
         try:
             happen()
@@ -140,7 +140,7 @@ class Simulation:
         device = self.devices[node]
         if device.core is not None:
             actions = device.core.over(window, self.now)
-            self._saw("over", device)
+            self._report_event("over", device)
             self._perform(device, actions)
 
     def _starter(self, device: Device, life: int) -> Callable[[], None]:
@@ -151,15 +151,15 @@ class Simulation:
             return
         device.core = Core(learner=device.learner, store=device.store, seal=_unsealed)
         actions = device.core.start(device.company, self.now)
-        self._saw("start", device)
+        self._report_event("start", device)
         self._perform(device, actions)
 
-    def _saw(self, event: str, device: Device, **facts: Any) -> None:
+    def _report_event(self, event: str, device: Device, **facts: Any) -> None:
         state = device.core.state if device.core else None
         self._invariants.saw(event, self.now, device.id, state, **facts)
         if self._witness is not None:
             if "answer" in facts:
-                facts = _told(facts["answer"])
+                facts = _answer_facts(facts["answer"])
             self._witness.saw(event, self.now, device.id, state, **facts)
 
     def _schedule(self, delay: float, happen: Callable[[], None]) -> None:
@@ -190,7 +190,7 @@ class Simulation:
             if core is not None and device.timers.get(name) == at:
                 del device.timers[name]
                 actions = core.fire(name, self.now)
-                self._saw(name, device)
+                self._report_event(name, device)
                 self._perform(device, actions)
 
         self._schedule(max(0.0, at - self.now), due)
@@ -203,7 +203,7 @@ class Simulation:
             core = self._alive(device, life)
             if core is not None:
                 actions = core.answered(query, answer, self.now)
-                self._saw("answer", device, answer=answer)
+                self._report_event("answer", device, answer=answer)
                 self._perform(device, actions)
 
         takes = self._faults.vault and self._faults.vault + self._random.uniform(-1, 1) * self._faults.vault_spread
@@ -217,7 +217,7 @@ class Simulation:
         self.traffic.messages += 1
         self.traffic.retries += retry
         self.traffic.numbers += _message(outgoing).numbers
-        self._saw(
+        self._report_event(
             "send",
             device,
             recipient=outgoing.recipient,
@@ -227,13 +227,13 @@ class Simulation:
         )
         copies = 1 + (self._random.random() < self._faults.duplicate)
         for _ in range(copies):
-            if self._random.random() >= self._faults.loss and not self._cut(device.id, outgoing.recipient):
-                self._schedule(self._delay() + self._held(), lambda: self._arrive(device, life, outgoing))
+            if self._random.random() >= self._faults.loss and not self._are_separated(device.id, outgoing.recipient):
+                self._schedule(self._delay() + self._hold_time(), lambda: self._arrive(device, life, outgoing))
         self._schedule(self._retry, lambda: self._transmit(device, life, outgoing, retry=True))
 
     def _arrive(self, sender: Device, life: int, outgoing: Outgoing) -> None:
         recipient = self.devices[outgoing.recipient]
-        if recipient.core is None or sender.id in recipient.refused or self._cut(sender.id, recipient.id):
+        if recipient.core is None or sender.id in recipient.refused or self._are_separated(sender.id, recipient.id):
             return
         try:
             duplicate, actions = recipient.core.receive(
@@ -244,7 +244,7 @@ class Simulation:
             return
         reply = next((action.message for action in actions if isinstance(action, Reply)), None)
         came = {"sender": sender.id, "sequence": outgoing.sequence, "duplicate": duplicate, **_said(reply)}
-        self._saw("receive", recipient, **came)
+        self._report_event("receive", recipient, **came)
         self._perform(recipient, actions)
         self.traffic.numbers += 0 if reply is None else reply.numbers
         if self._random.random() >= self._faults.loss:
@@ -252,7 +252,7 @@ class Simulation:
 
     def _confirm(self, sender: Device, life: int, outgoing: Outgoing, reply: Message | None) -> None:
         core = self._alive(sender, life)
-        cut = outgoing.recipient in sender.refused or self._cut(sender.id, outgoing.recipient)
+        cut = outgoing.recipient in sender.refused or self._are_separated(sender.id, outgoing.recipient)
         if core is not None and not cut:
             try:
                 actions = core.confirm(outgoing.recipient, outgoing.sequence, self.now, reply)
@@ -260,21 +260,21 @@ class Simulation:
                 self.refused += 1
                 actions = core.confirm(outgoing.recipient, outgoing.sequence, self.now)
             went = {"recipient": outgoing.recipient, "sequence": outgoing.sequence, **_said(reply)}
-            self._saw("confirm", sender, **went)
+            self._report_event("confirm", sender, **went)
             self._perform(sender, actions)
 
-    def _cut(self, one: str, other: str) -> bool:
+    def _are_separated(self, one: str, other: str) -> bool:
         return (one in self.cut_off) != (other in self.cut_off)
 
     def _delay(self) -> float:
         return self._faults.delay + self._random.uniform(-1, 1) * self._faults.delay_spread
 
-    def _held(self) -> float:
+    def _hold_time(self) -> float:
         held = self._faults.reorder and self._random.random() < self._faults.reorder
         return self._retry * self._random.uniform(*_HELD_RETRIES) if held else 0.0
 
 
-def _told(answer: Answer | CellAnswer) -> dict[str, Any]:
+def _answer_facts(answer: Answer | CellAnswer) -> dict[str, Any]:
     """An answer of the vault, for the witness."""
     if isinstance(answer, CellAnswer):
         return {"said": answer.said.hex()}

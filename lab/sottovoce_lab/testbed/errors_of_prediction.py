@@ -77,7 +77,7 @@ class PredictionMeter:
         for start in range(0, len(rows), size):
             records = self._test[rows[start : start + size]]
             predicted, true = model.values(stack, records), records[np.newaxis, :, -1]
-            away: Floats = self._told(records, predicted) - self._told(records, true)
+            away: Floats = self._in_units(records, predicted) - self._in_units(records, true)
             sums[0] += np.abs(away).sum(axis=1)
             sums[1] += (away**2).sum(axis=1)
             sums[2] += ((predicted - true) ** 2).sum(axis=1) / 2
@@ -88,10 +88,10 @@ class PredictionMeter:
         if self._target is None or name not in self._target.baselines:
             return None
         records = self._test[rows]
-        true = self._told(records, records[np.newaxis, :, -1])[0]
+        true = self._in_units(records, records[np.newaxis, :, -1])[0]
         return float(np.abs(self._target.baselines[name][rows] - true).mean())
 
-    def _told(self, records: Floats, targets: Floats) -> Floats:
+    def _in_units(self, records: Floats, targets: Floats) -> Floats:
         return targets if self._target is None else self._target.told(records, targets)
 
 

@@ -68,23 +68,23 @@ def main() -> int:
                 _tell_ended(testbed, running)
             if testbed not in ready:
                 continue
-            said, descriptors, _, _ = socket.recv_fds(testbed, LARGEST, 2)
+            request, descriptors, _, _ = socket.recv_fds(testbed, LARGEST, 2)
         except ConnectionError:
-            said, descriptors = b"", []
-        if not said:
+            request, descriptors = b"", []
+        if not request:
             _end(running)
             return 0
-        what, number = json.loads(said)
+        target, number = json.loads(request)
         if number is not None:
-            if what in running:
-                os.kill(what, number)
+            if target in running:
+                os.kill(target, number)
             continue
         if (pid := os.fork()) == 0:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             for mine in (testbed, ended, waker):
                 mine.close()
-            return _agent(what[0], what[1:], *descriptors)
+            return _agent(target[0], target[1:], *descriptors)
         running.add(pid)
         for descriptor in descriptors:
             os.close(descriptor)
@@ -92,11 +92,11 @@ def main() -> int:
             testbed.send(json.dumps([pid, None]).encode())
 
 
-def _agent(module: str, words: list[str], heard: int, log: int) -> int:
+def _agent(module: str, words: list[str], commands: int, log: int) -> int:
     os.setsid()
-    for descriptor, number in ((heard, 0), (log, 1), (log, 2)):
+    for descriptor, number in ((commands, 0), (log, 1), (log, 2)):
         os.dup2(descriptor, number)
-    os.close(heard)
+    os.close(commands)
     os.close(log)
     code: int = import_module(module).main(words)
     return code

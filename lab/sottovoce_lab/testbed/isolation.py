@@ -116,11 +116,11 @@ class Forked:
     """
 
     def __init__(self, directory: Path) -> None:
-        self._server, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
+        self._server, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with server_end:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "sottovoce_lab.testbed.fork_server", str(directory)],
-                stdin=theirs.fileno(),
+                stdin=server_end.fileno(),
                 start_new_session=True,
                 env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # OpenBLAS would start threads when it is imported
             )
@@ -130,12 +130,12 @@ class Forked:
 
     def start(self, module: str, words: list[str], log: Path) -> AgentProcess:
         """See Starter."""
-        heard, ours = os.pipe()
-        agent = _Fork(self, ours)
+        read_end, write_end = os.pipe()
+        agent = _Fork(self, write_end)
         self._starting.append(agent)
         with log.open("ab") as file:
-            self._say([[module, *words], None], heard, file.fileno())
-        os.close(heard)
+            self._say([[module, *words], None], read_end, file.fileno())
+        os.close(read_end)
         while agent in self._starting:
             self.hear(None)
             self.check()
@@ -180,8 +180,8 @@ class Forked:
             return
         self._server.settimeout(timeout)
         with contextlib.suppress(BlockingIOError, TimeoutError):
-            while said := self._received():
-                pid, code = json.loads(said)
+            while message := self._received():
+                pid, code = json.loads(message)
                 if code is not None:
                     self._running.pop(pid).code = code
                 else:
@@ -190,10 +190,10 @@ class Forked:
                 self._server.settimeout(0.0)
             self._gone()
 
-    def _say(self, what: list[object], *descriptors: int) -> None:
+    def _say(self, request: list[object], *descriptors: int) -> None:
         self._server.settimeout(None)
         try:
-            socket.send_fds(self._server, [json.dumps(what).encode()], descriptors)
+            socket.send_fds(self._server, [json.dumps(request).encode()], descriptors)
         except ConnectionError:
             self._gone()
 
@@ -247,12 +247,12 @@ class _Fork:
         self.pid = 0
         self.code: int | None = None
         self._server = server
-        self._heard: int | None = heard
+        self._commands: int | None = heard
 
     def poll(self) -> int | None:
         if self.code is None:
             self._server.hear(0.0)
-        if self.code is None and self._server.ended and _over(self.pid):
+        if self.code is None and self._server.ended and _has_ended(self.pid):
             self.code = _UNKNOWN
         return self.code
 
@@ -270,17 +270,17 @@ class _Fork:
             self._server.signal(self, number)
 
     def tell(self, line: bytes) -> None:
-        if self._heard is not None:
+        if self._commands is not None:
             with contextlib.suppress(BrokenPipeError):
-                os.write(self._heard, line)
+                os.write(self._commands, line)
 
     def close(self) -> None:
-        if self._heard is not None:
-            os.close(self._heard)
-            self._heard = None
+        if self._commands is not None:
+            os.close(self._commands)
+            self._commands = None
 
 
-def _over(pid: int) -> bool:
+def _has_ended(pid: int) -> bool:
     """Whether a process has ended, even if no one has waited for it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"

@@ -146,7 +146,7 @@ def _moments(
         for place in turn.restarted:
             _reconfigure(weather.later, place, simulation.devices[names[place]], members)
             simulation.restart(names[place])
-        _befall(turn, simulation, names, members)
+        _apply_faults(turn, simulation, names, members)
         simulation.cut_off = frozenset(names[place] for place in turn.cut_off)
         for note in turn.notes:
             watcher.note(note)
@@ -177,7 +177,7 @@ def _reconfigure(later: Plan | None, place: int, device: Device, members: Sequen
         device.learner = _learner(later, place, device.id, members)
 
 
-def _befall(turn: Turn, simulation: Simulation, names: list[str], members: Sequence[Member]) -> None:
+def _apply_faults(turn: Turn, simulation: Simulation, names: list[str], members: Sequence[Member]) -> None:
     """Apply the events of a cycle to disks, clocks, certificates and members."""
     for place, name in enumerate(names):
         device = simulation.devices[name]
@@ -222,14 +222,14 @@ def _devices(
         )
         learner = _learner(plan, i, name, members)
         peers = () if lie == "silent" else tuple(names[j] for j in plan.peers[i])
-        told = dishonest_vault(vault if disk is None else on_disk(vault, name), lie, int(seeds[i]))
+        device_vault = dishonest_vault(vault if disk is None else on_disk(vault, name), lie, int(seeds[i]))
         learner = dishonest_learner(learner, lie)
         store = MemoryStore(learner.fresh())
         device = Device(
             id=name,
             learner=learner,
             store=store if disk is None else StoreOnDisk(store, disk, name),
-            vault=told,
+            vault=device_vault,
             peers=peers,
             honest=not lie,
             refused=members[i].refused if members else set(),

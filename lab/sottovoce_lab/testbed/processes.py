@@ -93,7 +93,7 @@ class _Run:
                 if not self._curve:
                     raise
                 self._interrupted = self._cycle
-            held = self._held()
+            held = self._final_models()
             final = self._meter.final(list(held.values()))
             self._warnings += left_behind(self._meter, held, final)
             if self._interrupted is None:
@@ -129,15 +129,15 @@ class _Run:
             self._break_broker(self._cycle)
             if self._cycle > seen:
                 seen = self._cycle
-                self._injure(min(seen, options.cycles))
-                self._show(seen)
-            if not (late := self._late()) and not self._waits_for_anybody():
+                self._apply_faults(min(seen, options.cycles))
+                self._record_moment(seen)
+            if not (late := self._laggards()) and not self._waits_for_anybody():
                 return
             if time.monotonic() > deadline:
                 raise NetworkError(f"{', '.join(late)} had not finished in time; see each agent's `agent status --why`")
             time.sleep(max(_POLL_SECONDS / 4, min(_POLL_SECONDS, options.period)))
 
-    def _late(self) -> list[str]:
+    def _laggards(self) -> list[str]:
         """Running agents that have not completed their cycles; until they have, the others continue mixing."""
         cycles = self._plan.options.cycles
         return [member.name for member in self._fleet.running() if not member.last or member.last["cycle"] < cycles]
@@ -174,7 +174,7 @@ class _Run:
             self._broker_back = float("inf")
             self._watcher.note(f"cycle {cycle}: the broker is back")
 
-    def _injure(self, cycle: int) -> None:
+    def _apply_faults(self, cycle: int) -> None:
         turn = self._fate.at(cycle)
         for place in turn.killed:
             self._fleet.kill(place)
@@ -196,13 +196,13 @@ class _Run:
                 models[member.name] = model
         return models
 
-    def _held(self) -> dict[str, NDArray[np.float64]]:
+    def _final_models(self) -> dict[str, NDArray[np.float64]]:
         """Models at the end of the run, when at least one agent must have one."""
         if not (models := self._models()):
             raise NetworkError("no agent is left that holds a model")
         return models
 
-    def _show(self, cycle: int) -> None:
+    def _record_moment(self, cycle: int) -> None:
         if not (models := self._models()):
             return  # no one has published one yet, or everybody was killed
         traffic = self._traffic()
@@ -256,10 +256,10 @@ class _Run:
         for member in self._fleet.running():
             last = member.last["privacy"]["charges"] if member.last else 0
             stopped = self._fleet.charges_when_stopped(member)
-            said = last if stopped is None else stopped
+            reported = last if stopped is None else stopped
             found = ledgers[member.name].charges
-            if found < said or (stopped is not None and found > said + 1):
-                self._warnings.append(f"{member.name} said it had charged {said} releases, its ledger says {found}")
+            if found < reported or (stopped is not None and found > reported + 1):
+                self._warnings.append(f"{member.name} said it had charged {reported} releases, its ledger says {found}")
                 agree = False
         return agree
 

@@ -67,12 +67,12 @@ class Rig:
         if self.late:
             self.core.receive("x", 1, len(self.heirs), self.late.pop(), 0.0)
         self.core.confirm(heir, len(self.heirs), 0.0)
-        self.departure.moved()
+        self.departure.note_progress()
 
     async def leave(self, *, told: bool = True) -> dict[str, Any]:
         outcome = asyncio.ensure_future(self.departure.outcome())
         await asyncio.sleep(0)
-        await self.departure.hand_over(asyncio.Event(), told=told)
+        await self.departure.hand_over(asyncio.Event(), informed=told)
         self.departure.end()
         return await outcome
 

@@ -93,7 +93,7 @@ def test_a_lack_of_memory_is_said_without_the_shape_of_the_records() -> None:
 class Agent:
     """One that fails, or works until it is stopped."""
 
-    worked, changing = True, False
+    has_worked, changing = True, False
     lives: Any = None
 
     def __init__(self, failure: Exception | None) -> None:

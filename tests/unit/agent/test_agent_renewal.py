@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sottovoce.agent.renewal import Renewal, due_words
+from sottovoce.agent.renewal import Renewal, overdue_warning
 from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import NetworkError
 from sottovoce.identity import Trust, enrol, load
@@ -54,5 +54,5 @@ def test_an_enroller_that_does_not_answer_is_waited_for_until_somebody_renews(
 def test_a_certificate_that_is_over_is_said_to_be(tmp_path: Path) -> None:
     identity = enrol(new_fleet(tmp_path / "fleet"), tmp_path / "a", validity=ending_in(60))
     now = datetime.now(UTC)
-    assert "the agent keeps working meanwhile" in due_words(identity, now)
-    assert "expired on" in due_words(identity, now + timedelta(hours=1))
+    assert "the agent keeps working meanwhile" in overdue_warning(identity, now)
+    assert "expired on" in overdue_warning(identity, now + timedelta(hours=1))

@@ -128,7 +128,7 @@ async def test_why_it_is_not_taken_up_is_said_and_the_present_task_goes_on(
     ):
         node.why = why
         node.part.look()
-        assert not await node.part._taken_up()
+        assert not await node.part._try_take_up()
         assert node.part.because == words
     assert node.changes == 0
     assert node.part.document()["next"]["because"] == "it failed (TypeError)"

@@ -23,13 +23,13 @@ def devices(tmp_path_factory: pytest.TempPathFactory) -> list[Identity]:
 def test_it_keeps_the_highest_head_of_each_device_over_a_restart(devices: list[Identity], tmp_path: Path) -> None:
     one, other = devices[:2]
     book = HeadBook(tmp_path / "heads.db")
-    assert book.begun == "there was none"
+    assert book.created_because == "there was none"
     for number in (1, 2, 5):
         assert book.take(head(one, number), ()).fits
     assert book.take(head(other, 3), ()).known is None
     book.close()
     again = HeadBook(tmp_path / "heads.db")
-    assert again.begun is None
+    assert again.created_because is None
     assert (again.known(one.node_id), again.known(other.node_id)) == (head(one, 5), head(other, 3))
     assert again.known(devices[2].node_id) is None
     again.close()
@@ -115,8 +115,8 @@ def test_a_damaged_book_is_begun_anew_and_says_so(devices: list[Identity], tmp_p
     path = tmp_path / "heads.db"
     path.write_bytes(content)
     book = HeadBook(path)
-    assert book.begun is not None
-    assert book.begun.startswith("it was damaged (")
+    assert book.created_because is not None
+    assert book.created_because.startswith("it was damaged (")
     assert book.take(head(devices[0], 1), ()).fits
     book.close()
 

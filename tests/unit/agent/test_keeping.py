@@ -94,7 +94,7 @@ async def test_keepers_are_named_before_the_first_charge_and_one_knows_each(flee
     assert await device.permission()
     assert len(past.named) == keeping.KEEPERS
     await fleet.live(device, past, 20)
-    told = [device.detector.told(keeper.node) for keeper in past.named]
+    told = [device.detector.acknowledged_head(keeper.node) for keeper in past.named]
     assert sum(head == device.head for head in told) >= keeping.TOLD_AT_ONCE
     assert min(head.charges for head in told if head) >= 20 - keeping.KEEPERS, "all of them by turns"
 
@@ -128,7 +128,7 @@ async def test_who_knows_nothing_is_no_witness_once_something_was_charged(fleet:
     waiting = asyncio.create_task(restored.permission())
     await asyncio.sleep(0.05)
     assert not waiting.done()
-    assert "keepers of this ledger's head" in restored._lacking()
+    assert "keepers of this ledger's head" in restored._waiting_reason()
     fleet.back()
     with pytest.raises(LedgerError):
         await asyncio.wait_for(waiting, PATIENCE)
@@ -156,7 +156,7 @@ async def test_keepers_that_left_are_replaced_and_the_new_ones_know(fleet: Fleet
     await fleet.live(device, past, 2)
     assert not left & {keeper.node for keeper in past.named}
     assert len(past.named) == keeping.KEEPERS
-    assert all(device.detector.told(keeper.node) for keeper in past.named[-2:])
+    assert all(device.detector.acknowledged_head(keeper.node) for keeper in past.named[-2:])
 
 
 async def test_a_keeper_that_is_away_for_days_makes_room(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +182,7 @@ async def test_what_a_peer_was_told_since_the_start_is_no_witness(fleet: Fleet) 
     device = fleet.start(Past(8))
     for _ in range(3):
         await device.tell(fleet.peers()[0])
-    assert not device.detector.enough
+    assert not device.detector.may_release
 
 
 async def test_a_small_fleet_has_as_many_keepers_as_there_are(fleet: Fleet) -> None:

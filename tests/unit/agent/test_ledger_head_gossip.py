@@ -101,10 +101,10 @@ async def test_nothing_is_released_before_the_next_start_would_find_a_peer_that_
     fleet.village["device"] = device = fleet.start(past)
     waiting = asyncio.create_task(device.permission())
     await answering.tell(at("device", identities[0]))
-    assert device.detector.enough
+    assert device.detector.may_release
     await asyncio.sleep(0.05)
     assert (waiting.done(), past.named) == (False, ())
-    assert "1 of 1 peers to take the head of this ledger" in device._lacking()
+    assert "1 of 1 peers to take the head of this ledger" in device._waiting_reason()
     fleet.village |= {"0": answering, "1": away}
     await fleet.tell(device, 1)
     assert await asyncio.wait_for(waiting, PATIENCE)
@@ -123,7 +123,7 @@ async def test_a_lost_answer_silences_no_keeper(
     device = fleet.start(past)
     await fleet.village["0"].receive(identities[0].node_id, encode_heads(Heads(device.head, None)))  # no answer comes
     await fleet.tell(device)
-    assert device.detector.enough
+    assert device.detector.may_release
     monkeypatch.setattr(module, "TELL_EVERY_SECONDS", 0.0)
     for _ in range(5):
         await fleet.tell(device)
@@ -164,7 +164,7 @@ async def test_after_a_restart_it_goes_on(fleet: Fleet) -> None:
     await fleet.release(before, past)
     after = fleet.start(past)
     await fleet.tell(after)
-    assert after.detector.enough
+    assert after.detector.may_release
     for _ in range(5):
         await fleet.release(after, past)
 
@@ -174,7 +174,7 @@ async def test_a_peer_that_hears_first_tells_what_it_knows(fleet: Fleet, identit
     await fleet.tell(fleet.start(Past(57)))
     fleet.village["device"] = device = fleet.start(Past(57))
     await fleet.village["0"].tell(at("device", identities[0]))
-    assert device.detector.enough
+    assert device.detector.may_release
     fleet.village["device"] = fleet.start(Past(41))
     with pytest.raises(LedgerError, match="charge 57"):
         await fleet.village["0"].tell(at("device", identities[0]))
@@ -187,7 +187,7 @@ async def test_a_restored_copy_is_named_whatever_it_did_since(fleet: Fleet, char
     restored = fleet.start(Past(charges, "copy", common=41))
     with pytest.raises(LedgerError, match=words):
         await fleet.tell(restored)
-    assert not restored.detector.enough
+    assert not restored.detector.may_release
 
 
 async def test_its_own_book_names_a_restored_ledger(fleet: Fleet) -> None:
@@ -266,7 +266,7 @@ async def test_what_a_peer_forges_is_refused_and_counts_for_nothing(
     with pytest.raises(MessageRefused) as refused:
         await device.receive(liar.node_id, encode_heads(Heads(head(liar, 0), known)))
     assert refused.value.reason in {"signature", "head"}
-    assert not device.detector.enough
+    assert not device.detector.may_release
 
 
 async def test_nobody_speaks_for_another(fleet: Fleet, identities: list[Identity]) -> None:
@@ -298,7 +298,7 @@ async def test_a_peer_that_is_away_is_told_later(fleet: Fleet, identities: list[
     with pytest.raises(DeliveryFailed):
         await device.tell(at("nowhere", identities[1]))
     assert device.due(identities[1].node_id)
-    assert not device.detector.enough
+    assert not device.detector.may_release
 
 
 async def test_a_full_disk_is_named(fleet: Fleet) -> None:

@@ -41,7 +41,7 @@ class Bench:
         self.tasks = Tasks(OWN, voice, _NoFleet())  # type: ignore[arg-type]
         self.tasks.attend(self._spawn, lambda node: Peer(node, "x:1", "name") if node[0] in PEERS else None, self._mix)
         self.tasks.peers = PEERS
-        assert self.tasks.company() == PEERS
+        assert self.tasks.announce_mixing_peers() == PEERS
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
         del message, timeout
@@ -65,7 +65,7 @@ class Bench:
         task.add_done_callback(self._running.discard)
 
     async def _mix(self) -> None:
-        self.met.append(self.tasks.company())
+        self.met.append(self.tasks.announce_mixing_peers())
 
     def others(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.tasks.document()["others"]

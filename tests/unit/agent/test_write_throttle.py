@@ -1,21 +1,21 @@
 """A day's bytes, spent evenly."""
 
 import pytest
-from sottovoce.agent.write_throttle import DailyCounter, pause
+from sottovoce.agent.write_throttle import DailyCounter, seconds_to_wait
 
 DAY, MAX = 86_400, 2**20
 
 
 @pytest.mark.parametrize("at", [0, 3_600, DAY // 2, DAY - 1])
 def test_a_part_of_the_day_s_bytes_may_be_written_at_once(at: int) -> None:
-    assert pause(MAX // 4, MAX, 20_000 * DAY + at) == 0
+    assert seconds_to_wait(MAX // 4, MAX, 20_000 * DAY + at) == 0
 
 
 def test_the_rest_is_spread_over_the_day() -> None:
     """A device that always has a kilobyte to write writes a day's bytes in a day, and no sooner."""
     now, written, pauses = 20_000.0 * DAY, 0, 0
     while written < MAX:
-        waited = pause(written, MAX, now)
+        waited = seconds_to_wait(written, MAX, now)
         assert waited < DAY / 500, "it never stops for long"
         pauses += waited > 0
         now += waited
@@ -25,11 +25,11 @@ def test_the_rest_is_spread_over_the_day() -> None:
 
 
 def test_more_than_a_day_s_bytes_wait_for_the_next() -> None:
-    assert pause(MAX, MAX, 20_000 * DAY + 100) == DAY - 100
+    assert seconds_to_wait(MAX, MAX, 20_000 * DAY + 100) == DAY - 100
 
 
 def test_who_has_written_little_by_noon_need_not_wait() -> None:
-    assert pause(MAX // 2, MAX, 20_000 * DAY + DAY // 2) == 0
+    assert seconds_to_wait(MAX // 2, MAX, 20_000 * DAY + DAY // 2) == 0
 
 
 def test_what_only_grows_is_counted_from_midnight() -> None:

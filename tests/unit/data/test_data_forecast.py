@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sottovoce.data import DataSet, load
-from sottovoce.data.forecast import FEATURES, HALF_HOURS, LAGS, LIMIT_WH, features_of, forecast_dataset, told
+from sottovoce.data.forecast import FEATURES, HALF_HOURS, LAGS, LIMIT_WH, energy_kwh, features_of, forecast_dataset
 from sottovoce.errors import DataError
 
 from tests.support.loads import half_hours, meters_file
@@ -99,7 +99,7 @@ def test_readings_beyond_any_connection_are_clamped_and_errors_do_not_overflow()
     wh = np.full((1, 5), 10**9)
     assert bytes_of(made(wh)) == bytes_of(made(np.full((1, 5), LIMIT_WH)))
     records = made(wh).records.features
-    assert told(records, np.array([[1e6], [-1e6]])).ravel().tolist() == [LIMIT_WH / 1000, 0.0]
+    assert energy_kwh(records, np.array([[1e6], [-1e6]])).ravel().tolist() == [LIMIT_WH / 1000, 0.0]
 
 
 def test_what_a_device_predicts_from_is_a_record_without_its_target() -> None:

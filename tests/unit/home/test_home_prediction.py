@@ -10,7 +10,7 @@ from sottovoce.agent.home.blend import Blend, by_day
 from sottovoce.agent.home.prediction import Predictor
 from sottovoce.config import load
 from sottovoce.data.feed import Window, WindowStore
-from sottovoce.data.forecast import FEATURES, LAGS, forecast_dataset, told
+from sottovoce.data.forecast import FEATURES, LAGS, energy_kwh, forecast_dataset
 
 from tests.support.loads import half_hours
 
@@ -96,7 +96,7 @@ def blend_of(days: dict[int, np.ndarray[Any, np.dtype[np.float64]]]) -> Blend:
 
 
 def error(rows: np.ndarray[Any, np.dtype[np.float64]], weights: np.ndarray[Any, np.dtype[np.float64]]) -> float:
-    return float(np.abs(told(rows, rows[:, :-1] @ weights) - told(rows, rows[:, -1])).mean())
+    return float(np.abs(energy_kwh(rows, rows[:, :-1] @ weights) - energy_kwh(rows, rows[:, -1])).mean())
 
 
 def test_the_home_goes_by_the_model_that_was_better_of_late() -> None:

@@ -10,7 +10,7 @@ from sottovoce.accounting.relations import Promise, charged_as
 from sottovoce.accounting.units import EVERY
 from sottovoce.errors import LedgerError, TaskRefused
 from sottovoce.vault import Budget, Ledger
-from sottovoce.vault.account import account_of, audited, course
+from sottovoce.vault.account import account_of, audited, epsilon_history
 from sottovoce.vault.budget import Stored
 from sottovoce.vault.clipped_sum import calibrate, summed
 from sottovoce.vault.mandate import Mandate
@@ -49,7 +49,7 @@ def test_a_task_spends_its_own_and_the_same_question_is_asked_anew(path: Path) -
     again.take_up(Mandate(4, TASK))
     assert again.charge(bytes([1]) * 32, SUM)
     account = account_of(again)
-    assert audited(account)[0].epsilon == again.spending().epsilon == course(again, 10)[-1][1]
+    assert audited(account)[0].epsilon == again.spending().epsilon == epsilon_history(again, 10)[-1][1]
     assert [charge.stamp != "" for charge in account.charges] == [False, True, True]
     with pytest.raises(LedgerError, match="does not end in its link"):
         audited(_stamped(account, 1, ""))

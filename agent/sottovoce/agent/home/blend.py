@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.data import Records
-from sottovoce.data.forecast import FEATURES, told
+from sottovoce.data.forecast import FEATURES, energy_kwh
 
 Floats = NDArray[np.float64]
 
@@ -59,7 +59,7 @@ class Blend:
         rows, own = (np.concatenate(each) for each in zip(*self._recent, strict=True))
         by_fleet = rows[:, :-1] @ fleet
         targets = by_fleet + _SHARES[:, np.newaxis] * (own - by_fleet)
-        errors = np.abs(told(rows, targets) - told(rows, rows[:, -1]))
+        errors = np.abs(energy_kwh(rows, targets) - energy_kwh(rows, rows[:, -1]))
         worse = errors - errors[errors.mean(axis=1).argmin()]
         return float(_SHARES[worse.mean(axis=1) <= worse.std(axis=1) / np.sqrt(len(rows))].max())
 

@@ -116,7 +116,7 @@ class Panel:
             return {**dict.fromkeys(self._keys), "state": UNREACHABLE}
         self._away = False
         if "fault" in status:
-            fault = Fault.told(status["fault"])
+            fault = Fault.of_status(status["fault"])
             problem = "ON" if fault.needs_a_person else "OFF"
             trouble = fault.words[:_MAX_LETTERS]
             return {

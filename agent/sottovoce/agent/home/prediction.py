@@ -11,7 +11,7 @@ from sottovoce.agent.home.blend import Blend, by_day
 from sottovoce.config import AgentConfig
 from sottovoce.data import parse
 from sottovoce.data.feed import Windows, read_windows
-from sottovoce.data.forecast import FEATURES, HALF_HOURS, LAGS, features_of, forecast_dataset, told
+from sottovoce.data.forecast import FEATURES, HALF_HOURS, LAGS, energy_kwh, features_of, forecast_dataset
 from sottovoce.errors import DataError
 
 _SECONDS = 1800
@@ -55,7 +55,7 @@ class Predictor:
         weights = self._blended(half_hour // HALF_HOURS).weights(weights)
         record = np.zeros((1, FEATURES))
         record[:, :-1] = features_of(before[np.newaxis], np.array([half_hour % HALF_HOURS]))
-        energy = told(record, (weights @ record[:, :-1].T)[np.newaxis])
+        energy = energy_kwh(record, (weights @ record[:, :-1].T)[np.newaxis])
         return round(float(energy[0, 0]) * 1000, 1)
 
     def _blended(self, today: int) -> Blend:

@@ -211,8 +211,8 @@ def _terms(config: AgentConfig) -> Terms:
         clip=None if learner.algorithm.noiseless else _clip(config) if rule is None else 1.0,
         windows=data.windows,
         sampling=learner.sampling,
-        batch=min(learner.batch, _held(config)),
-        of=_held(config),
+        batch=min(learner.batch, _expected_records(config)),
+        of=_expected_records(config),
     )
     return sums if rule is None else NormalisedTerms(sums, rule)
 
@@ -231,7 +231,7 @@ def _clip(config: AgentConfig) -> float:
     return learner.clip
 
 
-def _held(config: AgentConfig) -> int:
+def _expected_records(config: AgentConfig) -> int:
     """Records that a device is expected to hold, as a whole number."""
     return max(1, round(config.data.expected_records))
 
@@ -240,7 +240,7 @@ def _batch(config: AgentConfig) -> float:
     """B: records expected in a sum."""
     learner = settings_of(config, PushSumSettings)
     if learner.sampling == "poisson":
-        return float(min(learner.batch, _held(config)))
+        return float(min(learner.batch, _expected_records(config)))
     return config.data.expected_records
 
 

@@ -93,7 +93,7 @@ class Acquaintances:
     def find(self, device: str) -> Acquaintance | None:
         """A device that is known and whose introduction is still valid; else None."""
         known = self._known.get(device)
-        return known if known is not None and self._holds(known) else None
+        return known if known is not None and self._is_valid(known) else None
 
     async def wait_for(self, device: str) -> Acquaintance:
         """Wait until a device is known, and return it."""
@@ -119,7 +119,7 @@ class Acquaintances:
             raise MessageRefused("replayed", f"an introduction of {device} has a key that was replaced")
         news = self._notary.verify(claim)
         if known is None or news.session_key != known.introduced.session_key:
-            known = self._begin(device, raw, news)
+            known = self._add(device, raw, news)
         known.raw, known.introduced = raw, news
         known.trusted, known.holds = self._changes, True
         if news.gone:
@@ -138,7 +138,7 @@ class Acquaintances:
         for known in self._known.values():
             known.knows = False
 
-    def _begin(self, device: str, raw: bytes, news: Introduced) -> Acquaintance:
+    def _add(self, device: str, raw: bytes, news: Introduced) -> Acquaintance:
         before = self._known.get(device)
         if before is None and len(self._known) >= _MAX:
             self._known.clear()
@@ -153,7 +153,7 @@ class Acquaintances:
         self._known[device] = Acquaintance(raw, news, channel, former, self._changes)
         return self._known[device]
 
-    def _holds(self, known: Acquaintance) -> bool:
+    def _is_valid(self, known: Acquaintance) -> bool:
         if known.trusted != self._changes:
             subject = known.introduced.subject
             try:

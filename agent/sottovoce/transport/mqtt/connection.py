@@ -76,7 +76,7 @@ class Connection:
         self._arrived = arrived
         self._lost = lost
         self._waiting = waiting
-        self._seldom = RateLimitedLog(_log)
+        self._sparse_log = RateLimitedLog(_log)
         self._topics: dict[str, None] = {}
         self._client: Client | None = None
         self._over = asyncio.Event()
@@ -101,13 +101,13 @@ class Connection:
                     return
                 if (defect := session.exception()) is not None:
                     self.problem = "report this defect, which is in the log"
-                    self._seldom.say(
+                    self._sparse_log.say(
                         logging.ERROR, "defect", "broker-connection-failed: report this defect: %r", defect
                     )
                 failures = 1 if time.monotonic() - began > _STABLE_SECONDS else failures + 1
                 longest = min(_LONGEST_PAUSE, self._broker.longest_pause, _SHORTEST_PAUSE * 2 ** min(failures, 16))
                 pause = random.uniform(_SHORTEST_PAUSE, longest)  # noqa: S311 - jitter, not a secret
-                self._waiting.begin(_WAIT, f"pause before connecting to {self._where} again: {self.problem}", pause)
+                self._waiting.begin(_WAIT, f"pause before connecting to {self._endpoint} again: {self.problem}", pause)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._closing.wait(), pause)
         finally:
@@ -136,7 +136,7 @@ class Connection:
             raise OSError(self.problem)
         properties = self._broker.properties(PacketTypes.PUBLISH, MessageExpiryInterval=max(1, math.ceil(expires)))
         patience = min(expires, CONNECT_SECONDS)
-        await self._taken(client.publish(topic, payload, QOS, retain, properties, timeout=patience))
+        await self._while_connected(client.publish(topic, payload, QOS, retain, properties, timeout=patience))
 
     async def subscribe(self, topic: str) -> None:
         """Listen to a topic, now and after each reconnection.
@@ -157,15 +157,15 @@ class Connection:
         self._topics.pop(topic, None)
         if self._client is not None:
             with contextlib.suppress(OSError):
-                await self._taken(self._client.unsubscribe(topic, timeout=CONNECT_SECONDS))
+                await self._while_connected(self._client.unsubscribe(topic, timeout=CONNECT_SECONDS))
 
     @property
-    def _where(self) -> str:
+    def _endpoint(self) -> str:
         return f"the broker {self._broker.host}:{self._broker.port}"
 
     async def _session(self) -> None:
         """Run one connection, from the attempt to its end."""
-        self._waiting.begin(_WAIT, f"{self._where} to accept the connection", CONNECT_SECONDS)
+        self._waiting.begin(_WAIT, f"{self._endpoint} to accept the connection", CONNECT_SECONDS)
         client, self._over = None, asyncio.Event()
         try:
             topic, farewell = self._farewell()
@@ -184,7 +184,7 @@ class Connection:
                     announcing.cancel()
         except (MqttError, OSError, SottovoceError) as error:
             self.problem = self._explained(error)
-            if self._seldom.say(logging.WARNING, "lost", "broker-lost %s: %s", self._where, self.problem):
+            if self._sparse_log.say(logging.WARNING, "lost", "broker-lost %s: %s", self._endpoint, self.problem):
                 self._said_lost = True
         finally:
             self._client = None
@@ -197,9 +197,9 @@ class Connection:
         """Log that the connection is back, if its loss was logged."""
         if self._said_lost:
             self._said_lost = False
-            _log.info("broker-connected %s", self._where)
+            _log.info("broker-connected %s", self._endpoint)
         else:
-            self._seldom.say(logging.INFO, "connected", "broker-connected %s", self._where)
+            self._sparse_log.say(logging.INFO, "connected", "broker-connected %s", self._endpoint)
 
     async def _listen(self, client: Client) -> None:
         async for message in client.messages:
@@ -207,12 +207,12 @@ class Connection:
                 self._arrived(message.topic.value, bytes(message.payload))
 
     async def _subscribe(self, client: Client, topic: str) -> None:
-        granted = await self._taken(client.subscribe(topic, QOS, timeout=CONNECT_SECONDS))
+        granted = await self._while_connected(client.subscribe(topic, QOS, timeout=CONNECT_SECONDS))
         codes = [getattr(code, "value", code) for code in granted]
         if any(code >= 0x80 for code in codes):
             raise OSError(f"it does not let this device listen to {topic}: correct its access control")
 
-    async def _taken(self, call: Coroutine[Any, Any, _T]) -> _T:
+    async def _while_connected(self, call: Coroutine[Any, Any, _T]) -> _T:
         """Wait for the broker's answer to a call, but only while connected; the client alone would continue waiting."""
         calling, over = asyncio.ensure_future(call), asyncio.ensure_future(self._over.wait())
         try:
@@ -235,12 +235,12 @@ class Connection:
         code = getattr(error.rc, "value", error.rc) if isinstance(error, MqttCodeError) else None
         if code == _TAKEN_OVER:
             self.duplicates += 1
-            self._seldom.say(
+            self._sparse_log.say(
                 logging.ERROR,
                 "taken-over",
                 "duplicate-identity another client came to %s with this device's id: find the copy of this device, "
                 "stop it, and enrol it as a device of its own with `sottovoce fleet join`",
-                self._where,
+                self._endpoint,
             )
             return "another client came with this device's id"
         if code in (4, 5, 0x86, 0x87):

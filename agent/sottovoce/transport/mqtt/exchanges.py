@@ -42,8 +42,8 @@ class Exchanges:
 
     def answered(self, peer: str, content: Content) -> None:
         """Take an answer; unexpected answers, and answers from another device, are ignored."""
-        asked, future = self._waiting.get(content.exchange, ("", None))
-        if future is not None and asked == peer and not future.done():
+        recipient, future = self._waiting.get(content.exchange, ("", None))
+        if future is not None and recipient == peer and not future.done():
             future.set_result(content)
 
     def end(self, reason: str, peer: str | None = None, *, until: int | None = None, left: bool = True) -> None:
@@ -55,6 +55,6 @@ class Exchanges:
             until: number of the last exchange to end; None for all.
             left: as of DeliveryFailed.
         """
-        for number, (asked, future) in self._waiting.items():
-            if peer in (None, asked) and (until is None or number <= until) and not future.done():
+        for number, (recipient, future) in self._waiting.items():
+            if peer in (None, recipient) and (until is None or number <= until) and not future.done():
                 future.set_result(Gone(reason, left=left))

@@ -87,7 +87,7 @@ class MqttTransport:
         self._running: list[asyncio.Task[None]] = []
         self._again = asyncio.Event()
         self._leaving = False
-        self._seldom = RateLimitedLog(_log)
+        self._sparse_log = RateLimitedLog(_log)
         self._receive: Receive | None = None
         self._connection: Connection | None = None
 
@@ -119,7 +119,7 @@ class MqttTransport:
             self._id,
             farewell=self._farewell,
             connected=self._connected,
-            arrived=self._arrived,
+            arrived=self._on_message,
             lost=lambda: self._exchanges.end("the connection to the broker was lost", left=False),
             waiting=self._waiting,
         )
@@ -265,46 +265,46 @@ class MqttTransport:
             raise Gone("it has left the broker")
         return known
 
-    async def _ask(self, peer: str, known: Acquaintance, message: bytes, timeout: float) -> Content:  # noqa: ASYNC109
+    async def _ask(self, peer: str, contact: Acquaintance, message: bytes, timeout: float) -> Content:  # noqa: ASYNC109
         with self._exchanges.begin(peer) as (number, answer):
             request = Content(kind=Content.KIND_REQUEST, exchange=number, body=message)
-            await self._send(peer, known, request, timeout)
+            await self._send(peer, contact, request, timeout)
             content = await answer
         if isinstance(content, Gone):
             raise content
         return content
 
-    async def _send(self, peer: str, known: Acquaintance, content: Content, expires: float) -> None:
+    async def _send(self, peer: str, contact: Acquaintance, content: Content, expires: float) -> None:
         sender_key = self._presence.key.public
-        counter, sealed = known.channel.seal(content.SerializeToString())
+        counter, sealed = contact.channel.seal(content.SerializeToString())
         asks = content.kind == Content.KIND_REQUEST
         frame = Frame(
             sender_key=sender_key,
-            recipient_key=known.introduced.session_key,
+            recipient_key=contact.introduced.session_key,
             counter=counter,
-            introduction=self._presence.here() if asks and not known.knows else b"",
+            introduction=self._presence.here() if asks and not contact.knows else b"",
             sealed=sealed,
         )
         raw = frame.SerializeToString(deterministic=True)
         await self.connection.publish(self._topics.inbox(peer), raw, expires=expires)
 
-    def _arrived(self, topic: str, payload: bytes) -> None:
+    def _on_message(self, topic: str, payload: bytes) -> None:
         """Handle a message from the broker, from any sender."""
         try:
             if (device := self._topics.present(topic)) is not None:
-                self._heard(device, payload)
+                self._on_announcement(device, payload)
             elif (sender := self._topics.sender(topic)) is not None:
-                self._framed(sender, payload)
+                self._on_frame(sender, payload)
         except MessageRefused as refusal:
             self.refused[refusal.reason] += 1
-            self._seldom.say(logging.WARNING, refusal.reason, "frame-refused reason=%s %s", refusal.reason, refusal)
+            self._sparse_log.say(logging.WARNING, refusal.reason, "frame-refused reason=%s %s", refusal.reason, refusal)
 
-    def _heard(self, device: str, raw: bytes) -> None:
+    def _on_announcement(self, device: str, raw: bytes) -> None:
         """Handle a presence announcement, new or kept by the broker; an empty one is ignored."""
         if not raw:
             return
         if device == self._id:
-            self._echoed(self._presence.echo(raw))
+            self._on_echo(self._presence.echo(raw))
             return
         looking = self._present is not None and len(self._present) < _MAX_PRESENT
         if looking or device in self._followed or device in self._known:
@@ -312,20 +312,20 @@ class MqttTransport:
             if self._present is not None and not known.is_gone:
                 self._present.add(device)
 
-    def _echoed(self, echo: Echo) -> None:
+    def _on_echo(self, echo: Echo) -> None:
         """Handle the broker's message in this device's name, which should be the device's own last announcement."""
         if echo is Echo.DENIES:
             self._again.set()  # an old farewell arrived late, or the broker lies
         elif echo is Echo.COPY:
             self.connection.duplicates += 1
-            self._seldom.say(
+            self._sparse_log.say(
                 logging.ERROR,
                 "copy",
                 "duplicate-identity another device is on the broker with this device's identity: find the copy, stop "
                 "it, and enrol it as a device of its own with `sottovoce fleet join`",
             )
 
-    def _framed(self, sender: str, raw: bytes) -> None:
+    def _on_frame(self, sender: str, raw: bytes) -> None:
         """Handle a frame, which should be a message of another device."""
         if len(raw) > _MAX_FRAME_BYTES:
             raise MessageRefused("size", f"a frame of {len(raw)} bytes exceeds the limit of {_MAX_FRAME_BYTES}")
@@ -352,13 +352,13 @@ class MqttTransport:
         self._answering.add(task)
         task.add_done_callback(self._answering.discard)
 
-    async def _answer(self, sender: str, known: Acquaintance, request: Content) -> None:
-        kind, body = await self._answered(sender, request.body)
+    async def _answer(self, sender: str, contact: Acquaintance, request: Content) -> None:
+        kind, body = await self._answer_to(sender, request.body)
         content = Content(kind=kind, exchange=request.exchange, body=body)
         with contextlib.suppress(OSError):  # the sender will ask again
-            await self._send(sender, known, content, _ANSWER_SECONDS)
+            await self._send(sender, contact, content, _ANSWER_SECONDS)
 
-    async def _answered(self, sender: str, message: bytes) -> tuple[Content.Kind, bytes]:
+    async def _answer_to(self, sender: str, message: bytes) -> tuple[Content.Kind, bytes]:
         if self._receive is None or self._calls.total() >= _MAX_CALLS or self._calls[sender] >= _MAX_CALLS_OF_ONE:
             return Content.KIND_BUSY, b""
         self._calls[sender] += 1

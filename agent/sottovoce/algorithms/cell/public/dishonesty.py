@@ -39,7 +39,7 @@ class Dishonesty:
         if liar == self._owner or liar in state.struck:
             return state, []
         statement = self._provenance.signed(Statement(self._owner, body_bytes(Doubt(liar, why))))
-        return self._told(self._struck(state, liar, why, "seen here"), Doubted(statement))
+        return self._tell_all(self._struck(state, liar, why, "seen here"), Doubted(statement))
 
     def proved(self, state: CellState, proof: Proof) -> Step:
         """Record a lie with its proof, if the apparent liar signed it."""
@@ -48,7 +48,7 @@ class Dishonesty:
             state = self.exposed(state, proof)
         except MessageRefused:
             return state, []
-        return (state, []) if state.struck == before else self._told(state, Exposed(proof))
+        return (state, []) if state.struck == before else self._tell_all(state, Exposed(proof))
 
     def exposed(self, state: CellState, proof: Proof) -> CellState:
         """Record a lie that another device has proved.
@@ -91,7 +91,7 @@ class Dishonesty:
         finding = Finding(why, how, state.cycle + _STRUCK_BEATS, proof)
         return replace(state, dishonest={**state.dishonest, liar: finding})
 
-    def _told(self, state: CellState, said: Said) -> Step:
+    def _tell_all(self, state: CellState, said: Said) -> Step:
         """Send to all peers."""
         return state, [Send(peer, CellMessage(said, state.simulated)) for peer in state.peers]
 

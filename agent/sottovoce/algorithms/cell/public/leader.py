@@ -100,7 +100,7 @@ class Leader:
         named = named or leading.named
         leading = replace(leading, deputy=False, since=beat, named=None)
         if named is None:
-            return Led(leading, () if leading.go is None else _to(_those(leading, leading.members), leading.go))
+            return Led(leading, () if leading.go is None else _to(_owners_at(leading, leading.members), leading.go))
         survivors = body_of(named, Named).survivors
         if not leading.vectors.keys() >= {*survivors}:
             return Led(None)
@@ -158,7 +158,7 @@ class Leader:
         go = Go(leading.round, tuple(leading.readies[place] for place in ready))
         unready = frozenset(leading.members) - {*ready}
         leading = replace(leading, stage="vectors", since=beat, readies={}, unready=unready)
-        return Led(leading, _to(_those(leading, ready), go))
+        return Led(leading, _to(_owners_at(leading, ready), go))
 
     def _survive(self, leading: Leading, beat: int, *, late: bool) -> Led:
         survivors = tuple(sorted(leading.vectors))
@@ -174,14 +174,14 @@ class Leader:
         leading = replace(
             leading, stage="stands", since=beat, vectors=vectors, survivors=survivors, stands={}, named=named
         )
-        return Led(leading, _to(_those(leading, survivors), Survived(named)))
+        return Led(leading, _to(_owners_at(leading, survivors), Survived(named)))
 
     def _stood(self, leading: Leading, beat: int, *, late: bool) -> Led:
         needed = self._cell.opens_at(len(_roster(leading)))
         if len(leading.stands) < needed:
             return Led(None if late else leading)
         said = Quorum(leading.round, tuple(leading.stands[place] for place in sorted(leading.stands)))
-        return Led(replace(leading, stage="reveals", since=beat), _to(_those(leading, leading.survivors), said))
+        return Led(replace(leading, stage="reveals", since=beat), _to(_owners_at(leading, leading.survivors), said))
 
     def _open(self, leading: Leading, *, late: bool) -> Led:
         roster = _roster(leading)
@@ -226,7 +226,7 @@ def _roster(leading: Leading) -> Roster:
     return leading.roster
 
 
-def _those(leading: Leading, places: Sequence[int]) -> list[str]:
+def _owners_at(leading: Leading, places: Sequence[int]) -> list[str]:
     owners = _roster(leading).owners
     return [owners[place] for place in places]
 

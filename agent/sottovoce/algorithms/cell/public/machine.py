@@ -166,12 +166,12 @@ class Cells:
         details: dict[str, float | int | str] = {"stage": state.stage, "rounds_failed": state.failed, **named(state)}
         if state.members:
             details["members"] = state.members
-        phase = "learning" if self._ahead(state) else "mixing"
+        phase = "learning" if self._has_sums_left(state) else "mixing"
         return Progress(phase, state.slot, self.course.rounds, state.exhausted, details)
 
     def belief(self, state: CellState) -> Belief | None:
         """See Settling: the result of all sums."""
-        return None if self._ahead(state) or state.numerator is None else Belief(state.numerator / UNIT)
+        return None if self._has_sums_left(state) or state.numerator is None else Belief(state.numerator / UNIT)
 
     def start(self, state: CellState, now: float) -> Step:
         """Begin, or continue after a restart."""
@@ -226,7 +226,7 @@ class Cells:
                 state, leader = self._present_leader(state)
                 if leader == self._owner and not self._holds(offer):
                     return self._ended(replace(state, silent=state.silent | {leader}))
-                return self._say(self._at(state, "offered", offer=offer, leader=leader), leader, Offered(offer))
+                return self._submit(self._at(state, "offered", offer=offer, leader=leader), leader, Offered(offer))
             case Sealed(sealed=sealed, leaves=leaves):
                 return self._joined(state, sealed, leaves)
             case Ready(round=h) as ready:
@@ -239,10 +239,10 @@ class Cells:
                 if state.named is None:
                     return state, []
                 stood = SurvivorAck(self._bare(stand), state.named)
-                return self._say(self._at(state, "stood", stood=stood), state.leader, stood)
+                return self._submit(self._at(state, "stood", stood=stood), state.leader, stood)
             case Revealed() as revealed:
                 shown = Shown(state.round, self._place(state), digest_of(revealed))
-                return self._say(self._at(state, "told"), state.leader, SharesRevealed(revealed, self._bare(shown)))
+                return self._submit(self._at(state, "told"), state.leader, SharesRevealed(revealed, self._bare(shown)))
             case Ended():
                 return state, []
 
@@ -260,7 +260,7 @@ class Cells:
         roster = state.roster
         offer = sha256(roster.statements[self._place(state)].body).digest()
         deal = Deal(roster.digest, len(roster), offer, ShareTree(leaves).root)
-        return self._say(self._at(state, "joined"), state.leader, Shared(sealed, leaves, self._bare(deal)))
+        return self._submit(self._at(state, "joined"), state.leader, Shared(sealed, leaves, self._bare(deal)))
 
     def _ready(self, state: CellState, ready: Ready) -> Step:
         """Report readiness to the leader, and to the deputies, which compare the leader's signatures."""
@@ -269,7 +269,7 @@ class Cells:
         said = Readied(self._bare(ready), state.lead)
         effects: list[Effect] = []
         for node in (state.leader, *state.deputies):
-            state, more = self._say(state, node, said)
+            state, more = self._submit(state, node, said)
             effects += more
         return state, effects
 
@@ -281,7 +281,7 @@ class Cells:
         for dealer in dealers:
             state, more = self._dishonesty.seen(state, roster.owners[dealer], "dealt shares other than it committed to")
             effects += more
-        state, more = self._say(state, state.leader, Unready(roster.digest, dealers))
+        state, more = self._submit(state, state.leader, Unready(roster.digest, dealers))
         return state, [*effects, *more]
 
     def _tick(self, state: CellState, now: float) -> Step:
@@ -289,19 +289,19 @@ class Cells:
         effects: list[Effect] = []
         if state.stage == "held" and state.given is not None:
             given, first = state.given, state.deputies[:1]
-            state, effects = self._say(self._at(state, "given"), state.leader, given)
+            state, effects = self._submit(self._at(state, "given"), state.leader, given)
             for deputy in first:
-                state, more = self._say(state, deputy, given)
+                state, more = self._submit(state, deputy, given)
                 effects = [*effects, *more]
-        elif self._ahead(state) and state.asked is None:
-            state, effects = self._urged(state)
+        elif self._has_sums_left(state) and state.asked is None:
+            state, effects = self._act_on_missing_sums(state)
         if state.opening is not None:
             state, more = self._fetched(state, state.opening)
             effects = [*effects, *more]
         state, led = self._led(state)
         return state, [*effects, *led, SetTimer(_CYCLE, now + self._period), *self._published(state)]
 
-    def _urged(self, state: CellState) -> Step:
+    def _act_on_missing_sums(self, state: CellState) -> Step:
         """Act on a beat while sums are missing: offer to take part, or ask a peer if the vault cannot pay."""
         if state.stage != "idle":
             beats = _PATIENCE_BEATS if state.leader in state.struck else state.cycle - state.since
@@ -324,18 +324,18 @@ class Cells:
         leader, stood = state.deputies[0], state.stood
         state = replace(state, leader=leader, deputies=state.deputies[1:], silent=state.silent | {state.leader})
         state = self._at(state, "given" if stood is None else "stood")
-        state, effects = self._say(state, leader, given)
+        state, effects = self._submit(state, leader, given)
         if state.go is not None:
-            state, more = self._say(state, leader, state.go)
+            state, more = self._submit(state, leader, state.go)
             effects = [*effects, *more]
         leading = state.leading.get(state.slot)
         if leader == self._owner and leading is not None and leading.deputy:
             named = None if stood is None else stood.named
             led = self._leader.take_over(leading, named, state.cycle)
-            state, more = self._passed_on(self._leads_on(state, state.slot, led), led)
+            state, more = self._send_statements(self._with_leading(state, state.slot, led), led)
             return state, [*effects, *more]
         if stood is not None:
-            state, more = self._say(state, leader, stood)
+            state, more = self._submit(state, leader, stood)
             effects = [*effects, *more]
         return state, effects
 
@@ -368,7 +368,7 @@ class Cells:
         if isinstance(said, Seek | Offered):
             slot = said.slot if isinstance(said, Seek) else body_of(said.offer, Offer).slot
             if slot < state.slot and state.numerator is not None:
-                return state, [Reply(CellMessage(self._word(state, slot, state.numerator), state.simulated))]
+                return state, [Reply(CellMessage(self._answer_for(state, slot, state.numerator), state.simulated))]
             if isinstance(said, Offered) and slot == state.slot + 1 <= self.course.rounds:  # this device is behind
                 heard, effects = self._heard(state, sender, said)
                 return heard, [*effects, Send(sender, CellMessage(Seek(state.slot), state.simulated))]
@@ -390,7 +390,7 @@ class Cells:
             case Known():
                 return self._vouched(state, sender, said)
 
-    def _word(self, state: CellState, slot: int, numerator: NDArray[np.int64]) -> Result | Known:
+    def _answer_for(self, state: CellState, slot: int, numerator: NDArray[np.int64]) -> Result | Known:
         """Answer a device that knows this many sums: the next one, which it can verify, or this device's knowledge."""
         if state.opened is not None and state.opened.slot == slot:
             return Result(state.opened.verified.opening)
@@ -399,7 +399,7 @@ class Cells:
     def _shown(self, state: CellState, sender: str, opening: Opening) -> Step:
         """Verify another device's opening of the present sum, and fetch the masked vectors."""
         offers = [body_of(statement, Offer) for statement in opening.roster[:1]]
-        if not self._ahead(state) or [offer.slot for offer in offers] != [state.slot]:
+        if not self._has_sums_left(state) or [offer.slot for offer in offers] != [state.slot]:
             return state, []
         verified = self._knowledge.opening(opening, state.numerator)
         if verified is None:
@@ -496,7 +496,7 @@ class Cells:
         end = TakePart(CellQuery(self._learner, encoded(End(state.slot))))
         return self._idle(state), [end]
 
-    def _ahead(self, state: CellState) -> bool:
+    def _has_sums_left(self, state: CellState) -> bool:
         return state.slot < self.course.rounds
 
     def _heard(self, state: CellState, sender: str, said: Said) -> Step:
@@ -505,7 +505,7 @@ class Cells:
         if isinstance(said, ToLeader) or (isinstance(said, Go) and sender != self._owner):
             slot = body_of(said.offer, Offer).slot if isinstance(said, Offered) else state.slot
             led = self._gathering.hear(state.leading.get(slot), sender, said, state.cycle)
-            state, effects = self._passed_on(self._leads_on(state, slot, led), led)
+            state, effects = self._send_statements(self._with_leading(state, slot, led), led)
             state, more = self._led(state)
             effects = [*effects, *more]
         if isinstance(said, FromLeader) and state.asked is None:
@@ -569,18 +569,18 @@ class Cells:
             return state, []
         expected = state.regulars or frozenset({*state.peers, self._owner})
         led = self._leader.go_on(leading, expected, state.struck | self._refused(expected), state.cycle)
-        return self._passed_on(self._leads_on(state, state.slot, led), led)
+        return self._send_statements(self._with_leading(state, state.slot, led), led)
 
     def _refused(self, nodes: Iterable[str]) -> frozenset[str]:
         """Devices that the fleet has revoked."""
         return frozenset(node for node in nodes if self._provenance.refuses(node))
 
     @staticmethod
-    def _leads_on(state: CellState, slot: int, led: Led) -> CellState:
+    def _with_leading(state: CellState, slot: int, led: Led) -> CellState:
         others = {of: one for of, one in state.leading.items() if of != slot}
         return replace(state, leading=others if led.leading is None else {**others, slot: led.leading})
 
-    def _passed_on(self, state: CellState, led: Led) -> Step:
+    def _send_statements(self, state: CellState, led: Led) -> Step:
         """Sends the leader's statements to the others and to this device itself; and reports lies that it has seen."""
         effects: list[Effect] = []
         if led.opened is not None and led.opened.slot == state.slot:
@@ -606,7 +606,7 @@ class Cells:
                 effects += more
         return state, effects
 
-    def _say(self, state: CellState, leader: str, said: Said) -> Step:
+    def _submit(self, state: CellState, leader: str, said: Said) -> Step:
         """Send a message to a leader, which may be this device itself."""
         if leader != self._owner:
             return state, [Send(leader, CellMessage(said, state.simulated))]

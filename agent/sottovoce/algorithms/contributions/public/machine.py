@@ -168,7 +168,7 @@ class Mixer:
                 "contributions_held": len(state.held),
                 "steps_held": sum(one.steps for one in state.held.values()),
                 "contributions_declined": state.declined,
-                "contributions_left_out": self._left_out(state),
+                "contributions_left_out": self._count_left_out(state),
             },
         )
 
@@ -177,7 +177,7 @@ class Mixer:
         if not self._done(state):
             return None
         lacking = tuple(peer for peer in state.peers if self._offer(state, peer) is not None)
-        return Belief(np.empty(0), (_steps(state.held), lacking))
+        return Belief(np.empty(0), (_steps_by_rank(state.held), lacking))
 
     def holds(self, state: ContributionsState) -> bool:
         """See HandingOff: whether it holds a step that has not been sent to anyone."""
@@ -189,7 +189,7 @@ class Mixer:
         if not self.holds(state):
             return state, []
         state = self.signed(state)
-        message = Contributions(_steps(state.held), (state.held[self.rank],))
+        message = Contributions(_steps_by_rank(state.held), (state.held[self.rank],))
         return replace(state, pending=state.pending | {heir}), [Send(heir, message)]
 
     def estimate(self, state: ContributionsState) -> NDArray[np.float64]:
@@ -202,7 +202,7 @@ class Mixer:
         """
         counted = {**state.kept, **state.held}
         if state.step > 0:
-            counted[self.rank] = self._own(state)
+            counted[self.rank] = self._own_contribution(state)
         if not counted:
             return self._start
         everything = [counted[at] for at in sorted(counted)]
@@ -236,7 +236,7 @@ class Mixer:
                 return self._receive(state, sender, message)
             case Delivered(recipient, reply):
                 state = replace(state, pending=state.pending - {recipient})
-                return (state if reply is None else self._taken_in(state, recipient, reply)), []
+                return (state if reply is None else self._with_message(state, recipient, reply)), []
             case Returned(recipient):
                 known = {peer: held for peer, held in state.known.items() if peer != recipient}
                 return replace(state, pending=state.pending - {recipient}, known=known), []
@@ -284,9 +284,9 @@ class Mixer:
 
     def signed(self, state: ContributionsState) -> ContributionsState:
         """The state with this device's current contribution, signed."""
-        return replace(state, held={**state.held, self.rank: self._provenance.signed(self._own(state))})
+        return replace(state, held={**state.held, self.rank: self._provenance.signed(self._own_contribution(state))})
 
-    def _own(self, state: ContributionsState) -> Contribution:
+    def _own_contribution(self, state: ContributionsState) -> Contribution:
         """This device's unsigned contribution, rounded as it is sent: it counts the same here as on other devices."""
         numerator = rounded(state.numerator, self.schedule.share_bits)
         numerator.setflags(write=False)
@@ -305,9 +305,9 @@ class Mixer:
         chosen = list(islice(((i, some) for i, some in found if some is not None), self.schedule.fanout))
         if not chosen:
             return state, []
-        held, sent = _steps(state.held), []
+        held, sent = _steps_by_rank(state.held), []
         for i, some in chosen:
-            state = _sent(state, peers[i], some)
+            state = _with_sent(state, peers[i], some)
             state = replace(state, listed={**state.listed, peers[i]: held})
             sent.append(Send(peers[i], Contributions(held, some)))
         state = replace(
@@ -327,9 +327,9 @@ class Mixer:
         known, own = state.known.get(peer), state.held.get(self.rank)
         if known is None:
             return () if own is None else (own,)
-        lacking = self._lacking(state, known, rank(peer), _MAX_BYTES)
-        last = self._last(state.held.keys() - {self.rank})
-        held = _steps(state.held)
+        lacking = self._select_missing(state, known, rank(peer), _MAX_BYTES)
+        last = self._highest_kept(state.held.keys() - {self.rank})
+        held = _steps_by_rank(state.held)
         behind = any(steps > held.get(at, 0) for at, steps in known.items() if at != self.rank and at <= last)
         if not lacking and not behind:
             return None
@@ -338,8 +338,8 @@ class Mixer:
         listed = {} if peer in state.heard else state.listed.get(peer, {})
         return tuple(one for one in lacking if one is own or _still_lacks(known, listed, rank(one.owner)))
 
-    def _lacking(
-        self, state: ContributionsState, known: Mapping[int, int], other: int, most: int
+    def _select_missing(
+        self, state: ContributionsState, known: Mapping[int, int], other: int, max_bytes: int
     ) -> tuple[Contribution, ...]:
         """Contributions that a device lacks, furthest behind first, as many as fit.
 
@@ -347,39 +347,39 @@ class Mixer:
             state: state of this device.
             known: steps of the contributions that the other one holds, by rank.
             other: rank of that device.
-            most: size limit in bytes before packing, unless a single contribution is larger.
+            max_bytes: size limit in bytes before packing, unless a single contribution is larger.
         """
-        last = self._last(known.keys() - {other})
+        last = self._highest_kept(known.keys() - {other})
         behind = [(one.steps - known.get(at, 0), at, one) for at, one in state.held.items() if at <= last]
         some: list[Contribution] = []
         for _, _, one in sorted((-steps, at, one) for steps, at, one in behind if steps > 0 and at != other):
-            most -= one.numerator.nbytes + len(one.credential)
-            if some and most < 0:
+            max_bytes -= one.numerator.nbytes + len(one.credential)
+            if some and max_bytes < 0:
                 break
             some.append(one)
         return tuple(some)
 
-    def _left_out(self, state: ContributionsState) -> int:
+    def _count_left_out(self, state: ContributionsState) -> int:
         """Number of known devices whose contributions are not held, since `capacity` others have lower ranks."""
-        last = self._last(state.held.keys() - {self.rank})
+        last = self._highest_kept(state.held.keys() - {self.rank})
         return len({at for known in state.known.values() for at in known if at > last} - {self.rank})
 
-    def _last(self, ranks: Set[int]) -> int:
+    def _highest_kept(self, ranks: Set[int]) -> int:
         """Return the highest rank that a device keeps if it holds the contributions of these ranks, besides its own."""
         return sorted(ranks)[self._capacity - 1] if len(ranks) >= self._capacity else _HIGHEST
 
     def _receive(self, state: ContributionsState, sender: str, message: Message) -> Step:
         """Take in a message; reply with the contributions that its sender lacks."""
-        state = self._taken_in(state, sender, message)
+        state = self._with_message(state, sender, message)
         known = cast(Contributions, message).steps
         lacking: tuple[Contribution, ...] = ()
         if self.schedule.width * 8 <= _MAX_REPLIED:
-            lacking = self._lacking(state, known, rank(sender), _MAX_REPLIED)
+            lacking = self._select_missing(state, known, rank(sender), _MAX_REPLIED)
         if sender in state.peers:
-            state = _sent(replace(state, heard=state.heard | {sender}), sender, lacking)
-        return state, [Reply(Contributions(_steps(state.held), lacking))]
+            state = _with_sent(replace(state, heard=state.heard | {sender}), sender, lacking)
+        return state, [Reply(Contributions(_steps_by_rank(state.held), lacking))]
 
-    def _taken_in(self, state: ContributionsState, sender: str, message: Message) -> ContributionsState:
+    def _with_message(self, state: ContributionsState, sender: str, message: Message) -> ContributionsState:
         """The state with the new contributions of a message or a reply."""
         if not isinstance(message, Contributions):
             raise MessageRefused(
@@ -450,7 +450,7 @@ class Mixer:
         at = rank(one.owner)
         if (last := state.held.get(at)) is not None:
             return one.steps > last.steps
-        return at <= self._last(state.held.keys() - {self.rank})
+        return at <= self._highest_kept(state.held.keys() - {self.rank})
 
     def _meet(self, state: ContributionsState, peers: tuple[str, ...]) -> Step:
         """Forget peers that left, and messages in transit to them; nothing is lost."""
@@ -494,7 +494,7 @@ def _length(schedule: Schedule, done: int) -> float:
     return max(rate(schedule, done), _SHORTEST * schedule.step_size)
 
 
-def _sent(state: ContributionsState, peer: str, some: tuple[Contribution, ...]) -> ContributionsState:
+def _with_sent(state: ContributionsState, peer: str, some: tuple[Contribution, ...]) -> ContributionsState:
     """The state in which a peer is known to hold these, too."""
     known = {**state.known.get(peer, {}), **{rank(one.owner): one.steps for one in some}}
     return replace(state, known={**state.known, peer: known})
@@ -505,5 +505,5 @@ def _still_lacks(known: Mapping[int, int], listed: Mapping[int, int], at: int) -
     return known.get(at, 0) < listed.get(at, 0)
 
 
-def _steps(held: Held) -> dict[int, int]:
+def _steps_by_rank(held: Held) -> dict[int, int]:
     return {at: one.steps for at, one in held.items()}

@@ -347,7 +347,7 @@ class Golf:
         shelf, gone = state.shelf.without(self._provenance.refuses)
         if not gone:
             return state, []
-        return replace(state, shelf=shelf, moments=_less(state.moments, gone)), [Shelve((), tuple(gone))]
+        return replace(state, shelf=shelf, moments=_without_records(state.moments, gone)), [Shelve((), tuple(gone))]
 
     def _shelved(self, state: GolfState, records: tuple[PublishedRecord, ...]) -> Step:
         shelf, new, gone = state.shelf.added(records)
@@ -355,7 +355,7 @@ class Golf:
             return state, []
         moments = state.moments + moments_of(new)
         if gone:
-            moments = _less(moments, gone)
+            moments = _without_records(moments, gone)
         simulated = state.simulated or any(record.simulated for record in new)
         return replace(state, shelf=shelf, moments=moments, simulated=simulated), [Shelve(tuple(new), tuple(gone))]
 
@@ -387,7 +387,7 @@ class Golf:
         return Ask(Query(NAME, "record", slot, np.empty(0)))
 
 
-def _less(moments: Moments, gone: Sequence[PublishedRecord]) -> Moments:
+def _without_records(moments: Moments, gone: Sequence[PublishedRecord]) -> Moments:
     less = moments_of(gone)
     return moments + Moments(-less.first, -less.second, -less.count)
 

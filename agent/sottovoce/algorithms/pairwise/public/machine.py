@@ -130,7 +130,7 @@ class Pairwise:
             case Delivered(recipient, reply):
                 return self._delivered(state, recipient, reply)
             case Returned(recipient):
-                return replace(state, proposed=_without(state, {recipient})), []
+                return replace(state, proposed=_without_peers(state, {recipient})), []
             case PeersChanged(peers):
                 return self._meet(state, peers)
             case _:
@@ -144,7 +144,7 @@ class Pairwise:
         """Keep proposals to departed peers for a while, as these peers may still answer."""
         oldest = state.beat - _PATIENCE_BEATS
         left = {peer for peer, told in state.proposed.items() if peer not in peers and told.beat < oldest}
-        state = replace(state, peers=peers, proposed=_without(state, left))
+        state = replace(state, peers=peers, proposed=_without_peers(state, left))
         return state, [Forget(peer) for peer in sorted(left)]
 
     def _tick(self, state: PairwiseState, now: float) -> Step:
@@ -169,21 +169,21 @@ class Pairwise:
         not waited for.
         """
         peers = state.peers
-        spent = {peer for peer in state.moved if self._left(state, peer) <= 0}
+        spent = {peer for peer in state.moved if self._remaining_length(state, peer) <= 0}
         chosen = list(islice(in_turn(peers, state.turn, spent | state.proposed.keys()), self.schedule.fanout))
         if state.blank or not chosen:
             return state, []
         oldest = state.beat - 2 * state.lag - 1
-        away = sum(proposed.beat >= oldest for proposed in state.proposed.values())
-        parts = away + len(chosen) + 1
-        told = rounded(state.numerator, self.schedule.share_bits)
-        reaches = {peers[i]: min(self.reach, self._left(state, peers[i]) * parts) for i in chosen}
+        unanswered = sum(proposed.beat >= oldest for proposed in state.proposed.values())
+        parts = unanswered + len(chosen) + 1
+        model = rounded(state.numerator, self.schedule.share_bits)
+        reaches = {peers[i]: min(self.reach, self._remaining_length(state, peers[i]) * parts) for i in chosen}
         proposed = {peer: Proposed(state.beat, parts, reach) for peer, reach in reaches.items()}
         turn = (chosen[-1] + 1) % len(peers)
         state = replace(state, turn=turn, proposed={**state.proposed, **proposed})
-        return state, [Send(peer, Proposal(told, parts, reach, state.simulated)) for peer, reach in reaches.items()]
+        return state, [Send(peer, Proposal(model, parts, reach, state.simulated)) for peer, reach in reaches.items()]
 
-    def _left(self, state: PairwiseState, peer: str) -> float:
+    def _remaining_length(self, state: PairwiseState, peer: str) -> float:
         """Total length of the moves that this device may still make with a peer."""
         steps = max(state.step, min(state.cycle, self._max_steps))  # a device that learns nothing follows all the same
         return self.reach * (1 + steps / max(1, len(state.peers))) - state.moved.get(peer, 0.0)
@@ -196,32 +196,32 @@ class Pairwise:
             )
         self._check_shape(proposal.numerator)
         if state.blank:
-            state = self._taken_over(state, proposal)
+            state = self._adopt_model(state, proposal)
             return state, self._published(state)
-        if self._waits(state, sender):
+        if self._must_wait(state, sender):
             return state, []
         between = proposal.numerator - state.numerator
-        left = self._left(state, sender)
+        left = self._remaining_length(state, sender)
         if left <= 0 or length(between) > (self.farthest if state.step else self.outermost):
             return replace(state, declined=state.declined + 1), []
         reach = min(self.reach, proposal.reach, left * proposal.parts)
         move = part(between, proposal.parts, reach, self.schedule.share_bits)
         state = replace(
             state,
-            moved=_moved(state, sender, move),
+            moved=_with_move(state, sender, move),
             numerator=state.numerator + move,
             simulated=state.simulated or proposal.simulated,
             met=(*state.met, (sender, state.beat))[-_turn(state) :],
         )
         return state, [Reply(Move(move, state.simulated)), *self._published(state)]
 
-    def _taken_over(self, state: PairwiseState, proposal: Proposal) -> PairwiseState:
+    def _adopt_model(self, state: PairwiseState, proposal: Proposal) -> PairwiseState:
         if length(proposal.numerator - self._start) > self.outermost:
             return replace(state, declined=state.declined + 1)
         return replace(state, numerator=proposal.numerator.copy(), blank=False, simulated=proposal.simulated)
 
     @staticmethod
-    def _waits(state: PairwiseState, sender: str) -> bool:
+    def _must_wait(state: PairwiseState, sender: str) -> bool:
         """Whether a sender has to wait until other peers have proposed, or as many beats have passed."""
         turn = _turn(state)
         return any(peer == sender and state.beat - beat < turn for peer, beat in state.met[-turn:])
@@ -231,7 +231,7 @@ class Pairwise:
         proposed = state.proposed.get(recipient)
         if proposed is None:
             return state, []
-        answered = replace(state, proposed=_without(state, {recipient}), lag=state.beat - proposed.beat)
+        answered = replace(state, proposed=_without_peers(state, {recipient}), lag=state.beat - proposed.beat)
         if reply is None:
             return answered, []
         if not isinstance(reply, Move):
@@ -241,7 +241,7 @@ class Pairwise:
             raise MessageRefused("range", "it answers that it went farther than it was asked to")
         numerator = np.clip(state.numerator - reply.numerator, -MAX_NUMERATOR, MAX_NUMERATOR)
         simulated = state.simulated or reply.simulated
-        moved = _moved(state, recipient, reply.numerator)
+        moved = _with_move(state, recipient, reply.numerator)
         state = replace(answered, numerator=numerator, simulated=simulated, moved=moved)
         return state, self._published(state)
 
@@ -292,7 +292,7 @@ def length(numerator: NDArray[np.int64]) -> float:
     return float(np.linalg.norm(numerator / UNIT))
 
 
-def _moved(state: PairwiseState, peer: str, move: NDArray[np.int64]) -> dict[str, float]:
+def _with_move(state: PairwiseState, peer: str, move: NDArray[np.int64]) -> dict[str, float]:
     return {**state.moved, peer: state.moved.get(peer, 0.0) + length(move)}
 
 
@@ -301,5 +301,5 @@ def _turn(state: PairwiseState) -> int:
     return max(1, min(len(state.peers) // 2, _MAX_MET))
 
 
-def _without(state: PairwiseState, gone: set[str] | frozenset[str]) -> dict[str, Proposed]:
+def _without_peers(state: PairwiseState, gone: set[str] | frozenset[str]) -> dict[str, Proposed]:
     return {peer: proposed for peer, proposed in state.proposed.items() if peer not in gone}

@@ -176,7 +176,7 @@ class PushSum:
             case Delivered(recipient):
                 return replace(state, pending=state.pending - {recipient}), []
             case Returned(recipient, message):
-                return self._regained(replace(state, pending=state.pending - {recipient}), message)
+                return self._take_back(replace(state, pending=state.pending - {recipient}), message)
             case PeersChanged(peers):
                 return replace(state, peers=peers), []
             case _:
@@ -270,13 +270,13 @@ class PushSum:
                 "a push-sum share would overflow the numerator: the sender's model diverged, or this one; "
                 "lower learner.step_size",
             )
-        return _with(state, numerator, share)
+        return _with_share(state, numerator, share)
 
-    def _regained(self, state: PushSumState, share: Message) -> Step:
+    def _take_back(self, state: PushSumState, share: Message) -> Step:
         """Take back a permanently refused share; the numerator is clipped as after a release."""
         if not isinstance(share, PushSumShare):
             return state, []
-        return _with(state, np.clip(state.numerator + share.numerator, -MAX_NUMERATOR, MAX_NUMERATOR), share)
+        return _with_share(state, np.clip(state.numerator + share.numerator, -MAX_NUMERATOR, MAX_NUMERATOR), share)
 
     def _answered(self, state: PushSumState, answer: Answer, now: float) -> Step:
         """Apply the answer that is awaited; any other changes nothing."""
@@ -286,7 +286,7 @@ class PushSum:
             [] if state.due is None else [SetTimer(_CYCLE, beat(state.due, now, self.schedule.period))]
         )
         if isinstance(answer, Refused):
-            return self._mixed(replace(state, asked=None, due=None, **refused(self.schedule, state, answer)), effects)
+            return self._flush(replace(state, asked=None, due=None, **refused(self.schedule, state, answer)), effects)
         state = replace(
             state,
             numerator=self.with_release(state, state.numerator, answer),
@@ -296,7 +296,7 @@ class PushSum:
             asked=None,
             due=None,
         )
-        return self._mixed(state, effects)
+        return self._flush(state, effects)
 
     def with_release(self, state: PushSumState, numerator: NDArray[np.int64], answer: Release) -> NDArray[np.int64]:
         """Return a numerator after the answer to the question that a state awaits.
@@ -310,7 +310,7 @@ class PushSum:
         clipped: NDArray[np.int64] = np.clip(numerator - moved, -MAX_NUMERATOR, MAX_NUMERATOR)
         return clipped
 
-    def _mixed(self, state: PushSumState, effects: list[Effect]) -> Step:
+    def _flush(self, state: PushSumState, effects: list[Effect]) -> Step:
         """Send the shares that wait for the step, if the schedule steps before it mixes."""
         if not self.schedule.steps_first:
             return state, effects
@@ -318,7 +318,7 @@ class PushSum:
         return state, [*sends, *effects]
 
 
-def _with(state: PushSumState, numerator: NDArray[np.int64], share: PushSumShare) -> Step:
+def _with_share(state: PushSumState, numerator: NDArray[np.int64], share: PushSumShare) -> Step:
     """The state after a share, whose numerator is already included in `numerator`."""
     simulated = state.simulated or share.simulated
     return replace(state, numerator=numerator, weight=state.weight + share.weight, simulated=simulated), []

@@ -69,12 +69,12 @@ class Rounds:
     def without_state(self, releases: int) -> RoundsState:
         """State after at least the rounds that the spent releases paid for; the neighbours know of later ones."""
         turn = -(-releases // max(1, self.algorithm.questions))
-        return replace(self._in(self.fresh(), turn), joining=turn > 0)
+        return replace(self._at_round(self.fresh(), turn), joining=turn > 0)
 
     def resumed(self, state: RoundsState, pending: frozenset[str]) -> RoundsState:
         """See Learner.resumed. The round that was in progress is over for this device."""
         whole = replace(self.fresh(), work=state.work, exhausted=state.exhausted, simulated=state.simulated)
-        return replace(self._in(whole, state.cycle), pending=pending, joining=state.cycle > 0)
+        return replace(self._at_round(whole, state.cycle), pending=pending, joining=state.cycle > 0)
 
     def progress(self, state: RoundsState) -> Progress:
         """See Learner.progress."""
@@ -123,20 +123,20 @@ class Rounds:
         if state.asked is not None:
             return state, effects
         if (common := majority(state)) >= state.work.round + (0 if state.joining else MAX_BEHIND + 1):
-            state = replace(self._in(state, common + 1), due=now)
+            state = replace(self._at_round(state, common + 1), due=now)
         elif state.phase != RESTING:
-            state, effects = self._gone_on(state, now)
+            state, effects = self._end_phase(state, now)
         if state.phase == RESTING and (now >= state.due - self._beat / 2 or common >= state.work.round):
-            state, begun = self._begun(state, now)
+            state, begun = self._begin_round(state, now)
             effects += begun
         return state, effects
 
-    def _in(self, state: RoundsState, turn: int) -> RoundsState:
+    def _at_round(self, state: RoundsState, turn: int) -> RoundsState:
         """Reset the state for the beginning of this round."""
         work = replace(state.work, round=turn, rate=self.schedule.rate(turn), answers={}, received=())
         return swept(replace(state, work=work, phase=RESTING))
 
-    def _begun(self, state: RoundsState, now: float) -> Step:
+    def _begin_round(self, state: RoundsState, now: float) -> Step:
         due = min(state.due, now)
         state = replace(
             state,
@@ -146,10 +146,10 @@ class Rounds:
             late=now - due,
             due=max(due + self.schedule.period, now),
         )
-        state, effects = self._entered(state, 0, now)
+        state, effects = self._enter_phase(state, 0, now)
         return state, [*effects, PublishModel(state.work.model, state.cycle)]
 
-    def _entered(self, state: RoundsState, phase: int, now: float) -> Step:
+    def _enter_phase(self, state: RoundsState, phase: int, now: float) -> Step:
         """Send messages to the neighbours, and ask the vault."""
         algorithm, effects = self._algorithm(state.work.round), list[Effect]()
         state = replace(
@@ -163,7 +163,7 @@ class Rounds:
         state, asks = self._asking(swept(state))
         return state, [*effects, *asks]
 
-    def _gone_on(self, state: RoundsState, now: float) -> Step:
+    def _end_phase(self, state: RoundsState, now: float) -> Step:
         """End the phase if all messages have arrived, or its deadline has passed."""
         algorithm, phase = self._algorithm(state.work.round), state.phase
         late = missing(state) if algorithm.widths[phase] else frozenset[str]()
@@ -177,15 +177,15 @@ class Rounds:
         work = algorithm.combined(replace(state.work, mixing=mixing), phase)
         state = replace(state, work=_bounded(work))
         if phase + 1 < len(algorithm.widths):
-            return self._entered(state, phase + 1, now)
+            return self._enter_phase(state, phase + 1, now)
         published = PublishModel(state.work.model, state.cycle)
-        return self._in(state, state.work.round + 1), [published]
+        return self._at_round(state, state.work.round + 1), [published]
 
     def _asking(self, state: RoundsState) -> Step:
         """Take in messages of the phase in progress, and ask every question that is possible now."""
         if state.phase == RESTING:
             return state, []
-        state, algorithm = _gathered(state), self._algorithm(state.work.round)
+        state, algorithm = _take_in_messages(state), self._algorithm(state.work.round)
         if state.asked is not None or state.exhausted:
             return state, []
         if (question := algorithm.question(state.work, state.phase)) is None:
@@ -234,7 +234,7 @@ class Rounds:
         return message
 
 
-def _gathered(state: RoundsState) -> RoundsState:
+def _take_in_messages(state: RoundsState) -> RoundsState:
     """Take in the messages of the phase in progress; messages without a vector are only noted."""
     *before, there = state.work.received
     here, eligible = (state.work.round, state.phase), set(state.work.neighbours).difference(there)

@@ -89,7 +89,7 @@ class SharedModel:
     def progress(self, state: SharedModelState) -> Progress:
         """See Learner.progress."""
         return Progress(
-            phase="mixing" if self._over(state) else "learning",
+            phase="mixing" if self._done(state) else "learning",
             steps_done=state.turn,
             steps=self.schedule.turns,
             exhausted=state.exhausted,
@@ -121,7 +121,7 @@ class SharedModel:
             case _:
                 return self._answered(state, event)
 
-    def _over(self, state: SharedModelState) -> bool:
+    def _done(self, state: SharedModelState) -> bool:
         return state.exhausted or state.turn >= self.schedule.turns
 
     def _beat(self, state: SharedModelState, now: float) -> Step:
@@ -132,7 +132,7 @@ class SharedModel:
             )  # for peers that the writer cannot reach
         if state.wanting and state.wants > self.schedule.patience:
             state = _tried(state)
-        state, asked = self._ask(self._sought(state))
+        state, asked = self._ask(self._seek_newest(state))
         state, messages = sent(replace(state, waited=state.waited + 1))
         published = PublishModel(state.model.parameters, state.cycle)
         return state, [*messages, *asked, SetTimer(_CYCLE, now + self.schedule.period), published]
@@ -156,18 +156,18 @@ class SharedModel:
             **_newest(state, made.head, ""),
         )
 
-    def _sought(self, state: SharedModelState) -> SharedModelState:
+    def _seek_newest(self, state: SharedModelState) -> SharedModelState:
         """Turn to a holder of the newest model, if it is needed now."""
-        needed = self._due(state) or self._over(state)
+        needed = self._due(state) or self._done(state)
         free = not state.wanting and state.asked is None and state.fresh is None
-        if not (needed and free and state.heard.beats(state.model.head)) or (state.resolved and not self._over(state)):
+        if not (needed and free and state.heard.beats(state.model.head)) or (state.resolved and not self._done(state)):
             return state
         options = holders(state, self._owner)
         return replace(state, wanting=options[state.tries % len(options)], wants=0, called=False) if options else state
 
     def _due(self, state: SharedModelState) -> bool:
         """Whether it is this device's turn: it waits `patience` beats for each device that comes before it."""
-        if self._over(state):
+        if self._done(state):
             return False
         return state.waited >= before(state, self.schedule, self._owner) * self.schedule.patience
 
@@ -200,7 +200,7 @@ class SharedModel:
             if answer.value[0]:
                 return self._asked(state, "chain")
             state = replace(state, turn=state.turn + 1)
-            return (state, []) if self._over(state) else self._asked(state, "decide")
+            return (state, []) if self._done(state) else self._asked(state, "decide")
         head = Head(state.writes, self._owner)
         simulated = state.model.simulated or answer.simulated
         return replace(state, fresh=Held(head, self._made(state, answer), simulated)), []
@@ -219,16 +219,16 @@ class SharedModel:
     def _receive(self, state: SharedModelState, sender: str, message: Message) -> Step:
         match message:
             case HeadAnnounced(head):
-                return self._heard(state, _possible(head), sender), []
+                return self._note_head(state, _possible(head), sender), []
             case ModelWanted():
                 served = state.served or state.model.head.writer == self._owner
                 requests = (*(peer for peer in state.requests if peer != sender), sender)
                 return sent(replace(state, requests=requests, served=served))
             case SharedModelMessage():
-                return self._handed(state, sender, message)
+                return self._keep_model(state, sender, message)
         raise MessageRefused("learner", "it is not for a shared model: give both devices the same learner.name")
 
-    def _heard(self, state: SharedModelState, head: Head, sender: str) -> SharedModelState:
+    def _note_head(self, state: SharedModelState, head: Head, sender: str) -> SharedModelState:
         """Keep the newest head, and count the steps that it discards."""
         if head == state.heard:
             return state
@@ -238,10 +238,10 @@ class SharedModel:
         unseen = state.heard.writer == self._owner and not state.served  # no one had it, so it is in no newer model
         return replace(state, forks=forks, lost=state.lost + unseen, **_newest(state, head, sender))
 
-    def _handed(self, state: SharedModelState, sender: str, message: SharedModelMessage) -> Step:
+    def _keep_model(self, state: SharedModelState, sender: str, message: SharedModelMessage) -> Step:
         """Keep a received model if it is newer, unless the vault is working on the present one."""
         held = self._checked(message)
-        state = self._heard(state, held.head, sender)
+        state = self._note_head(state, held.head, sender)
         if held.head.beats(state.model.head) and state.asked is None:
             state = replace(state, model=held)
         if sender != state.wanting:
