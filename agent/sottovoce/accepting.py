@@ -1,4 +1,4 @@
-"""Accepting connections for as long as a process runs, also while it has no descriptors or no memory left."""
+"""Acceptance of connections for as long as a process runs, even while it has no descriptors or no memory left."""
 
 import asyncio
 import socket
@@ -45,13 +45,13 @@ class Acceptor:
         self._loop.add_reader(self._listening.fileno(), self._accept)
 
     def _accept(self) -> None:
-        """Accept one connection, and pause if need be."""
+        """Accept one connection, and pause if necessary."""
         try:
             pause = self._next()
             self._refused = 0.0
         except (OSError, MemoryError) as error:
             pause = self._refused = min(_LONGEST_PAUSE, 2 * self._refused or _FIRST_PAUSE)
-            if not isinstance(error, ConnectionError):  # the caller has gone
+            if not isinstance(error, ConnectionError):  # ConnectionError: the caller is gone
                 self._failed(error)
         if pause:
             self._rest(pause)
@@ -68,7 +68,7 @@ class Acceptor:
             raise
 
     def _rest(self, seconds: float) -> None:
-        """Accept again after this many seconds; the event loop continues meanwhile."""
+        """Resume accepting after this many seconds; meanwhile the event loop continues."""
         try:
             self._pause = self._loop.call_later(seconds, self._resume)
         except MemoryError:

@@ -14,9 +14,9 @@ def assigned(texts: Sequence[str], example: str, aliases: Mapping[str, str] = _N
     """Values by their dotted keys; text that is not TOML is a string.
 
     Args:
-        texts: KEY=VALUE, each.
-        example: example of one, for anyone who wrote something else.
-        aliases: keys that are short for others.
+        texts: texts of the form KEY=VALUE.
+        example: an example of the form, for error messages.
+        aliases: short keys and the keys they stand for.
 
     Raises:
         UsageError: for text that is not an assignment, or a key given twice.

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 DAY = 86_400
-"""Seconds."""
+"""Seconds in a day."""
 
 EXPORT = "-export"
 """Suffix of a net meter's name for the windows that hold its surplus, where it fed in more than it took."""

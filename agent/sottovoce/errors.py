@@ -1,4 +1,4 @@
-"""Every exception of Sottovoce, and the exit code each one ends a command with.
+"""All exceptions of Sottovoce, and the exit code with which each ends a command.
 
 SottovoceError                  8
 ├── UsageError                  2   the command line does not make sense
@@ -41,7 +41,7 @@ class ExitCode(IntEnum):
 
 
 class SottovoceError(Exception):
-    """The root of the tree."""
+    """Base class of all exceptions."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.INTERNAL
 

@@ -1,4 +1,4 @@
-"""Settings of a learner, `[learner]`: of every algorithm, and of all that step along gradients.
+"""Settings of a learner, `[learner]`: those of every algorithm, and those of algorithms that step along gradients.
 
 An algorithm has a class of its own, tagged with its name, in its folder: a tagged union that other packages may join.
 """
@@ -46,7 +46,7 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
     """The keys of every algorithm.
 
     Attributes:
-        device_keys: names of those that each device may choose for itself; in all others a fleet agrees.
+        device_keys: names of the keys that each device may choose for itself; a fleet agrees on all others.
         fewer_steps: whether a device may take fewer steps than the others.
         only_with: keys that have an effect only while another key has one of these values.
         draws: whether a batch is a share of the device's records.
@@ -90,7 +90,7 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
         return self
 
     def unused(self, key: str) -> str | None:
-        """Why a key has no effect beside the others, with the remedy; None if it has one."""
+        """Reason why a key has no effect beside the others, with the remedy; None if it has an effect."""
         if key == "hidden" and self.chosen_model != "mlp":
             return f"{self.chosen_model} has no hidden layer; leave it out, or set learner.model = mlp"
         if key == "threads" and not has_graph(self.chosen_model):
@@ -110,7 +110,7 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
 
     @property
     def scores(self) -> str | None:
-        """The rule by which models are scored on public records; None where none are."""
+        """The rule by which models are scored on public records; None if models are not scored."""
         return None
 
     @property
@@ -125,7 +125,7 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
 
     @property
     def unproved(self) -> bool:
-        """Whether no ε is proved for it, so that its releases are charged as infinite."""
+        """Whether no ε is proved for the learner, so that its releases are charged as infinite."""
         return self.fidelity == "paper" and self.algorithm.to_the_letter != "proved"
 
     @property
@@ -136,7 +136,7 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
 
     @property
     def longest_pause(self) -> float:
-        """Seconds to which the pause between cycles may grow: the period, of an algorithm without a key for more."""
+        """Longest pause between cycles, in seconds: the period, for algorithms without a key for a longer one."""
         return float(getattr(self, "longest_period", self.period))
 
 
@@ -160,7 +160,7 @@ class GradientSettings(LearnerSettings, frozen=True):
 
 
 class ScheduledSettings(GradientSettings, frozen=True):
-    """The keys of algorithms that take this many steps, each along a gradient of one's own batch."""
+    """The keys of algorithms with a number of steps, each along a gradient of the device's own batch."""
 
     only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {"batch": ("sampling", ("poisson",))}
     draws: ClassVar[bool] = True

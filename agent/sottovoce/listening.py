@@ -1,4 +1,4 @@
-"""Addresses to listen on, and errors about them that are worded alike in every command."""
+"""Addresses to listen on, and errors about them with the same wording in every command."""
 
 import errno
 import os
@@ -31,7 +31,7 @@ def refusal(address: str) -> OSError | None:
             probe.bind(place)
     except OSError as error:
         return error
-    except ValueError:  # a name that cannot be looked up
+    except ValueError:  # a name that cannot be resolved
         return socket.gaierror(socket.EAI_NONAME, "Name or service not known")
     return None
 

@@ -1,4 +1,4 @@
-"""Names of the models that this package can learn, and of those that are graphs."""
+"""Names of the models that this package can learn, and which of them are graphs."""
 
 GRAPH_MODELS = ("mnist-cnn", "mnist-mlp", "cifar-cnn", "resnet-18", "meter-tcn", "har-cnn")
 """Models whose graphs come with this package."""
@@ -18,5 +18,5 @@ REGRESSION_MODEL = "ridge"
 
 
 def has_graph(model: str) -> bool:
-    """Whether a model of this name is a graph: of this package, or a file."""
+    """Whether a model with this name is a graph: one in this package, or a file."""
     return model in GRAPH_MODELS or model.endswith(GRAPH_SUFFIX)

@@ -1,7 +1,7 @@
 """All algorithms by name: those of this package, and those that other packages provide.
 
-A package brings one by an entry point of the group `sottovoce.algorithms`, named as the algorithm, whose object is its
-`Algorithm`; docs/how-to/own-algorithm.md has an example. Nothing else of this package knows an algorithm by its name.
+A package provides one by an entry point of the group `sottovoce.algorithms`, named like the algorithm, whose object is
+its `Algorithm`; docs/how-to/own-algorithm.md has an example. No other part of this package knows algorithms by name.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -32,31 +32,31 @@ Relation = Literal["add-remove", "replace-one"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Algorithm:
-    """An algorithm, with all that configuration, testbed, reports and audit need to know of it.
+    """An algorithm, with everything that configuration, testbed, reports and audit need to know about it.
 
     Attributes:
         settings: its configuration, a subclass of sottovoce.learner_settings.LearnerSettings that is tagged
             with its name.
         releases: a device's releases, in words.
-        parts: its sottovoce.algorithms.family.Family for a configuration and public records by which models are scored,
-            or None; it imports modules only when it is called.
+        parts: function that returns its sottovoce.algorithms.family.Family for a configuration and the public records
+            by which models are scored, or None; it imports modules only when it is called.
         models: models that it can learn, its own first.
         neighbouring: its default relation. An algorithm that publishes each record, or the mean over records, reveals
-            their number, so for it records are replaced, not added.
+            their number, so its relation replaces records instead of adding them.
         relation: function that gives the relation if that depends on the settings; else None.
-        to_the_letter: verdict on its paper's variant; None if the sound one is the only one.
-        letter_model: the model of its paper's variant, where that is not its own.
-        record_level: it bounds the effect of a record, and of nothing larger.
+        to_the_letter: verdict on its paper's variant; None if there is only the sound variant.
+        letter_model: the model of its paper's variant, if that is not its own.
+        record_level: whether it bounds the effect of one record, and of nothing larger.
         unit: its own privacy unit.
-        noiseless: it adds no noise, so that nothing can be promised.
-        regression: it also learns to predict a number.
-        loads: from a meter's feed, it is given the loads of the days.
+        noiseless: whether it adds no noise, so that nothing can be promised.
+        regression: whether it also learns to predict a number.
+        loads: whether it receives the loads of the days from a meter's feed.
         predicts: whether it learns a model that predicts.
-        scaled_by_training: to the letter, features are scaled by the ranges of the training set.
+        scaled_by_training: whether, to the letter, features are scaled by the ranges of the training set.
         topology: default topology in a testbed.
-        mutual: every receiver sends back.
-        in_cells: whether its releases are secure sums, where `privacy.noise` says so.
-        one_begins: one device of the fleet begins (`learner.begins_walk`).
+        mutual: whether every receiver sends back.
+        in_cells: whether its releases are secure sums if `privacy.noise` says so.
+        one_begins: whether one device of the fleet begins (`learner.begins_walk`).
         one_member: harm that one dishonest member of the fleet can do to the others.
         payloads: for each payload type of its messages, a function that returns the codec.
         audit: keys of `[data]` and `[learner]`, dotted, that let an audit read its releases off its messages.
@@ -97,15 +97,15 @@ class Algorithm:
 
     @property
     def own_keys(self) -> tuple[str, ...]:
-        """The keys of `[learner]` that it has."""
+        """All keys of `[learner]` that the algorithm has."""
         return (*COMMON_KEYS, *self.keys)
 
     def learns(self, model: str) -> bool:
-        """Whether it can learn a model of this name, or of this file."""
+        """Whether the algorithm can learn a model with this name, or from this file."""
         return model in self.models or (self.models == GRADIENT_MODELS and model.endswith(GRAPH_SUFFIX))
 
     def cannot_learn(self, model: str) -> str | None:
-        """Why it cannot learn a model of this name, or of this file, and the remedy; None if it can."""
+        """Reason why it cannot learn a model with this name, or from this file, and the remedy; None if it can."""
         if self.learns(model):
             return None
         alike = [known for known in self.models if model in known.split("-")]
@@ -117,7 +117,7 @@ class Algorithm:
         )
 
     def relation_of(self, settings: Any) -> Relation:
-        """Its own neighbouring relation, as its settings make it."""
+        """Its own neighbouring relation under these settings."""
         if self.relation is None:
             return self.neighbouring
         with calling(self.name, "relation()"):
@@ -129,14 +129,14 @@ class Algorithm:
 
 
 class _Algorithms(Mapping[str, Algorithm]):
-    """Algorithms by name: this package's own first, then those of other packages, whose names must be their own."""
+    """Algorithms by name: this package's own first, then those of other packages, whose names must be unique."""
 
     def __getitem__(self, name: str) -> Algorithm:
-        """The algorithm of this name.
+        """The algorithm with this name.
 
         Raises:
             KeyError: if there is none.
-            PluginError: if the package that brings it is broken, or two bring one of this name.
+            PluginError: if the package that provides it is broken, or two packages provide this name.
         """
         if name not in _own():
             return _brought(name)
@@ -155,11 +155,11 @@ class _Algorithms(Mapping[str, Algorithm]):
 
 
 ALGORITHMS: Mapping[str, Algorithm] = _Algorithms()
-"""All that there are, by name."""
+"""All algorithms, by name."""
 
 
 def ready() -> dict[str, Algorithm]:
-    """This package's algorithms, and those of other packages that this process has asked for by name.
+    """This package's algorithms, and those of other packages that this process has requested by name.
 
     Use this to look through algorithms: a broken package then does not break commands that do not name it.
     """
@@ -167,7 +167,7 @@ def ready() -> dict[str, Algorithm]:
 
 
 def by_name(*algorithms: Algorithm) -> dict[str, Algorithm]:
-    """Algorithms as a folder lists them."""
+    """Algorithms of a folder, by name."""
     return {algorithm.name: algorithm for algorithm in algorithms}
 
 
@@ -232,7 +232,7 @@ def calling(name: str, call: str, passing: tuple[type[Exception], ...] = ()) -> 
     Args:
         name: name of the learner.
         call: the call, in words.
-        passing: exceptions that are no defect.
+        passing: exceptions that are not defects.
     """
     plugin = plugin_of(name)
     if plugin is None:

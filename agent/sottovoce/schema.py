@@ -17,7 +17,7 @@ class Schema:
 
     Attributes:
         application: SQLite's `application_id` of such a file.
-        name: a name for people.
+        name: a name for error messages.
         steps: SQL. The first step turns an empty file into version 1, and every other one leads to the next version. A
             released step is never changed.
         otherwise: remedy for a file of a newer version if the newer program is not at hand, and its cost.

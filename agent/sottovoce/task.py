@@ -1,7 +1,7 @@
 """The task document: the settings on which devices must agree before their models may be mixed.
 
-It is a flat list of public settings by their names in the configuration, in one canonical form with one digest. What a
-device may choose for itself (its ε and steps below the fleet's ceilings, its period, its limits) is not in it.
+It is a flat list of public settings by their names in the configuration, in one canonical form with one digest. It does
+not contain what a device may choose for itself (its ε and steps below the fleet's ceilings, its period, its limits).
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,13 +13,13 @@ from typing import TypeAlias
 from msgspec import DecodeError, json
 
 LARGEST = 2**14
-"""Bytes of the largest document."""
+"""Largest size of a document, in bytes."""
 
 LARGEST_SIGNED = 2**16
-"""Bytes of the largest task that a fleet signs: the tables of a configuration that documents are made from."""
+"""Largest size in bytes of a task that a fleet signs: the configuration tables from which documents are made."""
 
-_SHOWN = 60  # characters of a value, for people
-_BEFORE = 10  # of these, before the first that differs
+_SHOWN = 60  # characters of a value shown in a message
+_BEFORE = 10  # how many of these come before the first that differs
 _MAX_DIFFERENCES = 10
 
 _Number: TypeAlias = bool | int | float
@@ -28,10 +28,10 @@ Value: TypeAlias = _Number | str | list[_Number | str | list[float]] | None
 
 @dataclass(frozen=True)
 class Task:
-    """A document.
+    """A task document.
 
     Attributes:
-        settings: by name; values are JSON's.
+        settings: settings by name, with JSON values.
     """
 
     settings: Mapping[str, Value]
@@ -47,7 +47,7 @@ class Task:
         return sha256(self.canonical).digest()
 
     def differences(self, other: "Task") -> tuple[str, ...]:
-        """Settings in which another task differs, a sentence each, in order of their names: the first ten."""
+        """The first ten settings in which another task differs, in order of their names, one sentence each."""
         found = tuple(self._differing(other))
         more = len(found) - _MAX_DIFFERENCES
         return found if more <= 0 else (*found[:_MAX_DIFFERENCES], f"and {more} more")
@@ -81,11 +81,11 @@ def read(raw: bytes) -> Task:
 
 
 def _alike(one: str, other: str) -> int:
-    """Length of their common prefix."""
+    """Length of the common prefix of two texts."""
     return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def _shown(text: str, first: int = 0) -> str:
-    """The text for people: one short line of printable characters."""
+    """Shorten a text to one line of printable characters, for messages."""
     part = "".join(sign if sign.isprintable() else "?" for sign in text[first : first + _SHOWN])
     return ("…" if first else "") + part + ("…" if len(text) > first + _SHOWN else "")

@@ -1,4 +1,4 @@
-"""Threads whose start cannot hang. Python's `Thread.start` waits for ever for a thread that lacks memory to begin."""
+"""Threads whose start cannot hang. Python's `Thread.start` waits for ever if a thread lacks the memory to begin."""
 
 import _thread
 import os
@@ -13,14 +13,14 @@ from typing import Any, ParamSpec, TypeVar
 
 _START_SECONDS = 10.0
 USUAL = min(32, (os.cpu_count() or 1) + 4)
-"""Threads of an event loop's own executor, as asyncio has them."""
+"""Number of threads in an event loop's own executor, as in asyncio."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class Background:
-    """Work on a thread of its own, which the process does not wait for at its end.
+    """Work on a thread of its own, for which the process does not wait at its end.
 
     Args:
         work: function that the thread calls once.
@@ -55,7 +55,7 @@ class Threads(ThreadPoolExecutor):
     """A pool of threads that are started when there is work, each within some seconds or not at all.
 
     Args:
-        most: threads at once, at most.
+        most: largest number of threads at once.
     """
 
     def __init__(self, most: int) -> None:
@@ -84,7 +84,7 @@ class Threads(ThreadPoolExecutor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the threads, after the calls submitted, or without them."""
+        """End the threads, after the submitted calls, or without them."""
         with self._changes:
             self._is_shut_down = True
             while cancel_futures and not self._work.empty():

@@ -1,6 +1,6 @@
-"""Accountant: the cost of releases, and how they compose. Public arithmetic; nothing here has ever seen a record.
+"""Accountant: the cost of releases, and how they compose. Public arithmetic that never reads a record.
 
-`calibrate` and `compose` are imported when they are first used: a device needs neither. They load NumPy and no other
+`calibrate` and `compose` are imported on first use, since a device needs neither. They load NumPy and no other
 dependency.
 """
 
@@ -24,7 +24,7 @@ __all__ = ["Calibrated", "Composed", "calibrate", "compose"]
 
 
 def __getattr__(name: str) -> Any:
-    """A public name of the accountant."""
+    """Import a public name of the accountant on first use."""
     if name not in _PLACES:
         raise AttributeError(f"module 'sottovoce.accounting' has no attribute '{name}'")
     module, own = _PLACES[name]

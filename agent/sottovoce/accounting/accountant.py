@@ -1,8 +1,8 @@
-"""ε and δ of composed dominating pairs: the questions to `convolution`, and the grid for each.
+"""ε and δ of composed dominating pairs: queries to `convolution`, with a grid for each.
 
-An answer never falls when an event is added. On one grid that is so because a composition costs no more without one of
-its parts; a coarser grid only costs more; and where an added pair would make the grid finer, the answer is at least
-that without the pairs that need the finer grid.
+Adding an event never lowers an answer. On one grid this holds because a composition costs no more without one of its
+parts. A coarser grid only costs more. And where an added pair would make the grid finer, the answer is at least the
+one without the pairs that need the finer grid.
 """
 
 import math
@@ -16,10 +16,10 @@ from sottovoce.accounting.pairs import Pair
 from sottovoce.accounting.pld import ORDERS, losses, outline
 
 MAX_EPSILON = 500.0
-_LOG_NEGLIGIBLE = 20.0  # what the window leaves out has at most e^-20 of the tilted law
-_NODES = 2**18  # of one loss, and of a window that is 24 standard deviations wide, at most
+_LOG_NEGLIGIBLE = 20.0  # mass outside the window is at most e^-20 of the tilted law
+_NODES = 2**18  # at most, for one loss and for a window that is 24 standard deviations wide
 _PASSES = 3
-_STEEPEST = 2.0  # θ · step, at most: a steeper tilt would weigh a single step's rounding
+_STEEPEST = 2.0  # largest θ · step: a steeper tilt would amplify the rounding of a single step
 
 Counts = tuple[tuple[Pair, int], ...]
 
@@ -48,7 +48,7 @@ def composed_delta(counts: Mapping[Pair, int], epsilon: float) -> float:
 
 
 def _levels(counts: Mapping[Pair, int]) -> list[Counts]:
-    """Groups of pairs: all of them, all but those of the finest grid, and so on."""
+    """Groups of pairs: all of them, all except those with the finest grid, and so on."""
     steps = {pair: outline(pair).step for pair, count in counts.items() if count > 0}
     ordered = sorted(steps, key=lambda pair: (steps[pair], repr(pair)))
     return [
@@ -59,7 +59,7 @@ def _levels(counts: Mapping[Pair, int]) -> list[Counts]:
 @lru_cache(maxsize=4096)
 def _epsilon(counts: Counts, delta: float) -> float:
     logs = _logs(counts)
-    # Canonne, Kamath & Steinke 2020, Proposition 12, is where to look first.
+    # First guess: Canonne, Kamath & Steinke 2020, Proposition 12.
     orders = ORDERS[ORDERS > 0]
     guess = (logs[ORDERS > 0] - math.log(delta) - np.log1p(orders) + orders * np.log(orders / (orders + 1))) / orders
     place = int(np.argmin(guess))
@@ -93,13 +93,13 @@ def _logs(counts: Counts) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
 
 
 def _order(counts: Counts, epsilon: float) -> float:
-    """The θ ≥ 0 of Chernoff's bound on P[sum of losses ≥ ε]."""
+    """The θ ≥ 0 that minimises Chernoff's bound on P[sum of losses ≥ ε]."""
     exponents = np.where(ORDERS >= 0, _logs(counts) - ORDERS * epsilon, math.inf)
     return float(ORDERS[int(np.argmin(exponents))])
 
 
 def _curve(counts: Counts, order: float, centre: float) -> Curve:
-    """The curve at about this θ; where bounded losses make it steeper than the grid can bear, at a lower one."""
+    """The curve at about this θ, or at a lower θ where bounded losses make this one too steep for the grid."""
     while (curve := _tilted(counts, order, centre)).lost >= 1 and order > 1e-3:
         order /= 16
     return curve
@@ -107,7 +107,7 @@ def _curve(counts: Counts, order: float, centre: float) -> Curve:
 
 def _tilted(counts: Counts, order: float, centre: float) -> Curve:
     step = _step(counts)
-    moved = np.abs(ORDERS) * step  # a loss is moved by less than a step, and its mean of e^loss is kept
+    moved = np.abs(ORDERS) * step  # the grid moves a loss by less than a step, and keeps its mean of e^loss
     logs = _logs(counts) + sum(count for _, count in counts) * np.minimum(moved * moved / 8, moved)
     place = int(np.searchsorted(ORDERS, min(order, _STEEPEST / step)))
     order = float(ORDERS[place])
@@ -124,7 +124,7 @@ def _tilted(counts: Counts, order: float, centre: float) -> Curve:
 
 
 def _step(counts: Counts) -> float:
-    """The finest pair's, or the least that _NODES allow for one loss and for the sum: it grows with the counts."""
+    """Grid step: the finest pair's, or the least that _NODES allows for one loss and the sum, growing with counts."""
     outlines = [(outline(pair), count) for pair, count in counts]
     widest = max(of.high - of.low for of, _ in outlines)
     deviation = math.sqrt(math.fsum(count * of.spread**2 for of, count in outlines))

@@ -1,6 +1,6 @@
-"""The least noise with which releases keep within a budget: always by asking the accountant, never by another formula.
+"""The least noise with which releases stay within a budget, always by the accountant, never by another formula.
 
-Sensitivities are those of adding or removing one record; under `replace-one` a sum moves up to twice as far.
+Sensitivities are for adding or removing one record; under `replace-one` a sum moves up to twice as far.
 """
 
 import math
@@ -18,17 +18,17 @@ from sottovoce.errors import PrivacyError
 Mechanism = Literal["gaussian", "laplace", "discrete-gaussian", "discrete-laplace"]
 Neighbouring = Literal["add-remove", "replace-one"]
 
-_PRECISION = 1e-9  # relative, of a search
+_PRECISION = 1e-9  # relative precision of a search
 _MAX = 2.0**60
 
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """Noise that a budget pays for.
+    """Least noise that fits a budget.
 
     Attributes:
-        noise: σ, or Laplace's scale, in the units of the sensitivity.
-        accountant: accountant by which argument, in a few words.
+        noise: σ, or the Laplace scale, in the units of the sensitivity.
+        accountant: the argument by which the accountant found it, in a few words.
     """
 
     noise: float
@@ -52,15 +52,15 @@ def calibrated(
         mechanism: the noise's law.
         epsilon: total ε.
         delta: total δ; Laplace noise needs none.
-        sensitivity: sensitivity of adding or removing a record: L2 for Gaussian laws, L1 for Laplace's; whole for
-            discrete ones.
+        sensitivity: sensitivity to adding or removing a record: L2 for Gaussian laws, L1 for Laplace laws; an integer
+            for discrete ones.
         neighbouring: the difference between two neighbouring data sets.
-        releases: how many, each chosen in view of the earlier ones.
-        rate: Poisson: each record is in each sum with this probability; for `gaussian` only.
-        dimensions: numbers in a release of a discrete Gaussian; a single one is charged exactly.
+        releases: number of releases, each chosen in view of the earlier ones.
+        rate: rate of Poisson sampling: each record is in each sum with this probability; for `gaussian` only.
+        dimensions: values in a release of a discrete Gaussian; a single one is charged exactly.
 
     Raises:
-        PrivacyError: if there is no such noise, or none is proved.
+        PrivacyError: if no noise suffices, or none is proved to.
     """
     if not 0 < sensitivity < math.inf or min(releases, dimensions) < 1 or not 0 < rate <= 1:
         raise PrivacyError("choose a positive sensitivity, at least one release of one number and a rate in (0, 1]")
@@ -119,7 +119,7 @@ def _sampled(
 
 
 def _least(within: Callable[[float], bool], guess: float, precision: float = _PRECISION) -> float:
-    """The least noise that is within the budget, as far as a bisection can tell; it is within itself."""
+    """The least noise within the budget, up to the precision of a bisection; the result itself is within the budget."""
     high = guess
     while not within(high):
         high *= 2

@@ -1,6 +1,6 @@
-"""Joint cost of several releases: in closed form where that is exact, else from privacy loss distributions.
+"""Joint cost of several releases: in closed form where it is exact, otherwise from privacy loss distributions.
 
-All releases touch the same unit. A ledger sorts its charges by unit and adds up pure ε, for which `sampled_epsilon` is
+All releases touch the same unit. A ledger groups its charges by unit and adds up pure ε, for which `sampled_epsilon` is
 enough; here pure releases also compose by their privacy loss distributions.
 """
 
@@ -21,9 +21,9 @@ class Release:
     """A release, represented by its dominating pairs.
 
     Attributes:
-        mu_squared: μ² when it is Gaussian; else 0.
+        mu_squared: μ² of a Gaussian release; otherwise 0.
         pure: its pure ε, infinite if nothing is promised; 0 if it has none.
-        pairs: with the record against without it, and the reverse; not for Gaussian releases.
+        pairs: with the record against without it, and the reverse; None for Gaussian releases.
     """
 
     mu_squared: float = 0.0
@@ -44,10 +44,10 @@ NOTHING = Release(pure=math.inf)
 
 
 def released(event: Event) -> Release:
-    """The release of a ledger's charge.
+    """The release that a ledger's charge stands for.
 
     Raises:
-        PrivacyError: for an event of an unknown kind.
+        PrivacyError: if the kind of the event is unknown.
     """
     if isinstance(event, Unproved) or math.isinf(event.mu_squared) or math.isinf(event.epsilon):
         return NOTHING
@@ -61,7 +61,7 @@ def released(event: Event) -> Release:
 
 
 def compose(releases: Mapping[Release, int], delta: float) -> Composed:
-    """ε at δ of each release made as often as it counts, rounded up.
+    """ε at δ of all releases, each made as often as its count, rounded up.
 
     Raises:
         PrivacyError: δ is not in (0, 1).
@@ -80,7 +80,7 @@ def compose(releases: Mapping[Release, int], delta: float) -> Composed:
 
 
 def compose_delta(releases: Mapping[Release, int], epsilon: float) -> Composed:
-    """δ at ε, rounded up.
+    """δ at ε of all releases, each made as often as its count, rounded up.
 
     Raises:
         PrivacyError: ε is negative or not finite.
@@ -100,7 +100,7 @@ def compose_delta(releases: Mapping[Release, int], epsilon: float) -> Composed:
 
 
 def _sorted(releases: Mapping[Release, int]) -> tuple[float, float, tuple[dict[Pair, int], dict[Pair, int]] | None]:
-    """μ of the Gaussian ones, ε of the pure ones added up, and all in both directions unless these two say it all."""
+    """μ of the Gaussian releases, summed ε of the pure ones, and pairs in both directions unless the two suffice."""
     mu = math.sqrt(math.fsum(release.mu_squared * count for release, count in releases.items())) * (1 + 2.0**-50)
     pure = math.fsum(release.pure * count for release, count in releases.items()) if releases else 0.0
     rest = {release: count for release, count in releases.items() if release.pairs is not None and count > 0}
@@ -117,7 +117,7 @@ def _sorted(releases: Mapping[Release, int]) -> tuple[float, float, tuple[dict[P
 
 
 def _added_up(releases: Mapping[Release, int]) -> bool:
-    """Whether Gaussian closed form and added ε say all there is."""
+    """Whether the Gaussian closed form and the sum of pure ε cover all releases."""
     return all(release.mu_squared > 0 or release.pure > 0 for release in releases)
 
 

@@ -1,13 +1,14 @@
-"""Composition of privacy losses: the law of their sum, by Fourier transform, tilted to where the question is.
+"""Composition of privacy losses: the law of their sum, by Fourier transform, tilted towards the requested ε or δ.
 
-A sum's law is the product of transforms, T equal losses the T-th power. The transform's rounding error, about 10⁻¹⁶ of
-the largest mass, would drown a δ of 10⁻¹⁰; so every law is first tilted, to masses · e^(θ loss) / E[e^θL], with the θ
-that centres the sum where the answer is expected. Undoing the tilt multiplies masses and errors near the answer by
-about e^-θε E[e^θL]^T, Chernoff's bound on the number asked for: the error is relative.
+The transform of a sum's law is the product of the transforms, and for T equal losses the T-th power. The transform's
+rounding error, about 10⁻¹⁶ of the largest mass, would drown a δ of 10⁻¹⁰. So every law is first tilted, to
+masses · e^(θ loss) / E[e^θL], with the θ that centres the sum where the answer is expected. Undoing the tilt multiplies
+masses and errors near the answer by about e^-θε E[e^θL]^T, Chernoff's bound on the requested value: the error is
+relative.
 
-The possible loss of floating point is added: rounding of the transforms (8 log₂ N + 16 parts in 2^53 of the sum of
-masses; each butterfly adds at most a few), of powers, of tilts. The window is circular. Mass below it comes back
-on top, which can only add; mass above it is bounded by Chernoff and added.
+Bounds on floating-point errors are added: rounding of the transforms (8 log₂ N + 16 parts in 2^53 of the sum of
+masses; each butterfly adds at most a few), of powers, of tilts. The window is circular. Mass below it wraps around to
+the top, which can only raise the result; mass above it is bounded by Chernoff and added.
 """
 
 import math
@@ -19,8 +20,8 @@ import numpy as np
 from sottovoce.accounting.pairs import Vector
 from sottovoce.accounting.pld import Losses
 
-LONGEST = 2**19  # nodes of a window, at most
-_FARTHEST_UNTILT = 300.0  # the log of the largest factor by which undoing a tilt may multiply
+LONGEST = 2**19  # largest number of nodes in a window
+_FARTHEST_UNTILT = 300.0  # logarithm of the largest factor that undoing a tilt may apply
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,12 +29,12 @@ class Curve:
     """δ(ε) of a composition, near one θ, never below the truth.
 
     Attributes:
-        low: ε of the first node; to its left δ falls, and nothing else is known.
-        step: between nodes.
+        low: ε of the first node; below it δ is not known, only that it falls as ε grows.
+        step: distance between nodes.
         centre: the ε relative to which `below` is scaled.
         above: float64[n], δ's first term for ε in the interval that ends at each node.
-        below: float64[n], its second term over e^(ε - centre).
-        lost: a part of δ that no ε removes.
+        below: float64[n], δ's second term divided by e^(ε - centre).
+        lost: part of δ that no ε removes.
     """
 
     low: float
@@ -76,21 +77,21 @@ class Curve:
 def convolved(
     parts: Sequence[tuple[Losses, int]], order: float, centre: float, low: float, high: float, far: float
 ) -> Curve:
-    """The curve of each loss composed as often as it counts.
+    """The curve of all losses, each composed as often as it occurs.
 
     Args:
-        parts: losses of one step, with how often each occurs.
+        parts: losses with a common grid step, and how often each occurs.
         order: θ ≥ 0.
-        centre: about the ε that is asked for.
-        low: where the window begins, at most 0.
-        high: where it ends, at least.
+        centre: approximately the requested ε.
+        low: start of the window, at most 0.
+        high: lower bound on the end of the window.
         far: a larger θ, for the bound on the mass above the window.
     """
     step = parts[0][0].step
     start = math.floor(low / step)
     length = min(LONGEST, 2 ** math.ceil(math.log2(max(64, math.ceil(high / step) - start + 2))))
     top = (start + length) * step
-    once = 2.0**-53 * (8 * math.log2(length) + 16)  # of a transform of masses that add up to 1
+    once = 2.0**-53 * (8 * math.log2(length) + 16)  # rounding error of a transform of masses whose sum is 1
 
     logs, gaps, uppers = np.zeros(length // 2 + 1, np.complex128), np.zeros(length // 2 + 1), np.zeros(length // 2 + 1)
     log_total, off, beyond, lost = 0.0, 0.0, -far * top, 0.0
@@ -108,7 +109,7 @@ def convolved(
         gaps += count * np.log1p(once / size)
     powers = np.exp(logs)
     noise = float((np.exp(uppers) * -np.expm1(-gaps)).sum() + once * np.abs(powers).sum()) * 2 / length
-    del logs, gaps, uppers  # a window is megabytes
+    del logs, gaps, uppers  # a window takes megabytes
     law = np.roll(np.fft.irfft(powers, length), -(start % length))
 
     values = (start + np.arange(length)) * step
@@ -118,7 +119,7 @@ def convolved(
     values, law = values[kept], law[kept]
     untilt = np.exp(order * (centre - values))
     exponent = log_total - order * centre + 2 * off + 2.0**-48 * (abs(log_total) + order * centre)
-    if exponent > _FARTHEST_UNTILT:  # a tilt that is of no use here
+    if exponent > _FARTHEST_UNTILT:  # this tilt gives no useful bound here
         return Curve(low, step, centre, np.ones(1), np.zeros(1), 1.0)
     scale = math.exp(exponent)
     slack = 1 + length * 2.0**-51 + 2.0**-40
@@ -129,6 +130,6 @@ def convolved(
 
 
 def _sums(terms: Vector) -> Vector:
-    """Sums of each term and all after it."""
+    """For each term, the sum of it and all later terms."""
     found: Vector = np.cumsum(terms[::-1])[::-1]
     return found

@@ -1,8 +1,8 @@
-"""Noise on the integers: the exact privacy of a discrete Gaussian or discrete Laplace draw, and the bound for vectors.
+"""Privacy of noise on the integers: exact for one discrete Gaussian or discrete Laplace draw, a bound for vectors.
 
-The discrete Gaussian of parameter σ has P[k] proportional to exp(-k²/2σ²) (Canonne, Kamath & Steinke 2020). Its δ can
-lie above the continuous one's. One number released from an integer query is charged exactly, by summation; a vector of
-them by the continuous closed form at variance σ² - 16 (docs/decisions/0003-discrete-gaussian.md).
+The discrete Gaussian with parameter σ has P[k] proportional to exp(-k²/2σ²) (Canonne, Kamath & Steinke 2020). Its δ can
+exceed that of the continuous Gaussian. A single number released from an integer query is charged exactly, by summation;
+a vector of them by the continuous closed form at variance σ² - 16 (docs/decisions/0003-discrete-gaussian.md).
 """
 
 import math
@@ -16,14 +16,14 @@ from sottovoce.accounting.pairs import Vector, symmetric
 from sottovoce.errors import PrivacyError
 
 LARGEST_SUMMED = 2.0**14  # above this σ the bound is as good as the sum: 16 is 6 parts in 10⁸ of σ²
-_REACH = 40.0  # standard deviations that a sum continues for: what follows is below 10⁻³⁴⁰ of it
+_REACH = 40.0  # standard deviations covered by a sum: the remainder is below 10⁻³⁴⁰ of it
 
 
 def discrete_gaussian_delta(epsilon: float, sigma: float, sensitivity: int) -> float:
-    """δ at ε of one draw added to an integer that moves by at most `sensitivity`, rounded up.
+    """δ at ε of one draw added to an integer that changes by at most `sensitivity`, rounded up.
 
-    The loss at k, of centre `sensitivity` against centre 0, is (2k - sensitivity) sensitivity / 2σ². Only integers
-    where it exceeds ε count, each with P[k] (1 - e^(ε - loss)): no term is negative, nothing cancels.
+    The loss at k, with centre `sensitivity` against centre 0, is (2k - sensitivity) sensitivity / 2σ². Only integers
+    where the loss exceeds ε contribute, each P[k] (1 - e^(ε - loss)): no term is negative, so nothing cancels.
 
     Raises:
         PrivacyError: σ or the sensitivity is not positive.
@@ -32,7 +32,7 @@ def discrete_gaussian_delta(epsilon: float, sigma: float, sensitivity: int) -> f
         raise PrivacyError("the discrete Gaussian needs a positive σ and a positive whole sensitivity: choose these")
     if sigma > LARGEST_SUMMED:
         return vector_delta(epsilon, sigma, sensitivity)
-    # For every set k ≥ m, P[k ≥ m] grows with the distance: the largest distance is the worst.
+    # For every set k ≥ m, P[k ≥ m] grows with the distance, so the largest distance is the worst case.
     double = 2 * sigma * sigma
     first = math.floor(epsilon * sigma * sigma / sensitivity + sensitivity / 2)
     k = np.arange(first, first + math.ceil(_REACH * sigma) + 3, dtype=np.float64)
@@ -44,13 +44,13 @@ def discrete_gaussian_delta(epsilon: float, sigma: float, sensitivity: int) -> f
 
 
 def vector_delta(epsilon: float, sigma: float, sensitivity: float) -> float:
-    """δ at ε of a draw on each coordinate of an integer vector that moves by `sensitivity` in L2 norm, rounded up."""
+    """δ at ε of a draw on each coordinate of an integer vector that changes by `sensitivity` in L2 norm, rounded up."""
     variance = sigma * sigma * (1 - 2.0**-50) - SMOOTHING_VARIANCE
     return gaussian_delta(epsilon, sensitivity / math.sqrt(variance) * (1 + 2.0**-50)) if variance > 0 else 1.0
 
 
 def discrete_laplace_epsilon(sensitivity: int, scale: float) -> float:
-    """ε = sensitivity / scale, exactly, of P[k] proportional to exp(-|k| / scale); rounded up."""
+    """ε = sensitivity / scale, exact for P[k] proportional to exp(-|k| / scale); rounded up."""
     if not 0 < scale < math.inf or sensitivity < 1:
         raise PrivacyError(
             "the discrete Laplace law needs a positive scale and a positive whole sensitivity: choose these"
@@ -60,7 +60,7 @@ def discrete_laplace_epsilon(sensitivity: int, scale: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class DiscreteGaussian:
-    """A dominating pair: one draw of parameter σ on an integer that moves by `sensitivity`; σ up to LARGEST_SUMMED."""
+    """Dominating pair of one draw with parameter σ ≤ LARGEST_SUMMED on an integer that changes by `sensitivity`."""
 
     sigma: float
     sensitivity: int

@@ -1,6 +1,6 @@
-"""Cost of a release, as the ledger keeps it: a frozen value for each charge, without anything a record holds.
+"""Events: the costs of releases as the ledger stores them, one frozen value per charge, without any record data.
 
-An accountant only composes events; it never asks how the noise was made. An event's `terms` are its canonical JSON, by
+An accountant only composes events, regardless of how the noise was made. An event's `terms` are its canonical JSON, by
 which the ledger recognises a charge and from which anyone can recompute its cost.
 """
 
@@ -13,22 +13,22 @@ from typing import Protocol
 from sottovoce.accounting.units import EVERY, Units
 from sottovoce.errors import PrivacyError
 
-# A discrete Gaussian of variance σ² is, to a factor within 1 ± 2^-450 a coordinate, a post-processing of a continuous
-# one of variance σ² - 16 (docs/decisions/0003-discrete-gaussian.md), so that the continuous accountant applies to it.
+# A discrete Gaussian of variance σ² is, up to a factor within 1 ± 2^-450 per coordinate, a post-processing of a
+# continuous one of variance σ² - 16 (docs/decisions/0003-discrete-gaussian.md), so the continuous accountant applies.
 SMOOTHING_VARIANCE = 16
 
 
 class Event(Protocol):
-    """A charge."""
+    """A charge in the ledger."""
 
     @property
     def units(self) -> Units:
-        """The units it touches; it costs the others nothing."""
+        """The units that the release touches; it costs other units nothing."""
         ...
 
     @property
     def mu_squared(self) -> float:
-        """Its part of μ² in the Gaussian closed form."""
+        """Its contribution to μ² in the Gaussian closed form."""
         ...
 
     @property
@@ -38,7 +38,7 @@ class Event(Protocol):
 
     @property
     def terms(self) -> str:
-        """Canonical JSON: the same for the same mechanism with the same parameters, for no other."""
+        """Canonical JSON: equal exactly when mechanism and parameters are equal."""
         ...
 
 
@@ -48,8 +48,8 @@ class GaussianSum:
 
     Attributes:
         sensitivity_squared: squared L2 sensitivity, in squared grid units; positive.
-        sigma: the noise's σ in grid units; too little of it is charged as infinite.
-        units: those summed over.
+        sigma: the noise's σ in grid units; too little noise is charged as infinite.
+        units: units in the sum.
     """
 
     sensitivity_squared: int
@@ -57,7 +57,7 @@ class GaussianSum:
     units: Units = EVERY
 
     def __post_init__(self) -> None:
-        """Raises PrivacyError for numbers that make no charge."""
+        """Raises PrivacyError if the values make no valid charge."""
         if self.sensitivity_squared < 1 or self.sigma < 0:
             raise PrivacyError(
                 "a charge needs a positive sensitivity and a σ of 0 or more: calibrate the mechanism again"
@@ -65,13 +65,13 @@ class GaussianSum:
 
     @property
     def mu_squared(self) -> float:
-        """(sensitivity / standard deviation)² of the continuous Gaussian it is a post-processing of, rounded up."""
+        """(sensitivity / standard deviation)² of the continuous Gaussian that it post-processes, rounded up."""
         variance = self.sigma * self.sigma - SMOOTHING_VARIANCE
         return math.nextafter(self.sensitivity_squared / variance, math.inf) if variance > 0 else math.inf
 
     @property
     def epsilon(self) -> float:
-        """None of it is pure."""
+        """Zero, since no part of it is pure."""
         return 0.0
 
     @property
@@ -83,13 +83,13 @@ class GaussianSum:
 
 @dataclass(frozen=True, slots=True)
 class CellSum:
-    """The sum of a cell, each member of which has added a share of the noise; see docs/decisions/0042-secure-sums.md.
+    """A cell's sum, to which each member has added a share of the noise; see docs/decisions/0042-secure-sums.md.
 
     Attributes:
         sensitivity_squared: squared L2 sensitivity, in squared grid units; positive.
-        share: σ of one member's share, in grid units; too little of it is charged as infinite.
-        honest: shares that are in every sum that can be opened and that no other knows; positive.
-        units: those summed over.
+        share: σ of one member's share, in grid units; too little noise is charged as infinite.
+        honest: number of shares that are in every sum that can be opened and that no other party knows; positive.
+        units: units in the sum.
     """
 
     sensitivity_squared: int
@@ -98,25 +98,25 @@ class CellSum:
     units: Units = EVERY
 
     def __post_init__(self) -> None:
-        """Raises PrivacyError for numbers that make no charge."""
+        """Raises PrivacyError if the values make no valid charge."""
         if self.sensitivity_squared < 1 or self.share < 0 or self.honest < 1:
             raise PrivacyError("a charge needs a sensitivity and an honest share: calibrate the mechanism again")
 
     @property
     def mu_squared(self) -> float:
-        """Squared μ of one discrete Gaussian whose variance is that of the honest shares together."""
+        """Squared μ of one discrete Gaussian with the total variance of the honest shares."""
         variance = self.honest * self.share * self.share - SMOOTHING_VARIANCE
         enough = self.share * self.share > SMOOTHING_VARIANCE
         return math.nextafter(self.sensitivity_squared / variance, math.inf) if enough else math.inf
 
     @property
     def by_itself(self) -> "CellSum":
-        """Cost if all others collude, and only this device's share of the noise is left."""
+        """Cost if all others collude, so that only this device's share of the noise remains."""
         return replace(self, honest=1)
 
     @property
     def epsilon(self) -> float:
-        """None of it is pure."""
+        """Zero, since no part of it is pure."""
         return 0.0
 
     @property
@@ -131,8 +131,8 @@ class RecordReleased:
     """One record released by a pure mechanism.
 
     Attributes:
-        record: its place, from 0.
-        scheme: the name of the scheme.
+        record: place of the record, from 0.
+        scheme: name of the scheme.
         features: d of the scheme.
         classes: c of the scheme.
         epsilon: pure ε, replace-one; infinite without noise.
@@ -145,23 +145,23 @@ class RecordReleased:
     epsilon: float
 
     def __post_init__(self) -> None:
-        """Raises PrivacyError for numbers that make no charge."""
+        """Raises PrivacyError if the values make no valid charge."""
         if self.record < 0 or not self.epsilon > 0:
             raise PrivacyError("a charge needs a record's place and an ε above 0: set privacy.epsilon")
 
     @property
     def units(self) -> Units:
-        """The one record."""
+        """The record itself."""
         return Units(((self.record, self.record),))
 
     @property
     def mu_squared(self) -> float:
-        """None of it is Gaussian."""
+        """Zero, since no part of it is Gaussian."""
         return 0.0
 
     @property
     def terms(self) -> str:
-        """See Event.terms; a float's shortest decimal names it exactly."""
+        """See Event.terms; a float's shortest decimal identifies it exactly."""
         return _canonical("record", {**asdict(self), "epsilon": repr(self.epsilon)})
 
 
@@ -170,13 +170,13 @@ class PureRelease:
     """A sum over units with noise of a pure ε.
 
     Attributes:
-        law: the name of the noise's law; `none` for none.
-        copies: one-vs-all copies in the sum.
-        features: numbers in a copy.
-        sensitivity: in the norm of the law, in grid units; positive.
-        scale: the noise's, in grid units; 0 for none.
-        epsilon: pure, no less than sensitivity / scale; infinite where nothing is promised.
-        units: those summed over.
+        law: name of the noise's law; `none` for no noise.
+        copies: number of one-vs-all copies in the sum.
+        features: number of values in a copy.
+        sensitivity: sensitivity in the norm of the law, in grid units; positive.
+        scale: scale of the noise, in grid units; 0 for none.
+        epsilon: pure ε, at least sensitivity / scale; infinite where nothing is promised.
+        units: units in the sum.
     """
 
     law: str
@@ -188,7 +188,7 @@ class PureRelease:
     units: Units = EVERY
 
     def __post_init__(self) -> None:
-        """Raises PrivacyError for numbers that make no charge, or too small a one."""
+        """Raises PrivacyError if the values make no valid charge, or too small a one."""
         if self.sensitivity < 1 or self.scale < 0 or not self.epsilon > 0:
             raise PrivacyError("a charge needs a positive sensitivity and an ε above 0: calibrate the mechanism again")
         if math.isfinite(self.epsilon) and Fraction(self.epsilon) * self.scale < self.sensitivity:
@@ -196,12 +196,12 @@ class PureRelease:
 
     @property
     def mu_squared(self) -> float:
-        """None of it is Gaussian."""
+        """Zero, since no part of it is Gaussian."""
         return 0.0
 
     @property
     def terms(self) -> str:
-        """See Event.terms; a float's shortest decimal names it exactly."""
+        """See Event.terms; a float's shortest decimal identifies it exactly."""
         return _canonical("pure-sum", {**asdict(self), "epsilon": repr(self.epsilon)})
 
 
@@ -210,8 +210,8 @@ class Unproved:
     """A release for which no guarantee is proved: without noise, or by a mechanism whose claim does not hold.
 
     Attributes:
-        mechanism: its name; `none` for a sum without noise.
-        units: those it is computed from.
+        mechanism: name of the mechanism; `none` for a sum without noise.
+        units: units from which the release is computed.
     """
 
     mechanism: str
@@ -219,7 +219,7 @@ class Unproved:
 
     @property
     def mu_squared(self) -> float:
-        """None of it is Gaussian."""
+        """Zero, since no part of it is Gaussian."""
         return 0.0
 
     @property
@@ -235,7 +235,7 @@ class Unproved:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """The ledger went on in another place. Nothing was released, and nothing is charged; but its head is a new one.
+    """The move of a ledger to another place: nothing is released and nothing charged, but the ledger head is new.
 
     Attributes:
         nonce: nonce of this move, in hexadecimal digits.
@@ -245,17 +245,17 @@ class Moved:
 
     @property
     def units(self) -> Units:
-        """All of them, at no cost."""
+        """All units, at no cost."""
         return EVERY
 
     @property
     def mu_squared(self) -> float:
-        """Nothing."""
+        """Zero, since nothing is released."""
         return 0.0
 
     @property
     def epsilon(self) -> float:
-        """Nothing."""
+        """Zero, since nothing is released."""
         return 0.0
 
     @property
@@ -265,7 +265,7 @@ class Moved:
 
 
 def over(event: Event, units: Units) -> Event:
-    """The release over other units; the cost for one record is unchanged."""
+    """Replace the units of a release; the cost for one record is unchanged."""
     if not any(field.name == "units" for field in fields(event)):  # type: ignore[arg-type]
         return event
     return replace(event, units=units)  # type: ignore[type-var]

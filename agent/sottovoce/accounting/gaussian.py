@@ -1,16 +1,15 @@
-"""Composition: of Gaussian releases in closed form (Gaussian differential privacy), of pure ones by addition.
+"""Composition of Gaussian releases in closed form (Gaussian differential privacy), and of pure ones by addition.
 
 A sequence of Gaussian releases, each with μᵢ = sensitivity / standard deviation and each chosen in view of the earlier
 ones, is exactly as private as one with μ = sqrt(Σ μᵢ²) (Dong, Roth & Su 2022, Corollary 3.3). Its curve is
 δ(ε) = Φ(-ε/μ + μ/2) - e^ε Φ(-ε/μ - μ/2) (Balle & Wang 2018, Theorem 8).
 
-A pure release of ε adds its ε, whatever came before or comes after: when the others together are (ε′, δ), all are
-(ε + ε′, δ). A release that is computed from one record, and from nothing else that is private, costs the other records
-nothing, so that ε is counted record by record (parallel composition), and a ledger's ε is that of the record charged
-most.
+A pure release with ε adds its ε, whatever comes before or after: if all other releases together are (ε′, δ), all are
+(ε + ε′, δ). A release computed from one record, and from no other private data, costs the other records nothing. So ε
+is counted record by record (parallel composition), and a ledger's ε is that of the record charged most.
 
-Every rounding here goes to the safe side: δ and ε up, μ down. The allowance in `gaussian_delta` is larger than the
-error of floating point, in it or in adding up the μᵢ².
+All rounding is to the safe side: δ and ε up, μ down. The allowance in `gaussian_delta` exceeds the floating-point
+error, both its own and that of adding up the μᵢ².
 """
 
 import math
@@ -24,7 +23,7 @@ MAX_EPSILON = 500.0
 def gaussian_delta(epsilon: float, mu: float) -> float:
     """δ at ε of a Gaussian release with μ = sensitivity / standard deviation, rounded up.
 
-    An error of one part in 2^53 in x moves Φ(x) by x² of them, so the two terms are right to a few (1 + x²) 2^-53.
+    An error of one part in 2^53 in x changes Φ(x) by x² such parts, so both terms are right to a few (1 + x²) 2^-53.
     """
     if mu == 0:
         return 0.0
@@ -33,7 +32,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     if above == 0:
         return 0.0  # below every δ that a float can hold
     allowance = above * (1 + far * far) * 2.0**-50
-    below = math.exp(epsilon) * _phi(-far) if far < 37 else 0.0  # farther out Φ runs out of bits
+    below = math.exp(epsilon) * _phi(-far) if far < 37 else 0.0  # farther out Φ loses bits to underflow
     return min(1.0, max(0.0, above - below) + allowance)
 
 
@@ -49,7 +48,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     return high
 
 
-@lru_cache(maxsize=64)  # a ledger asks for its one budget at every charge
+@lru_cache(maxsize=64)  # a ledger asks about its one budget at every charge
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """The largest μ with δ(epsilon) ≤ delta, rounded down: 1/μ is the analytic standard deviation at sensitivity 1.
 
@@ -65,7 +64,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 
 def allowed_mu(epsilon: float, delta: float) -> float:
-    """The μ of all releases together that a budget pays for.
+    """The largest total μ of all releases that a budget pays for.
 
     Raises:
         PrivacyError: if there is no such budget.

@@ -1,7 +1,7 @@
-"""Cost for a person with several units: an ε is for one unit, and a person may be behind many.
+"""Cost for a person with several units: an ε is for one unit, and one person may contribute many.
 
-Units may be in the same releases, as the records of one device are in its sums: then a release moves up to k times as
-far. Or each is in releases of its own, as days are that pay one after another: then their costs compose.
+Units may be in the same releases, like the records of one device in its sums: then a release moves up to k times as
+far. Or each unit is in releases of its own, like days that pay one after another: then their costs compose.
 """
 
 import math
@@ -18,9 +18,9 @@ def apart(charges: Mapping[Event, int], units: int, delta: float) -> float:
     """ε of this many units, each in releases of its own; rounded up, infinite above MAX_EPSILON.
 
     Args:
-        charges: charges of one unit, each with its number.
+        charges: charges of one unit, and how often each was made.
         units: k.
-        delta: δ of all of them together.
+        delta: δ for all units together.
     """
     return _price({event: units * count for event, count in charges.items()}, delta)
 
@@ -28,14 +28,14 @@ def apart(charges: Mapping[Event, int], units: int, delta: float) -> float:
 def together(charges: Mapping[Event, int], units: int, delta: float) -> float:
     """ε of this many units that are in the same releases; rounded up, infinite above MAX_EPSILON.
 
-    A Gaussian release of k units has k times the μ, a pure one k times the ε. For releases of a random part of the
-    units there are two bounds, of which the smaller is taken: as if none were ever left out; and what holds for every
-    (ε′, δ′): k units have (kε′, k e^((k-1)ε′) δ′), see Vadhan 2017, Lemma 2.2.
+    A Gaussian release of k units has k times the μ, a pure one k times the ε. Releases of a random part of the units
+    have two bounds, and the smaller is taken: the cost as if no unit were ever left out; and the bound that holds for
+    every (ε′, δ′): k units have (kε′, k e^((k-1)ε′) δ′), see Vadhan 2017, Lemma 2.2.
 
     Args:
-        charges: charges of one unit, each with its number.
+        charges: charges of one unit, and how often each was made.
         units: k.
-        delta: δ of all of them together.
+        delta: δ for all units together.
     """
     if not any(isinstance(event, SampledGaussian) for event in charges):
         mu_squared, pure = _closed(charges)
@@ -51,7 +51,7 @@ def together(charges: Mapping[Event, int], units: int, delta: float) -> float:
 
 
 def _as_if_never_sampled(charges: Mapping[Event, int], units: int, delta: float) -> float:
-    """ε where all of the units are in every release that they might be drawn for: it never costs less."""
+    """ε if all units were in every release for which they might be drawn, which never costs less."""
     mu_squared, pure = _closed({event: n for event, n in charges.items() if not isinstance(event, SampledGaussian)})
     for event, count in charges.items():
         if isinstance(event, SampledGaussian):
@@ -60,7 +60,7 @@ def _as_if_never_sampled(charges: Mapping[Event, int], units: int, delta: float)
 
 
 def _holds(charges: Mapping[Event, int], units: int, delta: float, epsilon: float) -> bool:
-    """Whether one unit is (ε′, δ′) with the δ′ that makes k of them (kε′, δ)."""
+    """Whether one unit is (ε′, δ′)-private, with the δ′ for which k units are (kε′, δ)-private."""
     exponent = math.log(delta) - math.log(units) - (units - 1) * epsilon
     return exponent > math.log(1e-300) and _price(charges, math.exp(exponent)) <= epsilon
 

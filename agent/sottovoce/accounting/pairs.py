@@ -1,13 +1,13 @@
-"""Dominating pairs: the two laws (P, Q) no two neighbours' releases are easier to tell apart than.
+"""Dominating pairs: laws (P, Q) that are at least as easy to tell apart as the releases of any two neighbours.
 
-A pair is known by its privacy profile δ(ε) = sup over sets S of P(S) - e^ε Q(S), for every real ε. Composition of
+A pair is given by its privacy profile δ(ε) = sup over sets S of P(S) - e^ε Q(S), for every real ε. Composition of
 mechanisms is bounded by composition of their pairs, also when each is chosen in view of earlier answers (Zhu, Dong &
-Wang 2022, Theorem 10). Noise is given as a multiplier: standard deviation over the largest norm of one record's part of
-the sum, whatever the neighbouring relation.
+Wang 2022, Theorem 10). Noise is given as a multiplier: standard deviation over the largest norm of one record's
+contribution to the sum, whatever the neighbouring relation.
 
-A Poisson-sampled sum without a record against the one with it is `Added`, the reverse is `Removed`; which of them holds
-in a step is the same in all steps. With one record replaced it is `Replaced`; so is one under a batch of fixed size,
-`FixedSize`. The arguments are in docs/decisions/0012-accounting.md.
+A Poisson-sampled sum without a record against the sum with it is `Added`, the reverse is `Removed`; the same one of the
+two holds in all steps. With one record replaced it is `Replaced`, and under batches of fixed size it is `FixedSize`.
+The arguments are in docs/decisions/0012-accounting.md.
 """
 
 import math
@@ -23,25 +23,25 @@ MIN_NOISE = 1 / 32  # below it a sampled release is charged as infinite: its exp
 
 
 class Pair(Protocol):
-    """A dominating pair; hashable, and equal to another of the same parameters."""
+    """A dominating pair; hashable, and equal to any pair with the same parameters."""
 
     def __hash__(self) -> int:
         """Frozen, hence hashable."""
         ...
 
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
-        """δ at each ε, shape of ε, and how much each may be off, above or below."""
+        """δ at each ε, with the shape of ε, and the possible error of each, above or below."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Gaussian:
-    """N(μ, 1) and N(0, 1): all Gaussian releases of a ledger together."""
+    """The pair N(μ, 1) and N(0, 1): all Gaussian releases of a ledger together."""
 
     mu: float
 
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
-        """Balle & Wang 2018, Theorem 8."""
+        """See Pair; by Balle & Wang 2018, Theorem 8."""
         far, near = epsilon / self.mu + self.mu / 2, epsilon / self.mu - self.mu / 2
         above = _beyond(near)
         return _capped(above - np.exp(epsilon) * _beyond(far), epsilon), _error(above, near, far)
@@ -49,13 +49,13 @@ class Gaussian:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """(1 - q) N(0, z²) + q N(1, z²) and N(0, z²), for rate q and noise multiplier z."""
+    """The pair (1 - q) N(0, z²) + q N(1, z²) and N(0, z²), for rate q and noise multiplier z."""
 
     rate: float
     noise: float
 
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
-        """The best set is a half line x > t; it is everything for ε ≤ ln(1 - q)."""
+        """See Pair; the best set is a half-line x > t, and the whole line for ε ≤ ln(1 - q)."""
         q, z = self.rate, self.noise
         excess = np.expm1(epsilon) + q
         with np.errstate(divide="ignore"):
@@ -68,13 +68,13 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """N(0, z²) and (1 - q) N(0, z²) + q N(1, z²)."""
+    """The pair N(0, z²) and (1 - q) N(0, z²) + q N(1, z²)."""
 
     rate: float
     noise: float
 
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
-        """The best set is a half line x < t; it is empty for ε ≥ -ln(1 - q)."""
+        """See Pair; the best set is a half-line x < t, and empty for ε ≥ -ln(1 - q)."""
         q, z = self.rate, self.noise
         excess = np.expm1(-epsilon) + q
         with np.errstate(divide="ignore"):
@@ -87,13 +87,13 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """(1 - q) N(0, z²) + q N(1, z²) and (1 - q) N(0, z²) + q N(-1, z²)."""
+    """The pair (1 - q) N(0, z²) + q N(1, z²) and (1 - q) N(0, z²) + q N(-1, z²)."""
 
     rate: float
     noise: float
 
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
-        """The pair is its own mirror image; the best set for ε ≥ 0 is a half line x > t."""
+        """See Pair; this one is its own mirror image, and for ε ≥ 0 the best set is a half-line x > t."""
         return symmetric(self._above, epsilon)
 
     def _above(self, epsilon: Vector) -> tuple[Vector, Vector]:
@@ -110,24 +110,24 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class FixedSize:
-    """Exactly a share q of the records, one replaced: for ε ≥ 0 the profile of `Removed`, else of `Added`, at z/2."""
+    """Sum over exactly a share q of the records, one replaced: `Removed` at z/2 for ε ≥ 0, else `Added` at z/2."""
 
     rate: float
     noise: float
 
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
-        """Zhu, Dong & Wang 2022, Proposition 30."""
+        """See Pair; by Zhu, Dong & Wang 2022, Proposition 30."""
         return symmetric(Removed(self.rate, self.noise / 2).profile, epsilon)
 
 
 @dataclass(frozen=True, slots=True)
 class Laplace:
-    """Laplace noise of a pure ε: two Laplace laws of scale 1, ε apart."""
+    """Laplace noise with a pure ε: two Laplace laws of scale 1 whose centres are ε apart."""
 
     pure: float
 
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
-        """1 - e^((ε - pure)/2) for 0 ≤ ε ≤ pure."""
+        """See Pair; 1 - e^((ε - pure)/2) for 0 ≤ ε ≤ pure."""
         return symmetric(self._above, epsilon)
 
     def _above(self, epsilon: Vector) -> tuple[Vector, Vector]:
@@ -137,12 +137,12 @@ class Laplace:
 
 @dataclass(frozen=True, slots=True)
 class Pure:
-    """Anything of a pure ε: one bit, answered truly with probability e^ε / (1 + e^ε) (Kairouz, Oh & Viswanath 2015)."""
+    """Any mechanism with a pure ε: one bit, true with probability e^ε / (1 + e^ε) (Kairouz, Oh & Viswanath 2015)."""
 
     pure: float
 
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
-        """(e^pure - e^ε) / (e^pure + 1) for 0 ≤ ε ≤ pure."""
+        """See Pair; (e^pure - e^ε) / (e^pure + 1) for 0 ≤ ε ≤ pure."""
         return symmetric(self._above, epsilon)
 
     def _above(self, epsilon: Vector) -> tuple[Vector, Vector]:
@@ -155,7 +155,7 @@ class _Half(Protocol):
 
 
 def symmetric(above: _Half, epsilon: Vector) -> tuple[Vector, Vector]:
-    """Curve of a pair that is its own mirror image, from ε ≥ 0: δ(-ε) = 1 - e^-ε + e^-ε δ(ε)."""
+    """Profile of a pair that is its own mirror image, from ε ≥ 0: δ(-ε) = 1 - e^-ε + e^-ε δ(ε)."""
     delta, error = above(np.abs(epsilon))
     scale = np.exp(np.minimum(epsilon, 0.0))
     return _capped(scale * delta - np.expm1(np.minimum(epsilon, 0.0)), epsilon), scale * error + 2.0**-50 * (
@@ -164,14 +164,14 @@ def symmetric(above: _Half, epsilon: Vector) -> tuple[Vector, Vector]:
 
 
 def _capped(delta: Vector, epsilon: Vector) -> Vector:
-    """Within what every profile keeps: 1 - e^ε and 0 below, 1 above."""
+    """Limit values to the range of every profile: at least 1 - e^ε and 0, at most 1."""
     return np.clip(delta, np.maximum(0.0, -np.expm1(np.minimum(epsilon, 0.0))), 1.0)
 
 
 def _error(above: Vector, near: Vector, far: Vector) -> Vector:
-    """Error of P(S) - e^ε Q(S), from P(S): an error of one part in 2^53 in x moves Φ(-x) by x² of them, for x > 1.
+    """Error of P(S) - e^ε Q(S), from P(S): an error of one part in 2^53 in x changes Φ(-x) by x² parts, for x > 1.
 
-    That t is off matters in second order only: it is where the difference is largest.
+    An error in t matters only to second order, since t maximises the difference.
     """
     square = np.clip(near, 0, 40) ** 2 + np.clip(far, 0, 40) ** 2
     return above * (8 + square) * 2.0**-51

@@ -1,13 +1,14 @@
-"""The privacy loss distribution of a pair, on a grid, no less private than it is said to be.
+"""Privacy loss distribution of a pair on a grid, which never understates the privacy loss.
 
-The loss is ln(dP/dQ)(x) for x drawn from P. On a grid of step h it is replaced by the law on multiples of h, and
-infinity, whose profile agrees with the pair's at the grid's points and is linear in e^ε between them: "connecting the
-dots" (Doroshenko, Ghazi, Kamath, Kumar & Manurangsi 2022). A profile is convex in e^ε, so the new one is never below
-it, and a coarser grid is never below a finer one of which it is a part. From the profile at i - 1 and i,
+The loss is ln(dP/dQ)(x) for x drawn from P. On a grid with step h its law is replaced by one on multiples of h and
+infinity. The profile of the new law agrees with the pair's at the grid points and is linear in e^ε between them:
+"connecting the dots" (Doroshenko, Ghazi, Kamath, Kumar & Manurangsi 2022). A profile is convex in e^ε, so the new one
+is never below it, and that of a coarser grid is never below that of a finer grid that contains it. From the profile at
+i - 1 and i,
 
   P[loss ≥ ih] = (δ((i-1)h) - e^-h δ(ih)) / (1 - e^-h).
 
-Errors of the profile are added to the first δ and taken from the second. Losses above the grid count as infinite.
+Errors of the profile are added to the first δ and subtracted from the second. Losses above the grid count as infinite.
 """
 
 import math
@@ -18,10 +19,10 @@ import numpy as np
 
 from sottovoce.accounting.pairs import Pair, Vector
 
-TAIL = 2.0**-70  # the probability, at most, of a loss above the grid
-FARTHEST = 650.0  # no grid goes farther: e^709 is the end of what a float holds
-FINEST = 2.0**-22  # no grid is finer: what it may add to ε is too small to matter
-ORDERS = np.concatenate([-np.geomspace(1e7, 1e-3, 128), [0.0], np.geomspace(1e-3, 1e7, 128)])  # θ of E[e^θL]
+TAIL = 2.0**-70  # largest probability of a loss above the grid
+FARTHEST = 650.0  # no grid extends farther: e^709 is the limit of a float
+FINEST = 2.0**-22  # no grid is finer: its error in ε is too small to matter
+ORDERS = np.concatenate([-np.geomspace(1e7, 1e-3, 128), [0.0], np.geomspace(1e-3, 1e7, 128)])  # θ in E[e^θL]
 _ROUGH = FARTHEST * np.sinh(np.linspace(-17, 17, 4201)) / math.sinh(17)
 
 
@@ -47,7 +48,7 @@ class Losses:
         return np.arange(self.first, self.first + len(self.masses), dtype=np.float64) * self.step
 
     def tilted(self, order: float) -> tuple[Vector, float, float]:
-        """The law proportional to masses · e^(order · loss), the log of their sum, and how far off the two may be."""
+        """The law proportional to masses · e^(order · loss), the logarithm of their sum, and the error of both."""
         exponents = np.log(np.maximum(self.masses, 1e-320)) + order * self.values
         most = float(exponents.max())
         weights = np.exp(exponents - most)
@@ -61,12 +62,12 @@ class Losses:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outline:
-    """A loss in outline, from which a grid is chosen; no answer rests on it.
+    """Outline of a loss, used only to choose a grid; no answer depends on it.
 
     Attributes:
-        low: almost no loss is below it.
-        high: a loss above it has at most the probability TAIL.
-        spread: the loss's standard deviation.
+        low: value below which almost no loss lies.
+        high: value above which a loss lies with probability TAIL at most.
+        spread: standard deviation of the loss.
         logs: ln E[e^θL] for every θ of ORDERS.
     """
 
@@ -77,7 +78,7 @@ class Outline:
 
     @property
     def step(self) -> float:
-        """A power of two, from 1/16 to 1/8 of the spread: the grid widens the loss's variance by less than 1 %."""
+        """Grid step: a power of two, from 1/16 to 1/8 of the spread, which widens the variance by less than 1 %."""
         return min(16.0, max(FINEST, 2.0 ** math.floor(math.log2(self.spread / 8))))
 
 
@@ -101,7 +102,7 @@ def outline(pair: Pair) -> Outline:
 
 @lru_cache(maxsize=16)
 def losses(pair: Pair, step: float) -> Losses:
-    """The pair's loss on the grid of `step`, which is a power of two."""
+    """The pair's loss on a grid; `step` is a power of two."""
     ends = outline(pair)
     first, last = math.floor(ends.low / step), math.ceil(ends.high / step)
     survival = _survival(pair, np.arange(first - 1, last + 2, dtype=np.float64) * step)
@@ -115,7 +116,7 @@ def _log_sum(exponents: Vector) -> float:
 
 
 def _survival(pair: Pair, nodes: Vector) -> Vector:
-    """P[loss ≥ node] for all nodes but the first, each rounded up, never rising."""
+    """P[loss ≥ node] for all nodes except the first, each rounded up, never increasing."""
     delta, error = pair.profile(nodes)
     shrink = -np.diff(nodes)
     survival = (delta[:-1] + error[:-1] - np.exp(shrink) * (delta[1:] - error[1:])) / -np.expm1(shrink)

@@ -1,18 +1,18 @@
-"""Cost of a release under one unit and relation, for the units of a ledger that promises another.
+"""Conversion of a release's cost from its own unit and relation to those that the ledger promises.
 
-A device may be asked for tasks that hide a device as a whole, or one record, one after the other, and its ledger
-promises one of these for all it ever releases. So each charge is taken in the ledger's own terms, by one of the rules
-below, or not at all.
+A device may run tasks that hide a whole device and tasks that hide one record, one after the other, while its ledger
+promises one of these for all releases. So each charge is converted to the ledger's own terms by one of the rules below,
+or refused.
 
-- A release that hides whether the whole device is there, or which data it has, hides one record or window of it, too.
-- An addition or a removal under one relation is one change. Replacing is removing and adding: two changes, by group
-  privacy (Dong, Roth & Su 2022, Theorem 2.14, for Gaussian differential privacy; Dwork & Roth 2014, Theorem 2.2, for
-  pure ε). From one of a device's data sets to another leads the way over none at all: two changes again.
+- A release that hides whether the whole device is present, or which data it has, also hides one record or window of it.
+- An addition or a removal is one change. A replacement is a removal and an addition: two changes, by group privacy
+  (Dong, Roth & Su 2022, Theorem 2.14, for Gaussian differential privacy; Dwork & Roth 2014, Theorem 2.2, for pure ε).
+  From one data set of a device to another, the path leads through the empty data set: two changes again.
 
-A mechanism that hides which record is there does not hide whether one is: a chain over blocks of records, or records
-released one by one, show how many there are. So nothing that was made for replacing pays for adding.
+A mechanism that hides which record is present does not hide whether one is: a chain over blocks of records, or records
+released one by one, show how many there are. So a release made for replacing never pays for adding.
 
-There is no statement for larger units than those that the release hides: their number on one device is private.
+Nothing is stated for larger units than those that the release hides: their number on one device is private.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ REPLACE, ADD = "replace-one", "add-remove"
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """Data sets that no one can tell apart.
+    """Which neighbouring data sets a ledger or a release promises to make indistinguishable.
 
     Attributes:
         unit: `record`, `window` or `device`.
@@ -38,19 +38,19 @@ class Promise:
 
 
 def charged_as(event: Event, made: Promise, kept: Promise) -> tuple[Event, int]:
-    """Cost of an event where the ledger promises another unit or relation.
+    """Cost of an event if the ledger promises another unit or relation.
 
     Args:
-        event: as it was calibrated.
-        made: the unit that its release hides.
-        kept: promises of the ledger.
+        event: the event as calibrated.
+        made: the promise of its release.
+        kept: the promise of the ledger.
 
     Returns:
         The event over the ledger's units, and how many changes of `made` lead from one of `kept`'s neighbours to the
         other: 1 or 2.
 
     Raises:
-        TaskRefused: if no number of changes does, as far as is proved here.
+        TaskRefused: if no number of changes is proved to do so here.
     """
     if made == kept or isinstance(event, Moved | Unproved):
         return event, 1
@@ -60,7 +60,7 @@ def charged_as(event: Event, made: Promise, kept: Promise) -> tuple[Event, int]:
             f"a release that hides one {made.unit} promises nothing for a {kept.unit}, which is what this device's "
             f"ledger is kept for: a task for it has privacy.unit = {_or_device(kept.unit)}"
         )
-    event = over(event, EVERY) if larger and kept.unit != "window" else event  # its windows may be those that are over
+    event = over(event, EVERY) if larger and kept.unit != "window" else event  # it may touch past windows only
     if made.neighbouring == REPLACE:
         if kept.neighbouring == REPLACE or larger:
             return event, 1

@@ -27,19 +27,19 @@ _WORDS = {
     "neighbouring": ("add-remove", "replace-one"),
     "sampling": ("poisson", "without-replacement"),
 }
-_MIN_SIGMA = 1e-9  # in sensitivities: below it nothing is promised at any ε that means anything
+_MIN_SIGMA = 1e-9  # in sensitivities: below it nothing is promised at any meaningful ε
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """One release as it was written.
+    """One release as written by the user.
 
     Attributes:
-        mechanism: its name.
-        given: keys and values; without `count` and `neighbouring`.
-        count: how often.
-        neighbouring: the relation, if it says which.
-        terms: a ledger's charge instead of all these.
+        mechanism: name of the mechanism.
+        given: keys and values, except `count` and `neighbouring`.
+        count: how often the release is made.
+        neighbouring: the neighbouring relation, if stated.
+        terms: a ledger's charge, given instead of all these.
     """
 
     mechanism: str
@@ -53,7 +53,7 @@ def read(text: str) -> Written:
     """Parse one release.
 
     Raises:
-        UsageError: if it is not one; the message names the fault.
+        UsageError: if the text is not a release; the message names the fault.
     """
     found = _json(text) if text.lstrip().startswith("{") else _plain(text)
     if "event" in found:
@@ -80,7 +80,7 @@ def read(text: str) -> Written:
 
 
 def relation_of(events: Sequence[Written]) -> str:
-    """The one neighbouring relation of all; `add-remove` when none says which.
+    """The common neighbouring relation of all releases; `add-remove` if none states one.
 
     Raises:
         UsageError: if they differ.
@@ -96,8 +96,8 @@ def compose(*releases: str, delta: float = 1e-5, epsilon: float | None = None) -
 
     Args:
         releases: each in words, for example `gaussian:sigma=2,rate=0.01,count=1000`.
-        delta: ε is found at this δ.
-        epsilon: δ is found at this ε instead.
+        delta: δ at which ε is computed.
+        epsilon: ε at which δ is computed instead.
 
     Returns:
         ε and δ, and how they were found.
@@ -180,7 +180,7 @@ def _pure(epsilon: float, *, law: bool) -> "Release":
 
 
 def _rate(given: dict[str, float | str], where: str) -> Fraction:
-    """The sampling rate, 1 for none."""
+    """The sampling rate; 1 without sampling."""
     if "rate" in given and ("batch" in given or "of" in given):
         raise UsageError(f"{where}: give rate, or batch and of, not both")
     if ("batch" in given) != ("of" in given):

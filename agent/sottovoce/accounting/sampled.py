@@ -1,7 +1,7 @@
-"""Sampled Gaussian releases: the charge, and the cost of a ledger of them.
+"""Sampled Gaussian releases: the charge, and the cost of a ledger that contains them.
 
 A sum over a secret random subset of the records is cheaper than one over all of them. It is neither Gaussian nor pure,
-so its part of a ledger's ε is computed from privacy loss distributions (docs/decisions/0012-accounting.md).
+so its contribution to a ledger's ε is computed from privacy loss distributions (docs/decisions/0012-accounting.md).
 """
 
 import json
@@ -21,11 +21,11 @@ from sottovoce.errors import PrivacyError
 if TYPE_CHECKING:
     from sottovoce.accounting.pairs import Pair
 
-_SIGNIFICANT = (3, 6, 9, 12)  # bits of the rounded questions that `affordable` asks first
-_MAX = 64  # different events that are composed one by one
+_SIGNIFICANT = (3, 6, 9, 12)  # significant bits of the rounded counts that `affordable` tries first
+_MAX = 64  # largest number of different events that are composed one by one
 _FINEST_BITS = 8
-_UNITS = 2**30  # of a rounded event's grid: what its own rounding costs is too small to matter
-_AGREEMENT = 1e-6  # two answers, each exact on its grid, differ by rounding errors below this part
+_UNITS = 2**30  # scale of a rounded event's integers: the cost of this rounding is too small to matter
+_AGREEMENT = 1e-6  # two answers, each exact on its grid, differ by relative rounding errors below this
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +33,17 @@ class SampledGaussian:
     """A sum over a random part of the units, with discrete Gaussian noise.
 
     Attributes:
-        sensitivity_squared: the largest squared norm of one record's part of the sum, in squared grid units; positive.
-            Replacing a record moves a sum up to twice as far as that norm: this is accounted for, and not to be counted
-            twice.
-        sigma: the noise's σ in grid units; too little of it is charged as infinite.
+        sensitivity_squared: the largest squared norm of one record's contribution to the sum, in squared grid units;
+            positive. Replacing a record moves a sum up to twice as far as that norm: this is accounted for here, so do
+            not count it twice.
+        sigma: the noise's σ in grid units; too little noise is charged as infinite.
         sampling: `poisson`: each record independently with probability batch / of; `without-replacement`: exactly
             `batch` of `of` records, uniformly.
         batch: numerator of the rate; positive.
         of: its denominator; at least `batch`.
-        neighbouring: `add-remove` or `replace-one`; without replacement the number of records is public, so only the
-            second.
-        units: those sampled from.
+        neighbouring: `add-remove` or `replace-one`; without replacement the number of records is public, so only
+            `replace-one` is possible.
+        units: units from which the sample is drawn.
     """
 
     sensitivity_squared: int
@@ -55,7 +55,7 @@ class SampledGaussian:
     units: Units = EVERY
 
     def __post_init__(self) -> None:
-        """Raises PrivacyError for numbers that make no charge."""
+        """Raises PrivacyError if the values make no valid charge."""
         if self.sensitivity_squared < 1 or self.sigma < 0 or not 1 <= self.batch <= self.of:
             raise PrivacyError(
                 "a sampled charge needs a positive sensitivity, a σ of 0 or more and a rate in (0, 1]: calibrate again"
@@ -71,12 +71,12 @@ class SampledGaussian:
 
     @property
     def mu_squared(self) -> float:
-        """None of it is Gaussian."""
+        """Zero, since no part of it is Gaussian."""
         return 0.0
 
     @property
     def epsilon(self) -> float:
-        """None of it is pure."""
+        """Zero, since no part of it is pure."""
         return 0.0
 
     @property
@@ -86,7 +86,7 @@ class SampledGaussian:
 
     @property
     def sampled(self) -> str:
-        """Inputs of its cost, as canonical JSON: equal for charges that cost the same, for any units."""
+        """Inputs to its cost, as canonical JSON: equal for charges that cost the same, whatever their units."""
         multiplier = Fraction(self._variance, self.sensitivity_squared)
         rate = Fraction(self.batch, self.of)
         words = {"neighbouring": self.neighbouring, "sampling": self.sampling}
@@ -94,7 +94,7 @@ class SampledGaussian:
 
     @property
     def noise(self) -> float:
-        """Noise multiplier of the continuous Gaussian it is a post-processing of, rounded down; 0 for none."""
+        """Noise multiplier of the continuous Gaussian of which it is a post-processing, rounded down; 0 for none."""
         ratio = max(0, self._variance) / self.sensitivity_squared
         return max(0.0, math.sqrt(ratio) * (1 - 2.0**-50))
 
@@ -105,7 +105,7 @@ class SampledGaussian:
 
     @property
     def pairs(self) -> "tuple[Pair, Pair] | None":
-        """Dominating pairs, with the record against without it and the reverse; None when nothing is promised."""
+        """Dominating pairs: with the record against without it, and the reverse; None if nothing is promised."""
         from sottovoce.accounting.pairs import MIN_NOISE, Added, FixedSize, Removed, Replaced
 
         if self.noise < MIN_NOISE:
@@ -151,8 +151,9 @@ def affordable(
 ) -> bool:
     """Whether `sampled_epsilon` of these charges is at most ε.
 
-    Asked at every charge, it is cheap at nearly all of them: first it asks for counts rounded up to a few significant
-    bits, whose answers serve many charges, then rounded down; only close to the limit for these counts themselves.
+    It is called at every charge and is cheap at nearly all of them. It first tries counts rounded up to a few
+    significant bits, whose answers serve many charges, then counts rounded down. Only close to the limit does it use
+    the counts themselves.
 
     Raises:
         PrivacyError: charges of both neighbouring relations.
@@ -171,7 +172,7 @@ def affordable(
 def _epsilon(mu_squared: float, counts: tuple[tuple[SampledGaussian, int], ...], delta: float) -> float:
     if not counts:
         return gaussian_epsilon(math.sqrt(mu_squared), delta)
-    from sottovoce.accounting.accountant import composed_epsilon  # for ledgers that have such charges only
+    from sottovoce.accounting.accountant import composed_epsilon  # imported only for ledgers that have such charges
     from sottovoce.accounting.pairs import Gaussian
 
     if len({event.neighbouring for event, _ in counts}) > 1:
@@ -180,7 +181,7 @@ def _epsilon(mu_squared: float, counts: tuple[tuple[SampledGaussian, int], ...],
         return math.inf
     gaussian: dict[Pair, int] = {Gaussian(math.nextafter(math.sqrt(mu_squared), math.inf)): 1} if mu_squared > 0 else {}
     directions: tuple[dict[Pair, int], dict[Pair, int]] = {**gaussian}, {**gaussian}
-    whole = mu_squared  # as if every record were in every sum, which never costs less
+    whole = mu_squared  # cost as if every record were in every sum, which is never less
     for event, count in few(counts):
         pairs = event.pairs
         if pairs is None:
@@ -193,11 +194,11 @@ def _epsilon(mu_squared: float, counts: tuple[tuple[SampledGaussian, int], ...],
 
 
 def few(counts: tuple[tuple[SampledGaussian, int], ...]) -> tuple[tuple[SampledGaussian, int], ...]:
-    """At most _MAX different events, which together never cost less.
+    """Merge events into at most _MAX different ones, which together never cost less.
 
-    Where there are more, rates are rounded up and noise down, on grids of 2^(k / 2^b), for the largest b that leaves
-    few enough. Each of these grids is part of the finer ones, so that one more event never makes another cheaper. With
-    b = 6 neither moves by more than 1.1 %.
+    If there are more, rates are rounded up and noise is rounded down, on grids of 2^(k / 2^b), for the largest b that
+    leaves few enough. Each of these grids is part of the finer ones, so that one more event never makes another
+    cheaper. With b = 6 neither changes by more than 1.1 %.
     """
     if len(counts) <= _MAX:
         return counts
@@ -212,7 +213,7 @@ def few(counts: tuple[tuple[SampledGaussian, int], ...]) -> tuple[tuple[SampledG
 
 
 def _coarser(event: SampledGaussian, bits: int) -> SampledGaussian:
-    """The event with a rate and a noise of the grid 2^(k / 2^bits): no smaller and no larger."""
+    """The event with its rate rounded up and its noise rounded down to the grid 2^(k / 2^bits)."""
     if event.sampling != "poisson" or event.sigma**2 <= SMOOTHING_VARIANCE:
         return event
     grid = 2**bits
@@ -231,7 +232,7 @@ def _coarser(event: SampledGaussian, bits: int) -> SampledGaussian:
 
 
 def _rounded(count: int, bits: int) -> int:
-    """Up to this many significant bits; toward zero when negative."""
+    """Round up to this many significant bits; a negative count is rounded towards zero."""
     unit = max(0, abs(count).bit_length() - bits)
     return -((-count >> unit) << unit)
 

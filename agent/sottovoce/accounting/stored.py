@@ -1,4 +1,4 @@
-"""Events as ledgers hold them: from canonical terms back to objects."""
+"""Parses events from the canonical terms that ledgers store."""
 
 import json
 from functools import lru_cache
@@ -14,10 +14,10 @@ _KINDS = {"gaussian-sum": GaussianSum, "record": RecordReleased, "pure-sum": Pur
 
 @lru_cache(maxsize=16)  # most ledgers hold the same terms again and again
 def event_of(terms: str) -> Event:
-    """The event of these terms.
+    """The event with these terms.
 
     Raises:
-        PrivacyError: if they are not the canonical terms of any event known here. An unknown event has no price.
+        PrivacyError: if they are not the canonical terms of any event known here. An unknown event has no cost.
     """
     try:
         found = json.loads(terms)
@@ -27,7 +27,7 @@ def event_of(terms: str) -> Event:
         if "units" in found:
             spans = found["units"]["spans"]
             found["units"] = Units(tuple((int(first), int(last)) for first, last in spans))
-        if kind == "sampled-gaussian":  # it builds on this module, and most ledgers have none
+        if kind == "sampled-gaussian":  # imported late: it builds on this module, and most ledgers have none
             event: Event = _sampled(found)
         else:
             event = _KINDS[kind](**found)

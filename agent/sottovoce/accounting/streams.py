@@ -1,13 +1,13 @@
 """Prefix sums of a stream with less noise: matrix factorisations A = B C.
 
-Released is y = C x + z with independent noise z; the prefix sums A x are then read from it as B y, at no further cost.
+The release is y = C x + z with independent noise z; the prefix sums A x are then computed as B y, at no further cost.
 One reading that changes by 1 moves C x by the norm of a column of C. C is lower triangular Toeplitz, c_0, c_1, …, cut
 off after `band` coefficients: `independent` is c = 1 (C = I); `square-root` is the series of (1 - z)^(-1/2), c_k =
 binom(2k, k) / 4^k (Fichtenberger, Henzinger & Upadhyay 2023). With k participations at least `band` apart the
-sensitivity is sqrt(k) times as large (Choquette-Choo et al. 2023). The binary tree is here for comparison (Dwork, Naor,
-Pitassi & Rothblum 2010).
+sensitivity is sqrt(k) times as large (Choquette-Choo et al. 2023). The binary tree is included for comparison (Dwork,
+Naor, Pitassi & Rothblum 2010).
 
-For releases that are whole numbers the coefficients are too: ⌊c_k · 2^bits⌋, so that y counts in units of 2^-bits.
+For integer releases the coefficients are integers too: ⌊c_k · 2^bits⌋, so that y is in units of 2^-bits.
 """
 
 import math
@@ -45,25 +45,25 @@ def coefficients(kind: Kind, band: int, bits: int = UNIT_BITS) -> tuple[int, ...
 
 
 def sensitivity_squared(whole: Sequence[int], bound: int, participations: int = 1) -> int:
-    """The squared L2 norm by which y = C x moves, in squared units.
+    """Squared L2 distance by which y = C x moves at most, in squared units.
 
     Args:
-        whole: coefficients.
-        bound: how far one reading moves, at most.
-        participations: how many readings move, at least len(whole) apart.
+        whole: integer coefficients.
+        bound: largest change of one reading.
+        participations: how many readings change, at least len(whole) apart.
     """
     return participations * bound * bound * sum(value * value for value in whole)
 
 
 def encode(readings: Sequence[int], whole: Sequence[int]) -> list[int]:
-    """C x, exactly: the numbers to which noise is added."""
+    """C x, exactly: the values to which noise is added."""
     return [sum(c * readings[t - k] for k, c in enumerate(whole[: t + 1])) for t in range(len(readings))]
 
 
 def decode(released: Sequence[int], whole: Sequence[int]) -> NDArray[np.float64]:
     """Prefix sums in the units of the readings, float64[T], from y = C x + z.
 
-    C x̂ = y is solved from the top; x̂ then adds up to B y.
+    C x̂ = y is solved by forward substitution; the running sums of x̂ are B y.
     """
     c = np.asarray(whole[1:], dtype=np.float64)
     guessed = np.zeros(len(released))
@@ -77,9 +77,9 @@ def largest_error(kind: Kind, steps: int, band: int | None = None, participation
     """The largest standard deviation of a prefix sum among `steps`, for noise of μ = 1 and readings that move by 1.
 
     Args:
-        kind: the factorisation.
+        kind: kind of factorisation.
         steps: T.
-        band: coefficients kept; all for None.
+        band: number of coefficients kept; None for all.
         participations: as in sensitivity_squared.
     """
     whole = coefficients(kind, min(band or steps, steps))
@@ -89,14 +89,14 @@ def largest_error(kind: Kind, steps: int, band: int | None = None, participation
 
 
 def tree_error(steps: int) -> float:
-    """Error of a binary tree: a reading is in a node of every level, a prefix sums a node for each bit set."""
+    """Error of a binary tree: each reading is in one node per level, and a prefix sums one node per set bit."""
     levels = (steps - 1).bit_length() + 1
     nodes = max((prefix | ((1 << bit) - 1)).bit_count() for prefix, bit in _below(steps))
     return math.sqrt(levels * nodes)
 
 
 def _below(steps: int) -> list[tuple[int, int]]:
-    """Prefixes of `steps`, and the bit from which on all lower ones may be set without exceeding it."""
+    """Binary prefixes of `steps`, each with the number of lower bits that may be set freely without exceeding it."""
     lower = [((steps >> bit) - 1 << bit, bit) for bit in range(steps.bit_length()) if steps >> bit & 1]
     return [(steps, 0), *lower]
 

@@ -1,8 +1,8 @@
-"""Charges of every privacy unit: events composed unit by unit.
+"""Charges to every privacy unit: events composed unit by unit.
 
 An event costs the units it touches and no others (parallel composition, McSherry 2009, Theorem 4; block by block and
-adaptively: Lécuyer et al. 2019, Theorem 4.3). So a new unit, such as a meter's new day, comes with a budget of its own,
-and an old one gets none back.
+adaptively: Lécuyer et al. 2019, Theorem 4.3). So a new unit, such as a meter's new day, has a budget of its own, and an
+old one gets none back.
 """
 
 import math
@@ -21,18 +21,18 @@ from sottovoce.errors import TaskRefused
 if TYPE_CHECKING:
     from sottovoce.accounting.sampled import SampledGaussian
 
-Part = tuple[float, float, "SampledGaussian | None"]  # μ² of the closed form, pure ε, the event where it is sampled
+Part = tuple[float, float, "SampledGaussian | None"]  # μ² of the closed form, pure ε, the event if it is sampled
 Parts = frozenset[tuple[Part, int]]
-"""Everything that a unit was charged, and how often."""
+"""All charges to a unit, and how often each was made."""
 
 _NOTHING: Parts = frozenset()
 
 
 class Tally:
-    """Events by unit. It only grows.
+    """Events by unit. A tally only grows.
 
-    Units that were charged alike stand together, as a run: a ledger of years has about one for each day. Only units
-    that are charged by themselves, such as records, stand apart.
+    Units with equal charges are stored together, as a run: a ledger of years has about one run per day. Only units
+    that are charged individually, such as records, are stored separately.
 
     Args:
         delta: the δ at which ε is reported.
@@ -40,15 +40,15 @@ class Tally:
 
     def __init__(self, delta: float) -> None:
         self._delta = delta
-        self._starts = [0]  # of runs, ascending; each ends where the next begins
+        self._starts = [0]  # first units of the runs, ascending; each run ends where the next begins
         self._runs = [_NOTHING]
         self._single: dict[int, Parts] = {}
 
     def add(self, event: Event, changes: int = 1) -> None:
-        """Charge an event to the units it touches, as often changed as `charged_as` says.
+        """Charge an event to the units it touches, for the number of changes that `charged_as` returns.
 
         Raises:
-            TaskRefused: if it was not calibrated for this many changes, so that their cost is unknown.
+            TaskRefused: if the event was not calibrated for this many changes, so that their cost is unknown.
         """
         part = part_of(event, changes)
         for first, last in event.units.spans:
@@ -59,14 +59,14 @@ class Tally:
                 self._runs[place] = _added(self._runs[place], part)
 
     def epsilon(self, units: Units = EVERY, event: Event | None = None) -> float:
-        """ε of the unit charged most among `units`, after `event` too; rounded up, and infinite where nothing holds."""
+        """ε of the unit charged most among `units`, including `event`; rounded up, infinite if nothing is promised."""
         seen = {parts for first, last in units.spans for parts in self._paid(first, last)}
         if event is not None:
             seen = {_added(parts, part_of(event)) for parts in seen}
         return max(_price(parts, self._delta) for parts in seen)
 
     def payable(self, event: Event, epsilon: float, changes: int = 1) -> Units | None:
-        """Units of `event` that can pay for it out of a budget of `epsilon`; None when there are none.
+        """Units of `event` that can pay for it from a budget of `epsilon`; None if there are none.
 
         An event that touches every unit is paid for by all of them or not at all.
 
@@ -90,14 +90,14 @@ class Tally:
         return Units(tuple(spans)) if spans else None
 
     def times(self, epsilon: float) -> float:
-        """How many times over all of it could be charged before any unit is above `epsilon`, within one percent.
+        """How many times over the whole tally could be charged before any unit exceeds `epsilon`, within one percent.
 
-        Infinite where nothing was charged; below 1 where a unit is above it.
+        Infinite if nothing was charged; below 1 if a unit already exceeds `epsilon`.
         """
         return min(_times(parts, epsilon, self._delta) for parts in self._paid(0, LAST))
 
     def renumbered(self) -> "Tally":
-        """A tally for the same units under new numbers: each has paid the most that any has."""
+        """A tally for the same units under new numbers: each is charged the most that any unit was."""
         most = Counter[Part]()
         for parts in {*self._runs, *(self._at(unit) for unit in self._single)}:
             most |= Counter(dict(parts))
@@ -106,7 +106,7 @@ class Tally:
         return tally
 
     def _begun(self, unit: int) -> int:
-        """The place of the run that begins with a unit; another is split if there is none."""
+        """Index of the run that begins with a unit; splits the run that contains it if necessary."""
         place = bisect_left(self._starts, unit)
         if place == len(self._starts) or self._starts[place] != unit:
             self._starts.insert(place, unit)
@@ -118,18 +118,18 @@ class Tally:
         return _together(self._runs[bisect_right(self._starts, unit) - 1], self._single.get(unit, _NOTHING))
 
     def _paid(self, first: int, last: int) -> set[Parts]:
-        """Charges of the units of a run, one of each kind at least."""
+        """Charges of the units from `first` to `last`, each distinct one at least once."""
         begin, end = bisect_right(self._starts, first) - 1, bisect_right(self._starts, last)
         found = set(self._runs[begin:end])
         if first == last:
             return {self._at(first)}
-        if end - begin == 1:  # then units charged alike have paid alike
+        if end - begin == 1:  # then units with equal individual charges have equal charges in total
             alike = {parts for unit, parts in self._single.items() if first <= unit <= last}
             return found | {_together(self._runs[begin], parts) for parts in alike}
         return found | {self._at(unit) for unit in self._single if first <= unit <= last}
 
     def _pieces(self, units: Units) -> Iterator[tuple[int, int]]:
-        """`units` in runs; within a run all units have paid alike."""
+        """Yield `units` in runs; within a run all units have equal charges."""
         if all(first == last for first, last in units.spans):
             yield from units.spans
             return
@@ -152,10 +152,10 @@ def _together(one: Parts, other: Parts) -> Parts:
 
 
 def part_of(event: Event, changes: int = 1) -> Part:
-    """The part of an event that composition needs, for data sets that are a number of changes apart.
+    """The part of an event that composition needs, for data sets `changes` changes apart.
 
     Raises:
-        TaskRefused: if it is of a random sample, whose closed form no group has here.
+        TaskRefused: if the event is sampled and there are several changes, for which there is no closed form here.
     """
     closed = event.mu_squared > 0 or event.epsilon > 0 or isinstance(event, Moved)
     if not closed and changes > 1:
@@ -168,7 +168,7 @@ def part_of(event: Event, changes: int = 1) -> Part:
 
 @lru_cache(maxsize=1024)
 def _price(parts: Parts, delta: float) -> float:
-    """ε of one unit, rounded up: μ² adds up, so does pure ε, and sampled releases compose as losses do."""
+    """ε of one unit, rounded up: μ² and pure ε add up, and sampled releases compose by their loss distributions."""
     mu_squared, pure, sampled = _sums(parts)
     if not sampled or math.isinf(pure):
         return composed(gaussian_epsilon(math.sqrt(mu_squared), delta), pure)
@@ -179,7 +179,7 @@ def _price(parts: Parts, delta: float) -> float:
 
 @lru_cache(maxsize=1024)
 def _within(parts: Parts, epsilon: float, delta: float) -> bool:
-    """Whether `_price` is at most ε; quick where releases are sampled, too."""
+    """Whether `_price` is at most ε; also fast where releases are sampled."""
     return _holds(epsilon, *_sums(parts), delta)
 
 
@@ -208,7 +208,7 @@ def _times(parts: Parts, epsilon: float, delta: float) -> float:
 
 
 def _sums(parts: Parts) -> tuple[float, float, "dict[SampledGaussian, int]"]:
-    """Σ μ², Σ ε, and how often each sampled event."""
+    """Σ μ², Σ ε, and how often each sampled event was charged."""
     return (
         math.fsum(count * part[0] for part, count in parts),
         _sum_up([(part[1], count) for part, count in parts]),

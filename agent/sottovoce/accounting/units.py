@@ -1,4 +1,4 @@
-"""Which privacy units a charge touches. A unit has a number: a record's place, a window's day, 0 for the device."""
+"""Sets of privacy units that a charge touches. A unit is a record's place, a window's day, or 0 for the device."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Self
 
 from sottovoce.errors import PrivacyError
 
-LAST = 2**63 - 1  # the largest number of a unit
+LAST = 2**63 - 1  # the largest unit number
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,13 +14,13 @@ class Units:
     """A set of units.
 
     Attributes:
-        spans: first and last unit of each run of them, both included; ascending, neither touching nor empty.
+        spans: first and last unit of each run, both included; ascending, not adjacent, not empty.
     """
 
     spans: tuple[tuple[int, int], ...]
 
     def __post_init__(self) -> None:
-        """Raises PrivacyError if this is no set of units, or an empty one."""
+        """Raises PrivacyError if the spans are not a set of units, or an empty one."""
         after = -1
         for first, last in self.spans:
             if not after < first <= last <= LAST:
@@ -36,10 +36,10 @@ class Units:
 
     @classmethod
     def of(cls, numbers: Iterable[int]) -> Self:
-        """The units of these numbers.
+        """The units with these numbers.
 
         Raises:
-            PrivacyError: if there is none.
+            PrivacyError: if there are none.
         """
         spans: list[tuple[int, int]] = []
         for number in sorted(set(numbers)):
@@ -54,7 +54,7 @@ EVERY = Units(((0, LAST),))
 
 
 def overlap(one: Units, other: Units) -> Units | None:
-    """The units that are in both; None if there is none."""
+    """The units that are in both sets; None if there are none."""
     both = ((max(a, c), min(b, d)) for a, b in one.spans for c, d in other.spans)
     spans = tuple(sorted((first, last) for first, last in both if first <= last))
     return Units(spans) if spans else None

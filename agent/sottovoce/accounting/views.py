@@ -1,19 +1,19 @@
-"""Exact view that a part of the network has of one agent, under linear gossip with Gaussian noise.
+"""Exact privacy loss of one agent towards a part of the network, under linear gossip with Gaussian noise.
 
 In a round every agent sends its neighbours its state plus, with fresh noise, a new contribution and new noise of
 standard deviation 1; then states are mixed: message m = x + c + n, x ← W m. With noise added once, the first message
-is x = c + n, later ones are W x, W² x, … An agent's contribution changes by at most 1 in norm a round.
+is x = c + n, later ones are W x, W² x, … An agent's contribution changes by at most 1 in norm per round.
 
 An observer that receives messages A (c + n), knows its own c and n, and looks for agent u, sees a Gaussian vector
 whose mean moves by A_u s when u's contributions move by s. Its μ² is s' M s with M = A_u' (A A')⁺ A_u, which is Q_u'
-Q_u for u's columns of an orthonormal basis Q of the space that A's rows span. For s of vectors of norm 1 at most, one a
-round,
+Q_u for u's columns of an orthonormal basis Q of the space spanned by A's rows. If s consists of vectors with norm 1 at
+most, one per round,
 
   μ² ≤ min(Σ |M|, T λ_max(M)) ≤ T,
 
-since a diagonal D with D - M positive semidefinite bounds it by the trace of D; the first is exact when no entry of M
-is negative. Adding up the messages' own losses instead, as if each had noise of its own, is wrong when noise is added
-once (docs/decisions/0012-accounting.md).
+since a diagonal D with D - M positive semidefinite bounds it by the trace of D; the first bound is exact if no entry of
+M is negative. Adding up the losses of single messages instead, as if each had its own noise, is wrong when noise is
+added once (docs/decisions/0012-accounting.md).
 """
 
 from collections.abc import Sequence
@@ -28,17 +28,17 @@ from sottovoce.errors import PrivacyError
 Matrix = NDArray[np.float64]
 Noise = Literal["fresh", "once"]
 
-_DEPENDENT = 1e-11  # a message whose new part is smaller, relative to it, says nothing new
+_DEPENDENT = 1e-11  # a message whose new part is relatively smaller adds no information
 
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """μ² of one agent to anyone who sees more or less, for noise of standard deviation 1 and contributions of norm 1.
+    """μ² of one agent towards three kinds of observer, for noise of standard deviation 1 and contributions of norm 1.
 
     Attributes:
-        local: to anyone who reads all its messages.
-        seen: to the observers together.
-        central: to anyone who sees the average of all final models only.
+        local: μ² towards anyone who reads all its messages.
+        seen: μ² towards the observers together.
+        central: μ² towards anyone who sees only the average of all final models.
     """
 
     local: float
@@ -49,16 +49,16 @@ class Views:
 def views(mixing: Matrix, *, rounds: int, noise: Noise, of: int, seen_by: Sequence[int]) -> Views:
     """The three views of agent `of`.
 
-    Valid for contributions that depend on earlier messages, because no message depends on later noise (Denisov,
-    McMahan, Rush, Smith & Thakurta 2022, Theorem 2.1), and for observers that follow the protocol or only listen, not
-    for ones that change their messages to learn more: against these, `local` holds.
+    They hold for contributions that depend on earlier messages, because no message depends on later noise (Denisov,
+    McMahan, Rush, Smith & Thakurta 2022, Theorem 2.1), and for observers that follow the protocol or only listen, but
+    not for observers that change their messages to learn more: against these, only `local` holds.
 
     Args:
-        mixing: [agents, agents], row i the weights with which agent i averages; symmetric support.
+        mixing: [agents, agents]; row i holds the weights with which agent i averages; symmetric support.
         rounds: T.
-        noise: `fresh` every round, or `once`, with one contribution, before the first.
+        noise: `fresh` in every round, or `once`, with one contribution, before the first round.
         of: the agent.
-        seen_by: observers, who pool their knowledge; not `of`.
+        seen_by: observers, who pool their knowledge; not including `of`.
 
     Raises:
         PrivacyError: if there is no such agent, round or observer.
@@ -82,7 +82,7 @@ def views(mixing: Matrix, *, rounds: int, noise: Noise, of: int, seen_by: Sequen
 
 
 def metropolis(edges: Sequence[tuple[int, int]], agents: int) -> Matrix:
-    """Mixing weights 1 / (1 + the larger degree) for each edge, the rest for oneself; symmetric, rows add up to 1.
+    """Mixing weights 1 / (1 + the larger degree) for each edge, the rest for the agent; symmetric, rows add up to 1.
 
     Raises:
         PrivacyError: if an edge leaves the network or leads back to its start.
@@ -101,7 +101,7 @@ def metropolis(edges: Sequence[tuple[int, int]], agents: int) -> Matrix:
 
 
 def topology(name: str, agents: int) -> list[tuple[int, int]]:
-    """Edges of `ring`, `complete`, `path` or `star` (agent 0 in the middle).
+    """Edges of a `ring`, `complete`, `path` or `star` network (agent 0 in the middle).
 
     Raises:
         PrivacyError: for an unknown topology, or too few agents.
@@ -123,10 +123,10 @@ def topology(name: str, agents: int) -> list[tuple[int, int]]:
 def pairwise_noise(
     edges: Sequence[tuple[int, int]], agents: int, of: int, seen_by: Sequence[int], pair: float
 ) -> float:
-    """μ² of one message each with noise of standard deviation 1 plus, for each edge, ±N(0, pair²) that the two share.
+    """μ² if each agent sends one message with noise of standard deviation 1 plus a shared ±N(0, pair²) for each edge.
 
-    The shared noises add up to 0 (DECOR: Allouah, Koloskova, El Firdoussi, Jaggi & Guerraoui 2024). Observers see all
-    messages, and know the noise of their own edges.
+    The shared noise terms add up to 0 (DECOR: Allouah, Koloskova, El Firdoussi, Jaggi & Guerraoui 2024). Observers see
+    all messages, and know the noise on their own edges.
     """
     laplacian = np.zeros((agents, agents))
     for a, b in edges:
@@ -137,13 +137,13 @@ def pairwise_noise(
 
 
 def _fresh(mixing: Matrix, rounds: int, observers: list[int], heard: list[int]) -> Matrix:
-    """Basis [r, rounds · agents] of the messages; column t · agents + i is agent i's noise in round t."""
+    """Basis [r, rounds · agents] of the messages; column t · agents + i belongs to agent i's noise in round t."""
     agents = len(mixing)
     state = np.zeros((agents, rounds * agents))
     basis = np.zeros((0, rounds * agents))
     for t in range(rounds):
         state[np.arange(agents), t * agents + np.arange(agents)] += 1
-        state[:, t * agents + np.asarray(observers)] = 0  # known, hence nothing
+        state[:, t * agents + np.asarray(observers)] = 0  # observers know their own noise
         basis = _extended(basis, state[heard])
         state = mixing @ state
     return basis
@@ -162,7 +162,7 @@ def _once(mixing: Matrix, rounds: int, observers: list[int], heard: list[int]) -
 
 
 def _extended(basis: Matrix, rows: Matrix) -> Matrix:
-    """The orthonormal basis, and as many more vectors as it takes to span the rows too (Gram-Schmidt, twice)."""
+    """Extend an orthonormal basis until it also spans the rows (Gram-Schmidt, twice)."""
     found = list(basis)
     for row in rows:
         rest = row.copy()

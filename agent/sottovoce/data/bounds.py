@@ -1,4 +1,4 @@
-"""The declared range of each feature: a public promise about the quantity, never computed from records."""
+"""Declared range of each feature: a public promise about the quantity, never computed from records."""
 
 import re
 from typing import Any
@@ -60,7 +60,7 @@ def bounds_option(text: str, features: int, origin: str) -> Bounds:
     """Read the option `bounds=LOW:HIGH` of a data SPEC, or `bounds=LOW:HIGH,LOW:HIGH*COUNT,…`, feature by feature.
 
     Args:
-        text: a range for all features; or one for each, where `*COUNT` repeats it for as many features.
+        text: a range for all features, or one for each, where `*COUNT` repeats a range for that many features.
         features: the number of features d.
         origin: the source to name in an error.
 
@@ -68,7 +68,7 @@ def bounds_option(text: str, features: int, origin: str) -> Bounds:
         `(low, high)` as float64[d].
 
     Raises:
-        DataError: if they are not finite numbers, the lower first, or not as many ranges as there are features.
+        DataError: if the bounds are not finite numbers, the lower one first, or there is not one range per feature.
     """
     ranges = [one for part in text.split(",") for one in _repeated(part, text, features, origin)]
     if "," not in text and "*" not in text:
@@ -83,7 +83,7 @@ def bounds_option(text: str, features: int, origin: str) -> Bounds:
 
 
 def _repeated(part: str, text: str, features: int, origin: str) -> list[tuple[float, float]]:
-    """The ranges that LOW:HIGH or LOW:HIGH*COUNT stands for, at most one more than the number of features."""
+    """Expand LOW:HIGH or LOW:HIGH*COUNT to ranges, at most one more than the number of features."""
     match = re.fullmatch(r"([^:*]+):([^:*]+)(?:\*([0-9]{1,7}))?", part)
     try:
         if match:

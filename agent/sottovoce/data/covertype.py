@@ -1,4 +1,4 @@
-"""The Covertype data set (Blackard & Dean, UCI) as an npz file of its coded columns, one-hot again when loaded."""
+"""The Covertype data set (Blackard & Dean, UCI) as an npz file of its coded columns, made one-hot again on loading."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from sottovoce.errors import DataError
 
 _COLUMNS = ("quant", "wilderness", "soil", "y")
 _WILDERNESS, _SOILS = 4, 40
-_RANGES = (  # of the ten quantities, as their units and the forest's maps allow: metres, degrees, hillshade 0 … 255
+_RANGES = (  # of the ten quantities, from their units and maps of the forest: metres, degrees, hillshade 0 … 255
     *((1800, 3900), (0, 360), (0, 70), (0, 1400), (-180, 610)),
     *((0, 7200), (0, 255), (0, 255), (0, 255), (0, 7200)),
 )

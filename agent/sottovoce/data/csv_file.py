@@ -41,8 +41,8 @@ def load_csv(path: Path, options: Mapping[str, str]) -> DataSet:
 
     Args:
         path: the file, UTF-8, gzip when its name ends in `.gz`.
-        options: `label` (a column name, or with `header=no` an index from 0, -1 the last); `group`, a column that is no
-            feature either: records in which it is the same belong to one group; `header=yes|no`;
+        options: `label` (a column name, or with `header=no` an index from 0, -1 the last); `group`, a column that is
+            not a feature either: records with the same value in it belong to one group; `header=yes|no`;
             `delimiter`, one character; `bounds`, see `bounds_option`; `test`, a second file of the same form, its path
             relative to the first one's directory: the official test split.
 

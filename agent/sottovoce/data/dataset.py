@@ -1,4 +1,4 @@
-"""A loaded data set: its records and everything about it that is public."""
+"""A loaded data set: its records and all public facts about it."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -22,12 +22,12 @@ class DataSet:
     Attributes:
         name: a short name for reports.
         records: the records, or the training part when the source has an official test split.
-        classes: the number of classes; labels are 0 … classes-1. With 1 there are none to tell apart: the last feature
-            is the target of a regression.
+        classes: the number of classes; labels are 0 … classes-1. With 1 there are no classes to distinguish: the last
+            feature is the target of a regression.
         bounds: the publicly declared range of each feature, or None when none is declared.
         test: the official test split, or None when the source has none.
         groups: int64[n], the group of each of `records`, such as its household, numbered from 0; None without groups.
-            It serves to deal records out, and no agent sees it.
+            It is used to deal out records, and no agent sees it.
         target: meaning of a regression's target; None if it is not declared.
     """
 
@@ -70,8 +70,8 @@ def assembled(
         the data set.
 
     Raises:
-        DataError: see `checked`; or fewer than two classes that no one declared, or groups that are not one whole
-            number per record.
+        DataError: see `checked`; or fewer than two classes without a declared number, or groups that are not one
+            integer per record.
     """
     records = checked(*train, classes=classes, windows=windows, origin=origin)
     columns = records.features.shape[1]

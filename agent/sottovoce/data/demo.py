@@ -1,4 +1,4 @@
-"""The two data sets that scikit-learn carries, for trying Sottovoce without any file of one's own."""
+"""Two data sets that scikit-learn includes, for trying Sottovoce without a data file."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -59,8 +59,8 @@ def _carried(file: str, header: int = 0) -> tuple[NDArray[np.float64], NDArray[n
     """Features and labels from a table in scikit-learn, which is not imported, as that would slow down a demo's start.
 
     Args:
-        file: its name among the data that scikit-learn carries.
-        header: lines before the first record.
+        file: name of the file among scikit-learn's data.
+        header: number of lines before the first record.
     """
     found = find_spec("sklearn")
     if found is None or found.origin is None:

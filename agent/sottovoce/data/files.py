@@ -1,4 +1,4 @@
-"""Opening a data file so that every way of failing to read it is one clear error."""
+"""Opening of data files, with one clear error for every way in which reading can fail."""
 
 import gzip
 import zlib
@@ -16,7 +16,7 @@ def reading(path: Path, remedy: str) -> Iterator[BinaryIO]:
 
     Args:
         path: the file.
-        remedy: a sentence that says how to get a good copy, for the error.
+        remedy: a sentence on how to get a good copy, for the error.
 
     Yields:
         the stream; failures to read from it inside the `with` block are translated too.

@@ -28,7 +28,7 @@ Places = tuple[Integers, Integers, Integers]
 HALF_HOURS = 48
 """Half hours in a day."""
 LAGS = 4
-"""Half hours that a prediction looks at."""
+"""Number of half hours that a prediction uses."""
 LIMIT_WH = 12_000
 """Energy of a half hour beyond which a reading is clamped: what a connection of 100 A at 240 V carries."""
 HELD_OUT = 0.25
@@ -59,7 +59,7 @@ def forecast_dataset(
     origin: str,
     share: float = HELD_OUT,
 ) -> DataSet:
-    """Records of next-half-hour forecasting, of one day each; a half hour that misses a reading gives none.
+    """Records of next-half-hour forecasting, each from one day; a half hour with a missing reading gives none.
 
     Records are grouped by meter. Their windows are days, numbered from 1970-01-01 if `first` counts from there. The
     test split consists of records of the last days, which no training record uses, with a reading of the day before;
@@ -105,10 +105,10 @@ def days_of(wh: NDArray[np.integer], first: int, seconds: int, origin: str) -> t
     """Energies of half hours by day, int64[meters, days, HALF_HOURS], -1 where one is missing; and the first day.
 
     Args:
-        wh: see forecast_dataset, and so for the others.
-        first: number of the first column.
+        wh: see forecast_dataset.
+        first: see forecast_dataset.
         seconds: length of a window.
-        origin: named in an error.
+        origin: the file or source to name in an error.
 
     Raises:
         DataError: half hours cannot be made of such windows.
@@ -134,8 +134,8 @@ def features_of(wh: Integers, half_hour: Integers) -> Floats:
     """Input of a prediction: a record without its target.
 
     Args:
-        wh: int64[n, LAGS], energies in Wh of the half hours before, the latest last, from 0.
-        half_hour: int64[n], the one to be predicted, 0 … 47, UTC.
+        wh: int64[n, LAGS], energies in Wh, from 0, of the preceding half hours, the latest last.
+        half_hour: int64[n], the half hour to predict, 0 … 47, UTC.
 
     Returns:
         float64[n, FEATURES - 1], each row a function of its own readings, to the last bit.
@@ -151,7 +151,7 @@ def features_of(wh: Integers, half_hour: Integers) -> Floats:
 
 @np.errstate(over="ignore")  # a diverged model predicts the limit
 def energy_kwh(records: Floats, targets: Floats) -> Floats:
-    """Predicted or true targets float64[N, m], of records float64[m, at least LAGS], as kWh in the half hour."""
+    """Turn targets float64[N, m], predicted or true, of records float64[m, at least LAGS], to kWh in the half hour."""
     last = records[:, _LEVEL_COLUMN] / _LEVEL + _TYPICAL
     energies: Floats = np.clip(_SCALE_WH * np.expm1(last + targets), 0.0, LIMIT_WH) / 1000
     return energies

@@ -1,4 +1,4 @@
-"""`idx:DIR`: the four IDX files that MNIST and its successors come in (http://yann.lecun.com/exdb/mnist)."""
+"""`idx:DIR`: the four IDX files in which MNIST and its successors are published (http://yann.lecun.com/exdb/mnist)."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`meters:FILE`: many smart meters, one record each, the mean load of a day; or records of a load forecast."""
+"""`meters:FILE`: many smart meters, with one record each, its mean load over a day; or records of a load forecast."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,15 +21,15 @@ def load_meters(path: Path, options: Mapping[str, str]) -> DataSet:
     Each meter is a group. Its records are, by `task`:
 
     profile: one record of 48 features, the mean over days of the energy of each half hour in kWh. Missing readings
-        count for nothing; a half hour that was never read is 0. There are no labels.
-    forecast: those of next-half-hour forecasting, see sottovoce.data.forecast; the first day is number 0.
+        are ignored; a half hour that was never read is 0. There are no labels.
+    forecast: records of next-half-hour forecasting, see sottovoce.data.forecast; the first day is number 0.
 
     Args:
         path: the file.
-        options: `task`, without it `profile`; `test`, of a forecast: share of the days to hold back.
+        options: `task`, by default `profile`; `test`, for a forecast: share of the days to hold back.
 
     Raises:
-        DataError: if the file cannot be read, or holds no such array; an option is none.
+        DataError: if the file cannot be read, or holds no such array, or an option is invalid.
     """
     task = options.get("task", _TASKS[0])
     if task not in _TASKS:

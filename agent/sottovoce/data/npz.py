@@ -26,13 +26,13 @@ def load_npz(path: Path, options: Mapping[str, str]) -> DataSet:
     Each record is flattened to one row. Optional arrays: `classes`, one integer, the public number of classes, or their
     names, or 1 for a regression, whose target is the last column;
     `bounds` numeric[2,d]; `windows` integer[n], the window of each record, such as its day;
-    `groups` integer[n], the group that each is dealt out with, such as its household;
+    `groups` integer[n], the group with which each record is dealt out, such as its household;
     `test` bool[n], true for the official test split, or that split as `X_test` and `y_test`.
     Nothing in the file is ever unpickled.
 
     Args:
         path: the file.
-        options: `bounds=LOW:HIGH`, the declared range of every feature; it takes the place of the file's own.
+        options: `bounds=LOW:HIGH`, the declared range of every feature; it replaces the file's own.
 
     Returns:
         the data set.

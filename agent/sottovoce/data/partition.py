@@ -1,7 +1,7 @@
-"""Dealing one data set out to many agents, for testbeds and simulations. Reproducible from a seed.
+"""Partition of one data set among many agents, for testbeds and simulations. Reproducible from a seed.
 
-Annotations that name `np.random` are quoted: numpy loads it on first use, and an agent, which never deals, is spared
-its 7 MB.
+Annotations that name `np.random` are quoted: numpy loads it on first use, which spares an agent, which never deals out
+records, its 7 MB.
 """
 
 import re
@@ -33,16 +33,16 @@ def partition(
             study); `overlapping`: the same with as many as there are. No record goes to two agents, except with
             `overlapping`. `iid`, `dirichlet` and `by-group` deal every record and may leave an agent without any.
         labels: int64[n].
-        agents: how many agents there are, at least 1.
+        agents: number of agents, at least 1.
         seed: not negative; the same seed gives the same partition.
-        groups: int64[n], the group of each record; of `by-group` and `one-group` only.
+        groups: int64[n], the group of each record; for `by-group` and `one-group` only.
 
     Returns:
         for each agent, the sorted positions of its records, int64.
 
     Raises:
-        DataError: for an unknown name, a number out of range, no agents, fewer records or groups than are to be dealt,
-            or no groups.
+        DataError: for an unknown name, a value out of range, no agents, fewer records or groups than are to be dealt
+            out, or no groups.
     """
     if agents < 1:
         raise DataError("A partition needs at least one agent. Raise the number of agents.")
@@ -70,7 +70,7 @@ def partition(
 
 
 def held_by_most(parts: list[Indices]) -> int:
-    """The largest number of agents that hold one record. All of them together spend on it."""
+    """The largest number of agents that hold the same record. All of them spend on it."""
     return int(np.bincount(np.concatenate(parts), minlength=1).max())
 
 
@@ -79,14 +79,14 @@ def one_record(n: int, agents: int, seed: int) -> Indices:
 
     Args:
         n: the number of records.
-        agents: how many agents there are.
+        agents: number of agents.
         seed: not negative; the same seed gives the same partition.
 
     Returns:
         the positions of the agents' records, int64[agents], all different.
 
     Raises:
-        DataError: if fewer records than agents, or the seed is out of range.
+        DataError: if there are fewer records than agents, or the seed is out of range.
     """
     if n < agents:
         raise DataError(f"{n} records do not give each of {agents} agents one. Take fewer agents.")

@@ -1,4 +1,4 @@
-"""Records in memory, checked once where they enter."""
+"""Records in memory, checked once on entry."""
 
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -15,7 +15,7 @@ _LARGEST_LABEL = int(np.iinfo(np.int64).max)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Records:
-    """Feature vectors and their labels. Build it with `checked`; its `repr` shows no value, so that no log can.
+    """Feature vectors and their labels, built with `checked`. The `repr` shows no value, so that no log can.
 
     Attributes:
         features: float64[n,d], C-contiguous, finite; in a vault, in the form that its kernel reads.
@@ -42,7 +42,7 @@ class Records:
         """The places of the records of these units, int64[m], ascending.
 
         Raises:
-            InternalError: if only some units are asked for and the records' units are not known.
+            InternalError: if only some units are requested and the records' units are not known.
         """
         if units == EVERY:
             return np.arange(len(self), dtype=np.int64)
@@ -70,8 +70,8 @@ class Records:
 def identified(records: Records) -> Records:
     """Records with the hash of each before any transform: of its features, label and window.
 
-    Two records have the same identity if and only if they are equal. It follows a record through clamping and
-    transforms, so that a record stays the same one whatever later settings make of its features.
+    Two records have the same identity if and only if they are equal. The identity follows a record through clamping and
+    transforms, so that it stays the same whatever later settings make of the record's features.
     """
     if records.identities is not None:
         return records

@@ -1,4 +1,4 @@
-"""The steps that transforms are made of. Each maps rows of features to rows, every row by itself.
+"""The steps of transforms. Each maps rows of features to rows, every row independently.
 
 Every row of a result is bit-identical whatever other rows are present: see sottovoce.data.transform. All work on
 private copies, C-contiguous float64, and may change them.
@@ -23,7 +23,7 @@ on dark."""
 HOG_FLOOR = 0.1
 """Contrast per pixel of a cell below which `hog` damps edges."""
 
-_AT_ONCE = 1024  # rows that `hog` keeps whole images of
+_AT_ONCE = 1024  # rows whose whole images `hog` keeps in memory
 
 
 def squash(rows: Rows, bounds: Bounds | None, scale: float) -> Rows:
@@ -134,7 +134,7 @@ def harmonics(rows: Rows, count: int) -> Rows:
     """Level of each row, and cosine and sine of its first `count` frequencies: the smooth part of a day's profile.
 
     Raises:
-        DataError: if the rows have too few numbers.
+        DataError: if the rows have too few columns.
     """
     harmonics_width(rows.shape[1], count)
     # No BLAS: each sum runs along one row of adjacent numbers, so that its order depends on no other record.

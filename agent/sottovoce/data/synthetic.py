@@ -20,13 +20,13 @@ def synthetic(features: int, classes: int, count: int, seed: int) -> DataSet:
         features: d, at least 1.
         classes: c, at least 2.
         count: records for training, at least 1.
-        seed: seed of everything, not negative.
+        seed: seed of all draws, not negative.
 
     Returns:
         `count` records, and 2,000 more as the test split, equally many of each class, as far as that goes.
 
     Raises:
-        DataError: if a number is out of range.
+        DataError: if a value is out of range.
     """
     if features < 1 or classes < 2 or count < 1:
         raise DataError("Synthetic data needs 1 feature, 2 classes and 1 record or more. Raise data.features, …")
@@ -41,7 +41,7 @@ def from_options(options: Mapping[str, str]) -> DataSet:
     """`synthetic` by the options of a data SPEC: features, classes, records and seed.
 
     Raises:
-        DataError: if one of them is not a whole number, or out of range.
+        DataError: if one of them is not an integer, or out of range.
     """
     numbers = {"features": 20, "classes": 2, "records": 2000, "seed": 0}
     for option, text in options.items():

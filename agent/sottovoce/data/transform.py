@@ -1,10 +1,10 @@
-"""The public transform of features: a function of one record and of public declarations, of nothing else.
+"""The public transform of features: a function of one record and of public declarations only.
 
-This independence is a privacy requirement. The privacy statement counts what one record can change; were a mean, a
-scale or even a rounding taken from the rest of the batch, one record would change how the others are seen, and the
-sensitivity the vault charges for would be wrong. So no training-set statistic is used, and every row comes out
+This independence is a privacy requirement. The privacy statement accounts for what one record can change; if a mean, a
+scale or even a rounding depended on the rest of the batch, one record would change how the others are seen, and the
+sensitivity that the vault charges for would be wrong. So no training-set statistic is used, and every row is
 bit-identical whether it is transformed alone or among others: arrays are first made C-contiguous, aligned float64,
-so that each sum runs along one row of adjacent numbers, in an order that depends on the number of columns only.
+so that each sum runs along one contiguous row, in an order that depends only on the number of columns.
 
 Each feature is clamped to its declared range, if there is one. Then come the steps of the transform, written as
 `STEP,STEP(NUMBER),…`, from left to right:
@@ -22,8 +22,8 @@ Each feature is clamped to its declared range, if there is one. Then come the st
     rms          divide the record by its own root mean square
     bias(B)      append the constant B
 
-Three have names of their own: `centred-unit` is `squash(1),centre,unit,bias(0.3)`, for linear models; `standard` is
-`squash(1),centre,rms`, for those with layers; and `none` has no steps.
+Three transforms have names: `centred-unit` is `squash(1),centre,unit,bias(0.3)`, for linear models; `standard` is
+`squash(1),centre,rms`, for models with layers; and `none` has no steps.
 """
 
 import math
@@ -57,7 +57,7 @@ Rows = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """The function of a step on rows, given bounds and its number, and the number of columns it makes of d."""
+    """A step's function on rows, given bounds and its number, and the number of columns it makes from d."""
 
     do: Callable[[Rows, Bounds | None, float], Rows]
     number: str | None = None
@@ -98,7 +98,7 @@ _STEPS: dict[str, _Step] = {
 
 @lru_cache(maxsize=64)
 def parsed(name: TransformName) -> tuple[tuple[str, float], ...]:
-    """The steps of a transform, each with its number, 0 where it has none.
+    """The steps of a transform, each with its number, or 0 if it has none.
 
     Raises:
         DataError: if it is not a transform; the message names the nearest step, or the range of its number.
@@ -112,10 +112,10 @@ def parsed(name: TransformName) -> tuple[tuple[str, float], ...]:
 
 
 def step_width(step: str, number: float, d: int) -> int:
-    """Columns that one step makes of d.
+    """Number of columns that one step makes from d.
 
     Raises:
-        DataError: if it does not fit this many features.
+        DataError: if the step does not fit this many features.
     """
     return _STEPS[step].width(d, number)
 
@@ -144,12 +144,12 @@ def apply(name: TransformName, features: Rows, bounds: Bounds | None) -> Rows:
     for step, number in parsed(name):
         rows = np.ascontiguousarray(_STEPS[step].do(rows, bounds, number))
         if step in NEW_COLUMNS:
-            bounds = None  # it was for the columns before
+            bounds = None  # they applied to the previous columns
     return rows
 
 
 def width(name: TransformName, d: int) -> int:
-    """Return the number of columns `apply` makes of d features.
+    """Return the number of columns that `apply` makes from d features.
 
     Raises:
         DataError: if a step does not fit this many features.

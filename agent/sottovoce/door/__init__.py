@@ -1,7 +1,7 @@
-"""The door between the vault and everything else: public values go in, releases come out.
+"""Public types of the vault's interface: queries go in, releases come out.
 
-These are the only types a learner shares with the vault. The class that implements `Release` lives inside the
-vault, which alone can build one; import contracts keep learners, wire and transport out of the vault.
+These are the only types that a learner shares with the vault. The class that implements `Release` is inside the vault,
+and only the vault can build one; import contracts keep learners, wire and transport out of the vault.
 """
 
 from sottovoce.door.statement import PrivacyStatement, Status

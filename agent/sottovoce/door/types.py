@@ -60,7 +60,7 @@ class Release(Protocol):
 
     @property
     def simulated(self) -> bool:
-        """True when the noise came from a seeded stream: the wire refuses such a release."""
+        """Whether the noise came from a seeded stream; the wire refuses such a release."""
         ...
 
     @property
@@ -78,7 +78,7 @@ class Refused:
         reason: a stable word: `budget`, `query` for one that makes no sense, `record` for one that does not
             exist, `gone` for one that is no longer there, `terms` for one that was answered under other terms,
             `calendar` if no window has ended yet, `task` if the task has ended or its owner has withdrawn.
-        explanation: the same in one sentence.
+        explanation: the reason in one sentence.
     """
 
     query_id: bytes
@@ -115,7 +115,7 @@ class CellAnswer:
     Attributes:
         query_id: id of the question.
         said: an answer of sottovoce.secure_sum.steps, encoded.
-        simulated: True when secrets and noise came from a seeded stream: the wire refuses it.
+        simulated: whether secrets and noise came from a seeded stream; the wire refuses such an answer.
     """
 
     query_id: bytes

@@ -1,6 +1,6 @@
 """Model steps as pure functions over arrays whose leading axis is the node.
 
-The parts that every vault needs are here, with the usual model; another model's arithmetic is imported from its own
+This package exports the usual model and the parts that every vault needs; any other model is imported from its own
 module.
 """
 

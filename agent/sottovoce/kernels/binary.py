@@ -1,8 +1,8 @@
-"""Linear one-vs-all models that are trained by their gradient; the flat parameter vector is that of OneVsAll.
+"""Linear one-vs-all models that are trained by their gradient, with the flat parameter vector of OneVsAll.
 
 N is the number of nodes, B of examples, k of binary models (`copies`), d of features. The loss of an example is the sum
 over the binary models of ℓ(s, y), with s = w'x and y in {-1, +1} as `targets` has it; its gradient is ℓ'(s, y) x, model
-by model. Regularisers look at no record and are left to the learner.
+by model. Regularisers do not depend on records and are left to the learner.
 """
 
 from abc import abstractmethod
@@ -23,11 +23,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class _Trained(OneVsAll, PerExample):
-    """Common base of the models. They differ in `_losses` and `_slopes` of scores and targets, elementwise."""
+    """Base class of the models, which differ only in `_losses` and `_slopes`, elementwise in scores and targets."""
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """A row a binary model."""
+        """One row per binary model."""
         return {"weight": (copies(self.classes), self.features)}
 
     def initial(self, seed: int) -> Floats:
@@ -45,7 +45,7 @@ class _Trained(OneVsAll, PerExample):
 
     @np.errstate(over="ignore")
     def loss(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
-        """Mean over examples of the sum over binary models, float64[N]."""
+        """Loss summed over binary models, averaged over examples, float64[N]."""
         losses = self._losses(scores(self._weights(parameters), features), targets(labels, self.classes))
         mean: Floats = losses.sum(axis=2).mean(axis=1)
         return mean
@@ -56,7 +56,7 @@ class _Trained(OneVsAll, PerExample):
 
     @abstractmethod
     def _slopes(self, given: Floats, signs: Floats) -> Floats:
-        """ℓ'(s, y), the derivative by the score."""
+        """ℓ'(s, y), the derivative with respect to the score."""
 
 
 class Logistic(_Trained):

@@ -4,9 +4,9 @@ A model is a stack of k linear binary models, `weights[N,k,d]`, with a counter `
 number of updates t in its history, from which its step size 1/(λt) follows. A record is q[N,k,d], with q = y^(k)x +
 noise: both rules need y and x only as their product, which is why publishing q once is enough.
 
-Everything is elementwise or a sum along one row of adjacent numbers, without BLAS, which may add up in an order that
-depends on an array's address. So a node's result is the same to the last bit whatever other nodes are computed beside
-it. Results have the dtype of the weights.
+Every operation is elementwise or a sum along one contiguous row, without BLAS, which may add up in an order that
+depends on an array's address. So a node's result is the same to the last bit whichever other nodes are computed
+alongside it. Results have the dtype of the weights.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sottovoce.kernels.products import inner
 
 LAMBDA = 1e-4
-"""λ, the regularisation of the paper."""
+"""λ, the paper's regularisation parameter."""
 
 Float = TypeVar("Float", bound=np.floating[Any])
 Model = tuple[NDArray[Float], NDArray[np.int64]]

@@ -14,12 +14,12 @@ Float = TypeVar("Float", bound=np.floating[Any])
 def descents(weights: NDArray[Float], batch: NDArray[Float], slope: Slope) -> NDArray[Float]:
     """Minus the loss (sub)gradient of each record, slope(w'q) · q, without the regulariser.
 
-    A slope lies between 0 and 1, so a descent is no longer than its record, in whatever norm.
+    A slope lies between 0 and 1, so a descent is no longer than its record, in any norm.
 
     Args:
         weights: float[N,k,d].
         batch: float[N,b,k,d], the records of each node as y^(k)x.
-        slope: minus the derivative of the loss by the margin, see gossip_rules.
+        slope: minus the derivative of the loss with respect to the margin, see gossip_rules.
 
     Returns:
         float[N,b,k,d].

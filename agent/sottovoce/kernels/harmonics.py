@@ -1,4 +1,4 @@
-"""Harmonics of a row of evenly spaced numbers, such as the half-hours of a day."""
+"""Harmonics of a row of evenly spaced values, such as the half-hours of a day."""
 
 import math
 from functools import lru_cache
@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 @lru_cache(maxsize=8)
 def harmonic_waves(width: int, count: int) -> NDArray[np.float64]:
-    """Level, and cosine and sine of the first `count` frequencies of a row: orthonormal, float64[1 + 2 count, width].
+    """Orthonormal basis of level, and cosine and sine of the first `count` frequencies: float64[1 + 2 count, width].
 
     Args:
-        width: numbers in a row, more than 2 count.
-        count: frequencies.
+        width: values in a row, more than 2 count.
+        count: number of frequencies.
     """
     phases = 2 * np.pi * np.outer(np.arange(1, count + 1), np.arange(width)) / width
     waves = np.stack([np.cos(phases), np.sin(phases)], axis=1).reshape(-1, width)

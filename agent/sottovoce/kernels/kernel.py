@@ -1,4 +1,4 @@
-"""Interface of a model."""
+"""Interfaces of models."""
 
 from typing import Any, Protocol
 
@@ -11,10 +11,10 @@ Labels = NDArray[np.int64]
 
 
 SAFETY = 1 - 2.0**-16
-"""Factor that shortens thresholds, by far more than the rounding of a norm in float64."""
+"""Factor that shortens clipping thresholds, by far more than the rounding error of a norm in float64."""
 
 MAX_SUMMED = 2**19
-"""Examples in one sum for which `Kernel.sum_error` holds."""
+"""Largest number of examples in one sum for which `Kernel.sum_error` holds."""
 
 
 class Model(Protocol):
@@ -35,28 +35,28 @@ class Model(Protocol):
 
 
 class Kernel(Model, Protocol):
-    """A model that is trained by its gradient. N is the number of nodes, B of examples, P of parameters."""
+    """A model trained by its gradient. N is the number of nodes, B of examples, P of parameters."""
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The tensors of the flat parameter vector by their names, in its order, each in C order."""
+        """Shapes of the tensors in the flat parameter vector, by name, in its order, each in C order."""
         ...
 
     @property
     def sum_error(self) -> float | None:
-        """Largest error of `clipped_gradient_sum`, in clips.
+        """Largest error of `clipped_gradient_sum`, as a multiple of the clip.
 
-        None where that does not matter, since the vault clips `gradients` one by one on its grid, which is exact.
+        None where this error does not matter, since the vault clips `gradients` one by one on its grid, exactly.
         """
         ...
 
     @property
     def precision(self) -> type[np.floating[Any]]:
-        """Dtype in which it reads features; a wider one would waste a device's memory."""
+        """Dtype in which the kernel reads features; a wider one would waste a device's memory."""
         ...
 
     def initial(self, seed: int) -> Parameters:
-        """The start that a fleet's devices share, float64[P]: the same bits for the same public seed, 0 or more."""
+        """The fleet's common initial parameters, float64[P]: the same bits for the same public seed, 0 or more."""
         ...
 
     def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> NDArray[np.float64]:
@@ -74,7 +74,7 @@ class Kernel(Model, Protocol):
     def clipped_gradient_sum(
         self, parameters: Parameters, features: Features, labels: Labels, clip: float
     ) -> NDArray[np.float64]:
-        """Σ over examples of g · min(1, t/‖g‖), t = SAFETY · clip: rounding never makes one longer than the clip.
+        """Σ over examples of g · min(1, t/‖g‖), t = SAFETY · clip: rounding never makes a term longer than the clip.
 
         An example whose gradient is not finite adds 0.
 

@@ -1,4 +1,4 @@
-"""Linear regression, trained by its gradient: the target is a number, which an example carries itself."""
+"""Linear regression, trained by its gradient: the target is a number, stored in the example itself."""
 
 from dataclasses import dataclass
 
@@ -14,10 +14,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class LeastSquares(PerExample):
-    """ℓ = (w'x - y)²/2 of an example (x, y): its last column is the target y, and its label says nothing.
+    """Squared loss ℓ = (w'x - y)²/2 of an example (x, y): its last column is the target y, and its label is unused.
 
-    There is no penalty: a few steps of descent from 0 shrink w as that of ridge regression does (Ali, Kolter &
-    Tibshirani 2019). Nor is there a bias: a constant column is one. The learners' own steps are for an ‖x‖ of about ½.
+    There is no penalty: a few steps of descent from 0 shrink w as the penalty of ridge regression does (Ali, Kolter &
+    Tibshirani 2019). Nor is there a bias: a constant column acts as one. The learners' default steps suit an ‖x‖ of
+    about ½.
 
     Attributes:
         features: columns of an example, its target included, at least 2.
@@ -43,7 +44,7 @@ class LeastSquares(PerExample):
         return outer
 
     def predict(self, parameters: Parameters, features: Features) -> Labels:
-        """Zeros, int64[N, M]: there is nothing to be told apart."""
+        """Zeros, int64[N, M]: there are no classes to distinguish."""
         return np.zeros((len(parameters), len(features)), dtype=np.int64)
 
     def values(self, parameters: Parameters, features: Features) -> Floats:

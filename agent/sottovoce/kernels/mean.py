@@ -1,4 +1,4 @@
-"""The mean of vectors, as a model: nothing is predicted by it, and its loss is how far it is away."""
+"""The mean of vectors, as a model: it predicts nothing, and its loss is its distance from the vectors."""
 
 from dataclasses import dataclass
 
@@ -10,10 +10,10 @@ from sottovoce.kernels.kernel import Features, Labels, Parameters
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """A vector.
+    """A model whose parameters are an estimate of the mean vector.
 
     Attributes:
-        features: its numbers.
+        features: length of the vector.
     """
 
     features: int
@@ -24,7 +24,7 @@ class Mean:
         return self.features
 
     def predict(self, parameters: Parameters, features: Features) -> Labels:
-        """Zeros, int64[N, M]: there is nothing to be told apart."""
+        """Zeros, int64[N, M]: there are no classes to distinguish."""
         return np.zeros((len(parameters), len(features)), dtype=np.int64)
 
     def loss(self, parameters: Parameters, features: Features, labels: Labels) -> NDArray[np.float64]:

@@ -82,7 +82,7 @@ class Perceptron(PerExample):
         return features @ U.swapaxes(1, 2) + a[:, np.newaxis]
 
     def rest(self, layer: NDArray[Float], parameters: NDArray[Float]) -> NDArray[Float]:
-        """The logits float[N, M, classes] that a first layer float[N, M, h] leads to.
+        """Logits float[N, M, classes] computed from a first layer float[N, M, h].
 
         Args:
             layer: from `first_layer`.

@@ -12,7 +12,7 @@ Float = TypeVar("Float", bound=np.floating[Any])
 
 
 def copies(classes: int) -> int:
-    """k: a single model tells two classes apart; c > 2 classes need one each."""
+    """k: a single model separates two classes; c > 2 classes need one each."""
     return 1 if classes == 2 else classes
 
 
@@ -47,7 +47,7 @@ def scores(weights: NDArray[Float], features: NDArray[Float]) -> NDArray[Float]:
 
 
 def predict(weights: NDArray[Float], features: NDArray[Float]) -> NDArray[np.int64]:
-    """The label each node gives each example: the sign of one score, or the class of the largest.
+    """The label that each node predicts for each example: the sign of the one score, or the class with the largest.
 
     Args:
         weights: float[N,k,d].

@@ -12,11 +12,11 @@ from sottovoce.kernels.kernel import SAFETY, Features, Labels, Parameters
 if TYPE_CHECKING:
     from sottovoce.kernels.kernel import Kernel
 
-_BATCH_NUMBERS = 2**17  # numbers in one batch of rows: 1 MiB, so that it stays in the cache
+_BATCH_NUMBERS = 2**17  # values in one batch of rows: 1 MiB, so that it stays in the cache
 
 
 class PerExample(ABC):
-    """A model that computes `gradients`; see Kernel."""
+    """Base class of models that compute `gradients`; see Kernel."""
 
     __slots__ = ()
 
@@ -61,7 +61,7 @@ class PerExample(ABC):
 def gradients_at(
     kernel: "Kernel | PerExample", point: Parameters, features: Features, labels: Labels
 ) -> Iterator[NDArray[np.float64]]:
-    """Gradients at a point float64[P], one row an example, in batches of about a megabyte."""
+    """Yield gradients at a point float64[P], one row per example, in batches of about a megabyte."""
     batch = max(1, _BATCH_NUMBERS // len(point))
     for start in range(0, len(labels), batch):
         part = slice(start, start + batch)

@@ -1,4 +1,4 @@
-"""Inner products whose every result is the same to the last bit, whatever else is computed beside it."""
+"""Inner products whose every result is the same to the last bit, whatever else is computed alongside it."""
 
 from typing import Any, TypeVar
 
@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 
 Float = TypeVar("Float", bound=np.floating[Any])
 
-_SPAN = 4096  # einsum cuts what is longer than its buffer of 8192 numbers wherever the buffer happens to end
+_SPAN = 4096  # einsum splits rows longer than its buffer of 8192 values wherever the buffer happens to end
 
 
 def inner(left: NDArray[Float], right: NDArray[Float]) -> NDArray[Float]:
-    """Σ_i left[…, i] · right[…, i], the leading axes broadcast against each other.
+    """Σ_i left[…, i] · right[…, i], with the leading axes broadcast against each other.
 
     No BLAS: it may add up in an order that depends on an array's address, hence on a record's neighbours. Here the
     order depends on the length of the last axis alone.

@@ -1,4 +1,4 @@
-"""The coefficients that `average` releases of a device's vector: its difference from a public profile, in few numbers.
+"""The few coefficients that `average` releases for a device's vector: its difference from a public profile.
 
 Much of a mean is public knowledge: load profiles of different countries have similar shapes, and a day is smooth.
 Public knowledge costs no privacy, and a coefficient that is not released adds no noise.

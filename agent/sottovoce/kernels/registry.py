@@ -1,4 +1,4 @@
-"""Kernels by name. A module is imported when a kernel of it is asked for, so that a device holds no other in memory."""
+"""Kernels by name. A module is imported only when one of its kernels is requested, to save a device's memory."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -15,26 +15,26 @@ _KERNELS = {
 }
 _GRAPHS = "sottovoce.kernels.onnx.loading"
 REGRESSION = "ridge"
-"""The one model that also predicts numbers."""
+"""The one model that also predicts numbers, as a regression."""
 
 
 def kernel_named(
     name: str, features: int, classes: int, hidden: int, *, graphs: Sequence[str] = (), threads: int = 1
 ) -> Kernel:
-    """The kernel of that name.
+    """The kernel with that name.
 
     Args:
-        name: `softmax`, `logistic`, `pegasos`, `ridge` or `mlp`; or a graph: one of the package, such as `mnist-cnn`,
+        name: `softmax`, `logistic`, `pegasos`, `ridge` or `mlp`; or a graph: one in the package, such as `mnist-cnn`,
             or the path of a file, which ends in `.onnx`.
         features: columns of x.
         classes: labels are 0 … classes - 1; 1 for a regression, whose target is the last column.
-        hidden: units of the hidden layer of `mlp`, at least 1; of no meaning to the others.
-        graphs: `sha256:HEX` of each file that may be loaded, beside the graphs of the package.
-        threads: threads that a graph is run by, 1 or 2.
+        hidden: units of the hidden layer of `mlp`, at least 1; ignored by the others.
+        graphs: `sha256:HEX` of each file that may be loaded, besides the graphs in the package.
+        threads: threads that run a graph, 1 or 2.
 
     Raises:
-        ConfigError: if there is no such kernel, or it is none of a regression, or none of such data; or its graph may
-            not be loaded, or ONNX Runtime does not run it here.
+        ConfigError: if there is no such kernel, or it does not fit a regression or this data; or its graph may not be
+            loaded, or ONNX Runtime does not run it here.
     """
     if name not in _KERNELS:
         made: Kernel = import_module(_GRAPHS).graph_kernel(name, features, classes, graphs, threads, others=_KERNELS)

@@ -12,7 +12,7 @@ from sottovoce.kernels.products import inner
 
 @dataclass(frozen=True, slots=True)
 class Softmax(PerExample):
-    """Cross-entropy of softmax(xᵀW); the flat parameter vector is W[features, classes] in C order.
+    """Model with the cross-entropy of softmax(xᵀW); the flat parameter vector is W[features, classes] in C order.
 
     Attributes:
         features: columns of x, d.
@@ -55,14 +55,14 @@ class Softmax(PerExample):
 
 
 def cross_entropy_slopes(logits: NDArray[np.float64], labels: Labels) -> NDArray[np.float64]:
-    """softmax(logits) - e_y, the gradient of the cross-entropy by the logits.
+    """softmax(logits) - e_y, the gradient of the cross-entropy with respect to the logits.
 
     Args:
         logits: float64[N, B, classes].
         labels: int64[N, B].
 
     Returns:
-        float64[N, B, classes], for each example by itself.
+        float64[N, B, classes], computed for each example separately.
     """
     slopes: NDArray[np.float64] = np.exp(logits - logits.max(axis=-1, keepdims=True))
     slopes /= slopes.sum(axis=-1, keepdims=True)

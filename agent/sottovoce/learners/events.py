@@ -58,7 +58,7 @@ Event = Timer | Received | Delivered | Returned | PeersChanged | Release | Refus
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Deliver `message` to `recipient` exactly once, in as many attempts as that takes."""
+    """Deliver `message` to `recipient` exactly once, in as many attempts as necessary."""
 
     recipient: str
     message: Message

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 _DOMAIN = b"sottovoce/published-record/v1"
 
 Key = tuple[str, int]
-"""Owner and slot: there is one record for each, ever."""
+"""Owner and slot: there is only ever one record for each."""
 
 
 @dataclass(frozen=True, slots=True)

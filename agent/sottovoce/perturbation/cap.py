@@ -1,12 +1,12 @@
-"""The spherical cap of PrivUnit: its size, its probability, and the accuracy of a draw.
+"""PrivUnit's spherical cap: its size, its probability, and the accuracy of a draw.
 
 PrivUnit (Bhowmick, Duchi, Freudiger, Kapoor & Rogers 2018, Algorithm 1; optimal: Asi, Feldman & Talwar 2022) draws V
 on the unit sphere of ℝᴰ: with probability p uniformly on the cap {⟨V, u⟩ ≥ γ}, else uniformly on the rest. With
 q = P[⟨uniform, u⟩ ≥ γ], the densities of any two u are within p (1 - q) / ((1 - p) q) of each other, which is at most
 e^ε. E V = m u, so V/m is unbiased with mean squared error 1/m² - 1.
 
-Two identities that follow from one integration by parts each:
-the best γ for given ε is the one with γ = m, and E VVᵀ = (1 - γm)/D · I + γm · uuᵀ for every γ.
+Two identities follow from one integration by parts each: the best γ for a given ε satisfies γ = m, and
+E VVᵀ = (1 - γm)/D · I + γm · uuᵀ for every γ.
 """
 
 import math
@@ -20,9 +20,9 @@ MIN_EPSILON = 2.0**-16
 PROBABILITY_BITS = 128  # p and 1 - p are multiples of 2^-128
 _ALL = 1 << PROBABILITY_BITS
 
-# p is rounded down until its odds are this far below what ε allows; `_tail` is right to 2^-28 or better up to D = 2^20.
+# p is rounded down until its odds are this far below what ε allows; `_tail` errs by at most 2^-28 up to D = 2^20.
 _SLACK = 2.0**-24
-# Nearer to 1, γ would run out of a float's digits, for an error that is below 10⁻⁶ already.
+# Closer to 1, γ would exhaust a float's digits, although the error is below 10⁻⁶ already.
 _LARGEST_GAMMA = 1 - 2.0**-20
 _BISECTIONS = 60
 _TERMS = 4096
@@ -34,7 +34,7 @@ class Cap:
 
     Attributes:
         dimension: D.
-        gamma: γ, a public constant that is taken as the exact number this float is.
+        gamma: γ, a public constant, taken as the exact value of this float.
         inside: p · 2^128, an integer: V is drawn from the cap when a uniform 128-bit number is below it.
         mean: m.
     """
@@ -64,7 +64,7 @@ class Cap:
 def best_cap(dimension: int, epsilon: float) -> Cap:
     """The cap with the least error at ε, in ℝᴰ.
 
-    D = 1 is randomised response on the sign: the sphere is {-1, 1}, the cap is {u}.
+    With D = 1 this is randomised response on the sign: the sphere is {-1, 1}, the cap is {u}.
 
     Args:
         dimension: D ≥ 1.
@@ -86,7 +86,7 @@ def best_cap(dimension: int, epsilon: float) -> Cap:
 
 
 def _inside(epsilon: float, q: float) -> int:
-    """⌊p 2^128⌋ or less, p the largest with p/(1 - p) ≤ e^ε q/(1 - q)."""
+    """⌊p 2^128⌋ or less, where p is the largest with p/(1 - p) ≤ e^ε q/(1 - q)."""
     odds = math.exp(epsilon) * q / (1 - q) * (1 - _SLACK)
     outside = int(math.ldexp(1 / (1 + odds), PROBABILITY_BITS)) + 1
     return _ALL - outside
@@ -95,9 +95,9 @@ def _inside(epsilon: float, q: float) -> int:
 def _tail(dimension: int, gamma: float) -> tuple[float, float]:
     """q(γ) = P[t ≥ γ] and E[t; t ≥ γ] for t = ⟨V, u⟩, V uniform on the sphere of ℝᴰ, D ≥ 2, 0 ≤ γ < 1.
 
-    q = I_{1-γ²}(a, ½)/2 with a = (D - 1)/2, the regularised incomplete beta function, by whichever of the two series of
-    positive terms converges sooner: of the cap itself, or of the band 0 ≤ t < γ, of which q is ½ less. There
-    q > 1/200, so that little is lost. E[t; t ≥ γ] = (1 - γ²)^a / (2a B(½, a)).
+    q = I_{1-γ²}(a, ½)/2 with a = (D - 1)/2, the regularised incomplete beta function. It is computed by the faster of
+    two series with positive terms: for the cap itself, or for the band 0 ≤ t < γ, which is subtracted from ½. In the
+    second case q > 1/200, so that little precision is lost. E[t; t ≥ γ] = (1 - γ²)^a / (2a B(½, a)).
     """
     a = (dimension - 1) / 2
     x = (1 - gamma) * (1 + gamma)
@@ -108,7 +108,7 @@ def _tail(dimension: int, gamma: float) -> tuple[float, float]:
 
 
 def _series(top: float, bottom: float, x: float) -> float:
-    """Σ_n (top)_n/(bottom)_n xⁿ, all terms positive, 0 ≤ x < 1; the error is below 2^-51 of it for each term added."""
+    """Σ_n (top)_n/(bottom)_n xⁿ, all terms positive, 0 ≤ x < 1; its relative error is below 2^-51 per term added."""
     total, term, n = 1.0, 1.0, 0
     while True:
         places = np.arange(n, n + _TERMS, dtype=np.float64)

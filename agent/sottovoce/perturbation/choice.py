@@ -1,4 +1,4 @@
-"""Which scheme: by name, or the best one for public d, c and ε."""
+"""Choice of a scheme: by name, or the best one for public d, c and ε."""
 
 from collections.abc import Callable
 
@@ -18,9 +18,9 @@ _SCHEMES: dict[str, Callable[[int, int, float], Scheme]] = {
     "krr-privunit": LabelledPrivUnit,
 }
 OWN = (*_SCHEMES, "best", "exact")
-"""Names that no other package may use."""
+"""Reserved names, which no other package may use."""
 _BROUGHT: dict[str, Callable[[int, int, float], Scheme]] = {}
-"""Schemes of other packages that this device uses; its peers' records are perturbed by them, too."""
+"""Schemes from other packages that this device uses; its peers' records are perturbed by them, too."""
 _SOUND = ("laplace", "privunit", "krr-privunit")
 
 
@@ -29,12 +29,12 @@ def scheme(name: str, features: int, classes: int, epsilon: float | None) -> Sch
 
     Args:
         name: `laplace-copies`, `laplace`, `privunit` or `krr-privunit`; `exact` for no noise.
-        features: d ≥ 1, of the transformed record.
+        features: d ≥ 1, the features of the transformed record.
         classes: c ≥ 2.
-        epsilon: ε of one release, from 2^-16 to 500; None for `exact` alone.
+        epsilon: ε of one release, from 2^-16 to 500; None for `exact` only.
 
     Raises:
-        PrivacyError: if there is no such scheme, or none for such d, c and ε.
+        PrivacyError: if there is no such scheme, or it does not support this d, c and ε.
     """
     if features < 1 or classes < 2:
         raise PrivacyError(
@@ -59,14 +59,14 @@ def scheme(name: str, features: int, classes: int, epsilon: float | None) -> Sch
 
 
 def bring(name: str, make: Callable[[int, int, float], Scheme]) -> None:
-    """Add a scheme of another package, for (features, classes, epsilon), to those that `scheme` knows."""
+    """Register another package's scheme, made for (features, classes, epsilon), so that `scheme` knows it."""
     _BROUGHT[name] = make
 
 
 def best(features: int, classes: int, epsilon: float | None) -> Scheme:
-    """The scheme with the least predicted error (`Scheme.error`): a rule of public d, c and ε alone.
+    """The scheme with the least predicted error (`Scheme.error`), which depends on public d, c and ε alone.
 
-    The tensor's PrivUnit has it at small ε, randomised response with PrivUnit at larger ones. Without ε it is `exact`.
+    At small ε it is PrivUnit on the tensor, at larger ε randomised response with PrivUnit. Without ε it is `exact`.
 
     Raises:
         PrivacyError: see `scheme`.

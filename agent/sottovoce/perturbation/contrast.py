@@ -1,9 +1,9 @@
-"""Which scheme serves a ridge model best: a public rule of d, c and ε.
+"""Choice of the best scheme for a ridge model, from public d, c and ε.
 
 `perturbation.best` compares errors of y^(k)x, which a travelling model meets. A ridge model is linear in the
-mean y^(k)x and its label is the largest of c scores, so an error common to all c copies moves all scores alike
-and changes nothing. Only the error of the contrasts, copy less mean of the copies, counts. The mean of y^(k) over k is
--m with m = 1 - 2/c, so:
+mean y^(k)x and its label is the one with the largest of c scores, so an error common to all c copies moves all scores
+alike and changes nothing. Only the error of the contrasts, copy minus mean of the copies, matters. The mean of y^(k)
+over k is -m with m = 1 - 2/c, so:
 
 - of a tensor T = x ⊗ e_y, where y^(k)x = 2 T_k - Σ_j T_j, the mean over k is -m Σ_j T_j: m² of all noise is common;
 - of (2 q_k - 1) z, since Σ_k q_k = 1, the mean over k is -m z: m² times the error of z is common.
@@ -21,14 +21,14 @@ def best_for_ridge(features: int, classes: int, epsilon: float) -> Scheme:
     """The scheme with the least predicted error of the contrasts.
 
     Raises:
-        PrivacyError: if there is none for such data and ε.
+        PrivacyError: if no scheme supports this data and ε.
     """
     candidates = []
     for name in _SCHEMES:
         try:
             candidates.append(scheme(name, features, classes, epsilon))
         except PrivacyError:
-            continue  # too wide, or beyond the grid of its noise
+            continue  # too wide, or its noise does not fit the grid
     return min(candidates, key=contrast_error) if candidates else best(features, classes, epsilon)
 
 

@@ -1,4 +1,4 @@
-"""No noise: the baseline to compare with."""
+"""Scheme without noise, as a baseline for comparison."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,7 +11,7 @@ from sottovoce.perturbation.scheme import Floats, Moments, Values, copies_of, la
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """The label, then x at L2 length 1, rounded to a fine grid. Everybody may read the record.
+    """Releases the label, then x at L2 length 1, rounded to a fine grid. Everyone can read the record.
 
     Attributes:
         features: d.
@@ -37,7 +37,7 @@ class Exact:
         return 1 + self.features
 
     def emits(self, values: Values) -> bool:
-        """A label, and a record of length 1 at most, rounded. See Scheme.emits."""
+        """Accept a label, and a record of length 1 at most, rounded. See Scheme.emits."""
         longest = 1 + slack(self.features, self.exponent)
         return 0 <= values[0] < self.classes and length(values[1:], self.exponent) <= longest
 

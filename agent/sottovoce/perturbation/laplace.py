@@ -1,7 +1,7 @@
-"""Discrete Laplace noise on every number of a record of L1 length 1 (Hegedűs & Jelasity 2017, Section 3.1).
+"""Discrete Laplace noise on every coordinate of a record with L1 length 1 (Hegedűs & Jelasity 2017, Section 3.1).
 
 In grid units a record's L1 length is at most `unit`, an integer, so that two records differ by at most 2 · unit in each
-noisy copy, and noise of scale s costs 2 · unit · (noisy copies) / s.
+noisy copy, and noise of scale s costs ε = 2 · unit · (noisy copies) / s.
 """
 
 import math
@@ -14,13 +14,13 @@ import numpy as np
 from sottovoce.errors import PrivacyError
 from sottovoce.perturbation.scheme import Floats, Moments, Values, copies_of, from_tensor, scaled, sums
 
-_TAIL = 61.0  # a little more than 60, for a noise that is on a grid
+_TAIL = 61.0  # a little more than 60, because the noise is on a grid
 _MAX_SCALE = 2**54  # noise beyond 2^63 has a probability below e^-500
 
 
 @dataclass(frozen=True, slots=True)
 class LaplaceCopies:
-    """The paper to the letter: one noisy copy y⁽ᵏ⁾x a class, each at ε/copies, so of scale 2 copies/ε.
+    """The paper's scheme to the letter: one noisy copy y⁽ᵏ⁾x per class, each at ε/copies, hence with scale 2 copies/ε.
 
     Attributes:
         features: d.
@@ -60,7 +60,7 @@ class LaplaceCopies:
 
     @property
     def sensitivity(self) -> int:
-        """L1 distance of two records' copies, at most, in grid units."""
+        """Largest L1 distance between two records' copies, in grid units."""
         return 2 * self.unit * self.copies
 
     @property
@@ -74,15 +74,15 @@ class LaplaceCopies:
         return _dense(self.features) * _variance(self) * self.features
 
     def emits(self, values: Values) -> bool:
-        """Numbers of a record, and noise of no more than this many scales. See Scheme.emits."""
+        """Accept a record's values plus noise within the bound of `_within`. See Scheme.emits."""
         return _within(self, values)
 
     def decode(self, values: Values) -> Floats:
-        """Each copy as it came. See Scheme.decode."""
+        """Each copy as released, in units of x. See Scheme.decode."""
         return scaled(values, 2.0**self.exponent, self.features)
 
     def moments(self, values: Values) -> Moments:
-        """The mean over the copies of q⁽ᵏ⁾q⁽ᵏ⁾ᵀ less the noise's variance. See Scheme.moments."""
+        """The mean of q⁽ᵏ⁾q⁽ᵏ⁾ᵀ over the copies, minus the noise's variance. See Scheme.moments."""
         first, second = sums(values, self.features)
         step = 2.0**self.exponent
         second *= step * step / self.copies
@@ -92,7 +92,7 @@ class LaplaceCopies:
 
 @dataclass(frozen=True, slots=True)
 class Laplace:
-    """One noisy tensor x ⊗ e_y (yx for two classes) of L1 length 1, so of scale 2/ε whatever the number of classes.
+    """One noisy tensor x ⊗ e_y (yx for two classes) with L1 length 1, and scale 2/ε whatever the number of classes.
 
     Attributes:
         features: d.
@@ -132,7 +132,7 @@ class Laplace:
 
     @property
     def sensitivity(self) -> int:
-        """L1 distance of two records' tensors, at most, in grid units."""
+        """Largest L1 distance between two records' tensors, in grid units."""
         return 2 * self.unit
 
     @property
@@ -142,11 +142,11 @@ class Laplace:
 
     @property
     def error(self) -> float:
-        """See Scheme.error: each estimate adds up the noise of all blocks."""
+        """See Scheme.error; each estimate adds up the noise of all blocks."""
         return _dense(self.features) * _variance(self) * self.width
 
     def emits(self, values: Values) -> bool:
-        """Numbers of a record, and noise of no more than this many scales. See Scheme.emits."""
+        """Accept a record's values plus noise within the bound of `_within`. See Scheme.emits."""
         return _within(self, values)
 
     def decode(self, values: Values) -> Floats:
@@ -154,7 +154,7 @@ class Laplace:
         return from_tensor(scaled(values, 2.0**self.exponent, self.features))
 
     def moments(self, values: Values) -> Moments:
-        """Σ_k T_k T_kᵀ = xxᵀ without noise; noise adds its variance once a block. See Scheme.moments."""
+        """Without noise Σ_k T_k T_kᵀ = xxᵀ; noise adds its variance once per block. See Scheme.moments."""
         first, second = sums(values, self.features)
         step = 2.0**self.exponent
         second *= step * step
@@ -163,12 +163,12 @@ class Laplace:
 
 
 def grid(features: int, epsilon: float) -> int:
-    """The exponent of the grid: rounding takes at most 2^-16 of a record, and a scale near 2/ε at least 2^14 steps."""
+    """Grid exponent: rounding loses at most 2^-16 of a record, and a scale near 2/ε has at least 2^14 steps."""
     return -max(16 + math.ceil(math.log2(features)), 14 + math.ceil(math.log2(epsilon)))
 
 
 def _within(scheme: "LaplaceCopies | Laplace", values: Values) -> bool:
-    """Check the tail of a sum of D exponentials: it exceeds D + √(2Dt) + t scales with probability e^-t at most."""
+    """Check the tail of a sum of D exponentials, which exceeds D + √(2Dt) + t scales with probability e^-t at most."""
     noise = scheme.width + math.sqrt(2 * scheme.width * _TAIL) + _TAIL
     return float(np.abs(values.astype(np.float64)).sum()) <= scheme.unit * scheme.copies + noise * scheme.scale
 
@@ -180,7 +180,7 @@ def _variance(scheme: LaplaceCopies | Laplace) -> float:
 
 
 def _dense(features: int) -> float:
-    """‖x‖₁²/‖x‖₂² of a long Gaussian vector; never below 1."""
+    """‖x‖₁²/‖x‖₂² for a long Gaussian vector; never below 1."""
     return max(1.0, 2 * features / math.pi)
 
 

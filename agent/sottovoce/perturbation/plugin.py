@@ -1,6 +1,6 @@
-"""Record mechanisms that other packages bring, as entry points of the group `sottovoce.mechanisms`.
+"""Record mechanisms from other packages, as entry points of the group `sottovoce.mechanisms`.
 
-Their ε is their package's statement: nothing here has proved it, so the budget promises nothing, and a device needs
+Their ε is only claimed by their package and not proved here, so the budget promises nothing, and a device needs
 `privacy.allow_unproved`.
 """
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sottovoce.perturbation.scheme import Floats, Scheme, Values
 
 Words = Callable[[int], NDArray[np.uint64]]
-"""Draws the given number of uniform words of 64 bits."""
+"""Function that draws the given number of uniform 64-bit words."""
 
 
 @runtime_checkable
@@ -25,9 +25,9 @@ class ReleasingScheme(Scheme, Protocol):
         """The release of one record.
 
         Args:
-            row: float64[d], the transformed record; scale it to length 1 in the norm `norm` yourself.
-            label: from 0.
-            words: the only randomness to use.
+            row: float64[d], the transformed record, which the mechanism itself must scale to length 1 in `norm`.
+            label: label, counted from 0.
+            words: the only source of randomness to use.
 
         Returns:
             int64[width].
@@ -37,11 +37,11 @@ class ReleasingScheme(Scheme, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RecordMechanismPlugin:
-    """A record mechanism of another package.
+    """A record mechanism from another package.
 
     Attributes:
-        make: makes it for (features, classes, epsilon).
-        law: its noise, in words, for privacy statements.
+        make: makes the scheme for (features, classes, epsilon).
+        law: description of its noise, for privacy statements.
     """
 
     make: Callable[[int, int, float], ReleasingScheme]

@@ -1,4 +1,4 @@
-"""PrivUnit on the whole record: direction and label in one draw from a sphere."""
+"""PrivUnit on the whole record, which draws direction and label together from one sphere."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,7 +10,7 @@ from sottovoce.perturbation.scheme import Floats, Moments, Values, copies_of, fr
 
 @dataclass(frozen=True, slots=True)
 class PrivUnit:
-    """PrivUnit on the tensor x ⊗ e_y of L2 length 1 (yx for two classes), so on the sphere of ℝᴰ, D = copies × d.
+    """PrivUnit on the tensor x ⊗ e_y with L2 length 1 (yx for two classes), on the sphere of ℝᴰ, D = copies × d.
 
     Attributes:
         features: d.
@@ -46,11 +46,11 @@ class PrivUnit:
 
     @property
     def error(self) -> float:
-        """See Scheme.error: a sum of blocks with signs ±1 is as noisy as the tensor itself."""
+        """See Scheme.error; a sum of blocks with signs ±1 is as noisy as the tensor itself."""
         return self.cap.error
 
     def emits(self, values: Values) -> bool:
-        """A point of the sphere, rounded. See Scheme.emits."""
+        """Accept a point on the sphere, rounded. See Scheme.emits."""
         return abs(length(values, self.exponent) - 1) <= slack(self.width, self.exponent)
 
     def decode(self, values: Values) -> Floats:

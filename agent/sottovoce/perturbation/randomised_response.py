@@ -10,7 +10,7 @@ _WEIGHT = 2**32
 
 @dataclass(frozen=True, slots=True)
 class RandomisedLabel:
-    """The label itself with probability `true_weight / total`, every other with `other_weight / total`, exactly.
+    """Releases the true label with probability exactly `true_weight / total`, any other with `other_weight / total`.
 
     Attributes:
         classes: c.
@@ -27,7 +27,7 @@ class RandomisedLabel:
 
     @property
     def true_weight(self) -> int:
-        """Weight of the right label, rounded down by more than exp() can be wrong."""
+        """Weight of the right label, rounded down by more than the error of exp()."""
         return math.floor(_WEIGHT * math.exp(self.epsilon) * (1 - 2.0**-40))
 
     @property
@@ -49,7 +49,7 @@ class RandomisedLabel:
             labels: int64[n], as released.
 
         Returns:
-            float64[n, copies]: of class 1 alone when there are two.
+            float64[n, copies]; with two classes, for class 1 only.
         """
         hits = label_signs(labels, self.classes) > 0
         signs: Floats = 2 * (hits * float(self.total) - self.other_weight) / (self.true_weight - self.other_weight) - 1

@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 Values = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-_CHUNK_NUMBERS = 2**22  # numbers in one block of rows: 32 MiB of float64
+_CHUNK_NUMBERS = 2**22  # values in one block of rows: 32 MiB of float64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moments:
-    """Sums over releases of unbiased estimates; two of them add up.
+    """Sums of unbiased estimates over releases; two instances can be added.
 
     Attributes:
         first: float64[copies, d], estimates Σ y⁽ᵏ⁾x.
-        second: float64[d, d], estimates Σ xxᵀ; symmetric, and not positive definite when the noise is large.
+        second: float64[d, d], estimates Σ xxᵀ; symmetric, but not positive definite when the noise is large.
         count: the number of releases.
     """
 
@@ -31,7 +31,7 @@ class Moments:
 
 
 class Scheme(Protocol):
-    """One way to release one record (x, y), made of public values only. d features, c classes.
+    """One way to release one record (x, y), defined by public values only, for d features and c classes.
 
     x is scaled to length 1 in the norm `norm`; a record x = 0 stays 0. With two classes there is one copy of a record,
     y⁽¹⁾x with y⁽¹⁾ = 1 for label 1 and -1 for label 0; with more there are c, y⁽ᵏ⁾ = 1 for label k and -1 for others.
@@ -44,7 +44,7 @@ class Scheme(Protocol):
 
     @property
     def features(self) -> int:
-        """d, of the transformed record."""
+        """d, the features of the transformed record."""
         ...
 
     @property
@@ -64,12 +64,12 @@ class Scheme(Protocol):
 
     @property
     def width(self) -> int:
-        """Integers in one release."""
+        """Number of integers in one release."""
         ...
 
     @property
     def exponent(self) -> int:
-        """The grid step of a release's vector part is 2**exponent."""
+        """Exponent of the grid: the vector part of a release has grid step 2**exponent."""
         ...
 
     @property
@@ -79,15 +79,15 @@ class Scheme(Protocol):
 
     @property
     def error(self) -> float:
-        """E‖estimate - y⁽ᵏ⁾x‖² / ‖x‖², norms L2, averaged over the copies: predicted without any data.
+        """E‖estimate - y⁽ᵏ⁾x‖² / ‖x‖², in L2 norms, averaged over the copies: predicted without any data.
 
-        Where x has L1 length 1 the ratio depends on x; it is given for a dense record, ‖x‖₁²/‖x‖₂² = 2d/π, as of
+        Where x has L1 length 1 the ratio depends on x; it is given for a dense record, ‖x‖₁²/‖x‖₂² = 2d/π, as for
         independent Gaussian features.
         """
         ...
 
     def emits(self, values: Values) -> bool:
-        """Whether a release can be these numbers, int64[width]; beyond them a probability of e^-60 at most is left."""
+        """Whether a release may have these values, int64[width]; all others together have probability ≤ e^-60."""
         ...
 
     def decode(self, values: Values) -> Floats:
@@ -104,7 +104,7 @@ class Scheme(Protocol):
     def moments(self, values: Values) -> Moments:
         """Sums over all releases of unbiased estimates of y⁽ᵏ⁾x and of xxᵀ.
 
-        On the sphere (`privunit`, `krr-privunit`) a record x = 0 counts in `second` like one of random direction: I/d.
+        On the sphere (`privunit`, `krr-privunit`) a record x = 0 counts in `second` as one with random direction: I/d.
 
         Args:
             values: int64[n, width].
@@ -118,7 +118,7 @@ def copies_of(classes: int) -> int:
 
 
 def label_signs(labels: Values, classes: int) -> Floats:
-    """y⁽ᵏ⁾ = ±1 of labels int64[n], float64[n, copies]."""
+    """y⁽ᵏ⁾ = ±1, float64[n, copies], for labels int64[n]."""
     compared = np.array([1]) if classes == 2 else np.arange(classes)
     return np.where(labels[:, np.newaxis] == compared, 1.0, -1.0)
 
@@ -135,14 +135,14 @@ def from_tensor(tensor: Floats) -> Floats:
 
 
 def scaled(values: Values, factor: float, features: int) -> Floats:
-    """The vector parts of releases, int64[n, k·d], as float64[n, k, d], times `factor`."""
+    """Vector parts of releases, int64[n, k·d], multiplied by `factor`, as float64[n, k, d]."""
     vectors: Floats = values.astype(np.float64)
     vectors *= factor
     return vectors.reshape(len(values), values.shape[1] // features, features)
 
 
 def sums(values: Values, features: int) -> tuple[Floats, Floats]:
-    """Sum of vectors in k blocks of d, int64[n, k·d]: float64[k, d]; and Σ v vᵀ over the blocks, float64[d, d]."""
+    """Sum float64[k, d] of vectors in k blocks of d, int64[n, k·d], and Σ v vᵀ over the blocks, float64[d, d]."""
     first = values.sum(axis=0, dtype=np.float64).reshape(-1, features)
     second = np.zeros((features, features))
     rows = values.reshape(-1, features)

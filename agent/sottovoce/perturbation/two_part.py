@@ -1,4 +1,4 @@
-"""Randomised response on the label, PrivUnit on the features."""
+"""Scheme with randomised response on the label and PrivUnit on the features."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -14,7 +14,7 @@ from sottovoce.perturbation.scheme import Floats, Moments, Values, copies_of, sc
 
 @dataclass(frozen=True, slots=True)
 class LabelledPrivUnit:
-    """The label by randomised response at ε_y = min(ε/3, 4), then PrivUnit on x at ε - ε_y, independently.
+    """Randomised response on the label at ε_y = min(ε/3, 4), and independently PrivUnit on x at ε - ε_y.
 
     Attributes:
         features: d.
@@ -40,12 +40,12 @@ class LabelledPrivUnit:
 
     @property
     def label(self) -> RandomisedLabel:
-        """The label's part."""
+        """Mechanism for the label."""
         return RandomisedLabel(self.classes, min(self.epsilon / 3, 4.0))
 
     @property
     def cap(self) -> Cap:
-        """The features' part; the cap's own slack is a million times the rounding of the difference."""
+        """Mechanism for the features; the cap's own slack is a million times the rounding error of ε - ε_y."""
         return best_cap(self.features, self.epsilon - self.label.epsilon)
 
     @property
@@ -55,11 +55,11 @@ class LabelledPrivUnit:
 
     @property
     def error(self) -> float:
-        """See Scheme.error: E (2 q_k - 1)² / m² - 1, the two parts being independent."""
+        """See Scheme.error; it is E (2 q_k - 1)² / m² - 1, as the two parts are independent."""
         return (1 + self.label.error) * (1 + self.cap.error) - 1
 
     def emits(self, values: Values) -> bool:
-        """A label, and a point of the sphere, rounded. See Scheme.emits."""
+        """Accept a label and a point on the sphere, rounded. See Scheme.emits."""
         off = abs(length(values[1:], self.exponent) - 1)
         return 0 <= values[0] < self.classes and off <= slack(self.features, self.exponent)
 

@@ -1,4 +1,4 @@
-"""How a device's ε is spread over the visits of a walking model: the three budgets of Hegedűs & Jelasity 2017."""
+"""Division of a device's ε among the visits of a walking model: the three budgets of Hegedűs & Jelasity 2017."""
 
 import math
 from fractions import Fraction
@@ -8,15 +8,15 @@ VisitBudget = Literal["once", "k-times", "halving"]
 
 
 def visit_epsilons(budget: VisitBudget, visits: int, epsilon: float) -> tuple[float, ...]:
-    """ε of each visit to a device, public before the first; later visits cost and teach nothing.
+    """ε of each visit to a device, public before the first; further visits cost nothing and teach nothing.
 
     Args:
         budget: `once`: all of it at the only visit; `k-times`: ε/k at each of k; `halving`: ε/2ʳ at visit r = 1, 2, ….
-        visits: k, at least 1; `once` has one whatever it is.
-        epsilon: the total; infinity for no noise at any visit.
+        visits: k, at least 1; ignored for `once`, which has one visit.
+        epsilon: the total ε; infinity for no noise at any visit.
 
     Returns:
-        one number a visit. Their exact sum is at most `epsilon`, and so is that sum rounded to nearest.
+        one value per visit. Their exact sum is at most `epsilon`, and so is that sum rounded to nearest.
     """
     if budget == "once":
         return (epsilon,)

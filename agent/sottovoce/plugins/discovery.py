@@ -34,7 +34,7 @@ class Plugin:
         kind: one of KINDS.
         name: name of the plug-in, by which it is chosen.
         value: `module:attribute`.
-        package: the distribution that brings it, with its version.
+        package: the distribution that provides it, with its version.
         requires: requirements of the distribution.
     """
 
@@ -50,7 +50,7 @@ class Plugin:
         return self.value.partition(":")[0].partition(".")[0]
 
     def error(self, problem: str, remedy: str = "repair or remove the package") -> PluginError:
-        """The error for a problem of it, with the remedy."""
+        """The error for a problem of this plug-in, with the remedy."""
         return PluginError(f"{self.kind} {self.name} of package {self.package}: {problem}; {remedy}")
 
 
@@ -60,15 +60,15 @@ def installed(kind: str) -> Mapping[str, tuple[Plugin, ...]]:
 
 
 def find(kind: str, name: str, own: Container[str]) -> Plugin | None:
-    """The plug-in of a name; None if there is none.
+    """The plug-in with a name; None if there is none.
 
     Args:
         kind: one of KINDS.
-        name: as it is configured.
-        own: the names of this kind that Sottovoce has itself.
+        name: name as configured.
+        own: names of this kind that Sottovoce itself uses.
 
     Raises:
-        PluginError: if several packages bring one of this name, or one brings a name of Sottovoce's own.
+        PluginError: if several packages provide this name, or a package provides one of Sottovoce's own names.
     """
     found = installed(kind).get(name, ())
     packages = ", ".join(sorted({plugin.package for plugin in found}))

@@ -26,13 +26,13 @@ def guarded(
     """Context for a call into a plug-in.
 
     Args:
-        plugin: whose code runs.
+        plugin: the plug-in whose code runs.
         call: the call, in words.
         seconds: seconds that the call may take.
-        passing: exceptions that are no defect.
+        passing: exceptions that are not defects.
 
     Raises:
-        PluginError: if the plug-in raised anything else that is no error of ours.
+        PluginError: if the plug-in raised any other exception that is not an error of Sottovoce.
     """
     _ENTERED.pop(plugin.root, None)
     _ENTERED[plugin.root] = plugin
@@ -57,13 +57,13 @@ def stepped(
     """Await a plug-in's awaitable: its steps run within `guarded`, but the waits between them do not.
 
     Args:
-        plugin: whose code runs.
+        plugin: the plug-in whose code runs.
         call: the call, in words.
         awaited: the awaitable that it returned.
-        passing: exceptions that are no defect.
+        passing: exceptions that are not defects.
 
     Raises:
-        PluginError: if the plug-in raised anything else that is no error of ours.
+        PluginError: if the plug-in raised any other exception that is not an error of Sottovoce.
     """
     with guarded(plugin, call):
         steps = awaited.__await__()
@@ -127,7 +127,7 @@ def place(plugin: Plugin, code: list[tuple[str, str, int, str]]) -> str:
     """Last place in a plug-in's code, as `FILE line N`; empty where none of it is on the stack.
 
     Args:
-        plugin: whose code is looked for.
+        plugin: the plug-in whose code is looked for.
         code: frames as (top package, file, line, function), the outermost first.
     """
     own = [frame for frame in code if frame[0] == plugin.root]

@@ -1,4 +1,4 @@
-"""Loading of a plug-in that was named."""
+"""Loading of a named plug-in."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ def load(plugin: Plugin, wanted: type) -> Any:
     """Import a plug-in.
 
     Args:
-        plugin: plugin that was named.
-        wanted: type of its object.
+        plugin: the named plug-in.
+        wanted: required type of its object.
 
     Raises:
         PluginError: if its package cannot be imported, was made for another version, or holds something else.

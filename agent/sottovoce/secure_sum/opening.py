@@ -61,9 +61,9 @@ def recovered(
 
     Args:
         roster: the roster.
-        members: places of those that gave shares to all.
+        members: places of the members that gave shares to all.
         survivors: places, ascending.
-        revealed: by member, the shares it revealed for these survivors; of as many members as the threshold says.
+        revealed: by member, the shares it revealed for these survivors; of as many members as the threshold requires.
     """
     gone = [place for place in members if place not in survivors]
     combiner = Combiner(tuple(sorted(revealed)))
@@ -176,7 +176,7 @@ class Verified:
 def verified(
     opening: Opening, cell: Cell, belongs: Callable[[Statement], None], refused: Callable[[str], bool]
 ) -> Verified:
-    """Check everything that an opening says.
+    """Check every statement in an opening.
 
     Args:
         opening: an opening from an untrusted source.
@@ -186,7 +186,7 @@ def verified(
 
     Raises:
         Lie: if something in it does not hold.
-        MessageRefused: if it is of devices that this one does not know, or that the fleet has revoked.
+        MessageRefused: if it involves devices that this one does not know, or that the fleet has revoked.
     """
     roster = roster_of(opening.roster)
     if not cell.least <= len(roster) <= cell.most:

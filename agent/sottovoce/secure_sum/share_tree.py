@@ -1,7 +1,7 @@
 """Commitments to shares: the root of a hash tree over all shares that one member deals.
 
-The tree is built as in RFC 6962: leaves and nodes are hashed in domains of their own. Each leaf names the recipient and
-which of the two secrets its share is of. The two leaves of a recipient are neighbours.
+The tree is built as in RFC 6962: leaves and nodes are hashed in separate domains. Each leaf names the recipient and the
+secret, one of two, to which its share belongs. The two leaves of a recipient are neighbours.
 """
 
 from collections.abc import Sequence
@@ -70,9 +70,9 @@ def root_at(recipient: int, seed: bytes, mask_key: bytes, path: bytes) -> bytes:
     """The root to which two leaves and a path lead.
 
     Args:
-        recipient: its place.
-        seed: its leaf of the seed.
-        mask_key: its leaf of the mask key.
+        recipient: place of the recipient.
+        seed: the recipient's leaf for the seed.
+        mask_key: the recipient's leaf for the mask key.
         path: see ShareTree.path.
     """
     found = _node(seed, mask_key)
@@ -84,7 +84,7 @@ def root_at(recipient: int, seed: bytes, mask_key: bytes, path: bytes) -> bytes:
 
 
 def path_bytes(members: int) -> int:
-    """Length of a path in a roster of this many."""
+    """Length in bytes of a path in a roster with this many members."""
     return HASH_BYTES * (members - 1).bit_length()
 
 

@@ -40,7 +40,7 @@ class Shares:
 
 def shared(secret: bytes, members: int, threshold: int) -> list[bytes]:
     """Split a secret of 32 bytes into a share for each member, any `threshold` of which determine it."""
-    from shamirs import shares  # which devices without a cell have no use for
+    from shamirs import shares  # not needed on devices without a cell
 
     found = shares(int.from_bytes(secret, "big"), members, modulus=PRIME, threshold=threshold)
     return [one.value.to_bytes(SHARE_BYTES, "big") for one in found]
@@ -61,7 +61,7 @@ class Combiner:
         """Reconstruct a secret of 32 bytes; it is arbitrary if a share is wrong, so compare it with the commitment.
 
         Args:
-            shares: by place.
+            shares: shares by place.
         """
         numbers = (int.from_bytes(shares[place], "big") for place in self._places)
         whole = sum(weight * number for weight, number in zip(self._weights, numbers, strict=True)) % PRIME

@@ -32,10 +32,10 @@ class Account(Struct, frozen=True, forbid_unknown_fields=True):
         delta: delta of the budget.
         unit: unit of the budget.
         neighbouring: neighbouring of the budget.
-        nonce: random bytes that tell this ledger from any other of the same device.
-        charges: all of them, in order.
+        nonce: random bytes that distinguish this ledger from any other of the same device.
+        charges: all charges, in order.
         link: the last link of their chain.
-        releases: how many were stored.
+        releases: number of stored releases.
     """
 
     owner: str
@@ -72,8 +72,8 @@ def audited(account: Account) -> tuple[Spending, Head]:
     """Totals of an account, computed from its charges alone, and the head of its chain.
 
     Raises:
-        LedgerError: if the chain is broken, a charge has no price here, or more was released or spent than the account
-            allows.
+        LedgerError: if the chain is broken, a charge has no known cost here, or more was released or spent than the
+            account allows.
     """
     try:
         budget = Budget(account.epsilon, account.delta, account.unit, account.neighbouring)
@@ -96,7 +96,7 @@ def audited(account: Account) -> tuple[Spending, Head]:
 
 
 def epsilon_history(ledger: Ledger, points: int) -> tuple[tuple[int, float], ...]:
-    """Return ε after each of about `points` numbers of charges, from 0 to the present number."""
+    """Return ε after about `points` evenly spread numbers of charges, from 0 to the present number."""
     charges = [(terms, stamp) for _, terms, stamp in ledger.charges()]
     step, spent, found = -(-len(charges) // points) or 1, Spent(ledger.own_budget, None), [(0, 0.0)]
     for number, (terms, stamp) in enumerate(charges, start=1):

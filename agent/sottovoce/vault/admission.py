@@ -19,14 +19,14 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 1.0  # seconds, while the system refuses
 
 
 class Admission:
-    """Connections of one user, in their order.
+    """Queue of one user's connections, in order of arrival.
 
     Args:
         listener: accepts connections.
-        user: the number of the only user that is let in.
+        user: the number of the only user that is admitted.
         turn_away: called for any other user, with the connection, which is closed afterwards, and the user's number. It
             must not wait.
-        refused: called when the system refuses a connection, for want of a descriptor or memory. It is tried again.
+        refused: called when the system refuses a connection, for lack of a descriptor or memory. It is tried again.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Admission:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Admit connections until the context ends; those that wait then are closed.
+        """Admit connections until the context ends; connections still waiting are then closed.
 
         Raises:
             MemoryError, RuntimeError: no thread can be started.
@@ -69,7 +69,7 @@ class Admission:
                 end.close()
 
     def next(self) -> socket.socket | None:
-        """The connection that has waited longest; None where it has gone meanwhile.
+        """The connection that has waited longest; None if it has closed in the meantime.
 
         Raises the error that ended the thread that admits connections: otherwise it would go unnoticed.
         """
@@ -134,6 +134,6 @@ def _closed_on_failure(connection: socket.socket) -> Iterator[None]:
 
 
 def peer(connection: socket.socket) -> int:
-    """The number of the user at the other end, as the kernel noted it when the connection was made."""
+    """Number of the user at the other end, as recorded by the kernel when the connection was made."""
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return int(_CREDENTIALS.unpack(raw)[1])

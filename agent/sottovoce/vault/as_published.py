@@ -1,7 +1,7 @@
-"""Noise as papers print it, on gradients as papers clip them, so that the papers can be followed to the letter.
+"""Noise as printed in papers, on gradients clipped as in the papers, so that they can be followed to the letter.
 
-All of it is charged as costing everything: the scale may depend on the records, the clip may be missing, or taken once
-for a whole batch, or the printed ε may be one round's. The claims and their errors are in the statement of the
+Every such release is charged as infinite: the scale may depend on the records, the clip may be missing, or applied once
+to a whole batch, or the printed ε may be for one round only. The claims and their errors are in the statement of the
 terms that use this noise.
 """
 
@@ -23,15 +23,15 @@ _LARGEST = 2.0**60
 
 @dataclass(frozen=True, slots=True)
 class PublishedGaussian:
-    """B · (ḡ + N) for the mean gradient ḡ of a batch: the learner divides by B, as it does everywhere.
+    """Mechanism that releases B · (ḡ + N) for the mean gradient ḡ of a batch; the learner divides by B, as always.
 
     Attributes:
-        size: numbers in a release, P.
+        size: values in a release, P.
         batch: B.
         clip: L2 threshold; None for none.
-        clipped: object of the clip: each `example`'s gradient, or the mean of the `batch` once.
-        sigma: standard deviation of each number of N; with `scaled`, of N / ‖ḡ‖ (AdaD²P). 0 for no noise.
-        scaled: whether the noise is as long as the gradient it hides.
+        clipped: what is clipped: each `example`'s gradient, or the mean of the `batch` once.
+        sigma: standard deviation of each coordinate of N; with `scaled`, of N / ‖ḡ‖ (AdaD²P). 0 for no noise.
+        scaled: whether the noise is proportional to the length of the gradient it hides.
         exponent: the grid step is 2**exponent.
     """
 

@@ -6,9 +6,9 @@ place within the block is drawn uniformly and kept with the probability that the
 end. A random sign follows, and minus zero is rejected (Canonne, Kamath & Steinke 2020, Algorithms 2 and 3, use the same
 sign step).
 
-Every comparison of a uniform number with a real one is decided on the first bits where they suffice, and on ever more
-bits where they do not, so that the law is exact: no draw is an approximation. About one in 2^47 draws needs the slow
-path. The fast path relies on exp() in float64 being right to 2^-49 relative, which is 8 units in the last place.
+Every comparison of a uniform number with a real one is decided on the first bits if they suffice, and otherwise on
+more and more bits, so that the law is exact: no draw is an approximation. About one in 2^47 draws needs the slow path.
+The fast path relies on exp() in float64 having a relative error of at most 2^-49, which is 8 units in the last place.
 """
 
 from abc import ABC, abstractmethod
@@ -26,13 +26,13 @@ ACCEPT_BITS = 53
 
 
 class BlockSampler(ABC):
-    """Draws from one law; a subclass says which.
+    """Sampler for one law, which a subclass defines.
 
     Args:
         noise: the source of uniform words.
         block_bits: m.
-        table_bits: bits compared at first when a block is drawn. Fewer only make the slow path common, for tests.
-        accept_bits: bits compared at first when a place is kept. The same.
+        table_bits: bits compared at first when a block is drawn. Fewer bits only make the slow path common, for tests.
+        accept_bits: bits compared at first when a place is kept. Fewer bits have the same effect.
     """
 
     def __init__(self, noise: NoiseSource, *, block_bits: int, table_bits: int, accept_bits: int) -> None:
@@ -56,10 +56,10 @@ class BlockSampler(ABC):
 
     @abstractmethod
     def _numerators(self, left: NDArray[np.int64], offset: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The law at left + offset is exp(-numerator/denominator) of what it is at left, the left end of a block."""
+        """Numerators: the law at left + offset is exp(-numerator/denominator) times that at the block's left end."""
 
     def draw(self, count: int) -> NDArray[np.int64]:
-        """int64[count] of independent draws."""
+        """Independent draws, int64[count]."""
         kept: list[NDArray[np.int64]] = []
         missing = count
         while missing > 0:

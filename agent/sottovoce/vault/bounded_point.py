@@ -33,22 +33,22 @@ class BoundedPoint:
     sigma: int
 
     def event(self, units: Units) -> GaussianSum:
-        """Cost of a release for the units it was computed from."""
+        """Cost of a release for the units from which it was computed."""
         return GaussianSum(self.sensitivity_squared, self.sigma, units)
 
     def apply(self, raw: NDArray[np.float64], noise: NoiseSource) -> NDArray[np.int64]:
-        """See Mechanism.apply. Rounding moves each number by half a unit at most, which the sensitivity allows for."""
+        """See Mechanism.apply. Rounding moves each value by half a unit at most, which the sensitivity accounts for."""
         units = np.rint(np.ldexp(raw, -self.exponent)).astype(np.int64)
         return units + DiscreteGaussianSampler(self.sigma, noise).draw(self.size)
 
 
 def calibrate_point(*, distance: float, size: int, releases: int, epsilon: float, delta: float) -> BoundedPoint:
-    """The least noise with which one unit pays for `releases` such releases out of (epsilon, delta).
+    """The least noise with which one unit can pay for `releases` such releases from (epsilon, delta).
 
     Args:
         distance: L2 sensitivity before rounding.
         size: P.
-        releases: how many releases a unit is ever in.
+        releases: largest number of releases that a unit is ever in.
         epsilon: total ε.
         delta: total δ.
 

@@ -26,7 +26,7 @@ class Budget:
     neighbouring: str
 
     def __post_init__(self) -> None:
-        """Raise PrivacyError for a budget that promises nothing, unless ε = None says so."""
+        """Raise PrivacyError for a budget that promises nothing, unless ε is None."""
         allowed_mu(MAX_EPSILON if self.epsilon is None else self.epsilon, self.delta)
 
     @property
@@ -49,7 +49,7 @@ class Budget:
         return larger and self.delta <= other.delta and (other.epsilon is None or self.epsilon <= other.epsilon)
 
     def made_for(self, owner: str) -> str:
-        """Canonical JSON of owner and budget; the shortest decimal of a float names it exactly."""
+        """Canonical JSON of owner and budget; the shortest decimal of a float identifies it exactly."""
         return json.dumps({"owner": owner, **asdict(self)}, sort_keys=True, separators=(",", ":"))
 
 
@@ -78,9 +78,9 @@ class Period:
     """The present period of a ledger's budget.
 
     Attributes:
-        number: as the fleet's task has numbered it; 0 is the first.
-        lived: seconds that the vault has been at work in it.
-        least: seconds after which the next may open; infinite where none does.
+        number: number that the fleet's task gives it; 0 is the first.
+        lived: seconds that the vault has been at work in this period.
+        least: seconds after which the next period may open; infinite if none does.
         waiting: whether the fleet's task is for a later period.
     """
 
@@ -110,7 +110,7 @@ class LimitSpending:
     Attributes:
         span: `month` or `year`.
         limit: largest cost of one unit in it.
-        epsilon: charged in the present one to the unit charged most.
+        epsilon: ε charged in the present span to the unit charged most.
         ends: seconds of the vault's life until the next one begins.
     """
 
@@ -129,7 +129,7 @@ class Spending:
             noise.
         charges: releases paid for.
         releases: releases made; never more than charges.
-        written_today: bytes that the ledger has written at most since midnight UTC, or since it was opened.
+        written_today: upper bound on the bytes that the ledger has written since midnight UTC, or since it was opened.
         of_task: spending of the present task, if the fleet has signed one.
         of_period: spending of the present period, if the budget is for one.
         alone: the same ε if all other devices collude; None where it does not depend on them.
@@ -165,7 +165,7 @@ class Spending:
 
     @property
     def epsilon_alone(self) -> float | None:
-        """`alone`; None, too, where it is infinite."""
+        """`alone`, or None if it is infinite."""
         return self.alone if self.alone is not None and math.isfinite(self.alone) else None
 
 

@@ -1,4 +1,4 @@
-"""The height t = ⟨V, u⟩ of a point drawn uniformly from a cap {t ≥ γ} of the unit sphere of ℝᴰ, D ≥ 2."""
+"""Draws the height t = ⟨V, u⟩ of a point uniform on a cap {t ≥ γ} of the unit sphere of ℝᴰ, D ≥ 2."""
 
 from decimal import Decimal
 
@@ -7,7 +7,7 @@ from sottovoce.vault.lazy_reals import Tape
 
 
 def cap_height(cap: Cap, tape: Tape) -> tuple[Decimal, Decimal]:
-    """t and √(1 - t²).
+    """Draw t; return t and √(1 - t²).
 
     With t = tanh v the density (1 - t²)^((D-3)/2) of t becomes sech(v)^(D-1), whose logarithm is concave for every D,
     so that a tangent to it bounds it: v is proposed from a shifted exponential law and kept with the ratio of the two.

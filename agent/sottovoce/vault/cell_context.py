@@ -44,10 +44,10 @@ class CellContext:
 
     Attributes:
         learner: the learner whose sums these are.
-        member: holds the secrets of the present round.
+        member: member that holds the secrets of the present round.
         mechanism: bound and noise of this device's part.
         points: length of a point at which a sum is taken.
-        raw: rows of the records to clip and sum, at a point float64[points].
+        raw: computes the rows of the records to clip and sum, at a point float64[points].
         records: the private records.
         ledger: opened for charging.
         noise: the source of randomness.
@@ -68,7 +68,7 @@ class CellContext:
         """Take one step; None if the budget cannot pay for it.
 
         A step that does not follow from those before is refused and changes nothing. A charge belongs to one offer,
-        whose secrets are in memory alone: so it pays for one masked vector, or, if the device stops before that, none.
+        whose secrets are only in memory: so it pays for one masked vector, or for none if the device stops before that.
 
         Raises:
             LedgerError: if the ledger failed; nothing was released.

@@ -9,7 +9,7 @@ from sottovoce.vault.guarantee import nothing
 
 NO_PROTECTION = "no protection"
 MAX_ALONE = 5.0
-"""ε above which no statement may claim protection."""
+"""Largest ε for which a statement may claim protection."""
 
 
 def of_cell(budget: Budget, mechanism: CellMechanism, clip: float) -> PrivacyStatement:

@@ -104,9 +104,9 @@ class Member:
     """A member of a secure sum, for one device.
 
     Args:
-        owner: its node id.
-        cell: the rule.
-        belongs: checks who signed.
+        owner: node id of the device.
+        cell: the rule of the cell.
+        belongs: checks the signer of a statement.
         noise: the source of randomness.
     """
 
@@ -116,7 +116,7 @@ class Member:
 
     @property
     def point(self) -> bytes:
-        """Point of the present offer."""
+        """The point of the present offer."""
         return self._current_secrets().point
 
     def begin(self, slot: int, point: bytes) -> Offer:
@@ -217,7 +217,7 @@ class Member:
             the size of the roster, and h.
 
         Raises:
-            MessageRefused: if not enough are, or this device has masked its part already; nothing changed.
+            MessageRefused: if too few are ready, or this device has already masked its part; nothing changed.
         """
         secrets, roster = self._with_roster()
         if not secrets.h or secrets.masked:
@@ -227,10 +227,10 @@ class Member:
         return len(roster), secrets.h
 
     def mask(self, part: NDArray[np.int64], width: int) -> Vector:
-        """Mask this device's part of the sum: once.
+        """Mask this device's part of the sum, only once.
 
         Args:
-            part: clipped, with its share of the noise; charged.
+            part: the clipped part with its share of the noise, already charged.
             width: bytes per value.
         """
         secrets, roster = self._with_roster()
@@ -248,10 +248,10 @@ class Member:
         return Vector(raw, Masked(secrets.h, sha256(raw).digest()))
 
     def survive(self, said: Survive) -> Stand:
-        """Stand for one set of survivors.
+        """Confirm one set of survivors.
 
         Raises:
-            MessageRefused: if this device may not stand for the set, or stands for another.
+            MessageRefused: if this device may not confirm the set, or has confirmed another.
         """
         secrets, roster = self._with_roster()
         survivors = said.survivors
@@ -269,7 +269,7 @@ class Member:
         """Reveal the shares that open the sum over the survivors, and no other sum.
 
         Raises:
-            MessageRefused: if too few members stand for the survivors that this device stands for.
+            MessageRefused: if too few members have confirmed the survivors that this device has confirmed.
         """
         secrets, roster = self._with_roster()
         stand = secrets.stand
@@ -286,7 +286,7 @@ class Member:
         """Check that as many of these members as the threshold requires have signed this body.
 
         Raises:
-            MessageRefused: if they have not.
+            MessageRefused: if too few have.
         """
         _, roster = self._with_roster()
         owners: list[str] = [statement.owner for statement in statements]
@@ -298,7 +298,7 @@ class Member:
             if body_of(statement, kind) != body:
                 raise _refused("a member signed a different statement")
             credential = credentials[statement.owner]
-            with contextlib.suppress(MessageRefused):  # a member revoked meanwhile does not count
+            with contextlib.suppress(MessageRefused):  # a member revoked in the meantime does not count
                 self._belongs(Statement(statement.owner, statement.body, credential, statement.signature))
                 signers += 1
         if signers < self._cell.opens_at(len(roster)):

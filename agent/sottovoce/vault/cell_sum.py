@@ -1,4 +1,4 @@
-"""A device's part of the sum of a cell: its clipped vector and its share of the noise, on a public grid."""
+"""A device's part of a cell's sum: its clipped vector and its share of the noise, on a public grid."""
 
 import math
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from sottovoce.vault.clipped_sum import (
 from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
 from sottovoce.vault.noise import NoiseSource
 
-_FINE = 2.0**8  # grid steps in a share's σ, and in each coordinate's part of the clip: that much finer than either
+_FINE = 2.0**8  # grid steps in a share's σ, and in each coordinate's part of the clip: finer than both by this factor
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +90,10 @@ class CellMechanism:
         return math.inf if math.isinf(dearest) else gaussian_epsilon(math.sqrt(self.rounds * dearest), delta)
 
     def apply(self, raw: Batches, members: int, noise: NoiseSource) -> NDArray[np.int64]:
-        """This device's part, int64[size]; not to leave the vault unmasked.
+        """This device's part, int64[size]; it must not leave the vault unmasked.
 
         Args:
-            raw: batches float64[n, P]; one row, the device's vector, or none.
+            raw: batches float64[n, P]: one row, the device's vector, or no row.
             members: members of the roster.
             noise: the source of randomness.
         """
@@ -119,15 +119,15 @@ def calibrate_cell(
 
     Args:
         cell: the rule of the cell.
-        sums: sums that are planned; the cell's spare rounds come on top.
+        sums: number of planned sums; the cell's spare rounds are added.
         clip: L2 threshold of one unit's part.
-        size: numbers of a sum.
+        size: values in a sum.
         epsilon: total ε; None for no noise.
         delta: total δ.
         neighbouring: `add-remove` (sensitivity C) or `replace-one` (2C).
-        sum_error: rounding error of a kernel that clips and sums, in clips; None where rows are clipped here. See
-            Kernel.sum_error.
-        rows: rows that one device is taken to have, at most.
+        sum_error: rounding error of a kernel that clips and sums, as a multiple of the clip; None where rows are
+            clipped here. See Kernel.sum_error.
+        rows: largest number of rows that one device is assumed to have.
 
     Raises:
         PrivacyError: if the budget or the clip is not valid, or outside the grid's range.

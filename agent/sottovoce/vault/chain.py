@@ -9,8 +9,8 @@ class Head:
     """Position of a ledger's chain.
 
     Attributes:
-        charges: how many charges it holds.
-        link: the link of the last of them, 32 bytes; the chain's first link when there is none.
+        charges: number of charges in the chain.
+        link: link of the last charge, 32 bytes; the chain's first link if there is none.
     """
 
     charges: int
@@ -19,11 +19,11 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Tip:
-    """Head of a ledger, as peers see it. Both numbers only ever rise.
+    """Head of a ledger, as peers see it. Both numbers only increase.
 
     Attributes:
-        charges: how many charges it holds.
-        released: the number of the newest charge whose release it holds; 0 without any.
+        charges: number of charges in the ledger.
+        released: number of the newest charge whose release it holds; 0 if it holds none.
         mark: hash over the link of the last charge and the newest release, 32 bytes. Two copies of a ledger make the
             same charges, but never the same releases: their marks differ from the first release that each of them
             makes.
@@ -45,10 +45,10 @@ def next_link(link: bytes, query: bytes, terms: str) -> bytes:
 
 
 def release_digest(link: bytes, exponent: int, value: bytes, simulated: bool) -> bytes:
-    """Digest of a stored release, under the link of its charge."""
+    """Digest of a stored release and the link of its charge."""
     return hashlib.sha256(link + exponent.to_bytes(8, "big", signed=True) + bytes([simulated]) + value).digest()
 
 
 def mark(link: bytes, digest: bytes) -> bytes:
-    """Mark of a ledger with this newest link and this digest of its newest release, empty without any."""
+    """Mark of a ledger with this newest link and this digest of its newest release, empty if there is none."""
     return hashlib.sha256(b"sottovoce/ledger-mark/v1|" + link + digest).digest()

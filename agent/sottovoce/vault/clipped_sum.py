@@ -19,8 +19,8 @@ from sottovoce.vault.noise import NoiseSource
 Batches = Iterator[NDArray[np.float64]]
 
 MAX_SQUARED_UNITS = 2**52
-DISTANCES = {"add-remove": 1, "replace-one": 2}  # between two neighbours' sums, in clips
-CLIPS = (2.0**-500, 2.0**500)  # far from where a float's exponent ends
+DISTANCES = {"add-remove": 1, "replace-one": 2}  # between two neighbours' sums, as multiples of the clip
+CLIPS = (2.0**-500, 2.0**500)  # allowed range, far from the limits of a float's exponent
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +65,12 @@ class DiscreteGaussian:
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """The noiseless baseline: no noise at all, on a fine grid. Charged as infinite.
+    """Sum without any noise, on a fine grid, as the noiseless baseline. Charged as infinite.
 
     Attributes:
         size: coordinates of a release, P.
         exponent: the grid step is 2**exponent.
-        clip_squared: as above, or None when nothing is clipped.
+        clip_squared: as in DiscreteGaussian, or None if nothing is clipped.
     """
 
     size: int
@@ -89,7 +89,7 @@ class Exact:
 
     @property
     def event(self) -> Unproved:
-        """Cost of one release: everything."""
+        """Cost of one release: infinite."""
         return Unproved("none")
 
     def apply(self, raw: Batches, noise: NoiseSource) -> NDArray[np.int64]:
@@ -115,12 +115,12 @@ def calibrate(
     Args:
         clip: per-example L2 threshold C.
         size: coordinates of a release.
-        releases: how many such releases the budget is spread over.
+        releases: number of such releases that the budget covers.
         epsilon: total ε.
         delta: total δ.
         neighbouring: `add-remove` (sensitivity C) or `replace-one` (2C).
-        sum_error: rounding error of a kernel that clips and sums, in clips; None where rows are clipped here. See
-            Kernel.sum_error.
+        sum_error: rounding error of a kernel that clips and sums, as a multiple of the clip; None where rows are
+            clipped here. See Kernel.sum_error.
 
     Raises:
         PrivacyError: if the budget, the relation or the clip is not valid, or outside the grid's range.
@@ -149,7 +149,7 @@ def calibrate(
 
 
 def grid_exponent(noise: float, clip: float, size: int, sum_error: float | None) -> int:
-    """Exponent of a grid on which neither noise nor clip is coarse; finer where a rounded sum pays for its step.
+    """Exponent of a grid that is fine compared with noise and clip, and finer still if rounding a sum adds to its cost.
 
     Args:
         noise: approximate standard deviation of the noise.
@@ -161,10 +161,10 @@ def grid_exponent(noise: float, clip: float, size: int, sum_error: float | None)
 
 
 def reach_squared(clip: float, exponent: int, size: int, sum_error: float | None) -> int:
-    """How far one record moves a sum on the grid, squared, in squared units.
+    """Squared distance by which one record moves a sum on the grid, in squared units.
 
-    Rows that are clipped on the grid are no longer than the clip. A kernel's sum is the real one but for `sum_error`,
-    for both of two neighbours; then each number is rounded toward zero, which moves two apart by less than a unit:
+    Rows that are clipped on the grid are no longer than the clip. A kernel's sum is exact up to `sum_error`, for each
+    of two neighbours. Then each value is rounded toward zero, which moves two values apart by less than a unit:
     (1 + 2 · sum_error) C / step + √P in all (docs/decisions/0024-gradients-in-the-graph.md).
     """
     if sum_error is None:
@@ -183,7 +183,7 @@ def min_sigma(sensitivity_squared: int, releases: int, epsilon: float, delta: fl
 
 
 def exact(*, clip: float | None, size: int, sum_error: float | None = None) -> Exact:
-    """The noiseless baseline: sums of `size` numbers, clipped at `clip` (by the kernel: see `calibrate`) or not at all.
+    """The noiseless baseline: sums of `size` values, clipped at `clip` (by the kernel: see `calibrate`) or not at all.
 
     Raises:
         PrivacyError: if no grid carries the clip.
@@ -202,7 +202,7 @@ def squared_units(clip: float, exponent: int) -> int:
 
 
 class Bounded(Protocol):
-    """Bounds of a sum: P, the grid step, and the bound of a row, squared, in squared units."""
+    """Bounds of a sum: P, the grid step, and the squared bound of a row, in squared units."""
 
     @property
     def size(self) -> int:  # noqa: D102 - see the class

@@ -18,14 +18,14 @@ def clipped_units(rows: Rows, step: float, clip_squared: int | None) -> Rows:
     """Rows in grid units, clipped and rounded toward zero.
 
     Args:
-        rows: float64[n, P], one example's vector a row. One whose squared norm is not finite counts as zero.
+        rows: float64[n, P], one example's vector per row. A row whose squared norm is not finite counts as zero.
         step: the grid step.
         clip_squared: the largest squared norm in squared units, below 2^53; None for no clipping.
 
     Returns:
         float64[n, P] holding integers, each row's squared norm at most `clip_squared`.
     """
-    units = np.ascontiguousarray(rows) / step  # contiguous, so that each row's numbers are added up in one same order
+    units = np.ascontiguousarray(rows) / step  # contiguous, so that each row's values are added up in the same order
     squared = np.add.reduce(units * units, axis=1)
     units[~np.isfinite(squared)] = 0.0
     if clip_squared is None:

@@ -1,4 +1,4 @@
-"""Confinement of a separate vault's process: for good, no other process can inspect it and it reaches no network.
+"""Irrevocable confinement of a separate vault's process: no other process can inspect it, and it reaches no network.
 
 Its memory belongs to root alone (prctl(2), PR_SET_DUMPABLE): no process of the same user can trace it or read its
 /proc/PID/mem, and there is no core file. A system-call filter (seccomp(2)) makes every socket but a Unix one fail.
@@ -50,7 +50,7 @@ def forbid_network() -> bool:
     program = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_IF_EQUAL, 1, 0, architecture),
-        (_RETURN, 0, 0, _KILL),  # another machine's system calls have other numbers
+        (_RETURN, 0, 0, _KILL),  # system calls have other numbers on another architecture
         (_LOAD, 0, 0, _NUMBER),
         (_IF_AT_LEAST, 5, 0, _X32),
         (_IF_EQUAL, 4, 0, _IO_URING),  # io_uring opens sockets without socket(2)

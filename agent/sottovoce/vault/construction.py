@@ -31,7 +31,7 @@ def build(
     closed: Callable[[], str | None] = lambda: None,
     belongs: "SignatureVerifier | None" = None,
 ) -> Vault:
-    """A vault over `records` that keeps to `terms` and to the ledger's budget.
+    """Build a vault over `records` that keeps to `terms` and to the ledger's budget.
 
     Args:
         records: the private records.
@@ -39,8 +39,8 @@ def build(
         terms: terms of the queries to come.
         ledger: opened for charging.
         noise: the source of randomness.
-        observer: looks into a simulation, whose noise is seeded.
-        followed: the source of `records`, if it grows by windows; the unit is a window or the device.
+        observer: observes a simulation, whose noise is seeded.
+        followed: the source of `records`, if it grows by windows; the unit is then a window or the device.
         closed: see VaultContext.
         belongs: see VaultContext.
 

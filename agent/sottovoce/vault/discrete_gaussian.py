@@ -1,6 +1,6 @@
 """An exact sampler of the discrete Gaussian on the integers: P[x] ∝ exp(-x²/2σ²), σ a positive integer.
 
-See block_sampler.py for how it draws; its blocks are of 2^m integers with σ/2^m near 2^10.
+See block_sampler.py for the method; the blocks have 2^m integers with σ/2^m near 2^10.
 """
 
 from functools import lru_cache
@@ -17,7 +17,7 @@ _GUARD_BITS = 128
 
 
 class DiscreteGaussianSampler(BlockSampler):
-    """Draws from the discrete Gaussian of one σ.
+    """Sampler for the discrete Gaussian with one σ.
 
     Args:
         sigma: standard deviation parameter, an integer from 1 to 2^26.
@@ -70,8 +70,8 @@ def _cumulative(sigma: int, block_bits: int, bits: int) -> tuple[int, ...]:
     for partial in sums:
         value, rest = divmod(partial << bits, sums[-1])
         # Truncation makes weight h < 2^16 short by less than 2h² + 2h units, hence every sum by less than 2^48, of a
-        # total above 2^scale: 2^-80 of a unit of `value`. Nearer than that to an integer, the floor would be a guess;
-        # of all tables that there are, hardly one should come so near.
+        # total above 2^scale: 2^-80 of a unit of `value`. Closer than that to an integer, the floor would be a guess;
+        # of all possible tables, hardly one should come that close.
         margin = sums[-1] >> (_GUARD_BITS - 50)
         last = value >= (1 << bits) - 1
         if partial != sums[-1] and (rest <= margin or (rest >= sums[-1] - margin and not last)):

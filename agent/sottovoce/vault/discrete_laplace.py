@@ -1,6 +1,6 @@
 """An exact sampler of the discrete Laplace law on the integers: P[x] ∝ exp(-|x|/s), s a positive integer.
 
-See block_sampler.py for how it draws; its blocks are of 2^m integers with s/2^m near 2^3. Releases whose exact values
+See block_sampler.py for the method; the blocks have 2^m integers with s/2^m near 2^3. Releases whose exact values
 differ by at most Δ in L1 norm are Δ/s-differentially private: the ratio of two probabilities is exp(-(|a| - |b|)/s).
 """
 
@@ -17,7 +17,7 @@ MAX_SCALE = 2**54
 
 
 class DiscreteLaplaceSampler(BlockSampler):
-    """Draws from the discrete Laplace law of one scale.
+    """Sampler for the discrete Laplace law with one scale.
 
     Args:
         scale: s, an integer from 1 to 2^54.

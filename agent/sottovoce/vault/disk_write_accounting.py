@@ -30,7 +30,7 @@ class DiskWriteCounter:
         self._day = self._today()
         self._written = 0
         self.count()
-        self._written = 0  # what was there before was written by another process, or on another day
+        self._written = 0  # earlier bytes were written by another process, or on another day
 
     def count(self) -> None:
         """Count the bytes appended since the last call; call it after every transaction."""
@@ -56,7 +56,7 @@ class DiskWriteCounter:
 
     @property
     def today(self) -> int:
-        """Bytes written at most since midnight UTC, or since this object was made."""
+        """Upper bound on the bytes written since midnight UTC, or since this object was made."""
         return self._written if self._today() == self._day else 0
 
     def _today(self) -> int:

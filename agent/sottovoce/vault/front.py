@@ -28,11 +28,11 @@ class VaultFront(Protocol):
         ...
 
     def mark(self, charges: int, released: int) -> bytes | None:
-        """The ledger's mark with this newest charge and this newest release; None when it never held one of them."""
+        """The ledger's mark with this newest charge and newest release; None if it never held one of them."""
         ...
 
     def keepers(self) -> tuple[Keeper, ...]:
-        """Names the keepers of the ledger's newest head."""
+        """The keepers of the ledger's newest head."""
         ...
 
     def appoint(self, keepers: tuple[Keeper, ...]) -> None:
@@ -40,11 +40,11 @@ class VaultFront(Protocol):
         ...
 
     async def ask(self, query: Query) -> Answer:
-        """The release for a query, or why there is none; the same query id has the same answer."""
+        """The release for a query, or a refusal with its reason; the same query id always gets the same answer."""
         ...
 
     async def take_part(self, query: CellQuery) -> CellAnswer | Refused:
-        """A step of a secure sum; a step that does not follow from those before is refused."""
+        """Take a step of a secure sum; a step that does not follow from those before is refused."""
         ...
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ class GrowingRecords:
     Attributes:
         read: the records as they are now.
         over: number of the last window that has ended; None while the clock has not been set.
-        until: if a release is of all windows together, the last of them: before it has ended there is no release.
+        until: last window of a release over all windows together, which is made only after this window has ended.
     """
 
     read: Callable[[], Records]

@@ -20,7 +20,7 @@ REFUTED = (
 )
 
 _CLIPPED = {"record": "example", "window": "window", "device": "device"}
-_BATCHES = {  # what is summed over, and how that adds up
+_BATCHES = {  # sampling: the records in a sum, and the composition of the sums
     "full": ("full-batch", "Gaussian closed form, μ² adds up over releases, fully adaptive"),
     "poisson": (
         "Poisson-sampled",
@@ -34,7 +34,7 @@ _BATCHES = {  # what is summed over, and how that adds up
 
 
 def guarantee(budget: Budget, mechanism: ClippedSum, clip: float | None, sampling: str = "full") -> PrivacyStatement:
-    """The guarantee of all sums of gradients the budget allows, made by `mechanism` over so chosen batches."""
+    """Guarantee of all sums of gradients that the budget allows, by `mechanism` over batches chosen by `sampling`."""
     over, composition = _BATCHES[sampling]
     if not isinstance(mechanism, DiscreteGaussian):
         return nothing(

@@ -1,10 +1,10 @@
 """Draws that are functions of real uniform numbers, exact although every computation has a finite precision.
 
 A draw is a program that reads uniform real numbers from a tape and decides: keep or reject, round down or up. It
-computes with their first bits, in decimals; whatever it computes lies within a margin of what the numbers' infinitely
-many bits would give. A decision further from its edge than that is the decision the real numbers would have led to. One
-that is nearer is `Undecided`: then the program runs again, from its start, over the same numbers with more of their
-bits. So the law of the output is that of the real program, with no error at all.
+computes with their first bits, in decimals; every computed value lies within a margin of the value that the numbers'
+infinitely many bits would give. A decision further from its edge than this margin is the decision that the real numbers
+would have led to. A decision closer to its edge is `Undecided`: then the program runs again, from its start, over the
+same numbers with more of their bits. So the law of the output is that of the real program, with no error at all.
 
 The margins are proved in docs/decisions/0009-record-releases.md.
 """
@@ -17,19 +17,19 @@ from sottovoce.vault.noise import NoiseSource
 
 T = TypeVar("T")
 
-_WORDS = 3  # of 64 bits, for each number and level
-_DIGITS = 64  # of each computation, for each level; 3 words are 57.8 digits
+_WORDS = 3  # words of 64 bits, for each number and level
+_DIGITS = 64  # digits of each computation, for each level; 3 words are 57.8 digits
 _MARGIN = 30  # decimals to which a computed quantity is right, for each level
-_SMALL = 8  # decimals of what is too small to divide by, for each level
+_SMALL = 8  # decimals of a number too small to divide by, for each level
 _FETCHED = 64  # numbers fetched from the noise source at once
 
 
 class Undecided(Exception):
-    """A decision is nearer to its edge than the precision at hand."""
+    """Raised if a decision is closer to its edge than the available precision."""
 
 
 class Tape:
-    """Independent uniform real numbers in (0, 1), each known to as many bits as were needed so far."""
+    """Tape of independent uniform real numbers in (0, 1), each known to as many bits as were needed so far."""
 
     def __init__(self, noise: NoiseSource) -> None:
         self._noise = noise

@@ -1,8 +1,8 @@
 """The privacy ledger: a charge is on the disk before the noise it pays for is drawn.
 
 One SQLite file per device, in write-ahead mode with synchronous=FULL. Charges and releases are only ever appended, and
-every charge's link is a hash over all before it. The file is made once, by `sottovoce fleet join` or the testbed, for
-one identity and one budget; opening never creates it.
+every charge's link is a hash over all earlier ones. The file is made once, by `sottovoce fleet join` or the testbed,
+for one identity and one budget; opening never creates it.
 """
 
 import os
@@ -46,7 +46,7 @@ from sottovoce.vault.spent import Spent
 
 
 class Ledger:
-    """An open ledger. Use `create` once in a device's life, and `open` ever after.
+    """An open ledger. Use `create` once in a device's life, and `open` from then on.
 
     Args:
         connection: connection to an intact database.
@@ -204,7 +204,7 @@ class Ledger:
         """Make a charge durable, once for each query.
 
         Args:
-            query: the question's id.
+            query: id of the query.
             event: cost of its release; an infinite cost, hence no noise, needs an unlimited budget.
 
         Returns:
@@ -305,7 +305,7 @@ class Ledger:
         return self._head
 
     def link(self, charges: int) -> bytes | None:
-        """The link of the charge of this number, or the first link for 0; None for one that was never made."""
+        """The link of the charge with this number, or the first link for 0; None if that charge was never made."""
         if charges == 0:
             return first_link(self.own_budget.made_for(self.owner), self.nonce)
         with named(self._path):
@@ -383,7 +383,7 @@ class Ledger:
             self._spent.check(event, mandate.budget)
 
     def take_up(self, mandate: Mandate) -> None:
-        """Charge for this task from now on, and for no earlier one ever again; durably.
+        """Charge for this task from now on, and never again for an earlier one; durably.
 
         Raises:
             LedgerError: if its epoch is not above all before, or the disk or the file failed.
@@ -397,7 +397,7 @@ class Ledger:
         self.live()
 
     def limit(self, most: "Mapping[Span, float]") -> None:
-        """Also keep to these ε in each span, over all tasks together. See sottovoce.vault.limits.
+        """Also keep within these ε in each span, over all tasks together. See sottovoce.vault.limits.
 
         Raises:
             LedgerError: if the disk or the file failed.
@@ -409,7 +409,7 @@ class Ledger:
         self.life.count(clock)
 
     def live(self, *, ending: bool = False) -> None:
-        """Note each hour, and at the end, how long the vault has lived; begin the periods and spans that are due.
+        """Record each hour, and at the end, how long the vault has been at work; begin the periods and spans due.
 
         Raises:
             LedgerError: if the disk or the file failed.
@@ -435,7 +435,7 @@ class Ledger:
             self._spent.open(opens)
 
     def reached(self, event: Event) -> Limit | None:
-        """The limit that keeps this event from being paid, if one does."""
+        """The limit that prevents this event from being paid, if there is one."""
         return self._spent.reached(event)
 
     def _tally(self, limits: Iterable[Limit]) -> None:

@@ -1,4 +1,4 @@
-"""The owner and the budget of a ledger: an agent refuses to start with another one's, in the caller's words."""
+"""Checks of a ledger's owner and budget: an agent refuses to start with a ledger made for others."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ def check_there(path: Path) -> None:
     """Refuse to begin without a ledger.
 
     Raises:
-        LedgerError: if there is none.
+        LedgerError: if there is no ledger.
     """
     if not path.is_file():
         raise LedgerError(
@@ -24,7 +24,7 @@ def check_owner(path: Path, found: str, device: str) -> None:
     """Refuse the ledger of another device.
 
     Raises:
-        LedgerError: if it is not this device's.
+        LedgerError: if the ledger is not this device's.
     """
     if found != device:
         raise LedgerError(f"{path}: this ledger belongs to device {found}, not to {device}")
@@ -34,7 +34,7 @@ def check_budget(path: Path, found: Budget, wanted: Budget) -> None:
     """Refuse a ledger that was made for another budget.
 
     Raises:
-        LedgerError: if it was.
+        LedgerError: if the budgets differ.
     """
     if found != wanted:
         raise LedgerError(

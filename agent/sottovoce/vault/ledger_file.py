@@ -19,7 +19,7 @@ from sottovoce.vault.chain import release_digest
 
 _APPLICATION_ID = 0x50FF0CE1
 _SCHEMA_VERSION = 8
-_VERSION_0_1 = 3  # which numbered records by their place
+_VERSION_0_1 = 3  # schema of version 0.1, which numbered records by their place
 KEY_BYTES = 32
 _TABLES = ("budget", "secret", "keepers", "ended", "task", "period", "numbering", "enrolled", "charge", "release")
 _OLD_TABLES = """
@@ -133,11 +133,11 @@ def check_releases(connection: sqlite3.Connection) -> None:
 
 
 def upgrade(path: Path) -> None:
-    """Bring the file of an earlier version up to this schema, in one transaction; leave any other as it is.
+    """Upgrade the file of an earlier version to this schema, in one transaction; leave any other file unchanged.
 
     Raises:
-        LedgerError: if it holds charges for single records, which are named by their place in the file: which records
-            those were is not known any more.
+        LedgerError: if it holds charges for single records, which are named by their place in the file: these records
+            can no longer be identified.
     """
     with closing(connect(path, "ro")) as looked:  # so that any other file stays as it is, to the byte
         if looked.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
@@ -199,7 +199,7 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def log_is_damaged(path: Path) -> bool:
-    """Whether the log continues after the place where SQLite stopped reading it: a crash cannot leave that.
+    """Whether the log continues after the place where SQLite stopped reading it, which a crash cannot cause.
 
     A commit is on the disk before the next begins, so that only the last one can be torn. SQLite itself takes a broken
     frame in the middle for the end of the log. When the log restarts, its head is written first, and may be torn: then
@@ -279,7 +279,7 @@ def named(path: Path | None = None) -> Iterator[None]:
     """Turn the errors of SQLite and of the file system into one that names the ledger and the remedy."""
     try:
         yield
-    except (sqlite3.Error, OSError, UnicodeError) as error:  # a damaged name in the schema is no text
+    except (sqlite3.Error, OSError, UnicodeError) as error:  # a damaged name in the schema may not be text
         where = f"{path}: the privacy ledger" if path else "the privacy ledger"
         raise (LedgerUnwritable if _is_of_the_disk(error) else LedgerError)(
             f"{where} cannot be used ({' '.join(str(error).split())}): nothing was released. Remedy: {_remedy(error)}"
@@ -307,7 +307,7 @@ def refuse_without_log(path: Path | None) -> None:
     """Refuse a file whose log was removed while it held charges.
 
     Raises:
-        LedgerError: if it was.
+        LedgerError: if the log was removed.
     """
     if path is not None and log_is_gone(path):
         raise LedgerError(

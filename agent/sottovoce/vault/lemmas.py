@@ -1,4 +1,4 @@
-"""Sensitivities that follow from a named lemma. The vault checks a lemma's conditions; there is no knob for its result.
+"""Sensitivities that follow from a named lemma. The vault checks a lemma's conditions; its result cannot be set.
 
 **Chains** (Jin, He & Dai 2023, Lemma 4). A device starts from public weights w, takes steps w ← w - 2η ∇f_D(w) on
 disjoint batches D of b records each, and ends with (w_global + w)/2 - η ∇f_D(w_global) on one more. For a convex loss
@@ -7,10 +7,10 @@ the step it is in by 2η · 2L/b, which the last line halves, or the last line b
 L2 norm, however long the chain was.
 
 **Two additions.** A regulariser (λ/2)‖w‖² adds λ to the smoothness, and nothing to the sensitivity: it is the same in
-both worlds, so that L stays that of the loss alone. And when no step is longer than the first, and models are projected
-onto a ball, which brings no two points farther apart, 2ηL/b with the first step's η is a bound still.
+both worlds, so that L remains that of the loss alone. And if no step is longer than the first, and models are projected
+onto a ball, which moves no two points farther apart, 2ηL/b with the first step's η is still a bound.
 
-The lemma is about real numbers. The error of floating point is bounded beside it (`rounding`), and added to it.
+The lemma is about real numbers. The floating-point error is bounded separately (`rounding`), and added to it.
 """
 
 import math
@@ -31,15 +31,15 @@ class Smooth:
     """A convex loss over records in the unit ball.
 
     Attributes:
-        lipschitz: L, of the loss in the parameters.
-        smoothness: μ, of its gradient.
+        lipschitz: L, the Lipschitz constant of the loss in the parameters.
+        smoothness: μ, the Lipschitz constant of its gradient.
     """
 
     lipschitz: float
     smoothness: float
 
     def regularised(self, strength: float) -> "Smooth":
-        """The loss with (λ/2)‖w‖² added: smoother by λ. L stays, since the addition does not depend on the record."""
+        """The loss with (λ/2)‖w‖² added: μ grows by λ. L is unchanged, as the addition depends on no record."""
         return Smooth(self.lipschitz, self.smoothness + strength)
 
 
@@ -55,7 +55,7 @@ def smooth(kernel: Kernel) -> Smooth:
     if type(kernel) is Softmax:
         # ‖x ⊗ (p - e_y)‖ = ‖x‖ ‖p - e_y‖ ≤ √2; the Hessian is xx' ⊗ (diag p - pp'), with eigenvalues of 1/2 at most.
         return _SOFTMAX
-    from sottovoce.kernels.binary import Logistic  # a device that learns softmax has no use for it
+    from sottovoce.kernels.binary import Logistic  # not needed on a device that learns softmax
 
     if type(kernel) is Logistic:
         # Model k of c adds s_k x with |s_k| < 1: ‖s‖ ‖x‖ ≤ √c. The Hessian is xx' ⊗ diag s_k(1 - s_k), 1/4 at most.
@@ -66,10 +66,10 @@ def smooth(kernel: Kernel) -> Smooth:
 
 
 def chain_sensitivity(loss: Smooth, *, step_size: float, batch: int, steps: int, neighbouring: str) -> float:
-    """2ηL/b: how far the end of a chain moves, in L2 norm, when one record is replaced.
+    """2ηL/b: distance in L2 norm by which the end of a chain moves when one record is replaced.
 
     Args:
-        loss: its constants.
+        loss: constants of the loss.
         step_size: η of the first step; no other is longer.
         batch: b, records in a step; the same in every step, and public.
         steps: steps of a chain, the last one included.
@@ -106,7 +106,7 @@ def rounding(
     loss: Smooth = _SOFTMAX,
     regularised: bool = False,
 ) -> float:
-    """How much farther apart than the lemma says two neighbours' ends can be because of float64, in L2 norm.
+    """Distance in L2 norm by which float64 may move two neighbours' ends farther apart than the lemma states.
 
     u = 2⁻⁵³ is the error of one operation. Weights stay below W = LARGEST + steps · 2ηL. A logit is a sum of d
     products, so wrong by (d + 2) u √d W at most; a probability by twice that, and by (c + 8) 4u for the exponentials
@@ -117,12 +117,12 @@ def rounding(
 
     Args:
         features: d.
-        classes: c, or how many binary models.
+        classes: c, or the number of binary models.
         step_size: η, the largest.
         batch: b.
         steps: steps of a chain.
-        loss: its constants.
-        regularised: with a regulariser, and a projection after each step.
+        loss: constants of the loss.
+        regularised: whether there is a regulariser, and a projection after each step.
     """
     unit, weight, size = 2.0**-53, LARGEST + steps * max(3.0, 2 * step_size * loss.lipschitz), features * classes
     gradient = 8 * (features + 8) * math.sqrt(features) * weight * unit + 16 * (classes + batch + 16) * unit

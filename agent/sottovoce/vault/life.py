@@ -1,7 +1,7 @@
 """The time a vault has been at work, the only clock for budgets over months and years.
 
 It is the machine's uptime while the vault runs, added up over its runs: it only increases and cannot be set. So a
-calendar that jumps renews nothing and locks nothing, and a device that is off does not come nearer to its next budget.
+calendar that jumps renews nothing and locks nothing, and a device that is off does not get closer to its next budget.
 """
 
 import sqlite3
@@ -22,7 +22,7 @@ def uptime() -> float:
 
 
 class Life:
-    """The time that one ledger's vault has been at work. It stands still until `count`.
+    """The time that one ledger's vault has been at work. It does not advance until `count`.
 
     Args:
         reading: the ledger's file, to be read.
@@ -40,7 +40,7 @@ class Life:
 
     @property
     def counting(self) -> bool:
-        """Whether it counts."""
+        """Whether the time is being counted."""
         return self._clock is not None
 
     @property

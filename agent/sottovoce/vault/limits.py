@@ -1,6 +1,6 @@
-"""Limits of a device's owner on all tasks together in a month and in a year, beside the ledger's budget.
+"""Limits that a device's owner sets on all tasks together per month and per year, besides the ledger's budget.
 
-A month is 30 days and a year is 365 of the vault's life, one behind the other. See sottovoce.vault.life.
+A month is 30 days and a year is 365 days of the vault's life, one after the other. See sottovoce.vault.life.
 """
 
 import sqlite3
@@ -23,9 +23,9 @@ class Limit:
     Attributes:
         span: the span of time that it is for.
         epsilon: largest cost of one unit in it, in the ledger's own terms.
-        began: when the present span began, in seconds of the vault's life.
-        before: how many charges had been made then.
-        tally: tally of all charges since.
+        began: start of the present span, in seconds of the vault's life.
+        before: number of charges made before then.
+        tally: tally of all charges since then.
     """
 
     span: Span
@@ -35,14 +35,14 @@ class Limit:
     tally: Tally
 
     def ends(self, lived: float) -> float:
-        """Seconds until the next span begins; 0 or less where it is time."""
+        """Seconds until the next span begins; 0 or less if it is due."""
         return self.began + SECONDS[self.span] - lived
 
 
 def limits_in(reading: Access, most: Mapping[Span, float], delta: float) -> list[Limit]:
     """Return limits of these ε, with the beginnings of their spans from the ledger, and with nothing tallied.
 
-    A new limit begins now, and all earlier charges count in it: when they were made is not known.
+    A new limit begins now, and all earlier charges count in it, since their times are not known.
     """
     with reading() as connection:
         rows = connection.execute("SELECT span, began, charges FROM span").fetchall()

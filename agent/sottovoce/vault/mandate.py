@@ -17,8 +17,8 @@ class Mandate:
         epoch: epoch of the task, from 1; the highest one counts.
         budget: largest cost of one unit in this task; less than the ledger's own budget, which holds for all tasks
             together.
-        document: as the fleet has signed it; empty in a trial.
-        period: period of the ledger's budget that it is in, at the earliest; see sottovoce.vault.periods.
+        document: the document as signed by the fleet; empty in a trial.
+        period: earliest period of the ledger's budget to which the task belongs; see sottovoce.vault.periods.
     """
 
     epoch: int
@@ -45,7 +45,7 @@ class Stamp:
     """Stamp of a charge.
 
     Attributes:
-        epoch: epoch of the fleet's task that it was made for; 0 before any.
+        epoch: epoch of the fleet's task for which it was made; 0 before any.
         promise: the unit that its release hides.
         period: period of the ledger's budget that pays for it.
     """

@@ -3,11 +3,11 @@
 It is the K-norm mechanism (Hardt & Talwar 2010) for a vector's largest absolute entry: releases whose exact values
 differ by at most Δ in that norm are Δ/s-differentially private. For vectors of length 1 it is the discrete Laplace law.
 
-How it draws: let q = exp(-1/s) and c the length. A radius R with P[R = r] ∝ (2r + 1)ᶜ qʳ, and then z uniform among
+Method: let q = exp(-1/s) and c be the length. A radius R with P[R = r] ∝ (2r + 1)ᶜ qʳ, and then z uniform among
 the (2r + 1)ᶜ vectors of {-r … r}ᶜ, give P[z] ∝ Σ qʳ over r ≥ max|zᵢ|, which is ∝ q^max|zᵢ|. The sum of c + 1
-geometric numbers has P[r] ∝ (r + 1)(r + 2) … (r + c) qʳ; to keep it with probability Π (2r + 1)/(2r + 2i), i = 1 … c,
+geometric numbers has P[r] ∝ (r + 1)(r + 2) … (r + c) qʳ; keeping it with probability Π (2r + 1)/(2r + 2i), i = 1 … c,
 makes its law that of R. Both are done at once: zᵢ + r is drawn uniformly from the 2r + 2i integers from 0 on, and
-everything is drawn again unless all of them are 2r at most.
+everything is drawn again unless all of these are 2r at most.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ from sottovoce.vault.noise import NoiseSource
 
 
 class MaxNormLaplaceSampler:
-    """Draws vectors of one length from the law of one scale.
+    """Sampler for vectors of one length from the law with one scale.
 
     Args:
         scale: s, an integer from 1 to 2^54 / (length + 1): an entry beyond 2^63 then has a probability below e^-500.
@@ -34,7 +34,7 @@ class MaxNormLaplaceSampler:
         self._laplace = DiscreteLaplaceSampler(scale, noise)
 
     def draw(self, count: int) -> NDArray[np.int64]:
-        """int64[count, length] of independent vectors."""
+        """Independent vectors, int64[count, length]."""
         kept: list[NDArray[np.int64]] = []
         missing = count
         while missing > 0:
@@ -51,13 +51,13 @@ class MaxNormLaplaceSampler:
         return vectors
 
     def _geometric(self, count: int) -> NDArray[np.int64]:
-        """P[g] ∝ exp(-g/s) for g = 0, 1, …: x where a Laplace number x is not negative, and -x - 1 where it is."""
+        """Draws with P[g] ∝ exp(-g/s), g = 0, 1, …: a Laplace number x if it is not negative, else -x - 1."""
         drawn = self._laplace.draw(count)
         return np.where(drawn < 0, ~drawn, drawn)
 
 
 def max_scale(length: int) -> int:
-    """The largest scale for vectors of `length` numbers."""
+    """The largest scale for vectors with `length` entries."""
     return MAX_SCALE // (length + 1)
 
 

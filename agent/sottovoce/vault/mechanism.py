@@ -11,16 +11,16 @@ Raw = TypeVar("Raw", contravariant=True)
 
 
 class Mechanism(Protocol[Raw]):
-    """Bound and noise of one release. Its law is public; the charge for it is made before it is applied."""
+    """Bound and noise of one release. Its law is public; the release is charged before the mechanism is applied."""
 
     @property
     def size(self) -> int:
-        """Integers in a release."""
+        """Number of integers in a release."""
         ...
 
     @property
     def exponent(self) -> int:
-        """The grid step of a release is 2**exponent."""
+        """Exponent of the grid: the step of a release is 2**exponent."""
         ...
 
     def apply(self, raw: Raw, noise: NoiseSource) -> NDArray[np.int64]:

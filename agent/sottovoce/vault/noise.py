@@ -12,7 +12,7 @@ class NoiseSource(Protocol):
 
     @property
     def simulated(self) -> bool:
-        """True when the stream can be predicted, so that nothing drawn from it protects anyone."""
+        """Whether the stream can be predicted, so that nothing drawn from it protects anyone."""
         ...
 
     def words(self, count: int) -> NDArray[np.uint64]:

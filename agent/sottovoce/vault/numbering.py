@@ -1,17 +1,17 @@
-"""The number of a record: a charge names it, and a release reads the record under it.
+"""Numbering of records: a charge names a record's number, and a release reads the record with that number.
 
-A number is durable, and does not follow from the record's place in the file of a later start.
+A number is durable, and does not depend on the record's place in the file at a later start.
 
 - **Hashed** (`numbered`): the number is the keyed hash of the record, one of 2³² (`SPACE`). It depends on that record
-  alone: with or without one record, or with another in its place, all others have the numbers that they have. Equal
+  alone: adding, removing or replacing one record leaves the numbers of all others unchanged. Equal
   records share a number, and so pay for each other. Records may be added, removed, reordered or edited between starts;
   an edited record is another one.
-- **Enrolled** (`enrolled`), for programs that show how many records there are, or need batches of one size: a record's
+- **Enrolled** (`enrolled`), for programs that reveal the number of records, or need batches of one size: a record's
   number is its place in the file of the task's first start. The ledger keeps these records, and no later file is read:
-  the vault could not tell which of two equal records is gone, and that would show
+  the vault could not tell which of two equal records is gone, and that would be visible
   (docs/decisions/0043-enrolled-records.md).
 
-A ledger numbers in one of the two ways. Otherwise no rule could tell the cost of each record. After a change of the
+A ledger uses only one of the two ways. Otherwise no rule could determine the cost of each record. After a change of the
 learner by a signed task, each record counts as the one that has paid most.
 """
 
@@ -47,7 +47,7 @@ def numbered(records: Records, ledger: Ledger) -> Records:
 
 
 def any_number(_: int) -> None:
-    """The check of a program for which no number of records is too small."""
+    """Check of a program that accepts any number of records."""
 
 
 def enrolled(records: Records, ledger: Ledger, check: Callable[[int], None] = any_number) -> Records:
@@ -56,11 +56,11 @@ def enrolled(records: Records, ledger: Ledger, check: Callable[[int], None] = an
     Args:
         records: records of this start; they are enrolled if none have been yet, and ignored otherwise.
         ledger: keeps the enrolled records.
-        check: raises DataError when this many records are too few; then none are enrolled.
+        check: raises DataError if this number of records is too small; then none are enrolled.
 
     Raises:
         DataError: from the check.
-        LedgerError: if they could not be kept.
+        LedgerError: if the records could not be stored.
         PrivacyError: if the ledger's charges number records otherwise, or the enrolled ones were prepared otherwise.
     """
     ledger.numbers.use("enrolled", ledger.mandate)

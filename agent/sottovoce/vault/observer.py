@@ -1,7 +1,7 @@
-"""Lets a simulation look into its vaults, to compare a learner step by step with its paper; no device has an observer.
+"""Lets a simulation observe its vaults, to compare a learner step by step with its paper; no device has an observer.
 
-An observer's view is private: the records of a batch, an un-noised model. It is attached to a vault of seeded noise
-alone, whose releases no wire will carry.
+An observer's view is private: the records of a batch, an un-noised model. It is attached only to a vault with seeded
+noise, whose releases the wire refuses.
 """
 
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ class Observer(Protocol):
 
         Args:
             query: as it was asked.
-            facts: `batch` (places of the records looked at; None for all), `value` (float, the release), and whatever
-                the program tells of its own; JSON-ready.
+            facts: `batch` (places of the records read; None for all), `value` (float, the release), and further facts
+                that the program adds; JSON-ready.
         """
         ...

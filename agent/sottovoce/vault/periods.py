@@ -1,4 +1,4 @@
-"""The periods of a device's budget: a new one opens on the fleet's order *and* after the vault has lived long enough.
+"""Periods of a device's budget: a new one opens by the fleet's order *and* after enough of the vault's life.
 
 Neither alone suffices. The fleet's order is a signed task for a later period. For the time, see sottovoce.vault.life.
 """
@@ -26,7 +26,7 @@ class Periods:
         life: life of the ledger's vault.
 
     Attributes:
-        number: number of the present one.
+        number: number of the present period.
     """
 
     def __init__(self, reading: Access, life: Life) -> None:
@@ -55,7 +55,7 @@ class Periods:
 
     @property
     def lived(self) -> float:
-        """Seconds that the vault has been at work in the present one."""
+        """Seconds that the vault has been at work in the present period."""
         return self._life.seconds - self._opened
 
     def present(self, mandate: Mandate | None) -> Period | None:
@@ -75,5 +75,5 @@ class Periods:
         connection.execute("INSERT INTO period VALUES (?, ?)", (number, lived))
 
     def open(self, number: int, lived: float) -> None:
-        """Record that this budget period opened at `lived` seconds of the vault's life, after it was written."""
+        """Record, once it is written, that this budget period opened at `lived` seconds of the vault's life."""
         self.number, self._opened = number, lived

@@ -21,12 +21,12 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     Attributes:
         approve: `ask`: a task waits until the owner approves it. This key is required: half a file is no policy.
         algorithms: names of the allowed algorithms.
-        units: units that a task may make a promise for.
-        purposes: the allowed purposes, word for word; if they are set, a task that names none is refused.
-        epsilon: the most that one task may spend; a task that asks for more gets this much.
+        units: units for which a task may make a promise.
+        purposes: the allowed purposes, word for word; if they are set, a task that names no purpose is refused.
+        epsilon: the most that one task may spend; a task that asks for more gets this amount.
         smallest_cell: tasks whose devices share their noise in secure sums are allowed if each sum is over at least
             this many devices; without this key no such task is allowed.
-        colluding: smallest number of colluding devices that such a task has to allow for.
+        colluding: smallest number of colluding devices that such a task must allow for.
         epsilon_per_month: the most that all tasks together may spend in 30 days of the vault's life.
         epsilon_per_year: the same, in 365 days.
         renews: `year`: the ledger's budget is renewed in each period that the fleet's tasks open, a year apart.
@@ -82,7 +82,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 def read_policy(path: Path | None) -> Policy:
-    """The policy in a file; without a file, the one that allows all.
+    """Read the policy in a file; without a file, return the policy that allows every task.
 
     Raises:
         ConfigError: if it cannot be read, or is not a policy.

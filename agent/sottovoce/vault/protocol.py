@@ -1,8 +1,8 @@
-"""Protocol of an agent and a separate vault over a Unix socket: one question a connection, one answer.
+"""Protocol between an agent and a separate vault over a Unix socket: one question and one answer per connection.
 
-A frame is eight bytes, `svv`, the version and the length of what follows, and then MessagePack of one of the messages
-below. Question and answer each fit one frame. Nothing in a message is a path, a program or a parameter of the noise:
-the vault takes those from its own configuration.
+A frame is eight bytes, `svv`, the version and the length of the rest, followed by MessagePack of one of the messages
+below. Question and answer each fit one frame. No message contains a path, a program or a parameter of the noise: the
+vault takes those from its own configuration.
 """
 
 import hashlib
@@ -35,14 +35,14 @@ class Message(Struct, frozen=True, forbid_unknown_fields=True, tag=True):
 
 
 class Introduce(Message, frozen=True):
-    """The first question: who are you?"""
+    """The first question, which asks the vault to introduce itself."""
 
 
 class Introduction(Message, frozen=True):
     """A vault's owner, budget, promise, and the declared facts of its records.
 
-    `ranges` are those of the features; `follows`: records are added while it serves; `task`: the document of the task
-    that was taken up last, as the fleet has signed it.
+    `ranges` are those of the features; `follows`: whether records are added while it serves; `task`: the document of
+    the task that was taken up last, as signed by the fleet.
     """
 
     owner: str
@@ -54,7 +54,7 @@ class Introduction(Message, frozen=True):
 
 
 class Ask(Message, frozen=True):
-    """A query. `vault` is the fingerprint of the vault it is meant for, `point` float64[P], little-endian."""
+    """A query. `vault` is the fingerprint of the intended vault, `point` is float64[P], little-endian."""
 
     vault: Link
     learner: Name
@@ -98,14 +98,14 @@ class AskKeepers(Message, frozen=True):
 
 
 class Appoint(Message, frozen=True):
-    """Appoint these keepers."""
+    """Asks the vault to appoint these keepers."""
 
     vault: Link
     keepers: Annotated[tuple[Keeper, ...], Meta(max_length=64)]
 
 
 class TakeUp(Message, frozen=True):
-    """Take up this task, which the fleet has signed, and answer for it from now on."""
+    """Asks the vault to take up this task, signed by the fleet, and to answer for it from now on."""
 
     vault: Link
     document: Annotated[bytes, Meta(max_length=LARGEST_SIGNED)]
@@ -152,7 +152,7 @@ class Reached(Message, frozen=True):
 
 
 class Marked(Message, frozen=True):
-    """A mark of the ledger; None when it never held such a charge or release."""
+    """A mark of the ledger; None if it never held such a charge or release."""
 
     mark: Link | None
 
@@ -164,7 +164,7 @@ class Kept(Message, frozen=True):
 
 
 class Failed(Message, frozen=True):
-    """A failure in place of an answer. `kind` names an exception of sottovoce.errors; else the asker is at fault."""
+    """A failure instead of an answer. `kind` names an exception of sottovoce.errors; else the caller is at fault."""
 
     kind: Name
     explanation: str
@@ -223,7 +223,7 @@ def send(connection: socket.socket, raw: bytes, seconds: float) -> None:
     """Send one frame.
 
     Raises:
-        OSError: if the other side has gone, or does not read it within this many seconds.
+        OSError: if the other side has closed the connection, or does not read it within this many seconds.
     """
     connection.settimeout(seconds)
     connection.sendall(framed(raw))
@@ -234,7 +234,7 @@ def receive(connection: socket.socket, most: int, seconds: float) -> bytes:
 
     Raises:
         MalformedError: if it is not a frame of this protocol and version, or is longer.
-        OSError: if the other side has gone, or takes too long.
+        OSError: if the other side has closed the connection, or takes too long.
     """
     until = time.monotonic() + seconds
     mark, version, length = _HEADER.unpack(_exactly(connection, _HEADER.size, until))

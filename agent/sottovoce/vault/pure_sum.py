@@ -5,14 +5,14 @@ A record x of L1 length 1 with label y has the gradient v_k = -s_k y⁽ᵏ⁾ x 
 - Each copy of v has an L1 length of 1 at most, and two records' differ by 2 at most. The paper adds noise of scale
   2c/ε to each of c copies, at ε/c each: `copies`.
 - The L1 length of all copies together is c at most, and two records' differ by 2c, not by less: at the model 0 every
-  slope of the hinge loss is 1, and x and x′ may have no feature in common. So the L1 norm of the whole vector asks for
+  slope of the hinge loss is 1, and x and x′ may have no feature in common. So the L1 norm of the whole vector requires
   the same noise.
 - Σ_j max_k |v_kj| = Σ_j |x_j| max_k s_k is 1 at most, whatever c is. In this norm two records' vectors differ by 2, and
   noise of density ∝ exp(-(ε/2) Σ_j max_k |z_kj|) costs ε, by the triangle inequality: `joint`. Its variance is
-  4(c + 1)(c + 2)/(3ε²) a number, against 8c²/ε²: 4.5 times less for ten classes, and the same for two, where c = 1.
+  4(c + 1)(c + 2)/(3ε²) per value, against 8c²/ε²: 4.5 times less for ten classes, and the same for two, where c = 1.
 
-Rows are rounded toward zero on the grid, which lengthens none, and the integers are held to Σ_j max_k |v_kj| ≤ 1, from
-which both sensitivities follow. The sum is a sum of integers; the noise is exact, and added whatever the sum is.
+Rows are rounded toward zero on the grid, which lengthens none, and the integers are limited to Σ_j max_k |v_kj| ≤ 1,
+from which both sensitivities follow. The sum is a sum of integers; the noise is exact, and added whatever the sum is.
 """
 
 import math
@@ -40,9 +40,9 @@ _MIN_EPSILON = 2.0**-60
 
 @dataclass(frozen=True, slots=True)
 class PureSum:
-    """One release of a sum of gradients, with the number of records that were added up.
+    """One release of a sum of gradients, with the number of records in the sum.
 
-    That number is public: the relation is replace-one, under which it is the same for all neighbours.
+    The number of records is public: under replace-one it is the same for all neighbours.
 
     Attributes:
         copies: c, one-vs-all models.
@@ -62,7 +62,7 @@ class PureSum:
     epsilon: float
 
     def __post_init__(self) -> None:
-        """Raises PrivacyError when a release would cost more than it is charged."""
+        """Raises PrivacyError if a release would cost more than it is charged."""
         _ = self.event
 
     @property
@@ -105,7 +105,7 @@ def pure_sum(*, copies: int, features: int, law: Literal["copies", "joint"], eps
         charged: lower bound of its charge.
 
     Raises:
-        PrivacyError: if the grid does not hold so much noise, or so little is charged.
+        PrivacyError: if the grid cannot hold that much noise, or the charge is too small.
     """
     if math.isinf(epsilon):
         return PureSum(copies, features, _EXACT_EXPONENT, "none", 0, charged)
@@ -145,7 +145,7 @@ def bounded_units(rows: Rows, exponent: int) -> NDArray[np.int64]:
 
 
 def _lengths(units: Rows) -> NDArray[np.float64]:
-    """Σ_j max_k |v_kj| of each row, float64[n]; exact below 2^53, as is every length that is let through."""
+    """Σ_j max_k |v_kj| of each row, float64[n]; exact below 2^53, which covers every accepted length."""
     lengths: NDArray[np.float64] = np.add.reduce(np.ascontiguousarray(np.abs(units).max(axis=1)), axis=1)
     return lengths
 

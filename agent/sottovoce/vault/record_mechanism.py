@@ -97,7 +97,7 @@ def _laplace(scheme: LaplaceCopies | Laplace, row: Row, factors: Values, noise: 
 
 
 def _on_sphere(cap: Cap, exponent: int, row: Row, offset: int, noise: NoiseSource) -> Values:
-    """PrivUnit of the vector that is `row` from `offset` on and 0 elsewhere, at length 1; anywhere for a zero row."""
+    """PrivUnit on the vector that is `row` from `offset` on and 0 elsewhere, at length 1; uniform for a zero row."""
     inside = _uniform_bits(PROBABILITY_BITS, noise) < cap.inside
 
     def draw(tape: Tape) -> list[int]:

@@ -10,7 +10,7 @@ from sottovoce.errors import PrivacyError
 from sottovoce.vault.keeper_list import Access
 from sottovoce.vault.mandate import Mandate, read_stamp
 
-_ANY = Promise("record", "replace-one")  # what a charge without a stamp promises does not matter here
+_ANY = Promise("record", "replace-one")  # the promise of a charge without a stamp does not matter here
 Numbering = Literal["hashed", "enrolled"]
 
 
@@ -35,7 +35,7 @@ class RecordNumbers:
         """Let charges name records this way from now on. A task has one learner, and each task renumbers the records.
 
         Raises:
-            PrivacyError: if there are charges that name them in the other way.
+            PrivacyError: if there are charges that name records in the other way.
         """
         if mandate is not None:
             return
@@ -44,7 +44,7 @@ class RecordNumbers:
         if row == (numbering,):
             return
         with self._writing() as connection:
-            before = row[0] if row else "hashed"  # of an earlier version
+            before = row[0] if row else "hashed"  # no row: the file is from an earlier version
             terms = connection.execute("SELECT DISTINCT terms FROM charge")
             if before != numbering and any(event_of(one[0]).units != EVERY for one in terms):
                 raise PrivacyError(
@@ -55,11 +55,11 @@ class RecordNumbers:
             connection.execute("INSERT INTO numbering (kind) VALUES (?)", (numbering,))
 
     def enrol(self, epoch: int, enrolled: "Enrolled") -> None:
-        """Keep the records that a task's charges name, durably and for good.
+        """Store the records that a task's charges name, durably and permanently.
 
         Args:
             epoch: epoch of the fleet's task; 0 before any.
-            enrolled: its records.
+            enrolled: records of the task.
 
         Raises:
             PrivacyError: charges of this task name records that were enrolled by an earlier version, which did not

@@ -1,4 +1,4 @@
-"""A record scaled to length 1, without a rounding that depends on anything else."""
+"""Scaling of a record to length 1, with rounding that depends on the record alone."""
 
 from decimal import Decimal
 
@@ -9,10 +9,10 @@ Row = NDArray[np.float64]
 
 
 def l1_units(row: Row, unit: int) -> list[int]:
-    """unit · x / ‖x‖₁, rounded toward zero: integers, whose absolute values add up to `unit` at most.
+    """unit · x / ‖x‖₁, rounded toward zero: integers whose absolute values add up to `unit` at most.
 
     Args:
-        row: float64[d]; one that is not finite counts as zero.
+        row: float64[d]; a row that is not finite counts as zero.
         unit: length 1 in grid units.
     """
     integers = _integers(row)
@@ -21,10 +21,10 @@ def l1_units(row: Row, unit: int) -> list[int]:
 
 
 def l2_unit(row: Row) -> list[Decimal] | None:
-    """x / ‖x‖₂, each number right to the precision of the current decimal context; None for x = 0.
+    """x / ‖x‖₂, each value correct to the precision of the current decimal context; None for x = 0.
 
     Args:
-        row: float64[d]; one that is not finite counts as zero.
+        row: float64[d]; a row that is not finite counts as zero.
     """
     integers = _integers(row)
     if not any(integers):

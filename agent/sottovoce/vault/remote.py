@@ -1,4 +1,4 @@
-"""The vault's front in an agent whose vault is another process: the same answers, by way of a Unix socket."""
+"""The vault's front in an agent whose vault is another process: the same answers, through a Unix socket."""
 
 import asyncio
 import contextlib
@@ -35,7 +35,7 @@ from sottovoce.vault.release import SealedRelease
 _log = logging.getLogger(__name__)
 _ANSWER_SECONDS = 240.0  # a large model over many records takes its time
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
-_MEETING_SECONDS = 1.0  # an agent that has not met its vault says that it waits, and tries again
+_MEETING_SECONDS = 1.0  # an agent that has not met its vault reports that it waits, and tries again
 _LARGEST_REPLY = 2**26
 _WAIT = "vault-process"
 
@@ -44,16 +44,16 @@ class Waiting(Protocol):
     """Notes of waits, readable from any thread."""
 
     def begin(self, name: str, reason: str, seconds: float) -> None:
-        """A wait of at most `seconds` begins; it replaces one of the same name."""
+        """Note that a wait of at most `seconds` begins; it replaces one with the same name."""
         ...
 
     def end(self, name: str) -> None:
-        """Ends the wait."""
+        """Note that the wait ends."""
         ...
 
 
 class RemoteVault:
-    """A vault in another process; see VaultFront. Making one introduces the two, and waits for the vault if need be.
+    """A vault in another process; see VaultFront. The constructor contacts the vault, and waits for it if necessary.
 
     Each question has its own connection, and a question that was lost is asked again: a second answer costs nothing.
 
@@ -61,12 +61,12 @@ class RemoteVault:
         path: path of the vault's socket.
         owner: the id of this device, whose vault it must be.
         budget: the budget that the vault's ledger must have.
-        patience: seconds to wait for a vault that has gone; for one that has not appeared yet, at most one.
+        patience: seconds to wait for a vault that is gone; at most one second for a vault that has not appeared yet.
         waits: where waits are noted.
 
     Attributes:
-        ranges: the public ranges that are declared for the features, in words: see sottovoce.agent.own_task.
-        follows: whether records are added while it serves.
+        ranges: the declared public ranges of the features, in words: see sottovoce.agent.own_task.
+        follows: whether records are added while the vault serves.
         task: the document of the task that was taken up last; empty before any.
 
     Raises:
@@ -97,7 +97,7 @@ class RemoteVault:
         return self._statement
 
     def spending(self) -> Spending:
-        """Spending as the ledger has it."""
+        """Spending according to the ledger."""
         reply = self._ask(protocol.AskSpending(self._fingerprint))
         return reply.spending if isinstance(reply, protocol.Spent) else self._raise_unexpected(reply)
 
@@ -107,26 +107,26 @@ class RemoteVault:
         return reply.tip if isinstance(reply, protocol.Reached) else self._raise_unexpected(reply)
 
     def mark(self, charges: int, released: int) -> bytes | None:
-        """The ledger's mark with this newest charge and this newest release; None when it never held one of them."""
+        """The ledger's mark with this newest charge and newest release; None if it never held one of them."""
         reply = self._ask(protocol.AskMark(self._fingerprint, charges, released))
         return reply.mark if isinstance(reply, protocol.Marked) else self._raise_unexpected(reply)
 
     def keepers(self) -> tuple[Keeper, ...]:
-        """Names the keepers of the ledger's newest head."""
+        """The keepers of the ledger's newest head."""
         reply = self._ask(protocol.AskKeepers(self._fingerprint))
         return reply.keepers if isinstance(reply, protocol.Kept) else self._raise_unexpected(reply)
 
     def appoint(self, keepers: tuple[Keeper, ...]) -> None:
-        """Name those who keep it from now on."""
+        """Replace the keepers of the ledger's newest head."""
         reply = self._ask(protocol.Appoint(self._fingerprint, keepers))
         if not isinstance(reply, protocol.Kept) or reply.keepers != keepers:
             self._raise_unexpected(reply)
 
     def take_up(self, document: bytes) -> None:
-        """Have the vault take up a task that the fleet has signed. This front is of no use then: make another.
+        """Have the vault take up a task that the fleet has signed. Afterwards this front is useless: make another.
 
         Raises:
-            TaskRefused: if it does not; nothing changed.
+            TaskRefused: if the vault refuses; nothing changed.
         """
         self._changing = True
         reply = self._exchange(protocol.TakeUp(self._fingerprint, document), self._patience)[1]
@@ -143,10 +143,10 @@ class RemoteVault:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self.answer, query)
 
     def answer(self, query: Query) -> Answer:
-        """The release for a query, or why there is none.
+        """The release for a query, or a refusal with its reason.
 
         Raises:
-            VaultAway: if the vault has gone and did not come back.
+            VaultAway: if the vault is gone and did not come back.
             LedgerError: if its ledger failed; nothing was released.
             DataError: if its records cannot be read; nothing was charged.
         """
@@ -167,10 +167,10 @@ class RemoteVault:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self.step, query)
 
     def step(self, query: CellQuery) -> CellAnswer | Refused:
-        """Take a step of a secure sum. A step whose answer was lost is asked again and refused: then the round is lost.
+        """Take a step of a secure sum. If its answer is lost, the repeated step is refused, and the round is lost.
 
         Raises:
-            VaultAway: if the vault has gone and did not come back.
+            VaultAway: if the vault is gone and did not come back.
             LedgerError: if its ledger failed; nothing was released.
         """
         reply = self._ask(protocol.AskStep(self._fingerprint, query.learner, query.said))
@@ -195,7 +195,7 @@ class RemoteVault:
         return reply
 
     def _exchange(self, question: Question, patience: float) -> tuple[bytes, Reply]:
-        """The reply, as bytes and as a message, as soon as there is a vault to give one."""
+        """The reply, as bytes and as a message, as soon as there is a vault to reply."""
         raw, pause, until = protocol.encoded(question), _FIRST_PAUSE, None
         try:
             while not self._closed.is_set():
@@ -225,7 +225,7 @@ class RemoteVault:
         raise asyncio.CancelledError  # the agent is stopping; it asks again when it is started again
 
     def _note_away(self, error: OSError, patience: float) -> float:
-        """Note that the vault is away, with a warning if it was met before; return until when to wait for it."""
+        """Note that the vault is away, with a warning if it was met before; return the time until which to wait."""
         if self._met:
             _log.warning("vault-away %s: %s", self._path, error)
         self._waits.begin(_WAIT, f"the vault's process to answer at {self._path}", patience)

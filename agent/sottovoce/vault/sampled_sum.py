@@ -1,4 +1,4 @@
-"""Calibrates clipped sums over random batches: as little noise as keeps all of them within the budget."""
+"""Calibrates clipped sums over random batches, with the least noise that keeps all of them within the budget."""
 
 import math
 from functools import lru_cache
@@ -36,8 +36,8 @@ def calibrate_sampled(
 
     Args:
         clip: per-record L2 threshold C.
-        size: numbers in a release.
-        releases: how many such releases the budget is spread over.
+        size: values in a release.
+        releases: number of such releases that the budget covers.
         epsilon: total ε.
         delta: total δ.
         neighbouring: `add-remove` or `replace-one`.

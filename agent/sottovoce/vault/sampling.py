@@ -1,6 +1,6 @@
 """Sampling of a release's records: the vault draws them after the charge, from its own randomness, and tells no one.
 
-Rates are fractions of public whole numbers, so that a draw is exact and the charge is for the draw that was made.
+Rates are fractions of public integers, so that a draw is exact and the charge is for the draw that was made.
 """
 
 from dataclasses import dataclass
@@ -19,16 +19,16 @@ class Sampling(Protocol):
     """Distribution of batches."""
 
     def draw(self, count: int, noise: NoiseSource) -> Places:
-        """The places of a batch among `count` records, int64[b], in ascending order but for `WithReplacement`."""
+        """Draw a batch's places among `count` records, int64[b], in ascending order except in `WithReplacement`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Poisson:
-    """Each record independently, with probability batch / of.
+    """Sampling that includes each record independently, with probability batch / of.
 
     Attributes:
-        batch: numerator of the rate; the size to be expected of a device that holds `of` records.
+        batch: numerator of the rate; the expected batch size on a device that holds `of` records.
         of: its denominator, at least `batch`.
     """
 
@@ -44,7 +44,7 @@ class Poisson:
 
 @dataclass(frozen=True, slots=True)
 class FixedSize:
-    """Exactly `batch` different records, every such batch with equal probability; all records if there are no more.
+    """Sampling of exactly `batch` different records, every batch equally likely; all records if there are no more.
 
     Attributes:
         batch: b.
@@ -62,7 +62,7 @@ class FixedSize:
 
 @dataclass(frozen=True, slots=True)
 class WithReplacement:
-    """`batch` independent uniform draws, called i.i.d. batches in papers. None of our own guarantees rests on it.
+    """Sampling by `batch` independent uniform draws, "i.i.d. batches" in papers. None of our guarantees rests on it.
 
     Attributes:
         batch: b.
@@ -71,7 +71,7 @@ class WithReplacement:
     batch: int
 
     def draw(self, count: int, noise: NoiseSource) -> Places:
-        """See Sampling.draw; a record may come more than once."""
+        """See Sampling.draw; a record may occur more than once."""
         if count == 0:
             return np.empty(0, dtype=np.int64)
         return (noise.words(self.batch) % np.uint64(count)).astype(np.int64)

@@ -1,8 +1,8 @@
 """A vault behind a Unix socket: it takes one connection, one question and one answer at a time.
 
 Every connection must come from the agent's user: the kernel reports the user, and all others are turned away even while
-the vault is busy (admission.py). Whatever else comes in, this process continues; it waits for no one longer than a few
-seconds, and holds one question in memory at a time.
+the vault is busy (admission.py). Whatever input arrives, this process continues; it waits for no caller longer than a
+few seconds, and holds one question in memory at a time.
 """
 
 import logging
@@ -46,15 +46,15 @@ _NAMED = (LedgerUnwritable, LedgerError, TaskRefused, PrivacyError, PluginError)
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A vault, and the user that it answers.
+    """A vault, and the user whose questions it answers.
 
     Attributes:
-        vault: the vault; no other may use it meanwhile.
-        owner: the id of the device it belongs to.
+        vault: the vault; no one else may use it meanwhile.
+        owner: id of the device to which it belongs.
         budget: the budget of its ledger.
         user: the number of the only user who may ask.
         numbers: largest length of a point.
-        ranges: the ranges that are declared for the features, in words.
+        ranges: the declared ranges of the features, in words.
         task: the document of the task that was taken up last.
         take_up: takes up another task, after which the vault is made again; None if this vault takes up no tasks.
     """
@@ -104,7 +104,7 @@ class VaultServer:
             Whether a task was taken up, for which another vault must answer.
 
         Raises:
-            MemoryError: if there is none: the question was not answered, and its caller asks again.
+            MemoryError: if memory is short: the question was not answered, and its caller asks again.
         """
         admission = Admission(listener, self._served.user, self._turn_away, self._note_refused)
         with admission.open(), selectors.DefaultSelector() as selector:
@@ -225,7 +225,7 @@ def listening(path: Path, *, shared: bool) -> Iterator[socket.socket]:
     """A listening socket at `path`, which is removed at the end. Call it when the vault's ledger is locked.
 
     Args:
-        path: where; a socket that an earlier vault left there is replaced.
+        path: path of the socket; one that an earlier vault left there is replaced.
         shared: whether a user other than this process's own will connect. The file then lets every user try, and the
             vault turns away all but one, by the user that the kernel reports.
 

@@ -23,17 +23,17 @@ Rows = NDArray[np.float64]
 Labels = NDArray[np.int64]
 Values = NDArray[np.int64]
 
-_CHUNK_NUMBERS = 2**21  # numbers drawn at a time: 16 MiB of float64
+_CHUNK_NUMBERS = 2**21  # values drawn at a time: 16 MiB of float64
 
 
 def simulate(scheme: Scheme, features: Rows, labels: Labels, generator: "np.random.Generator") -> Values:
     """Make one release of each row; memory is bounded, except for the result.
 
     Args:
-        scheme: how a record is released.
+        scheme: scheme by which a record is released.
         features: float64[n, d], finite.
         labels: int64[n], 0 … c - 1.
-        generator: where the noise comes from.
+        generator: source of the noise.
 
     Returns:
         int64[n, width], distributed as the releases of the owners' vaults.
@@ -101,7 +101,7 @@ def _rounded(points: NDArray[np.floating], exponent: int) -> Values:
 
 
 def _on_sphere(cap: Cap, blocks: int, units: Rows, at: Labels, generator: "np.random.Generator") -> NDArray[np.float32]:
-    """PrivUnit of each row of `units`, which stands in block `at` of zeros: float32[n, D]. Zero rows: anywhere."""
+    """PrivUnit on each row of `units`, placed in block `at` of a zero vector: float32[n, D]. Zero rows: uniform."""
     count, width = len(units), blocks * units.shape[1]
     rows = np.arange(count)
     points = generator.standard_normal((count, blocks, units.shape[1]), dtype=np.float32)
@@ -118,7 +118,7 @@ def _on_sphere(cap: Cap, blocks: int, units: Rows, at: Labels, generator: "np.ra
 
 
 def _heights(cap: Cap, inside: NDArray[np.bool_], generator: "np.random.Generator") -> Rows:
-    """t = ⟨V, u⟩, float64[n], of the cap or of the rest, each by rejection; D ≥ 2."""
+    """Heights t = ⟨V, u⟩, float64[n], on the cap or on the rest, each by rejection; D ≥ 2."""
     t = np.empty(len(inside))
     for chosen, draw in ((inside, _of_the_cap), (~inside, _of_the_rest)):
         places = np.flatnonzero(chosen)

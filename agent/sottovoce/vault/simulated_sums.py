@@ -1,4 +1,4 @@
-"""Sums of clipped gradients for simulators: of a whole fleet at once, with seeded noise. Never for a device."""
+"""Sums of clipped gradients for simulators, for a whole fleet at once, with seeded noise. Never for a device."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
 from sottovoce.vault.noise import NoiseSource
 
 Gradients = Callable[[slice], NDArray[np.float64]]
-_CHUNK_NUMBERS = 2**22  # of gradients at a time: 32 MiB of float64
+_CHUNK_NUMBERS = 2**22  # gradient values at a time: 32 MiB of float64
 
 
 def simulate_sums(
@@ -21,7 +21,7 @@ def simulate_sums(
 
     Args:
         mechanism: bound and noise of a release; one that clips by itself.
-        gradients: gradients of a slice of devices, float64[n, B, P], an example's gradient a row.
+        gradients: gradients of a slice of devices, float64[n, B, P], one example's gradient per row.
         counted: bool[N, B], the rows that exist; the others add nothing.
         noise: noise of all devices.
 

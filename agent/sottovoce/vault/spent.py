@@ -1,4 +1,4 @@
-"""Totals of a ledger's charges in its own terms: all, the present period, and under each limit of the owner's.
+"""Totals of a ledger's charges in its own terms: of all, of the present period, and under each limit of the owner.
 
 The total of the present task's charges is in the task's terms.
 """
@@ -29,8 +29,8 @@ class Spent:
         limits: limits that the owner has set; they follow the charges too.
 
     Attributes:
-        limits: the same.
-        before: how many charges were made before the present task.
+        limits: the owner's limits.
+        before: number of charges made before the present task.
     """
 
     def __init__(self, own: Budget, mandate: Mandate | None, limits: Sequence[Limit] = ()) -> None:
@@ -67,7 +67,7 @@ class Spent:
         """Charge an event that was made durable with this stamp.
 
         Raises:
-            PrivacyError: if its cost is unknown, or its epoch or its period is over.
+            PrivacyError: if its cost is unknown, or its epoch or its period has ended.
         """
         read = read_stamp(stamp, self._promise)
         epoch, made = read.epoch, read.promise
@@ -142,7 +142,7 @@ class Spent:
         return max(self._earlier, self.of_period())
 
     def of_task(self) -> float:
-        """ε of the unit charged most in the present task, in the task's terms; 0 outside of one."""
+        """ε of the unit charged most in the present task, in the task's terms; 0 outside a task."""
         return 0.0 if self._task is None else self._task.epsilon()
 
     def renew(self, limit: Limit, lived: float) -> None:
@@ -152,13 +152,13 @@ class Spent:
         limit.began = lived
 
     def reached(self, event: Event) -> Limit | None:
-        """The limit that keeps this event from being paid, if one does."""
+        """The limit that prevents this event from being paid, if there is one."""
         budget = self._own if self._task is None or self._mandate is None else self._mandate.budget
         charged, changes = charged_as(event, promise_of(budget), self._promise)
         return next((one for one in self.limits if one.tally.payable(charged, one.epsilon, changes) is None), None)
 
     def _paying(self) -> Iterator[tuple[Tally, float]]:
-        """Tallies that have to pay, and up to which ε."""
+        """Yield the tallies that must pay, each with its largest ε."""
         if self._own.epsilon is not None:
             yield self._period or self._all, self._own.epsilon
         yield from ((limit.tally, limit.epsilon) for limit in self.limits)

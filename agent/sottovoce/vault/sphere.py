@@ -12,14 +12,14 @@ Point = list[Decimal]
 
 
 def point(cap: Cap, unit: Sequence[Decimal], offset: int, inside: bool, tape: Tape) -> Point:
-    """V, uniform on the cap around u or, unless `inside`, on the rest of the sphere.
+    """Draw V uniformly from the cap around u or, unless `inside`, from the rest of the sphere.
 
     Args:
         cap: γ and D.
         unit: the coordinates of u, |u| = 1, from `offset` on; all others are 0.
         offset: where `unit` stands in u.
-        inside: drawn beforehand, with probability p.
-        tape: the randomness.
+        inside: drawn beforehand, true with probability p.
+        tape: source of randomness.
     """
     block = slice(offset, offset + len(unit))
     if cap.dimension == 1:
@@ -63,7 +63,7 @@ def direction(dimension: int, tape: Tape) -> Point:
 
 
 def _in_the_disc(tape: Tape) -> tuple[Decimal, Decimal, Decimal]:
-    """A point of the unit disc, uniform, and the square of its length."""
+    """Draw a point uniformly from the unit disc; return it and the square of its length."""
     while True:
         x, y = 2 * tape.uniform() - 1, 2 * tape.uniform() - 1
         square = x * x + y * y

@@ -14,12 +14,12 @@ from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
 from sottovoce.vault.noise import NoiseSource
 
 Lagged = tuple[int, NDArray[np.float64]]
-STREAM_BITS = 8  # of a coefficient: more would leave the noise no room on the grid
+STREAM_BITS = 8  # bits of a coefficient: more would leave no room for the noise on the grid
 
 
 @dataclass(frozen=True, slots=True)
 class StreamSum:
-    """Σ_j c_j clip(x_{t-j}) with noise, in units of 2**exponent.
+    """Mechanism for Σ_j c_j clip(x_{t-j}) with noise, in units of 2**exponent.
 
     Attributes:
         size: coordinates of a release, P.
@@ -67,7 +67,7 @@ def calibrate_stream(
         bits: bits of the coefficients.
         epsilon: total ε of a window.
         delta: total δ of a window.
-        neighbouring: `add-remove` (a window is there or not) or `replace-one` (twice as far).
+        neighbouring: `add-remove` (a window is present or not) or `replace-one` (twice the distance).
 
     Raises:
         PrivacyError: if it is outside the grid's range.

@@ -1,6 +1,6 @@
 """Determines which day has ended, by a wall clock that is believed only while it is steady.
 
-If the clock jumped, days that have not come would be charged, again and again, until none of them could pay any more.
+If a clock that jumped were believed, future days would be charged, again and again, until none could pay any more.
 So after a jump no day counts as ended until the clock has agreed with the machine's uptime for some hours. A jump costs
 that pause and nothing else. After a start, the clock is believed at once if it shows a day near the last charged one.
 """
@@ -26,7 +26,7 @@ class TrustedDays:
     Args:
         clock: seconds of Unix time.
         charged: number of the last day that the ledger has charged; None where it has charged none.
-        lived: seconds on a clock that only goes forward and that no one sets; without it the machine's uptime.
+        lived: seconds on a clock that only goes forward and cannot be set; without it the machine's uptime.
     """
 
     def __init__(

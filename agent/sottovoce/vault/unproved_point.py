@@ -1,4 +1,4 @@
-"""A vector of unknown sensitivity with the noise that a paper prints, or none: charged as infinite."""
+"""A vector of unknown sensitivity with a paper's printed noise, or none, charged as infinite."""
 
 import math
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class UnprovedPoint:
 
     Attributes:
         size: P.
-        sigma: standard deviation of the noise on each number; 0 for none.
+        sigma: standard deviation of the noise on each coordinate; 0 for none.
         name: name under which it is charged.
         exponent: the grid step is 2**exponent.
     """
@@ -32,7 +32,7 @@ class UnprovedPoint:
     exponent: int = _EXPONENT
 
     def event(self, units: Units) -> Unproved:
-        """Cost of a release for the units it was computed from: everything."""
+        """Cost of a release for the units from which it was computed: infinite."""
         return Unproved(self.name, units)
 
     def apply(self, raw: NDArray[np.float64], noise: NoiseSource) -> NDArray[np.int64]:
@@ -49,7 +49,7 @@ class UnprovedPoint:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A release of one whole number without noise.
+    """A release of one integer without noise.
 
     Attributes:
         size: 1.

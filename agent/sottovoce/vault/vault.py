@@ -1,4 +1,4 @@
-"""The vault: records and ledger inside, queries in, releases out. The order of its six steps is the guarantee."""
+"""The vault: holds records and ledger, answers queries with releases. The order of its six steps is the guarantee."""
 
 import asyncio
 import logging
@@ -29,7 +29,7 @@ from sottovoce.vault.observer import Observer
 from sottovoce.vault.programs.program import Plan, Program
 from sottovoce.vault.release import SealedRelease
 
-if TYPE_CHECKING:  # which devices without a cell have no use for
+if TYPE_CHECKING:  # not needed on devices without a cell
     from sottovoce.vault.cell_context import CellContext
     from sottovoce.vault.cell_member import SignatureVerifier
 
@@ -49,7 +49,8 @@ class VaultContext:
         lifetime: total charges of one unit, event by event; empty where nothing is promised.
         observer: observes a simulation; None on a device.
         followed: the source of `records`, if it grows; `records` are then those at the start.
-        closed: returns why nothing more is released, which depends on no record; None while releases are possible.
+        closed: returns the reason why nothing more is released, which depends on no record; None while releases are
+            possible.
         cell: makes the member of secure sums, from a verifier of signatures; None if there are no secure sums.
         belongs: verifies these signatures.
     """
@@ -87,7 +88,7 @@ class Vault:
 
     @property
     def statement(self) -> PrivacyStatement:
-        """The guarantee of the whole run; where the budget renews, of one budget period of it."""
+        """The guarantee of the whole run or, if the budget renews, of one budget period."""
         stated, renewed = self._context.statement, self._context.ledger.periods.words
         return replace(stated, composition=f"{stated.composition}; {renewed}") if renewed else stated
 
@@ -112,17 +113,17 @@ class Vault:
             return self._context.ledger.tip()
 
     def mark(self, charges: int, released: int) -> bytes | None:
-        """The ledger's mark with this newest charge and this newest release; None when it never held one of them."""
+        """The ledger's mark with this newest charge and newest release; None if it never held one of them."""
         with self._turn:
             return self._context.ledger.mark(charges, released)
 
     def keepers(self) -> tuple[Keeper, ...]:
-        """Names the keepers of the ledger's newest head."""
+        """The keepers of the ledger's newest head."""
         with self._turn:
             return self._context.ledger.keepers.named()
 
     def appoint(self, keepers: tuple[Keeper, ...]) -> None:
-        """Name those who keep it from now on."""
+        """Replace the keepers of the ledger's newest head."""
         with self._turn:
             self._context.ledger.keepers.appoint(keepers)
 
@@ -133,11 +134,11 @@ class Vault:
             self._over_for_good = why
 
     async def ask(self, query: Query) -> Answer:
-        """`answer` in the vault's own thread, so that neither arithmetic nor the disk holds up the event loop."""
+        """Run `answer` in the vault's own thread, so that neither arithmetic nor the disk blocks the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self._own_thread(), self.answer, query)
 
     def answer(self, query: Query) -> Answer:
-        """Plan, charge, compute, noise, store, return: in this order, and never another.
+        """Plan, charge, compute, add noise, store, return: always in this order.
 
         The same query id is answered by the same stored bytes, with no new draw and no new charge. A charge whose
         release was never stored (the device died in between) pays for the one release its query may still have.
@@ -186,15 +187,15 @@ class Vault:
 
     @property
     def largest_step(self) -> int:
-        """Bytes of the largest step of a secure sum that it may be asked for; 0 where it takes part in none."""
+        """Size in bytes of the largest step of a secure sum that may be requested; 0 without secure sums."""
         return 0 if self._cell is None else self._cell.mechanism.cell.most * STATEMENT_BYTES
 
     async def take_part(self, query: CellQuery) -> CellAnswer | Refused:
-        """`step` in the vault's own thread."""
+        """Run `step` in the vault's own thread."""
         return await asyncio.get_running_loop().run_in_executor(self._own_thread(), self.step, query)
 
     def step(self, query: CellQuery) -> CellAnswer | Refused:
-        """A step of a secure sum; see CellContext.
+        """Take a step of a secure sum; see CellContext.
 
         Raises:
             LedgerError: if the ledger failed; nothing was released.
@@ -231,7 +232,7 @@ class Vault:
         return self._thread
 
     def _tick_period(self) -> None:
-        """Note as time goes by how long the vault has lived, and open the next period of its budget; see Periods."""
+        """Record regularly how long the vault has been at work, and open its budget's next period; see Periods."""
         while not self._closing.wait(NOTED_SECONDS):
             with self._turn:
                 if self._closing.is_set():
@@ -242,7 +243,7 @@ class Vault:
                     _log.warning("life-not-noted %s", str(error) or "no memory")
 
     def _refuse_unpaid(self, query: bytes, event: Event) -> Refused:
-        """Refuse, as the budget is spent: for good, until its next period, or until the owner's limit allows more."""
+        """Refuse because the budget is spent: permanently, until its next period, or until the owner's limit allows."""
         ledger = self._context.ledger
         if (limit := ledger.reached(event)) is not None:
             ends = math.ceil(limit.ends(ledger.life.seconds) / DAY)
@@ -287,10 +288,10 @@ class Vault:
         return None if units is None else over(event, units)
 
     def _read(self, records: Records, plan: Plan[Any], event: Event) -> NDArray[np.int64] | None:
-        """The places of the records that a release is computed from, and no others; None for all of them.
+        """Places of exactly the records from which a release is computed; None for all of them.
 
-        Their units are those that `event` charged and the plan still covers, and those whose earlier charges pay for
-        this release too. The plan may look at a random part of these records.
+        Their units are those that `event` charged and the plan still covers, and those whose earlier charges also pay
+        for this release. The plan may use a random part of these records.
         """
         earlier = [charged for query in plan.shared if (charged := self._context.ledger.charged(query)) is not None]
         paid = [charged.units for charged in earlier if same_but_units(charged, event)]

@@ -106,7 +106,7 @@ def _check_size(learner: PushSumSettings, size: int) -> None:
 
 
 def contributors(learner: PushSumSettings, size: int) -> int:
-    """Number of devices whose contributions are held, beside the own: as configured, else as many as help and fit.
+    """Number of other devices whose contributions are held: as configured, else as many as are useful and fit.
 
     Raises:
         ConfigError: if a small device has no memory for them.

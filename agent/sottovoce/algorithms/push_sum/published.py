@@ -22,7 +22,7 @@ _PAGE = "docs/explanation/push-sum.md#to-the-letter"
 
 
 def published_terms(config: AgentConfig) -> PublishedTerms:
-    """Terms of one random record a step, drawn with replacement, with the paper's noise.
+    """Terms for one random record per step, drawn with replacement, with the paper's noise.
 
     Raises:
         ConfigError: ConstD²P without a bound on its gradients.

@@ -1,7 +1,7 @@
 """The papers' claims about their noise, and whether they hold.
 
-Every claim is for one record replaced, in one round; `privacy.epsilon_per` says whether the ε at hand is one round's or
-is to be divided by the number of rounds, which is how the papers' claims would add up.
+Every claim is for one record replaced, in one round; `privacy.epsilon_per` states whether the given ε is for one round
+or is to be divided by the number of rounds, which is how the papers' claims would add up.
 """
 
 import math
@@ -40,7 +40,7 @@ _REASONS = {
 def published_terms(config: AgentConfig, questions: int, batch: int) -> PublishedTerms:
     """Terms with the paper's noise, its claim, and the total ε that the noise really has."""
     learner, privacy = settings_of(config, RoundsSettings), config.privacy
-    once = learner.name in ("pdsl", "dp-cga")  # the clip is of the batch
+    once = learner.name in ("pdsl", "dp-cga")  # the clip applies to the batch
     distance = 2 * learner.clip / (1 if once else batch)
     rounds = max(1, learner.steps)
     share = 1 if privacy.epsilon_per == "round" else rounds

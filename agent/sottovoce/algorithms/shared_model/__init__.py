@@ -1,1 +1,1 @@
-"""One model that goes round."""
+"""One shared model that the devices write in turn."""

@@ -1,4 +1,4 @@
-"""One model that goes round (Jin, He & Dai 2023), as values: without-replacement, with-replacement."""
+"""One shared model written in turn (Jin, He & Dai 2023), as values: without-replacement, with-replacement."""
 
 from typing import Any
 

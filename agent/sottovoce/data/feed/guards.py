@@ -22,7 +22,7 @@ class OneTopic:
         """Refuse every topic but the first.
 
         Raises:
-            MessageRefused: if it is another meter's.
+            MessageRefused: if the topic is another one.
         """
         if self._topic is None:
             self._topic = topic
@@ -46,8 +46,8 @@ class Fresh:
         """Refuse a reading that is not current.
 
         Args:
-            retained: whether the broker says so.
-            measured: when it was measured, if the payload says it; Unix time.
+            retained: whether the broker marked the message as retained.
+            measured: time of measurement, Unix time, if the payload states it.
             now: Unix time.
 
         Raises:
@@ -67,7 +67,7 @@ class Newer:
     """Requires each reading to be newer than the last; duplicates and late readings are refused.
 
     Attributes:
-        last: when the newest reading was measured, Unix time.
+        last: time of measurement of the newest reading, Unix time.
     """
 
     def __init__(self) -> None:
@@ -117,14 +117,14 @@ class Counting:
         """Accept a value, or refuse it.
 
         Args:
-            tick: when, seconds on any clock.
+            tick: time of the value, seconds on any clock.
             wh: the counter, Wh.
 
         Returns:
             whether it continues the previous value; otherwise a new count begins.
 
         Raises:
-            MessageRefused: if it is negative or a first 0, it fell, or it jumped.
+            MessageRefused: if the value is negative or a first 0, or it fell or jumped.
         """
         if wh < 0 and not self._net:
             raise MessageRefused("range", "a counter below 0; of one that falls while energy is fed in say net = true")
@@ -162,7 +162,7 @@ class InRange:
 
     Args:
         max_watts: the largest plausible power.
-        net: whether it is net.
+        net: whether the power is net.
     """
 
     def __init__(self, max_watts: float, *, net: bool) -> None:

@@ -23,7 +23,7 @@ class Arrival:
     Attributes:
         topic: topic that it was published to.
         payload: payload of any length and content.
-        retained: whether the broker had kept it from before.
+        retained: whether the broker had stored the message from before.
         monotonic: time of arrival on the monotonic clock, in seconds.
         wall: time of arrival by this device's clock, in seconds of Unix time.
     """
@@ -39,7 +39,7 @@ class Meter:
     """Takes a meter's messages, guards them, sums its values and reduces them to windows.
 
     Args:
-        source: its declaration.
+        source: declaration of the meter.
         seconds: length of a window.
     """
 
@@ -71,7 +71,7 @@ class Meter:
             the windows that are known now.
 
         Raises:
-            MessageRefused: if it does not count; it is counted under its reason.
+            MessageRefused: if the message does not count; the refusal is counted by its reason.
         """
         try:
             return self._taken(arrival)
@@ -134,7 +134,7 @@ class _Part:
     """One of the values whose sum is the meter's.
 
     Attributes:
-        value: where it is found.
+        value: declaration of where the value is found.
         last: the last accepted value, Wh or W.
         new: whether that value is newer than the last sum.
     """
@@ -156,7 +156,7 @@ class _Part:
 
     @property
     def restarts(self) -> int:
-        """New counts that have begun."""
+        """Number of new counts that have begun."""
         return 0 if self._counting is None else self._counting.restarts
 
     def take(self, topic: str, value: float, tick: float, *, stamped: bool) -> bool:

@@ -11,7 +11,7 @@ from sottovoce.data.feed.source import TimeFormat
 from sottovoce.errors import MessageRefused
 
 LARGEST = 65_536
-"""Bytes of a payload, at most."""
+"""Largest size of a payload, in bytes."""
 
 _DECIMAL = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d{1,3})?", re.ASCII)
 _LONGEST = 40
@@ -53,7 +53,7 @@ def number(value: Any) -> float:
     """A finite number, or a decimal in a string.
 
     Raises:
-        MessageRefused: if it is neither.
+        MessageRefused: if the value is neither.
     """
     if isinstance(value, str) and len(value) <= _LONGEST and _DECIMAL.fullmatch(value):
         value = float(value)
@@ -68,13 +68,13 @@ def instants(value: Any, form: TimeFormat, zone: str | None = None) -> list[floa
     """Possible meanings of a time as Unix time, earliest first; there are two in the hour that a zone repeats.
 
     Args:
-        value: as it was published.
-        form: how it is written.
+        value: the time as published.
+        form: format of the time.
         zone: zone of times that do not name one.
 
     Raises:
-        MessageRefused: if it is not of the declared form, names no zone where none is declared, or is in the hour that
-            the zone leaves out.
+        MessageRefused: if the time does not have the declared format, names no zone where none is declared, or is in
+            the hour that the zone leaves out.
     """
     if form != "iso8601":
         return [number(value) / _IN_A_SECOND[form]]

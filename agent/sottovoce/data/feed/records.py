@@ -19,16 +19,16 @@ _WH_IN_KWH = 1000.0
 def load_feed(path: Path, options: Mapping[str, str]) -> DataSet:
     """Load a feed's windows. A window of records is a day.
 
-    By `task`, without it `forecast`, its records are
+    Its records depend on `task`, by default `forecast`:
 
     forecast: see forecast_dataset.
-    profile: a day each, of 48 features: the energy of each half hour in kWh, of all meters together. A half hour that
-        was not read counts as it does on average on the days on which it was; one that was never read is 0.
+    profile: one record per day with 48 features: the energy of each half hour in kWh, of all meters together. A half
+        hour that was not read counts with its average over the days on which it was; one that was never read is 0.
 
     Args:
         path: path of the store.
-        options: `task`; `meter`, one of the store's, without it all of them but energy that net meters fed in; `test`,
-            the share of the last days that is held back for measuring, without it none.
+        options: `task`; `meter`, one of the store's meters, by default all of them except energy that net meters fed
+            in; `test`, the share of the last days that is held back for measuring, by default none.
 
     Raises:
         DataError: if there is no such store or meter, or half hours cannot be made of its windows.
@@ -51,7 +51,7 @@ def load_feed(path: Path, options: Mapping[str, str]) -> DataSet:
 
 
 def _loads(path: Path, days: NDArray[np.int64], first: int) -> DataSet:
-    """Loads int64[meters, days, 48] in Wh, -1 where one is missing, from day number `first`."""
+    """Data set of loads int64[meters, days, 48] in Wh, -1 where one is missing, from day number `first`."""
     read: NDArray[np.bool_] = np.logical_and.reduce(days >= 0, axis=0) & (len(days) > 0)
     energy = np.where(read, np.add.reduce(days, axis=0), 0) / _WH_IN_KWH
     usual = np.add.reduce(energy, axis=0) / np.maximum(np.add.reduce(read, axis=0, dtype=np.int64), 1)

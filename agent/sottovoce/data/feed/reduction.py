@@ -12,8 +12,8 @@ class CounterWindows:
 
     Args:
         seconds: length of a window.
-        longest_gap: seconds.
-        net: whether the counter falls, too; then a window may be below 0.
+        longest_gap: longest gap between two readings, in seconds.
+        net: whether the counter may also fall; then a window may be below 0.
     """
 
     def __init__(self, seconds: int, longest_gap: float, *, net: bool = False) -> None:
@@ -63,8 +63,8 @@ class PowerWindows:
 
     Args:
         seconds: length of a window.
-        longest_gap: seconds.
-        net: whether the power may be below 0, and so a window.
+        longest_gap: longest gap between two readings, in seconds.
+        net: whether the power, and so a window, may be below 0.
     """
 
     def __init__(self, seconds: int, longest_gap: float, *, net: bool = False) -> None:

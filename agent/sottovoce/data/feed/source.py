@@ -24,14 +24,14 @@ class Source:
     """Declaration of one meter.
 
     Attributes:
-        meter: its name here, the only part of this that is stored or logged.
-        counter: whether its values are energies, or else powers.
-        json: whether payloads are JSON, or else one number.
+        meter: name of the meter on this device, the only attribute that is stored or logged.
+        counter: whether its values are energies; otherwise they are powers.
+        json: whether payloads are JSON; otherwise each is one number.
         factor: Wh, or for powers W, in one unit of a value.
         values: values whose sum is the meter's.
         identity: value at `identity_path` in its own messages.
         identity_path: path of that identity; empty if messages have none.
-        time_path: path of the time of measurement; empty where the time of arrival counts.
+        time_path: path of the time of measurement; empty if the time of arrival counts.
         time_format: format of that time.
         time_zone: time zone for ISO 8601 times without one, such as Europe/Berlin; without it, such times are refused.
         max_watts: the largest plausible power, W.

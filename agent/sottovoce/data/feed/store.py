@@ -42,7 +42,7 @@ class Heard:
         came: time of its newest message.
         kept: time of its newest message that counted.
         refused: why that newest message did not count; empty if it did.
-        counts: new counts that have begun: of a meter that was reset or replaced, or whose register overflowed.
+        counts: number of new counts, begun because the meter was reset or replaced, or its register overflowed.
     """
 
     came: int = 0
@@ -96,9 +96,9 @@ class WindowStore:
         """Add windows, and refusals since the last time, durably; then delete old ones.
 
         Args:
-            windows: finished; one that is there already stays as it was.
-            refused: how often, by meter and reason.
-            heard: by meter; `counts` are those since the last time.
+            windows: finished windows; one that is stored already is unchanged.
+            refused: number of refusals, by meter and reason.
+            heard: times by meter; `counts` are those since the last call.
 
         Raises:
             DataError: if the disk is full or failing; nothing was written.
@@ -149,8 +149,8 @@ class Summary:
     Attributes:
         seconds: length of a window.
         meters: for each name its number of windows, and the first and the last of them.
-        refused: how often, by meter and reason.
-        heard: by meter.
+        refused: number of refusals, by meter and reason.
+        heard: times by meter.
     """
 
     seconds: int
@@ -164,7 +164,7 @@ def read_windows(path: Path, since: int = 0) -> Windows:
 
     Args:
         path: path of the store.
-        since: number of the first window that is wanted.
+        since: number of the first window to return.
 
     Raises:
         DataError: if there is no such store, or it is damaged.

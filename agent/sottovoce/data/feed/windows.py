@@ -1,4 +1,4 @@
-"""Energies of windows, made of a meter's readings."""
+"""Energies of windows, computed from a meter's readings."""
 
 from dataclasses import dataclass
 
@@ -13,8 +13,8 @@ class Window:
     """A finished window.
 
     Attributes:
-        meter: its meter's name.
-        number: Unix time at its begin, divided by its length.
+        meter: name of its meter.
+        number: Unix time at its start, divided by its length.
         wh: energy, Wh, from 0.
     """
 

@@ -33,13 +33,13 @@ def global_step(
     noise: NDArray[np.float64],
     step_size: float,
 ) -> NDArray[np.float64]:
-    """w^G ← (w^G + w^L)/2 - η(∇f_D(w^G) + N); the result is published, and is the agent's next w^L.
+    """w^G ← (w^G + w^L)/2 - η(∇f_D(w^G) + N); the agent publishes the result and takes it as its next w^L.
 
     Args:
-        latest: w^G, as its last writer published it.
+        latest: w^G, as the last agent to update it published it.
         local: w^L.
         gradient: the mean gradient of the batch D at w^G.
-        noise: N. Theorem 2 calibrates ηN, to Lemma 4's sensitivity: divide its noise by η.
+        noise: N. Theorem 2 calibrates ηN to the sensitivity of Lemma 4, so divide its noise by η.
         step_size: η.
     """
     return (latest + local) / 2 - step_size * (gradient + noise)
@@ -61,10 +61,10 @@ def strongly_convex(a: float, convexity: float, smoothness: float | None) -> Sch
     Args:
         a: a of Theorem 4, at least half the probability of exploring.
         convexity: γ.
-        smoothness: μ; None for the paper's 1/(aγt) as printed, whose first steps break Lemma 4.
+        smoothness: μ; None for 1/(aγt) as printed in the paper, whose first steps violate the condition of Lemma 4.
 
     Raises:
-        ConfigError: if one of them is not positive.
+        ConfigError: if an argument is not positive.
     """
     slope = _positive("constant a", a) * _positive("strong convexity", convexity)
     largest = math.inf if smoothness is None else 1 / (2 * _positive("smoothness", smoothness))
@@ -72,12 +72,12 @@ def strongly_convex(a: float, convexity: float, smoothness: float | None) -> Sch
 
 
 def inverse_square_root() -> Schedule:
-    """η_t = 1/√t, of the baseline DP-SGD-With-Replacement."""
+    """η_t = 1/√t, the schedule of the baseline DP-SGD-With-Replacement."""
     return lambda t: 1 / math.sqrt(t)
 
 
 def projected(model: NDArray[np.float64], radius: float) -> NDArray[np.float64]:
-    """The nearest model of norm R or less, all coordinates taken as one vector; it brings no two models further apart.
+    """Project a model, taken as one vector, onto the ball of radius R; the map never increases distances.
 
     Args:
         model: w, of any shape.

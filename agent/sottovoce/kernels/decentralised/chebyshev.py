@@ -2,7 +2,7 @@
 
 x^(s+1) = (1 + c_s) W x^s - c_s x^(s-1), with x^(-1) = x^0 and c_0 = 0: after S steps a polynomial of degree S in W has
 been applied. W is symmetric and doubly stochastic, so every choice of c keeps the sum over agents. Its gap is
-1 - max(|λ₂|, |λ_n|), in (0, 1]. Coefficients are float64[S] and public: anyone who knows the graph has the same.
+1 - max(|λ₂|, |λ_n|), in (0, 1]. Coefficients are float64[S] and public: anyone who knows the graph can compute them.
 """
 
 import math
@@ -18,19 +18,19 @@ def step(mixed: NDArray[np.float64], previous: NDArray[np.float64], coefficient:
 
     Args:
         mixed: Σ_j w_ij x_j^s, of any shape.
-        previous: its own x^(s-1), of that shape; at the first step anything, since c_0 = 0.
+        previous: the agent's own x^(s-1), of that shape; any values at the first step, since c_0 = 0.
         coefficient: c_s.
     """
     return (1 + coefficient) * mixed - coefficient * previous
 
 
 def plain(steps: int) -> NDArray[np.float64]:
-    """Gossip without acceleration, c = 0: x^(s+1) = W x^s, whose error shrinks by 1 - gap a step."""
+    """Coefficients of gossip without acceleration, c = 0: x^(s+1) = W x^s; each step scales the error by 1 - gap."""
     return np.zeros(steps)
 
 
 def accelerated(gap: float, steps: int) -> NDArray[np.float64]:
-    """The polynomial T_S(·/λ)/T_S(1/λ), λ = 1 - gap, T_S Chebyshev's: after S steps none has a smaller worst error.
+    """Coefficients of the Chebyshev polynomial T_S(·/λ)/T_S(1/λ), λ = 1 - gap: the least worst error after S steps.
 
     1 + c_s = 2 T_s(1/λ)/(λ T_(s+1)(1/λ)) follows from T_(s+1)(y) = 2y T_s(y) - T_(s-1)(y), which gives
     1 + c_1 = 2/(2 - λ²) and 1 + c_s = 1/(1 - λ²(1 + c_(s-1))/4) (Golub & Varga 1961; on graphs Scaman, Bach, Bubeck,
@@ -49,9 +49,9 @@ def accelerated(gap: float, steps: int) -> NDArray[np.float64]:
 
 
 def published(gap: float, steps: int) -> NDArray[np.float64]:
-    """Muffliato's own: from the second step on 1 + c = 2(1 - √(γ(1 - γ/4)))/(1 - γ/2)², with γ = 1 - λ₂ of W.
+    """Muffliato's coefficients: 1 + c = 2(1 - √(γ(1 - γ/4)))/(1 - γ/2)² from the second step on, with γ = 1 - λ₂ of W.
 
-    That is the limit that `accelerated` tends to for the gap γ/2.
+    This is the limit of `accelerated` for the gap γ/2.
 
     Raises:
         ConfigError: if the gap is not in (0, 1].

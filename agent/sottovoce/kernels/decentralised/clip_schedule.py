@@ -1,7 +1,7 @@
-"""Clipping thresholds that move without spending on it: by a public rule, or by noised bits that are accounted for.
+"""Clipping thresholds that change over time: by a public rule at no cost, or by noised bits that are accounted for.
 
-Privacy depends on the multiplier of a noisy gradient, noise over threshold; so a threshold C_t may follow any
-public rule, or earlier releases.
+The privacy of a noisy gradient depends only on its noise multiplier, noise over threshold. So a threshold C_t may
+follow any public rule, or earlier releases.
 """
 
 import math
@@ -32,11 +32,11 @@ def followed(threshold: float, bit: float, target: float, rate: float) -> float:
     Args:
         threshold: C_t.
         bit: b_t, the noised mean of 1[‖g_j‖ ≤ C_t] - ½ over the batch, and over peers where bits are averaged.
-        target: share of gradients that shall remain whole, in (0, 1).
+        target: share of gradients to leave unclipped, in (0, 1).
         rate: η_C.
 
     Raises:
-        ConfigError: if the target is no share, or C_t or the rate is not positive.
+        ConfigError: if the target is not in (0, 1), or C_t or the rate is not positive.
     """
     if not (0 < target < 1 and 0 < threshold < math.inf and 0 < rate < math.inf):
         raise ConfigError(
@@ -46,17 +46,17 @@ def followed(threshold: float, bit: float, target: float, rate: float) -> float:
 
 
 def gradient_multiplier(multiplier: float, bit_noise: float) -> float:
-    """z_D = (z⁻² - (2 s_b)⁻²)^(-½): the gradient's part, where gradient and bits together are to have multiplier z.
+    """z_D = (z⁻² - (2 s_b)⁻²)^(-½): the gradient's noise multiplier if gradient and bits together are to have z.
 
-    A record moves the sum of centred bits by ½, which has multiplier 2 s_b; the two are one release, whose squared
-    inverse multipliers add up.
+    A record moves the sum of centred bits by ½, so the bits have multiplier 2 s_b. Gradient and bits form one release,
+    whose squared inverse multipliers add up.
 
     Args:
-        multiplier: z, that is accounted for.
+        multiplier: z, the multiplier that is accounted for.
         bit_noise: s_b, standard deviation of the noise on the sum of bits.
 
     Raises:
-        ConfigError: if the bits alone spend it all, s_b ≤ z/2.
+        ConfigError: if the bits alone already use up z, that is s_b ≤ z/2.
     """
     if not 0 < multiplier < 2 * bit_noise:
         raise ConfigError(

@@ -1,9 +1,9 @@
-"""The accuracy of every coalition's mean of candidates, eqs. (16), (17) of PDSL, for many coalitions at once.
+"""Accuracy of the mean of each coalition's candidates, eqs. (16), (17) of PDSL, for many coalitions at once.
 
 The output of a first layer is linear in its parameters: the layer of a mean is the mean of the layers. So
 records go through the first layer once for each candidate, and not once for each of 2ⁿ coalitions. Coalitions are
-scored in float32, a hundred times as fast where there is a tanh; wherever a record's label wins or loses by so little
-that rounding could decide it, in float64 again. So the outcome is that of float64.
+scored in float32, which is a hundred times as fast where there is a tanh. Records whose label wins or loses by so
+little that rounding could decide it are scored again in float64. So the outcome is that of float64.
 """
 
 from collections.abc import Callable
@@ -21,16 +21,16 @@ from sottovoce.kernels.softmax import Softmax
 Floats = NDArray[np.float64]
 _Rest = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
 
-_CHUNK = 2**17  # numbers in the layer of a few coalitions, so that it stays in the cache
-_CLOSE = 2.0**-14  # of the largest logit: far more than float32 loses
+_CHUNK = 2**17  # values in the first layer of one batch of coalitions, so that it stays in the cache
+_CLOSE = 2.0**-14  # as a share of the largest logit: far more than the rounding error of float32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AccuracyGame:
-    """v(S) is the accuracy, on these records, of the mean of the members' candidates; v(none) = 0.
+    """A game in which v(S) is the accuracy, on public records, of the mean of the members' candidates; v(none) = 0.
 
     Attributes:
-        model: the model whose parameters the candidates are.
+        model: the model to which the candidate parameters belong.
         features: float64[M, d], public.
         labels: int64[M].
     """
@@ -62,13 +62,13 @@ class _Layered:
     Args:
         layer: float64[n, M, h], the first layer of each candidate.
         head: float64[n, H], the other parameters.
-        rest: logits from a layer and a head, in their precision.
+        rest: computes logits from a layer and a head, in their precision.
         labels: int64[M].
     """
 
     def __init__(self, layer: Floats, head: Floats, rest: _Rest, labels: NDArray[np.int64]) -> None:
         self._layer, self._head, self._rest, self._labels = layer, head, rest, labels
-        with np.errstate(over="ignore"):  # what overflows is scored again
+        with np.errstate(over="ignore"):  # values that overflow are scored again
             self._coarse = layer.reshape(len(layer), -1).astype(np.float32)
         self._rows = max(1, _CHUNK // max(1, self._coarse.shape[1]))
 
@@ -81,7 +81,7 @@ class _Layered:
 
     @np.errstate(over="ignore", invalid="ignore")
     def _right(self, shares: Floats) -> NDArray[np.bool_]:
-        """Whether each mean, of weights float64[m, n], finds each label: bool[m, M]."""
+        """Whether each mean, with weights float64[m, n], predicts each label correctly: bool[m, M]."""
         heads = shares @ self._head
         layer = (shares.astype(np.float32) @ self._coarse).reshape(-1, *self._layer.shape[1:])
         logits = self._rest(layer, heads.astype(np.float32))

@@ -1,7 +1,7 @@
 """The controller of Jin, He & Dai 2023, Algorithm 2: a deep Q-network that chooses between local and global steps.
 
-Everything in it is made of un-noised losses and un-noised local models, and its decisions are visible: anyone who sees
-them learns about records, and no bound on how much exists. It is for the algorithm as published, and for traces of it.
+Its state is computed from un-noised losses and un-noised local models, and its decisions are visible: anyone who sees
+them learns about records, and there is no bound on how much. It serves only the algorithm as published, and its traces.
 """
 
 from collections import deque
@@ -23,18 +23,18 @@ class Terms:
     """Settings of a controller. The paper gives no discount and no C: 0.9 and 10 are our reading.
 
     Attributes:
-        state_size: numbers in a state: of the local model, and its loss on the new batch.
+        state_size: values in a state: the local model, and its loss on the new batch.
         exploration_steps: decisions over which exploration falls linearly from 1 to `min_exploration`.
         min_exploration: probability of a random action from then on.
         hidden: units of the hidden layer.
-        rate: rate of Adam.
-        memory: transitions that are remembered; the oldest goes first.
-        batch: transitions a step learns from.
-        discount: g, the worth of a later reward.
+        rate: learning rate of Adam.
+        memory: largest number of transitions to remember; the oldest is dropped first.
+        batch: transitions used in one learning step.
+        discount: g, the weight of a later reward.
         copy_every: C, steps between copies of the network to the target network.
 
     Raises:
-        ConfigError: if a number is out of its range.
+        ConfigError: if a value is out of range.
     """
 
     state_size: int
@@ -57,10 +57,10 @@ class Terms:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TargetStep:
-    """All that one step of learning computed; b is the batch.
+    """Results of one learning step; b is the batch size.
 
     Attributes:
-        transitions: int64[b], which were sampled, numbered from 0 in the order of their observation.
+        transitions: int64[b], the sampled transitions, numbered from 0 in the order of their observation.
         targets: y, float64[b]: r_j where nothing followed, else r_j + g max_a Q̂(s_(j+1), a), Q̂ the target network.
         predictions: Q(s_j, a_j) before the step, float64[b].
         loss: the mean of (y_j - Q(s_j, a_j))².
@@ -76,18 +76,18 @@ class TargetStep:
 
 @dataclass(slots=True, eq=False)
 class Controller:
-    """Algorithm 2's state, deterministic given the generators that it is handed.
+    """State of Algorithm 2, deterministic given the generators that are passed in.
 
-    A turn: `observe` the result of the last action, `learn`, `decide`.
+    In each turn, `observe` the result of the last action, then `learn`, then `decide`.
 
     Attributes:
-        terms: as told.
+        terms: its settings.
         network: Q, with parameters θ.
         target: Q̂, with parameters θ'.
-        optimiser: Adam's memory.
-        decisions: decisions that were taken.
-        observed: transitions so far, of which the last are remembered.
-        memory: those, (state, action, reward, next state or None), the oldest first.
+        optimiser: state of Adam.
+        decisions: number of decisions made.
+        observed: number of transitions so far, of which the latest are remembered.
+        memory: the remembered transitions, (state, action, reward, next state or None), the oldest first.
     """
 
     terms: Terms
@@ -100,7 +100,7 @@ class Controller:
 
     @classmethod
     def new(cls, terms: Terms, generator: np.random.Generator) -> "Controller":
-        """A controller that has seen nothing; its network is drawn, and θ' = θ."""
+        """A controller without observations, with a randomly drawn network and θ' = θ."""
         network = QNetwork.xavier(terms.state_size, terms.hidden, generator)
         return cls(terms, network, network, Adam.new(network))
 
@@ -111,7 +111,7 @@ class Controller:
         return 1 - (1 - self.terms.min_exploration) * share
 
     def decide(self, state: NDArray[np.float64], generator: np.random.Generator) -> int:
-        """LOCAL or GLOBAL in a state float64[s]: at random, or the one of larger Q, LOCAL where they are equal."""
+        """Choose LOCAL or GLOBAL in a state float64[s]: at random, or by the larger Q, LOCAL if they are equal."""
         exploring = generator.random() < self.exploration
         self.decisions += 1
         if exploring:
@@ -121,14 +121,14 @@ class Controller:
     def observe(
         self, state: NDArray[np.float64], action: int, reward: float, next_state: NDArray[np.float64] | None
     ) -> None:
-        """Remember that an action led from a state to the next, None after the last; the oldest memory makes room."""
+        """Remember that an action led from a state to the next (None after the last); drop the oldest if full."""
         if len(self.memory) == self.terms.memory:
             self.memory.popleft()
         self.memory.append((state.copy(), action, reward, None if next_state is None else next_state.copy()))
         self.observed += 1
 
     def learn(self, generator: np.random.Generator) -> TargetStep | None:
-        """One step of Adam on a batch of different remembered transitions; None while there is no whole batch yet."""
+        """Take one Adam step on a batch of distinct remembered transitions; None until there are enough for a batch."""
         if len(self.memory) < self.terms.batch:
             return None
         chosen = generator.choice(len(self.memory), self.terms.batch, replace=False)

@@ -1,7 +1,7 @@
 """Mixing weights from the directions of noised gradients: PDSL's Shapley weights without a validation set.
 
-The gradients are noised releases already, so weights made of them cost no privacy, and no one is asked for labelled
-public data.
+The gradients are noised releases already, so weights computed from them cost no privacy, and no labelled public data
+is needed.
 """
 
 import numpy as np
@@ -9,28 +9,28 @@ from numpy.typing import NDArray
 
 
 def to_mean(gradients: NDArray[np.float64]) -> NDArray[np.float64]:
-    """π_j = max(cos(g_j, ḡ), 0)/Σ, with ḡ the mean gradient: the one to choose.
+    """π_j = max(cos(g_j, ḡ), 0)/Σ, with ḡ the mean gradient: the recommended rule.
 
-    All gradients are in the mean alike, so as noise drowns their directions the weights tend to equal ones, which
-    average noise best.
+    All gradients contribute equally to the mean, so as noise drowns their directions the weights tend to equal ones,
+    which average noise best.
 
     Args:
-        gradients: float64[n,P], the noised gradients of a neighbourhood, one's own among them.
+        gradients: float64[n,P], the noised gradients of a neighbourhood, the agent's own among them.
 
     Returns:
-        float64[n], not negative, of sum 1; all equal where no cosine is positive. A gradient of zeros weighs nothing.
+        float64[n], not negative, with sum 1; all equal where no cosine is positive. A gradient of zeros has weight 0.
     """
     return _weights(gradients, gradients.mean(axis=0))
 
 
 def to_own(gradients: NDArray[np.float64], own: int) -> NDArray[np.float64]:
-    """π_j = max(cos(g_j, g_own), 0)/Σ: stays close to one's own data.
+    """π_j = max(cos(g_j, g_own), 0)/Σ: stays close to the agent's own data.
 
-    One's own cosine is 1, noise and all: the more noise, the more weight on one's own gradient alone.
+    The agent's cosine with itself is 1 whatever its noise: the more noise, the more weight on its own gradient alone.
 
     Args:
         gradients: as for `to_mean`.
-        own: the row of one's own.
+        own: row of the agent's own gradient.
     """
     return _weights(gradients, gradients[own])
 

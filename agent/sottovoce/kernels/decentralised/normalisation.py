@@ -1,7 +1,7 @@
 """Clipped gradients divided by their threshold, so that privacy does not depend on the threshold at all.
 
-A row is never longer than 1, whatever its gradient and whatever the threshold: a sum of rows has sensitivity 1, and who
-undoes the division afterwards may have chosen the threshold by any public rule, or from earlier releases.
+A row is never longer than 1, whatever its gradient and whatever the threshold, so a sum of rows has sensitivity 1.
+The threshold by which the sum is later multiplied may follow any public rule, or earlier releases.
 """
 
 import math
@@ -15,7 +15,7 @@ Rows = NDArray[np.float64]
 Rule = Literal["decay", "quantile", "automatic"]
 
 BIT_SHARE = 0.1
-"""b: how long the bit of `quantile` is; the gradient beside it is √(1-b²) long at most."""
+"""b: length of the bit of `quantile`; the gradient beside it has length √(1-b²) at most."""
 
 STABILISER = 0.01
 """Constant added to the length that `automatic` divides by (Bu, Wang, Zha & Karypis 2023)."""
@@ -25,11 +25,11 @@ _REST = math.sqrt(1 - BIT_SHARE**2)
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """A sum of normalised rows, read back.
+    """A sum of normalised rows, converted back to the units of the gradient.
 
     Attributes:
         gradient: float64[P], the sum of clipped gradients.
-        bits: Σ ±1 over rows, +1 for a gradient that is no longer than its threshold; None where no one says.
+        bits: Σ ±1 over rows, +1 for a gradient that is no longer than its threshold; None if rows carry no bit.
     """
 
     gradient: NDArray[np.float64]
@@ -37,23 +37,23 @@ class Undone:
 
 
 def numbers(rule: Rule, size: int) -> int:
-    """Numbers in a normalised row of a gradient of `size` numbers."""
+    """Length of a normalised row for a gradient with `size` coordinates."""
     return size + (rule == "quantile")
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # a warning would be a message about a record
 def normalised(gradients: Rows, rule: Rule, threshold: float) -> Rows:
-    """Each gradient, clipped at C and divided by C; or whatever its length by that length.
+    """Gradients clipped at C and divided by C; under `automatic`, divided by their length, whatever it is.
 
     Args:
         gradients: float64[n, P].
         rule: `decay`: g / max(‖g‖, C). `automatic`: g / (‖g‖ + 0.01). `quantile`: √(1-b²) g / max(‖g‖, C), and one
-            number more, b where ‖g‖ ≤ C and -b where not.
+            more coordinate, b where ‖g‖ ≤ C and -b elsewhere.
         threshold: C, positive and finite.
 
     Returns:
         float64[n, numbers(rule, P)], rows no longer than 1 up to rounding and underflow, each a function of its own
-        gradient alone, to the last bit. One whose gradient is not finite need not be finite.
+        gradient alone, to the last bit. A row whose gradient is not finite need not be finite.
     """
     rows = np.ascontiguousarray(gradients)
     norms = np.sqrt(np.add.reduce(rows * rows, axis=1, keepdims=True))
@@ -66,12 +66,12 @@ def normalised(gradients: Rows, rule: Rule, threshold: float) -> Rows:
 
 
 def undone(total: NDArray[np.float64], rule: Rule, threshold: float) -> Undone:
-    """Value of a sum of normalised rows in units of the gradient.
+    """Convert a sum of normalised rows back to the units of the gradient.
 
     Args:
         total: float64[numbers(rule, P)].
-        rule: rule that of the rows.
-        threshold: C, that of the rows; under `automatic`, the length that a row counts for.
+        rule: rule by which the rows were normalised.
+        threshold: C of the rows; under `automatic`, the length that each row is given.
     """
     if rule == "quantile":
         return Undone(total[:-1] * (threshold / _REST), float(total[-1]) / BIT_SHARE)

@@ -1,39 +1,39 @@
-"""DP-CGA's quadratic programme: the gradient nearest to one's own that points against no neighbour's.
+"""DP-CGA's quadratic programme: the gradient nearest to the agent's own that opposes no neighbour's gradient.
 
 min ‖g - g_ii‖² subject to ⟨g, g_ij⟩ ≥ 0 for all j. In the dual, g = g_ii + Σ_j u_j g_ij with multipliers u ≥ 0 that
-minimise ‖g‖: nonnegative least squares in as many unknowns as there are neighbours, whatever the size of the model.
+minimise ‖g‖: nonnegative least squares with one unknown per neighbour, whatever the size of the model.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-_SLACK = 1e-12  # on a cosine: smaller is rounding
-_ROUNDS = 30  # a vector, and mostly one suffices: only rounding could keep the method from ending by itself
+_SLACK = 1e-12  # on a cosine: smaller values are rounding errors
+_ROUNDS = 30  # per vector, where one usually suffices: a limit in case rounding keeps the method from terminating
 
 
 def project(own: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
-    """g, float64[P].
+    """Compute g, float64[P].
 
-    ⟨g, own⟩ ≥ 0 always holds, so one's own gradient may be among the others or not.
+    ⟨g, own⟩ ≥ 0 always holds, so `others` may or may not include the agent's own gradient.
 
     Args:
         own: float64[P], g_ii.
-        others: float64[m,P], g_ij; a vector of zeros asks for nothing, and several may say the same or the opposite.
+        others: float64[m,P], g_ij; a zero vector imposes no constraint, and vectors may be equal or opposite.
 
     Returns:
-        the projection of `own` onto the cone of agreement: ⟨g, g_ij⟩ ≥ -1e-12 ‖g_ii‖ ‖g_ij‖ for all j.
+        the projection of `own` onto the cone where ⟨g, g_ij⟩ ≥ 0: ⟨g, g_ij⟩ ≥ -1e-12 ‖g_ii‖ ‖g_ij‖ for all j.
     """
     directions, lengths = _directions(np.vstack([others, own]))
     asking = lengths > 0
     asking[-1] = True
-    # In the basis of a QR factorisation vectors are as short as they are many, and keep their Gram matrix.
+    # In the basis of a QR factorisation, m vectors have m coordinates each, and the same Gram matrix.
     basis, factor = np.linalg.qr(directions[asking].T)
     projected: NDArray[np.float64] = lengths[-1] * (basis @ _remainder(-factor[:, :-1], factor[:, -1]))
     return projected
 
 
 def _directions(vectors: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Unit vectors float64[m,P] and lengths float64[m]; squares neither overflow nor vanish on the way."""
+    """Unit vectors float64[m,P] and lengths float64[m], computed so that squares neither overflow nor underflow."""
     peaks = np.abs(vectors).max(axis=1, keepdims=True, initial=0.0)
     scaled = np.divide(vectors, peaks, out=np.zeros_like(vectors), where=peaks > 0)
     lengths = np.sqrt(np.square(scaled).sum(axis=1, keepdims=True))
@@ -42,10 +42,10 @@ def _directions(vectors: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDAr
 
 
 def _remainder(matrix: NDArray[np.float64], aim: NDArray[np.float64]) -> NDArray[np.float64]:
-    """aim - matrix·u, float64[r], for the u ≥ 0 that make it shortest, by active sets (Lawson & Hanson 1974, NNLS).
+    """aim - matrix·u, float64[r], for the u ≥ 0 that minimises its length (active sets: Lawson & Hanson 1974, NNLS).
 
     Args:
-        matrix: float64[r,m], of unit columns, in any position.
+        matrix: float64[r,m], with unit columns that may be linearly dependent.
         aim: float64[r], a unit vector or 0.
     """
     count = matrix.shape[1]
@@ -68,7 +68,7 @@ def _remainder(matrix: NDArray[np.float64], aim: NDArray[np.float64]) -> NDArray
             u[~free] = 0.0
             best = _least_squares(matrix, aim, free)
         u = best
-        # Not aim - matrix·u, in which large u of nearly opposite columns would cancel.
+        # Not as aim - matrix·u, where large u for nearly opposite columns would cancel.
         span = np.linalg.qr(matrix[:, free]).Q
         rest = aim - span @ (span.T @ aim)
     return rest

@@ -1,7 +1,7 @@
-"""The Q-network of Jin, He & Dai 2023, Algorithm 2, with its gradient by hand, and Adam.
+"""The Q-network of Jin, He & Dai 2023, Algorithm 2, with its gradient written by hand, and Adam.
 
 "Linear 3-layer net, d+2 inputs, 128 hidden, 2 outputs, Xavier" is read as layers of units: two matrices, with biases
-that start at 0, and no activation anywhere, so that Q is affine in the state. All numbers are float64.
+that start at 0, and no activation anywhere, so that Q is affine in the state. All values are float64.
 """
 
 import math
@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from sottovoce.errors import ConfigError
 
 ACTIONS = 2
-"""Q has a column for each action of Algorithm 1."""
+"""Number of actions in Algorithm 1; Q has a column for each."""
 
-_FIRST_DECAY, _SECOND_DECAY, _FLOOR = 0.9, 0.999, 1e-8  # β₁, β₂ and ε of Adam, those of its authors
+_FIRST_DECAY, _SECOND_DECAY, _FLOOR = 0.9, 0.999, 1e-8  # β₁, β₂ and ε of Adam, as its authors chose them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QNetwork:
-    """Q(s) = (s·A + a)·B + b, or a gradient of one.
+    """Parameters of Q(s) = (s·A + a)·B + b, or a gradient with respect to them.
 
     Attributes:
         hidden_weights: A, float64[s,h].
@@ -36,7 +36,7 @@ class QNetwork:
 
     @classmethod
     def xavier(cls, state_size: int, hidden: int, generator: np.random.Generator) -> "QNetwork":
-        """Weights uniform in ±√(6/(inputs + outputs)) (Glorot & Bengio 2010).
+        """A network with weights uniform in ±√(6/(inputs + outputs)) (Glorot & Bengio 2010).
 
         Raises:
             ConfigError: if a layer has no unit.
@@ -83,10 +83,10 @@ class QNetwork:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Adam:
-    """Adam's memory (Kingma & Ba 2015), of a network's shape.
+    """State of Adam (Kingma & Ba 2015), with the shape of a network.
 
     Attributes:
-        steps: steps that were taken.
+        steps: number of steps taken.
         first: running mean of gradients.
         second: running mean of their squares.
     """
@@ -102,7 +102,7 @@ class Adam:
         return cls(0, zeros, zeros)
 
     def step(self, network: QNetwork, gradient: QNetwork, rate: float) -> tuple[QNetwork, "Adam"]:
-        """The network after a step of this rate, and the memory after it; nothing is changed in place."""
+        """The network after one step at this learning rate, and the new state of Adam; nothing is changed in place."""
         steps = self.steps + 1
         first = tuple(
             _FIRST_DECAY * m + (1 - _FIRST_DECAY) * g for m, g in zip(self.first, gradient.arrays, strict=True)

@@ -1,4 +1,4 @@
-"""Shapley values of neighbours' gradients (PDSL 2025, eqs. 16-20): the part of each in the score of an average.
+"""Shapley values of neighbours' gradients (PDSL 2025, eqs. 16-20): how much each contributes to an average's score.
 
 The players are the n = |N_i| agents of a neighbourhood, agent i included, numbered from 0. A coalition S is worth v(S),
 in PDSL the accuracy of the mean ȳ_S of its candidates on public data; on private data every value is a release.
@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 from sottovoce.errors import ConfigError
 
 EXACT_AT_MOST = 12
-"""Players, beyond which the 2ⁿ coalitions are too many for a device."""
+"""Largest number of players for which a device can evaluate all 2ⁿ coalitions."""
 
 SAMPLED_AT_MOST = 62
-"""Players whose coalitions are the bits of one number."""
+"""Largest number of players for which one integer can hold a coalition as a bit mask."""
 
-_CHUNK = 2**21  # numbers in a stack of averages: 16 MiB
+_CHUNK = 2**21  # values in a stack of averages: 16 MiB
 
 Value = Callable[[frozenset[int]], float]
 Score = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 Worth = Callable[[NDArray[np.int64]], NDArray[np.float64]]
-"""Function of coalitions, each a bit mask."""
+"""Function from coalitions, each a bit mask, to their worth."""
 
 
 def exact(value: Value, players: int) -> NDArray[np.float64]:
@@ -34,7 +34,7 @@ def exact(value: Value, players: int) -> NDArray[np.float64]:
         players: n.
 
     Returns:
-        φ, float64[n]; it adds up to v(all) - v(none).
+        φ, float64[n]; its sum is v(all) - v(none).
 
     Raises:
         ConfigError: if there are more than EXACT_AT_MOST players, or none.
@@ -43,7 +43,7 @@ def exact(value: Value, players: int) -> NDArray[np.float64]:
 
 
 def exact_game(candidates: NDArray[np.float64], score: Score) -> NDArray[np.float64]:
-    """`exact` for `coalition_game(candidates, score)`, float64[n], with many coalitions to a call of the score."""
+    """`exact` for `coalition_game(candidates, score)`, float64[n], with many coalitions per call of the score."""
     return exact_of(stacked(candidates, score), len(candidates))
 
 
@@ -55,11 +55,11 @@ def monte_carlo(
     Args:
         value: v, called once for each coalition that occurs.
         players: n.
-        permutations: R, orders that are drawn.
-        generator: draws them.
+        permutations: R, number of orders to draw.
+        generator: source of the random orders.
 
     Returns:
-        φ and its standard error, float64[n] each; whatever is drawn, φ adds up to v(all) - v(none).
+        φ and its standard error, float64[n] each; whichever orders are drawn, the sum of φ is v(all) - v(none).
 
     Raises:
         ConfigError: for fewer than 2 permutations, more than SAMPLED_AT_MOST players, or none.
@@ -70,7 +70,7 @@ def monte_carlo(
 def monte_carlo_game(
     candidates: NDArray[np.float64], score: Score, permutations: int, generator: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """`monte_carlo` for `coalition_game(candidates, score)`, with many coalitions to a call of the score."""
+    """`monte_carlo` for `coalition_game(candidates, score)`, with many coalitions per call of the score."""
     return monte_carlo_of(stacked(candidates, score), len(candidates), permutations, generator)
 
 
@@ -78,8 +78,8 @@ def coalition_game(candidates: NDArray[np.float64], score: Score) -> Value:
     """The game of eqs. (16), (17): v(S) is the score of the mean of the members' candidates, and v(none) = 0.
 
     Args:
-        candidates: float64[n,P], y_ij = x_i - γ·g_{i←j}, one row a player.
-        score: score of parameter vectors float64[m,P], float64[m].
+        candidates: float64[n,P], y_ij = x_i - γ·g_{i←j}, one row per player.
+        score: function from parameter vectors float64[m,P] to their scores float64[m].
     """
     worth = stacked(candidates, score)
     return lambda members: float(worth(np.array([sum(1 << member for member in members)]))[0])
@@ -88,7 +88,7 @@ def coalition_game(candidates: NDArray[np.float64], score: Score) -> Value:
 def normalised(phi: NDArray[np.float64]) -> NDArray[np.float64]:
     """Mixing weights from values: max(φ, 0)/Σ, all equal where no value is positive; float64[n].
 
-    The published text of eqs. (19), (20) is lost; this is a reconstruction, as are others one might choose.
+    The published text of eqs. (19), (20) is lost; this is one possible reconstruction among others.
     """
     positive = np.maximum(phi, 0.0)
     total = positive.sum()
@@ -104,7 +104,7 @@ def _one_by_one(value: Value) -> Worth:
 
 
 def stacked(candidates: NDArray[np.float64], score: Score) -> Worth:
-    """The worth of coalitions in `coalition_game(candidates, score)`, many to a call of the score."""
+    """The worth of coalitions in `coalition_game(candidates, score)`, with many coalitions per call of the score."""
     rows = max(1, _CHUNK // candidates.shape[1])
 
     def worth(masks: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -119,7 +119,7 @@ def stacked(candidates: NDArray[np.float64], score: Score) -> Worth:
 
 
 def exact_of(worth: Worth, players: int) -> NDArray[np.float64]:
-    """`exact` of a game that values many coalitions at once."""
+    """`exact` for a game that evaluates many coalitions at once."""
     if not 1 <= players <= EXACT_AT_MOST:
         raise ConfigError(
             f"exact Shapley values are for 1 to {EXACT_AT_MOST} players, not {players}: choose monte-carlo, or a "
@@ -138,7 +138,7 @@ def exact_of(worth: Worth, players: int) -> NDArray[np.float64]:
 def monte_carlo_of(
     worth: Worth, players: int, permutations: int, generator: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """`monte_carlo` of a game that values many coalitions at once."""
+    """`monte_carlo` for a game that evaluates many coalitions at once."""
     if not 1 <= players <= SAMPLED_AT_MOST or permutations < 2:
         raise ConfigError(
             f"Shapley values are sampled from 2 permutations or more of 1 to {SAMPLED_AT_MOST} players, not from "

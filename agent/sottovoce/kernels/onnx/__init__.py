@@ -1,1 +1,1 @@
-"""Models as ONNX graphs: run by ONNX Runtime, which is imported when a device has such a model and not before."""
+"""Models as ONNX graphs, run by ONNX Runtime, which is imported only when a device has such a model."""

@@ -1,7 +1,7 @@
-"""The graphs that a vault may load: those of this package, by hashes that it carries, and those that the owner lists.
+"""The graphs that a vault may load: those of this package, by the hashes it ships, and those that the owner lists.
 
-A graph decides which numbers leave the vault: an unchecked one could leave clipping out. So neither its name nor its
-place is enough. The bytes that are hashed are the bytes that are loaded: the file is read once.
+A graph determines which values leave the vault: an unchecked one could omit clipping. So neither its name nor its
+location is enough. The hashed bytes are the loaded bytes: the file is read only once.
 """
 
 import hashlib
@@ -13,10 +13,10 @@ from pathlib import Path
 from sottovoce.errors import ConfigError
 
 STOCK = Path(__file__).parent / "stock"
-"""Each model's declaration NAME.toml and the graph NAME.onnx that was built from it."""
+"""Folder with each model's declaration NAME.toml and the graph NAME.onnx built from it."""
 
 HASHES = STOCK / "SHA256SUMS"
-"""Hashes of the graphs, one to a line, as `sha256sum` writes them."""
+"""File with the hashes of the graphs, one per line, as `sha256sum` writes them."""
 
 SUFFIX = ".onnx"
 MAX_BYTES = 64 * 2**20
@@ -39,12 +39,12 @@ class Graph:
 
 
 def is_graph(name: str) -> bool:
-    """Whether a model of this name is a graph: one of the package, or a file."""
+    """Whether a model with this name is a graph: one of the package, or a file."""
     return name.endswith(SUFFIX) or name in stock_hashes()
 
 
 def stock_hashes() -> dict[str, str]:
-    """SHA-256, hexadecimal, of each graph of the package, by the model's name."""
+    """SHA-256, hexadecimal, of each graph in the package, by the model's name."""
     if not HASHES.exists():
         return {}
     lines = (line.split() for line in HASHES.read_text(encoding="ascii").splitlines())
@@ -55,11 +55,11 @@ def allowed_graph(name: str, graphs: Sequence[str]) -> Graph:
     """Read a graph, if it may be loaded.
 
     Args:
-        name: name of a graph of the package, or the path of a file, which ends in `.onnx`.
+        name: name of a graph in the package, or the path of a file, which ends in `.onnx`.
         graphs: `sha256:HEX` of each other graph that may be loaded.
 
     Raises:
-        ConfigError: if there is no such file, it cannot be one, or it is not on the list.
+        ConfigError: if there is no such file, it cannot be a graph, or it is not on the list.
     """
     stock = stock_hashes()
     path = STOCK / f"{name}{SUFFIX}" if name in stock else Path(name)
@@ -90,7 +90,7 @@ def _read(path: Path, name: str) -> bytes:
             raise ConfigError(f"learner.model: {name} is not a file: {_NOT_A_GRAPH}")
         with path.open("rb") as file:
             model = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:  # no path has a zero byte in it
+    except (OSError, ValueError) as error:  # ValueError: the path contains a zero byte
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(f"learner.model: {name!r} cannot be read ({reason}): {_NOT_A_GRAPH}") from error
     if len(model) > MAX_BYTES:

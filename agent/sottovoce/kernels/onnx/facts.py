@@ -1,4 +1,4 @@
-"""Metadata of a graph file: everything a device must know of a model to train it."""
+"""Metadata of a graph file: everything a device must know about a model to train it."""
 
 from math import prod
 from typing import Annotated, Literal
@@ -9,11 +9,11 @@ from msgspec import Meta, Struct
 from sottovoce.errors import ConfigError
 
 KEY = "sottovoce.model"
-"""Where in the file's metadata the facts are, as JSON."""
+"""Key of the file's metadata that holds the facts, as JSON."""
 
 MAX_PARAMETERS = 2**25
 SUM_ERROR = 2.0**-12
-"""Largest error, in clips, of a computed sum over at most MAX_SUMMED examples."""
+"""Largest error, as a multiple of the clip, of a computed sum over at most MAX_SUMMED examples."""
 
 _Count = Annotated[int, Meta(ge=1, le=2**25)]
 
@@ -24,7 +24,7 @@ class ParameterFacts(Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         name: for example `conv1.weight`.
         shape: shape of the tensor.
-        law: how it starts: `uniform` in ±value, or `constant`.
+        law: law of its initial values: `uniform` in ±value, or `constant`.
         value: see `law`.
     """
 
@@ -35,7 +35,7 @@ class ParameterFacts(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def size(self) -> int:
-        """Numbers in it."""
+        """Number of values in the tensor."""
         return prod(self.shape)
 
 
@@ -47,10 +47,10 @@ class GraphFacts(Struct, frozen=True, forbid_unknown_fields=True):
         name: name of the model.
         features: columns of x, d, without a target.
         classes: labels are 0 … classes - 1; 1 for a regression.
-        loss: its name.
+        loss: name of the loss.
         chunk: examples that one call of the graph takes; a device pads a smaller number.
-        parameters: in the order of the flat vector.
-        declaration: the text of the file it was built from.
+        parameters: named tensors, in the order of the flat vector.
+        declaration: text of the file from which the graph was built.
     """
 
     version: Literal[1]
@@ -64,7 +64,7 @@ class GraphFacts(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def size(self) -> int:
-        """P, numbers in the flat parameter vector."""
+        """P, the length of the flat parameter vector."""
         return sum(parameter.size for parameter in self.parameters)
 
 
@@ -73,7 +73,7 @@ def read_facts(text: str | bytes, file: str) -> GraphFacts:
 
     Args:
         text: JSON.
-        file: whose it is, for the error.
+        file: name of the graph file, for the error.
 
     Raises:
         ConfigError: if it is not such a description.

@@ -1,19 +1,19 @@
 """The part of a graph that leads to some of its outputs.
 
-ONNX Runtime computes all of a graph, whichever outputs are asked for: the gradient too, where a model only predicts. So
-the nodes that do not lead there are cut out of the file's bytes, by the protocol buffers' own framing and the field
-numbers of onnx.proto, which never change; the library for that is not on a device.
+ONNX Runtime computes the whole graph, whichever outputs are requested: it computes the gradient even if a model only
+predicts. So the nodes that do not lead to those outputs are cut out of the file's bytes. This relies only on protocol
+buffer framing and the field numbers of onnx.proto, which never change; devices do not have the onnx library.
 """
 
 from collections.abc import Collection, Iterator
 
 from sottovoce.errors import ConfigError
 
-_GRAPH = 7  # of a model
-_NODE, _OUTPUT = 1, 12  # of a graph
-_READS, _WRITES, _ATTRIBUTE = 1, 2, 5  # of a node
-_NAME = 1  # of an output
-_INNER_GRAPH, _INNER_GRAPHS = 6, 11  # of an attribute
+_GRAPH = 7  # field of a model
+_NODE, _OUTPUT = 1, 12  # fields of a graph
+_READS, _WRITES, _ATTRIBUTE = 1, 2, 5  # fields of a node
+_NAME = 1  # field of an output
+_INNER_GRAPH, _INNER_GRAPHS = 6, 11  # fields of an attribute
 
 
 def leading_to(model: bytes, outputs: Collection[str]) -> bytes:
@@ -21,10 +21,10 @@ def leading_to(model: bytes, outputs: Collection[str]) -> bytes:
 
     Args:
         model: a file that ONNX Runtime has loaded.
-        outputs: names, each of an output.
+        outputs: names of the outputs to keep.
 
     Raises:
-        ConfigError: if it is framed in a way that no builder of ours uses.
+        ConfigError: if the model is framed in a way that no builder of ours uses.
     """
     parts = []
     for number, whole, value in _fields(model):
@@ -35,14 +35,14 @@ def leading_to(model: bytes, outputs: Collection[str]) -> bytes:
 def _cut(graph: bytes, outputs: Collection[str]) -> bytes:
     fields = list(_fields(graph))
     needed, kept = {name.encode() for name in outputs}, set()
-    for place, (number, _, value) in reversed(list(enumerate(fields))):  # every node stands behind those it reads from
+    for place, (number, _, value) in reversed(list(enumerate(fields))):  # every node follows those it reads from
         if number == _OUTPUT and _texts(value, _NAME) & needed:
             kept.add(place)
         if number == _NODE and _texts(value, _WRITES) & needed:
             kept.add(place)
-            needed |= _texts(value, _READS) - {b""}  # that is what an optional input is called where there is none
+            needed |= _texts(value, _READS) - {b""}  # the empty name stands for an omitted optional input
             if any(_has_graph(attribute) for field, _, attribute in _fields(value) if field == _ATTRIBUTE):
-                return graph  # an inner graph reads what it names nowhere outside: all stays
+                return graph  # inner graphs read values not listed as inputs: keep all
     return b"".join(
         whole for place, (number, whole, _) in enumerate(fields) if number not in (_NODE, _OUTPUT) or place in kept
     )
@@ -57,7 +57,7 @@ def _has_graph(attribute: bytes) -> bool:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    """Number, the whole field with its key, and its value, of each field of a message."""
+    """Yield each field of a message: its number, the whole field with its key, and its value."""
     at = 0
     while at < len(message):
         key, value = _varint(message, at)
@@ -80,7 +80,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, bytes, bytes]]:
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """A number, and the place behind it."""
+    """Read a varint; return its value and the position after it."""
     number = shift = 0
     while at < len(message) and shift < 64:
         byte = message[at]
@@ -92,7 +92,7 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
 
 
 def _framed(field: int, value: bytes) -> bytes:
-    """A field of bytes."""
+    """Encode a field of bytes."""
     return _written(field << 3 | 2) + _written(len(value)) + value
 
 

@@ -1,4 +1,4 @@
-"""A model whose gradient is in its graph; the graph returns sums of clipped gradients, not gradients."""
+"""A model whose graph includes its gradient; the graph returns sums of clipped gradients, not gradients."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OnnxKernel:
-    """The model of a graph; see Kernel. N is the number of nodes, B and M of examples, P of parameters.
+    """A model given by a graph; see Kernel. N is the number of nodes, B and M of examples, P of parameters.
 
-    Every call of the graph is of the same shape: what an example adds then depends on that example and the parameters
-    alone, which the probe has seen to on this machine. What is missing in the last chunk is rows of zeros that are
-    masked. Numbers enter as float32; a number beyond its range becomes infinite, and such an example adds nothing.
+    Every call of the graph has the same shape, so that an example's contribution depends on that example and the
+    parameters alone; the probe has verified this on this machine. The last chunk is padded with masked rows of zeros.
+    Values are passed as float32; a value beyond its range becomes infinite, and such an example adds nothing.
 
-    In a regression the features of an example have its target as their last column, and its label says nothing.
+    In a regression the last column of an example's features is its target, and its label is unused.
 
     Attributes:
         session: the graph, loaded.
@@ -104,7 +104,7 @@ class OnnxKernel:
         return total
 
     def predict(self, parameters: Parameters, features: Features) -> Labels:
-        """The most likely label, int64[N, M]; zeros in a regression, where there is nothing to be told apart."""
+        """The most likely label, int64[N, M]; zeros in a regression, which has no classes to distinguish."""
         if self.classes == 1:
             return np.zeros((len(parameters), len(features)), dtype=np.int64)
         return self._predicted(parameters, features).astype(np.int64, copy=False)
@@ -132,7 +132,7 @@ class OnnxKernel:
         return found
 
     def _chunks(self, features: Features, labels: Labels, size: int) -> Iterator[Chunk]:
-        """The examples, this many at a time. Chunks share their arrays: each is gone when the next is made."""
+        """Yield the examples in chunks of `size`. Chunks share their arrays: each is overwritten by the next."""
         regression, d = self.classes == 1, self.session.facts.features
         x = np.zeros((size, d), dtype=np.float32)
         y: NDArray[Any] = np.zeros(size, dtype=np.float32 if regression else np.int64)

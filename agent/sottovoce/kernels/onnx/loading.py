@@ -1,4 +1,4 @@
-"""From a name in the configuration to a graph that may be trained here, or to one clear error."""
+"""Loads the graph that the configuration names and that may be trained here, or raises one clear error."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,15 +12,15 @@ from sottovoce.kernels.onnx.session import GraphSession
 def graph_kernel(
     name: str, features: int, classes: int, graphs: Sequence[str], threads: int, *, others: Iterable[str] = ()
 ) -> OnnxKernel:
-    """The kernel of a graph, once it was tried on this machine. See sottovoce.kernels.kernel_named.
+    """The kernel of a graph, after trying it on this machine. See sottovoce.kernels.kernel_named.
 
     Args:
-        name: name of the package's own, or the path of a file.
-        features: columns of the data.
-        classes: labels of the data.
+        name: name of a graph in the package, or the path of a file.
+        features: number of columns in the data.
+        classes: number of labels in the data.
         graphs: `sha256:HEX` of each file that may be loaded.
-        threads: threads that run it.
-        others: names of models that have no graph, for an error.
+        threads: number of threads that run the graph.
+        others: names of models that have no graph, for error messages.
     """
     graph, chunk = tried(name, graphs, threads, others)
     kernel = OnnxKernel(GraphSession(graph.model, graph.origin, threads), chunk)
@@ -33,13 +33,13 @@ def graph_kernel(
 
 
 def tried(name: str, graphs: Sequence[str], threads: int, others: Iterable[str] = ()) -> tuple[Graph, int]:
-    """Try a graph on this machine, in a process of its own; a kernel of it then needs no other process any more.
+    """Try a graph on this machine, in a separate process; building its kernel later needs no further process.
 
     Returns:
-        the graph, and the examples that one call of it may take.
+        the graph, and the number of examples that one call of it may take.
 
     Raises:
-        ConfigError: if there is none of this name, it may not be loaded, or ONNX Runtime does not run it here.
+        ConfigError: if there is no graph with this name, it may not be loaded, or ONNX Runtime does not run it here.
     """
     if not is_graph(name):
         raise ConfigError(

@@ -1,8 +1,8 @@
-"""Probe of ONNX Runtime with a graph on this machine: in a process of its own, before any other use.
+"""Probe of ONNX Runtime with a graph on this machine, in a separate process, before any other use.
 
-It has crashed on some boards with an illegal instruction, which no `except` catches. And the privacy of a sum rests on
-what arithmetic libraries do not promise: that what one example adds has the same bits whatever the others are. So both
-are tried here, on numbers drawn by chance, and a vault loads the graph only if they hold.
+ONNX Runtime has crashed on some boards with an illegal instruction, which no `except` catches. And the privacy of a sum
+rests on a property that arithmetic libraries do not promise: that one example's contribution has the same bits whatever
+the other examples are. The probe tests both on random inputs, and a vault loads the graph only if both tests pass.
 
 The child is `python -m sottovoce.kernels.onnx.probe THREADS`, with the graph as its input.
 """
@@ -32,23 +32,24 @@ _STDIN = "<the graph>"
 _REMEDY = "choose a model without a graph, such as mlp, or another build of onnxruntime"
 
 _log = logging.getLogger(__name__)
-_found: dict[tuple[str, int], int] = {}  # of a graph by its digest and threads: a process asks once
+_found: dict[tuple[str, int], int] = {}  # results by the graph's digest and threads: a process asks once
 
 
 def probed(graph: Graph, threads: int = 1, deadline: float = DEADLINE_SECONDS) -> int:
-    """Try a graph in a process of its own.
+    """Try a graph in a separate process.
 
     Args:
-        graph: which may be loaded.
+        graph: a graph that may be loaded.
         threads: 1 or 2.
-        deadline: seconds that it may take.
+        deadline: seconds that the probe may take.
 
     Returns:
-        the examples that one call of it may take: as many as it says, or 1 where an example's place changes its bits.
+        the number of examples that one call of the graph may take: as many as the graph declares, or 1 where an
+        example's place changes its bits.
 
     Raises:
-        ConfigError: ONNX Runtime crashes here, or takes too long; the graph cannot be loaded; or what one example adds
-            is not bounded by the clip, is not the same twice, or depends on other examples.
+        ConfigError: ONNX Runtime crashes here, or takes too long; the graph cannot be loaded; or the contribution of
+            one example is not bounded by the clip, differs between two calls, or depends on other examples.
     """
     key = graph.digest, threads
     if key not in _found:
@@ -82,10 +83,10 @@ def _answer(graph: Graph, threads: int, deadline: float) -> dict[str, Any]:
 
 
 def _tried(session: GraphSession) -> dict[str, Any]:
-    """The answer about a graph that loads.
+    """Test a graph that loads; return the child's answer.
 
     Raises:
-        ConfigError: if it must not be used.
+        ConfigError: if the graph must not be used.
     """
     trial, chunk = _Trial(session), session.facts.chunk
     for size in {1, chunk}:
@@ -107,7 +108,7 @@ def _tried(session: GraphSession) -> dict[str, Any]:
 
 
 class _Trial:
-    """Two examples, put anywhere in a chunk of others that do not count."""
+    """Two examples, placed anywhere in a chunk of masked rows."""
 
     def __init__(self, session: GraphSession) -> None:
         self._session, facts = session, session.facts
@@ -129,9 +130,9 @@ class _Trial:
         """Sum over examples.
 
         Args:
-            placed: which of the two examples is at each place of the chunk.
+            placed: which of the two examples stands at each place of the chunk.
             size: size of the chunk.
-            among: values of the rows that do not count.
+            among: values of the masked rows.
         """
         rows, labels = self._rows[among][:size].copy(), self._labels[:size].copy()
         for place, which in placed.items():
@@ -145,7 +146,7 @@ def _length(vector: NDArray[np.float64]) -> float:
 
 
 def _bits(vector: NDArray[np.float64]) -> bytes:
-    """A digest: many vectors would not fit into the memory of a small device."""
+    """A digest, since many vectors would not fit into the memory of a small device."""
     return hashlib.sha256(vector.tobytes()).digest()
 
 
@@ -154,7 +155,7 @@ def _fault(what: str) -> str:
 
 
 def main() -> None:
-    """The child: answers one JSON document."""
+    """Run the child, which prints one JSON document."""
     try:
         answer = _tried(GraphSession(sys.stdin.buffer.read(), _STDIN, int(sys.argv[1])))
     except ConfigError as error:

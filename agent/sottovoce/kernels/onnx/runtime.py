@@ -1,7 +1,7 @@
-"""ONNX Runtime: imported when a device has a model for it, and with its telemetry off.
+"""Import of ONNX Runtime, only when a device has a model for it, and with its telemetry off.
 
-From 1.29 on its builds write an identifier of the device to the home directory and send what they are used for to
-their maker, unless the environment says otherwise before the module is first imported.
+From 1.29 on its builds write a device identifier to the home directory and report their usage to their maker, unless
+the environment disables this before the module is first imported.
 """
 
 import os
@@ -15,7 +15,7 @@ _INSTALL = "install sottovoce[onnx] for this device, or choose a model without a
 
 
 def onnxruntime() -> Any:
-    """The module `onnxruntime`, which nothing else may import.
+    """Import the module `onnxruntime`, which no other code may import.
 
     Raises:
         ConfigError: if it is missing, cannot be loaded, or is too old.
@@ -36,6 +36,6 @@ def onnxruntime() -> Any:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """The first two numbers of a version; zeros where it has none."""
+    """The first two numbers of a version, or zeros if it has none."""
     words = version.split(".")[:2]
     return tuple(int(word) if word.isdecimal() else 0 for word in words)

@@ -1,4 +1,4 @@
-"""One graph in ONNX Runtime: loaded from bytes, checked against its own description, run a chunk at a time."""
+"""One graph in ONNX Runtime: loaded from bytes, checked against its own description, run one chunk at a time."""
 
 import math
 import os
@@ -14,19 +14,19 @@ from sottovoce.kernels.onnx.facts import KEY, GraphFacts, read_facts
 from sottovoce.kernels.onnx.forward import leading_to
 from sottovoce.kernels.onnx.runtime import onnxruntime
 
-_SILENT = 4  # fatal errors alone: the others are raised, and what is printed may tell of a record
+_SILENT = 4  # fatal errors only: the others are raised, and printed messages may reveal record values
 _REMEDY = "make it with `sottovoce model build`"
 _Shape = tuple[int | None, ...]  # None: the number of examples
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Examples for one call of a graph, as many as it takes.
+    """Examples for one call of a graph.
 
     Attributes:
         features: float32[B, d].
         labels: int64[B], or float32[B] in a regression.
-        mask: bool[B]; where it is false the row counts for nothing.
+        mask: bool[B]; rows where it is false contribute nothing.
     """
 
     features: NDArray[np.float32]
@@ -38,12 +38,12 @@ class GraphSession:
     """Runs one graph.
 
     Args:
-        model: the file's bytes. Nothing beside them is read: data that a graph keeps in other files is refused.
+        model: the file's bytes. Nothing else is read: a graph that keeps data in other files is refused.
         origin: its name in the configuration, for errors.
         threads: 1 or 2.
 
     Raises:
-        ConfigError: ONNX Runtime is missing, or cannot load this, or it is not a graph of this kind.
+        ConfigError: ONNX Runtime is missing, or cannot load the graph, or it is not a graph of this kind.
     """
 
     def __init__(self, model: bytes, origin: str, threads: int = 1) -> None:
@@ -60,7 +60,7 @@ class GraphSession:
         return float(self._run(self._forward, "loss", parameters, chunk))
 
     def predictions(self, parameters: NDArray[np.float32], chunk: Chunk) -> NDArray[Any]:
-        """int64[B], labels; in a regression float32[B], values."""
+        """Labels int64[B]; in a regression, values float32[B]."""
         found: NDArray[Any] = self._run(self._forward, "predictions", parameters, chunk)
         return found
 
@@ -75,7 +75,7 @@ class GraphSession:
 
     @cached_property
     def _forward(self) -> Any:
-        """The graph without its gradient, which a vault has no use for, and who only predicts needs not wait for."""
+        """The graph without its gradient: a vault does not need this part, and prediction needs only this part."""
         return _opened(leading_to(self._model, ("loss", "predictions")), self._origin, self._threads)
 
     def _run(
@@ -91,11 +91,11 @@ class GraphSession:
         try:
             return session.run([output], inputs)[0]
         except Exception:  # noqa: BLE001 - the runtime's exceptions share no base of their own
-            # What they say may hold a value computed from a record.
+            # The exception's text may contain a value computed from a record.
             raise InternalError(f"learner.model: {self._origin} failed while it ran: report this") from None
 
     def _check(self) -> None:
-        """Inputs and outputs are those of this kind of graph, and of the sizes that the graph says."""
+        """Check that inputs and outputs are those of this kind of graph, with the sizes that its description states."""
         facts, origin = self.facts, self._origin
         label = "float" if facts.classes == 1 else "int64"
         inputs: dict[str, tuple[str, _Shape]] = {
@@ -124,10 +124,10 @@ class GraphSession:
 
 
 def _opened(model: bytes, origin: str, threads: int) -> Any:
-    """A session of ONNX Runtime.
+    """Open a session of ONNX Runtime.
 
     Raises:
-        ConfigError: if it is missing, or cannot load this.
+        ConfigError: if ONNX Runtime is missing, or cannot load this graph.
     """
     runtime = onnxruntime()
     options = runtime.SessionOptions()
@@ -147,7 +147,7 @@ def _opened(model: bytes, origin: str, threads: int) -> Any:
 
 
 def _kind(words: str) -> str:
-    """`float` of `tensor(float)`."""
+    """Element type of a tensor type, for example `float` for `tensor(float)`."""
     return words.removeprefix("tensor(").removesuffix(")")
 
 
@@ -163,5 +163,5 @@ def _words(tensor: tuple[str, _Shape] | None) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    """The error, without the runtime's own source lines."""
+    """First line of the error, without the runtime's own source lines."""
     return str(error).strip().split("\n")[0][:300]

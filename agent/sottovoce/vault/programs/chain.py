@@ -1,8 +1,8 @@
 """Chains of steps without replacement: the private half of Jin, He & Dai (2023), Algorithm 1, at a public period.
 
 A release is computed from one run of records that no other release of the same pass touches, so that a record pays for
-one release per pass. Between two releases nothing depends on the private weights; so they are no state: the steps since
-the last release are taken when the next one is asked for.
+one release per pass. Between two releases nothing depends on the private weights, so they are not stored: the steps
+since the last release are taken when the next one is requested.
 """
 
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ from sottovoce.vault.unproved_point import UnprovedPoint
 
 @dataclass(slots=True)
 class Chain:
-    """Answers the `chain` query of slot s, at this device's last release and the global weights, 2P numbers.
+    """Answers the `chain` query of slot s, whose point is this device's last release and the global weights, 2P values.
 
     The answer is (w_global + w_local)/2 - η ∇f(w_global) + noise, after period - 1 local steps on batches of their own.
 
@@ -31,8 +31,8 @@ class Chain:
         steps: steps of a chain.
         mechanisms: sensitivity and noise of the release of each slot; the last one also holds for all later slots.
         period: R, batches in a chain.
-        passes: passes over the records that are budgeted for.
-        count: how many records the first file had: public under replace-one. Records of later files are not used.
+        passes: number of passes over the records that the budget covers.
+        count: number of records in the first file: public under replace-one. Records of later files are not used.
     """
 
     steps: ChainSteps
@@ -44,7 +44,7 @@ class Chain:
 
     @property
     def chains(self) -> int:
-        """Whole chains in a pass; records that are left over are not used."""
+        """Number of whole chains in a pass; remaining records are not used."""
         return self.count // (self.steps.batch * self.period)
 
     def plan(self, query: Query) -> Plan[NDArray[np.float64]] | Refused:

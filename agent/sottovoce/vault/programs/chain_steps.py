@@ -23,10 +23,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class StepSizes:
-    """η_t, where t counts a device's own batches, from 1: η, or with a regulariser min(η, 1/(aγt)), γ = λ.
+    """Step sizes η_t, where t counts a device's own batches, from 1: η, or with a regulariser min(η, 1/(aγt)), γ = λ.
 
     Attributes:
-        first: η; None for none above 1/(aγt), as the paper prints it.
+        first: η; None for 1/(aγt) without an upper limit, as printed in the paper.
         slope: a.
         regularisation: λ; 0 for a constant η.
     """
@@ -37,7 +37,7 @@ class StepSizes:
 
     @property
     def schedule(self) -> Schedule:
-        """η_t by t; it never rises."""
+        """η_t as a function of t; it never increases."""
         if self.first is not None and not self.regularisation:
             return constant(self.first)
         return strongly_convex(self.slope, self.regularisation, None if self.first is None else 1 / (2 * self.first))
@@ -47,13 +47,13 @@ class StepSizes:
 class ChainSteps:
     """Algorithm 1's two steps on a device's batches, which are consecutive runs of b record numbers.
 
-    A record that is gone is missing from its batch, and b does not change: its part of the mean gradient is 0.
+    A record that is gone is missing from its batch, but b does not change: its part of the mean gradient is 0.
 
     Attributes:
         kernel: the model; features are scaled into the unit ball, each record by itself.
-        sizes: sizes of the steps.
+        sizes: step sizes.
         batch: b.
-        radius: R, onto whose ball every model is projected; None for no projection.
+        radius: R, radius of the ball onto which every model is projected; None for no projection.
     """
 
     kernel: Kernel
@@ -71,7 +71,7 @@ class ChainSteps:
 
         Args:
             model: w^L, float64[P].
-            records: with their numbers.
+            records: records with their numbers.
             number: number of the batch among all of this device's, from 0.
             start: the number of its first record.
         """
@@ -100,7 +100,7 @@ class ChainSteps:
 
 
 def in_ball(rows: Floats) -> Floats:
-    """Each row divided by its L2 norm where that is above 1; a row whose norm is no number becomes 0."""
+    """Divide each row by its L2 norm if the norm is above 1; a row whose norm is not a number becomes 0."""
     with np.errstate(over="ignore", invalid="ignore"):  # a warning would be a message about a record
         norms = np.sqrt(np.add.reduce(np.square(np.ascontiguousarray(rows)), axis=1))
     known = np.isfinite(norms)

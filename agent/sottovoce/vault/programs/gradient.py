@@ -1,7 +1,7 @@
-"""Sums of clipped gradients: the private half of every learner of gradients.
+"""Sums of clipped gradients: the private half of every gradient learner.
 
-The clip is taken per privacy unit. A sum is over all records, or over a batch: a random one, which the vault draws and
-keeps to itself, or a block of numbers (vault/numbering.py), so that a record is in one release per pass.
+Clipping is per privacy unit. A sum is over all records, or over a batch: a random one, which the vault draws and keeps
+secret, or a block of record numbers (vault/numbering.py), so that a record is in one release per pass.
 """
 
 import math
@@ -26,7 +26,7 @@ class Blocks:
     """Consecutive runs of record numbers, the same in every pass.
 
     Attributes:
-        edges: where each block of a pass begins, and where the last one ends.
+        edges: start of each block of a pass, and end of the last one.
         passes: number of passes over the records.
     """
 
@@ -35,7 +35,7 @@ class Blocks:
 
     @property
     def slots(self) -> int:
-        """Releases of all passes."""
+        """Number of releases in all passes."""
         return (len(self.edges) - 1) * self.passes
 
     def at(self, slot: int) -> Units:
@@ -50,12 +50,12 @@ class GradientSum:
 
     Attributes:
         kernel: the model.
-        mechanism: bound and noise of every release; it clips the contribution of a unit. None: gradients are released
-            in secure sums alone.
+        mechanism: bound and noise of every release; it clips the contribution of a unit. None if gradients are released
+            only in secure sums.
         unit: `record`, `window` or `device`.
-        units: the units that may be asked about: public, whether or not there are records of them.
-        event: cost of a release to its units; None for the mechanism's own.
-        batches: the records that a release sums over; None for all.
+        units: the units that may be queried: public, whether or not they have records.
+        event: cost of a release to its units; None for the mechanism's own cost.
+        batches: the records over which a release sums; None for all.
         clip: C, where the kernel clips and sums; None where the mechanism does.
     """
 

@@ -17,15 +17,15 @@ class DeviceMean:
 
     Attributes:
         profile: the part of the mean that is released.
-        mechanism: bound and noise of the release; it clips the vector of the device. None: it is released in secure
-            sums alone.
+        mechanism: bound and noise of the release; it clips the vector of the device. None if the vector is released
+            only in secure sums.
     """
 
     profile: Profile
     mechanism: ClippedSum | None
 
     def plan(self, query: Query) -> Plan[Batches] | Refused:
-        """A plan for the one release there is."""
+        """A plan for the only release."""
         if self.mechanism is None or query.kind != "mean" or query.point.size:
             return Refused(query.id, "query", "the vault's program does not answer such a query")
         if query.slot != 0:
@@ -38,7 +38,7 @@ class DeviceMean:
         return self.vector(records)
 
     def vector(self, records: Records) -> Batches:
-        """The mean of all features in one row, float64[1, P]; no row without records, which counts as 0."""
+        """The mean of all features in one row, float64[1, P]; without records no row, which counts as 0."""
         if len(records):
             with np.errstate(over="ignore", invalid="ignore"):  # a warning would be a message about a record
                 mean = np.add.reduce(records.features, axis=0) / len(records)

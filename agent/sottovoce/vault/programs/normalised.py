@@ -1,7 +1,7 @@
-"""Sums of gradients in units of their clipping threshold: the private half of thresholds that move.
+"""Sums of gradients in units of their clipping threshold: the private half of moving thresholds.
 
-The threshold is public, and part of the query. Whatever it is, and whatever a gradient is, a unit's row is no longer
-than 1: the mechanism clips at 1 once more, exactly, on its grid.
+The threshold is public, and part of the query. Whatever the threshold and the gradient, a unit's row is no longer than
+1: the mechanism clips at 1 once more, exactly, on its grid.
 """
 
 import math

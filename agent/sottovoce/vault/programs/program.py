@@ -19,8 +19,8 @@ class Plan(Generic[Raw]):
     Attributes:
         event: the charge, and the record that pays it.
         mechanism: bound and noise of the release.
-        shared: earlier queries whose charges, if they were made, pay for their units in this release too.
-        sampling: which of the records that were paid for are looked at; None for all of them.
+        shared: earlier queries whose charges, if they were made, also pay for their units in this release.
+        sampling: how the records to read are drawn from those that were paid for; None for all of them.
     """
 
     event: Event
@@ -33,7 +33,7 @@ class Program(Protocol[Raw]):
     """A pure computation: no noise, no sending, no access to the ledger. The vault applies the plan's mechanism."""
 
     def plan(self, query: Query) -> Plan[Raw] | Refused:
-        """The plan for this query, or why there is none; no record is read for either."""
+        """The plan for this query, or a refusal with its reason; no record is read for either."""
         ...
 
     def compute(self, query: Query, records: Records) -> Raw:

@@ -1,4 +1,4 @@
-"""Gradients of a batch for papers to be followed to the letter: charged as infinite."""
+"""Gradients of a batch for following papers to the letter, charged as infinite."""
 
 import math
 from dataclasses import dataclass

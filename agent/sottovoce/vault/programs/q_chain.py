@@ -1,7 +1,7 @@
-"""Chains that a deep Q-network ends: Jin, He & Dai (2023), Algorithms 1 and 2 to the letter. Nothing bounds them.
+"""Chains that a deep Q-network ends: Jin, He & Dai (2023), Algorithms 1 and 2 to the letter, without any bound.
 
-The local model, the network and its memory are made of records without noise, so they are here and not with the
-learner. They live as long as the vault: after a restart the controller starts over, from this device's last release.
+The local model, the network and its memory are computed from records without noise, so they are here and not with the
+learner. They last as long as the vault: after a restart the controller starts over, from this device's last release.
 """
 
 from dataclasses import dataclass, field
@@ -28,19 +28,19 @@ _LARGEST_TOLD = 100  # largest number of inputs of a Q-network whose parameters 
 class QChain:
     """Answers two kinds of query for batch t, in this order.
 
-    `decide`, at this device's last release, P numbers: LOCAL, and the local step has been taken, or GLOBAL.
-    `chain`, after GLOBAL, at the last release and the global weights, 2P numbers: see Chain.
+    `decide`, at this device's last release, P values: LOCAL, and the local step has been taken, or GLOBAL.
+    `chain`, after GLOBAL, at the last release and the global weights, 2P values: see Chain.
 
-    Not pure, unlike other programs: its answer depends on all earlier ones.
+    Unlike other programs it is not pure: its answer depends on all earlier ones.
 
     Attributes:
-        steps: on batches.
+        steps: the two steps on batches.
         controller: Algorithm 2's state.
-        generator: its randomness, drawn from the device's own at the start.
+        generator: the controller's randomness, drawn from the device's own at the start.
         deviations: s / max η of the noise on a chain's end.
-        passes: over the records.
-        count: how many records there are.
-        name: under which releases are charged.
+        passes: number of passes over the records.
+        count: number of records.
+        name: name under which releases are charged.
     """
 
     steps: ChainSteps
@@ -57,7 +57,7 @@ class QChain:
 
     @property
     def batches(self) -> int:
-        """Whole batches in a pass."""
+        """Number of whole batches in a pass."""
         return self.count // self.steps.batch
 
     def plan(self, query: Query) -> Plan[Any] | Refused:
@@ -125,7 +125,7 @@ class QChain:
         return action
 
     def _networks(self) -> dict[str, list[Any]] | None:
-        """θ and θ' before this turn's learning, where they are small enough to be written down at every turn."""
+        """θ and θ' before this turn's learning, if they are small enough to be recorded at every turn."""
         if self.controller.terms.state_size > _LARGEST_TOLD:
             return None
         networks = {"theta": self.controller.network, "theta_target": self.controller.target}
@@ -146,7 +146,7 @@ class QChain:
         ]
 
     def _touched(self, query: Query) -> Units:
-        """The records of a batch; a decision also looks at those of the one before, for its reward."""
+        """The records of a batch; a decision also reads those of the previous batch, for its reward."""
         starts = [self._start(query.slot)]
         if query.kind == "decide" and self._before is not None:
             starts.append(self._before[2])
@@ -171,7 +171,7 @@ def _of_step(learnt: TargetStep) -> dict[str, Any]:
 
 
 def _listed(fact: Any) -> Any:
-    """A fact with lists in place of arrays."""
+    """Replace the arrays in a fact by lists."""
     if isinstance(fact, np.ndarray):
         return fact.tolist()
     if isinstance(fact, dict):

@@ -1,6 +1,6 @@
 """One perturbed copy of each record: the private half of learning from published records.
 
-Hegedűs & Jelasity (2017), Section 3: a node perturbs its record once and publishes it; what is learned from it later is
+Hegedűs & Jelasity (2017), Section 3: a node perturbs its record once and publishes it; all later learning from it is
 post-processing.
 """
 
@@ -19,7 +19,7 @@ class RecordRelease:
 
     Attributes:
         mechanism: bound and noise of every release.
-        count: number of enrolled records; public, as a query for one more is refused.
+        count: number of enrolled records; public, since a query for one more is refused.
         epsilon: charge of a release, infinite without noise.
     """
 
@@ -28,7 +28,7 @@ class RecordRelease:
     epsilon: float
 
     def plan(self, query: Query) -> Plan[Records] | Refused:
-        """A plan that touches the one record asked for."""
+        """A plan that touches only the requested record."""
         if query.kind != "record" or query.point.size:
             return Refused(query.id, "query", "the vault's program does not answer such a query")
         if not 0 <= query.slot < self.count:

@@ -1,4 +1,4 @@
-"""A total for every window, for ever: the private half of a statistic that is published without end.
+"""A total for every window, without end: the private half of a continually published statistic.
 
 The release at window t is Σ_j c_j x_{t-j} + noise, with x_k the clipped total of window k and c the first column
 of a Toeplitz square root of the prefix sum, cut off at a band (Henzinger, Upadhyay & Upadhyay 2023; Choquette-Choo et
@@ -27,16 +27,16 @@ class WindowTotals:
 
     Attributes:
         mechanism: bound, coefficients and noise of every release.
-        windows: first and last window that may be asked about.
+        windows: first and last window that may be queried.
     """
 
     mechanism: StreamSum
     windows: tuple[int, int]
 
     def plan(self, query: Query) -> Plan[Iterator[Lagged]] | Refused:
-        """A plan that charges the window asked for; those before it were charged when they were asked for.
+        """A plan that charges the requested window; earlier windows were charged when they were requested.
 
-        A window that no one asked for in its turn is left out of later releases: nothing was paid for it.
+        A window that was not requested in its turn is left out of later releases: nothing was paid for it.
         """
         if query.kind != "total" or query.point.size:
             return Refused(query.id, "query", "the vault's program does not answer such a query")

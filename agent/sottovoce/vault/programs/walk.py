@@ -1,6 +1,6 @@
 """Gradients at the visits of a walking model: the private half of gradient perturbation (Hegedűs & Jelasity 2017).
 
-The regulariser is public, so a visit asks for the loss's part alone, of all records at once.
+The regulariser is public, so a visit requests only the loss's part, for all records at once.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from sottovoce.vault.clipped_sum import Batches
 from sottovoce.vault.programs.program import Plan
 from sottovoce.vault.pure_sum import PureSum
 
-_BATCH_NUMBERS = 2**17  # numbers in one batch of rows: 1 MiB, so that it stays in the cache
+_BATCH_NUMBERS = 2**17  # values in one batch of rows: 1 MiB, so that it stays in the cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class VisitGradient:
     Attributes:
         slope: minus the derivative of the loss, see kernels.gossip_rules.
         classes: labels are 0 … classes - 1.
-        visits: the mechanism of each visit, in order; there are no others.
-        count: how many records there are: public under replace-one.
+        visits: the mechanism of each visit, in order; there are no other visits.
+        count: number of records: public under replace-one.
     """
 
     slope: Slope
@@ -66,8 +66,8 @@ class VisitGradient:
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def _scaled(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Rows at L1 length 1, each by itself; one of length 0, or that is not finite, becomes 0."""
-    rows = np.ascontiguousarray(rows)  # so that each row's numbers are added up in one same order
+    """Scale each row separately to L1 length 1; a row with length 0, or that is not finite, becomes 0."""
+    rows = np.ascontiguousarray(rows)  # so that each row's values are added up in the same order
     lengths = np.add.reduce(np.abs(rows), axis=1)
     known = np.isfinite(lengths) & (lengths > 0)
     scaled: NDArray[np.float64] = rows / np.where(known, lengths, 1.0)[:, np.newaxis]

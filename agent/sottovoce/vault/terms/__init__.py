@@ -1,1 +1,1 @@
-"""Terms of each kind of learner for its vault, and the vault that keeps to them: one file a kind."""
+"""Terms of each kind of learner for its vault, and the vault that keeps to them: one module per kind."""

@@ -19,7 +19,7 @@ class Terms(Protocol):
 
     @property
     def learner(self) -> str:
-        """The name under which the vault is asked."""
+        """The learner's name in queries to the vault."""
         ...
 
     def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
@@ -35,8 +35,8 @@ class Terms(Protocol):
 def unit_records(records: Records, unit: str) -> Records:
     """Return records with their windows if the unit is a window, by which they are charged; otherwise without.
 
-    They are sorted by window and by content: a window's sum of floats depends on the order of addition, and a window
-    does not pay for the places of its records in the file.
+    They are sorted by window and by content: a window's sum of floats depends on the order of addition, and a charge to
+    a window does not cover the places of its records in the file.
 
     If single records are charged, see `numbered`.
 
@@ -56,7 +56,7 @@ def unit_records(records: Records, unit: str) -> Records:
 
 
 def check_unit(learner: str, budget: Budget) -> None:
-    """Refuse a unit that is larger than the learner's.
+    """Refuse a privacy unit that is larger than the learner's.
 
     Raises:
         PrivacyError: if the unit is not a record.

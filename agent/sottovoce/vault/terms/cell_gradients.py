@@ -28,8 +28,8 @@ class CellGradientTerms:
     """Public terms of clipped sums in cells.
 
     Attributes:
-        learner: its name.
-        sums: sums that are planned.
+        learner: name of the learner.
+        sums: number of planned sums.
         clip: L2 threshold of one privacy unit's part in a sum.
         cell: the cell within which noise is shared.
         rows: upper bound on the rows of one device, so that a sum has room.
@@ -75,7 +75,7 @@ class CellGradientTerms:
         Args:
             kernel: the model.
             budget: the ledger's.
-            by_kernel: the kernel clips and sums.
+            by_kernel: whether the kernel clips and sums.
 
         Raises:
             PrivacyError: if it cannot be calibrated.

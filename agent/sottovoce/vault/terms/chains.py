@@ -30,12 +30,12 @@ class ChainTerms:
     """Terms of a learner of chains without replacement, all public.
 
     Attributes:
-        learner: its name.
-        step_size: η; with a regulariser the largest, of min(η, 1/(aγt)).
+        learner: name of the learner.
+        step_size: η; with a regulariser the largest step size, that of min(η, 1/(aγt)).
         batch: b, records in a step.
         period: R, steps in a chain, of which the last is released.
-        passes: over the records.
-        regularisation: λ = γ; above 0 models are projected onto the ball of `radius`.
+        passes: number of passes over the records.
+        regularisation: λ = γ; if it is above 0, models are projected onto the ball of `radius`.
         slope: a.
         radius: radius of that ball; no weight in it is too large to start from.
     """
@@ -50,7 +50,7 @@ class ChainTerms:
     radius: float = 2.0**11
 
     def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
-        """See Terms.context. Without an ε no lemma is needed, and none is asked for."""
+        """See Terms.context. Without an ε no lemma is needed, and none is checked."""
         if kernel is None:
             raise InternalError("a vault of chains needs a kernel: report this defect")
         budget = ledger.budget
@@ -99,12 +99,12 @@ class PublishedChainTerms:
     """Terms of chains to the letter: the paper's noise, charged as infinite.
 
     Attributes:
-        learner: its name.
+        learner: name of the learner.
         claim: the paper's claim.
-        sizes: sizes of the steps, as printed; no model is projected.
+        sizes: step sizes, as printed; no model is projected.
         batch: b.
         period: R; 1 for DP-Fully collaborative.
-        passes: over the records.
+        passes: number of passes over the records.
         multiplier: s / Δ₂, Δ₂ = max 2ηL/b over a chain; 0 for no noise.
         lipschitz: L.
     """
@@ -154,7 +154,7 @@ def chains_of(learner: str, batch: int, period: int) -> Callable[[int], None]:
     """Return a check that a number of records makes at least one chain; having no records at all is allowed.
 
     Returns:
-        a function that raises DataError when they do not.
+        a function that raises DataError if they do not.
     """
 
     def check(count: int) -> None:

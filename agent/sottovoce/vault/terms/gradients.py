@@ -1,4 +1,4 @@
-"""Sums of clipped gradients, with noise: push-sum and every other learner of gradients."""
+"""Sums of clipped gradients, with noise: push-sum and every other gradient learner."""
 
 import math
 from dataclasses import dataclass
@@ -27,14 +27,14 @@ class GradientTerms:
     """Terms of a learner of gradient sums, all public.
 
     Attributes:
-        learner: its name.
-        releases: how many gradient sums the budget is spread over; with blocks, how many passes.
-        clip: L2 threshold of one privacy unit's part in a sum; None: nothing is clipped, and no noise added.
-        windows: first and last window that may be asked about; None for all there are and will be.
-        sampling: which records a sum is over: `full`: all; `poisson`: each with probability batch / of; `blocks`: one
-            of of // batch blocks of numbers after another, each once a pass.
-        batch: records that a batch is expected to have.
-        of: records that a device is expected to hold.
+        learner: name of the learner.
+        releases: number of gradient sums that the budget covers; with blocks, number of passes.
+        clip: L2 threshold of one privacy unit's part in a sum; None if nothing is clipped and no noise added.
+        windows: first and last window that may be queried; None for all present and future ones.
+        sampling: records in a sum: `full`: all; `poisson`: each with probability batch / of; `blocks`: the
+            `of // batch` blocks of record numbers one after another, each once per pass.
+        batch: expected number of records in a batch.
+        of: expected number of records on a device.
     """
 
     learner: str
@@ -65,13 +65,13 @@ class GradientTerms:
         return {mechanism.event if event is None else event: self.releases}
 
     def program(self, kernel: Kernel, budget: Budget, size: int, *, summed: bool) -> tuple[ClippedSum, GradientSum]:
-        """Bound and noise of every release of `size` numbers, and the program that answers queries with them.
+        """Bound and noise of every release of `size` values, and the program that answers queries with them.
 
         Args:
             kernel: the model.
             budget: the ledger's.
-            size: numbers in a release.
-            summed: the kernel clips and sums; see `summed`.
+            size: values in a release.
+            summed: whether the kernel clips and sums; see `summed`.
 
         Raises:
             PrivacyError: see `context`.
@@ -129,15 +129,15 @@ class GradientTerms:
 
 
 def summed(kernel: Kernel, budget: Budget, records: Records | None) -> bool:
-    """Whether the kernel clips and sums: it can, and an example's gradient is clipped.
+    """Whether the kernel clips and sums, which requires that it can, and that an example's gradient is clipped.
 
     Args:
         kernel: the model.
         budget: the ledger's.
-        records: records that it would sum; None where they are not at hand.
+        records: records that the kernel would sum; None if they are not at hand.
 
     Raises:
-        DataError: if it would, but there are more records than it sums within the error that it states.
+        DataError: if it would, but there are more records than it can sum within its stated error.
     """
     if kernel.sum_error is None or budget.unit != "record":
         return False

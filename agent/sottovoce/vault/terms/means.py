@@ -1,4 +1,4 @@
-"""One vector of a whole device, once: the vaults' terms for averaging over a fleet."""
+"""One vector of a whole device, released once: the vaults' terms for averaging over a fleet."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ class MeanTerms:
     """Terms of a learner of a fleet's mean, all public.
 
     Attributes:
-        learner: its name.
+        learner: name of the learner.
         profile: the part of the device's vector that is released, and its bound.
         cell: the cell within which noise is shared; None if each device adds all of its noise itself.
     """
@@ -91,7 +91,7 @@ class MeanTerms:
         )
 
     def cell_mechanism(self, budget: Budget) -> CellMechanism:
-        """Mechanism of a device's part in the sum of a cell.
+        """Mechanism of a device's part in a cell's sum.
 
         Raises:
             PrivacyError: if it cannot be calibrated, or there is no cell.
@@ -109,7 +109,7 @@ class MeanTerms:
         )
 
     def deviation(self, budget: Budget, members: int) -> float:
-        """σ of the noise on each coefficient of a device, or of its share where this many take part; 0 for none."""
+        """σ of the noise on each coefficient of a device, or of its share if this many take part; 0 for none."""
         if self.cell is not None:
             shared = self.cell_mechanism(budget)
             return shared.share(members) * shared.step

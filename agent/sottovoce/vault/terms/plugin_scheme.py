@@ -16,7 +16,7 @@ class OfPlugin:
     """Implements Scheme; its release is drawn, and its answers are computed, by a plug-in, and checked.
 
     Args:
-        plugin: plug-in that provides it.
+        plugin: plug-in that provides the scheme.
         made: the plug-in's object.
         features: d.
         classes: c.
@@ -43,7 +43,7 @@ class OfPlugin:
         return self._checked("release()", found, np.int64, (self.width,))
 
     def emits(self, values: Values) -> bool:
-        """Whether a release can be these numbers. See Scheme.emits."""
+        """Whether a release may have these values. See Scheme.emits."""
         with guarded(self.plugin, "emits()"):
             return bool(self._inner.emits(values))
 
@@ -73,10 +73,10 @@ class OfPlugin:
 
 
 def scheme(name: str, features: int, classes: int, epsilon: float) -> Scheme:
-    """Return the scheme of a name, from Sottovoce or another package; see sottovoce.perturbation.scheme.
+    """Return the scheme with a name, from Sottovoce or another package; see sottovoce.perturbation.scheme.
 
     Raises:
-        PrivacyError: if there is none of this name, or none for such d, c and ε.
+        PrivacyError: if there is no such scheme, or it does not support this d, c and ε.
         PluginError: if the package that brings it is broken.
     """
     plugin = find(MECHANISM, name, OWN)

@@ -1,4 +1,4 @@
-"""Gradients with the noise that a paper prints: for following it to the letter, at an infinite charge."""
+"""Gradients with a paper's printed noise, for following it to the letter at an infinite charge."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -22,12 +22,12 @@ class Claim:
     """Claim of a paper about its noise, and the verdict on it.
 
     Attributes:
-        mechanism: in words.
-        composition: the rule by which the paper adds up.
-        epsilon: as printed; None when the paper prints none.
-        delta: as printed.
-        refuted: a counter-example is known; else the claim stands unproved.
-        reason: why, with the figures behind it.
+        mechanism: the mechanism, in words.
+        composition: the rule by which the paper adds up its releases.
+        epsilon: ε as printed; None if the paper prints none.
+        delta: δ as printed.
+        refuted: whether a counter-example is known; otherwise the claim is unproved.
+        reason: reason for the verdict, with the figures behind it.
     """
 
     mechanism: str
@@ -58,15 +58,15 @@ class PublishedTerms:
     """Terms of a learner to the letter.
 
     Attributes:
-        learner: its name.
+        learner: name of the learner.
         claim: the paper's claim.
         sampling: how a batch is drawn; None for all records.
         batch: B, records in a batch.
         clip: L2 threshold; None for none.
-        clipped: object of the clip: each `example`'s gradient, or the mean of the `batch` once.
+        clipped: what is clipped: each `example`'s gradient, or the mean of the `batch` once.
         sigma: standard deviation of the noise on each entry of the mean gradient, or of its ratio to the gradient's
             length; 0 for none.
-        scaled: whether it is that ratio.
+        scaled: whether `sigma` is that ratio.
     """
 
     learner: str

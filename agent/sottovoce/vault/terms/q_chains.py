@@ -22,11 +22,11 @@ class QChainTerms:
     """Terms of the learner to the letter, all public.
 
     Attributes:
-        learner: its name.
+        learner: name of the learner.
         claim: the paper's claim.
-        sizes: sizes of the steps, as printed; no model is projected.
+        sizes: step sizes, as printed; no model is projected.
         batch: b.
-        passes: over the records.
+        passes: number of passes over the records.
         multiplier: s / Δ₂, Δ₂ = max 2ηL/b over a chain; 0 for no noise.
         lipschitz: L.
         exploration_steps: decisions over which exploration falls from 1 to 0.1; the paper's n/(2Mb).

@@ -1,4 +1,4 @@
-"""Terms of golf: every record is released once, in noise."""
+"""Terms of golf: every record is released once, with noise."""
 
 import math
 from dataclasses import dataclass
@@ -29,8 +29,8 @@ class RecordTerms:
     """Terms of a learner of published records, all public.
 
     Attributes:
-        learner: its name.
-        scheme: how each record is released, once; without noise (`exact`) if the budget promises nothing.
+        learner: name of the learner.
+        scheme: scheme by which each record is released once; without noise (`exact`) if the budget promises nothing.
         scaling: how features were scaled before they reached the vault. With the training set's own ranges no ε holds:
             the budget must promise none, and every release is charged as infinite.
     """

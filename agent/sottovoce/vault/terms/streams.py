@@ -1,4 +1,4 @@
-"""A statistic that is published window by window, for ever."""
+"""A statistic that is published window by window, without end."""
 
 import math
 from dataclasses import dataclass
@@ -24,10 +24,10 @@ class StreamTerms:
     """Terms of a statistic that is published window by window, all public.
 
     Attributes:
-        features: numbers in a window's total.
+        features: values in a window's total.
         clip: L2 threshold of a window's total.
-        band: windows that a release remembers.
-        windows: first and last window that may be asked about.
+        band: number of windows that a release covers.
+        windows: first and last window that may be queried.
     """
 
     features: int

@@ -27,8 +27,8 @@ class WalkTerms:
     """Terms of a learner whose model walks, all public.
 
     Attributes:
-        learner: its name.
-        model: `pegasos` or `logistic`: whose loss is differentiated.
+        learner: name of the learner.
+        model: `pegasos` or `logistic`, the model whose loss is differentiated.
         features: d, of transformed records.
         classes: c ≥ 2.
         epsilons: ε of each visit to this device, in order; infinite for no noise.
@@ -50,7 +50,7 @@ class WalkTerms:
         return math.fsum(self.epsilons)
 
     def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
-        """See Terms.context; the vault answers at most one query a visit."""
+        """See Terms.context; the vault answers at most one query per visit."""
         budget = ledger.budget
         check_unit(self.learner, budget)
         _check_promise(self, budget)

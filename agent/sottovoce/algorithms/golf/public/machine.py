@@ -66,9 +66,10 @@ class GolfSchedule:
     Attributes:
         scheme: how its records are perturbed.
         period: seconds from cycle to cycle.
-        batch: published records sent in one message, at most.
-        capacity: published records kept.
-        each: records of one device, at most; their slots are 0 to each - 1. One device cannot outvote the others.
+        batch: largest number of published records in one message.
+        capacity: number of published records kept.
+        each: largest number of records of one device; their slots are 0 to each - 1. One device cannot outvote the
+            others.
     """
 
     scheme: Scheme
@@ -80,7 +81,7 @@ class GolfSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Acquaintance:
-    """A device's memory of a peer while it knows it.
+    """A device's memory of a peer that it currently knows.
 
     Attributes:
         holding: the digest of the peer's records, when it last spoke.
@@ -107,7 +108,7 @@ class GolfState:
         peers: node ids it may send to.
         known: its memory of them.
         pending: peers that have not confirmed the last message.
-        exhausted: the vault has refused for want of budget.
+        exhausted: the vault has refused for lack of budget.
         answered: the vault has no more records to release, or this device has published as many as one may.
         dropped: records beyond the number that one device may publish, since the start.
         simulated: a seeded release is part of it.
@@ -360,7 +361,7 @@ class Golf:
         return replace(state, shelf=shelf, moments=moments, simulated=simulated), [Shelve(tuple(new), tuple(gone))]
 
     def _meet(self, state: GolfState, peers: tuple[str, ...]) -> Step:
-        """Forget peers that left, and messages on their way to them: nothing is lost by it."""
+        """Forget peers that left, and messages in transit to them; nothing is lost."""
         left = state.pending - set(peers)
         known = {peer: what for peer, what in state.known.items() if peer in peers}
         state = replace(state, peers=peers, known=known, pending=state.pending - left)
@@ -393,7 +394,7 @@ def _without_records(moments: Moments, gone: Sequence[PublishedRecord]) -> Momen
 
 
 def moments_of(records: Sequence[PublishedRecord]) -> Moments:
-    """The sums over records, each undone by the scheme it was perturbed with."""
+    """The sums over records, each debiased by the scheme by which it was perturbed."""
     groups: dict[Perturbation, list[NDArray[np.int64]]] = {}
     for record in records:
         groups.setdefault(record.perturbation, []).append(record.values)

@@ -10,7 +10,7 @@ Amounts are integers in units of 2^-40. A share is rounded to a coarser grid, as
 and so takes a third of the bytes. A split leaves the remainder with the sender, so that the mass of the whole fleet is
 conserved to the last bit as long as every share sent is applied exactly once; the driver sees to that.
 
-B is a public constant, the records a device is expected to hold or to draw, because the number it really looks at is
+B is a public constant, the number of records that a device is expected to hold or to draw, because the actual number is
 private under add/remove neighbours.
 """
 
@@ -330,7 +330,7 @@ def portion(numerator: NDArray[np.int64], weight: int, shares: int, share_bits: 
     Args:
         numerator: int64[width], x of the device.
         weight: w of the device, at least `shares`.
-        shares: how many, its own included.
+        shares: number of shares, the device's own included.
         share_bits: see Schedule.
 
     Returns:

@@ -1,6 +1,6 @@
 """DP-CGA: cross-gradient aggregation (Esfandiari et al. 2021) with clipped, noisy gradients.
 
-The gradients at one's own model are projected to the nearest vector g that points against none of them; then
+The gradients at the device's own model are projected to the nearest vector g that opposes none of them; then
 v ← β v - γ g and x ← Σ_j w_ij x_j + v.
 """
 
@@ -18,7 +18,7 @@ class DpCga:
     """Implements Algorithm: models out, answers back. `Work.kept` is the mixed model, `Work.direction` is v.
 
     Attributes:
-        rationing: who is answered.
+        rationing: choice of the neighbours that are answered.
         momentum: β.
     """
 

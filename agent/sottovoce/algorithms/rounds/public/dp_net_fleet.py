@@ -1,11 +1,10 @@
 """DP-NET-FLEET: local steps along a recursively corrected gradient, then gossip (Zhang et al. 2022, with noise).
 
-K times v ← v + g(x) - g′ and x ← x - γ v, where g′ is the gradient before; then x and v are mixed. As v begins with g
+K times v ← v + g(x) - g′ and x ← x - γ v, where g′ is the previous gradient; then x and v are mixed. As v begins with g
 and the corrections telescope, the mean of v over devices is the mean of their last gradients.
 
-The paper takes g and g′ from one batch, two gradients of each record per step. Here g′ is the release of the step
-before, noise and all: looking at it again is post-processing. So a step costs one release, and noise does not pile up
-in v.
+The paper takes g and g′ from one batch, two gradients of each record per step. Here g′ is the release of the previous
+step, noise and all: using it again is post-processing. So a step costs one release, and noise does not accumulate in v.
 """
 
 from dataclasses import dataclass, replace

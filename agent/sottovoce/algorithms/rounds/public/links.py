@@ -13,7 +13,7 @@ Step = tuple[RoundsState, list[Effect]]
 
 
 def sent(state: RoundsState, recipient: str, message: RoundMessage) -> Step:
-    """Send now, or after the message on its way."""
+    """Send a message now, or after the one in transit."""
     if recipient not in state.pending:
         return replace(state, pending=state.pending | {recipient}), [Send(recipient, message)]
     waiting = [other for other in state.queue.get(recipient, ()) if other.round == message.round]

@@ -212,7 +212,7 @@ class Rounds:
         """Return the message, if a neighbour may send it.
 
         Raises:
-            MessageRefused: if it is not.
+            MessageRefused: if the neighbour may not.
         """
         if not isinstance(message, RoundMessage):
             raise MessageRefused(

@@ -1,4 +1,4 @@
-"""Rounds after the last private one: models are averaged, and nothing is asked."""
+"""Rounds after the last private one: models are averaged, and the vault is not asked."""
 
 from dataclasses import dataclass, replace
 

@@ -19,7 +19,7 @@ class Pdsl:
     """Implements Algorithm: models out, answers back, then (û, x̂) out. `Work.direction` is u.
 
     Attributes:
-        rationing: who is answered.
+        rationing: choice of the neighbours that are answered.
         weighing: weights of gradients.
         momentum: α.
     """

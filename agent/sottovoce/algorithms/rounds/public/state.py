@@ -25,15 +25,15 @@ class RoundsState:
         phase: phase of the round in progress; RESTING between two.
         exhausted: the vault has permanently refused.
         simulated: a seeded release is part of the state.
-        joining: it starts again, and does not yet know the round of its neighbours.
-        due: when the next round shall begin; seconds on the driver's clock.
-        began: when the phase in progress began.
-        late: seconds between when the last round should have begun and when it did.
+        joining: whether it is restarting, and does not yet know the round of its neighbours.
+        due: time at which the next round is to begin; seconds on the driver's clock.
+        began: time at which the phase in progress began.
+        late: delay of the start of the last round, in seconds.
         missed: phases that ended without some neighbour's message.
         neighbours: all of them, in ascending order.
         absent: neighbours that were missing when a phase ended, and not heard from in the present round since.
         expected: the neighbours expected in the round in progress.
-        heard: the most advanced round that each neighbour has spoken of.
+        heard: the most advanced round that each neighbour has mentioned.
         came: messages of the phase in progress and of later ones, by round, phase and sender.
         pending: neighbours that have not confirmed the last message.
         queue: messages to send to each of them, oldest first; all of one round.

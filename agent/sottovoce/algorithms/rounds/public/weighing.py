@@ -34,7 +34,7 @@ class Weighed:
     """Outcome of weighing gradients.
 
     Attributes:
-        weights: π, float64[n], of sum 1.
+        weights: π, float64[n], with sum 1.
         values: φ, float64[n]; None if the weights do not depend on them.
         candidates: y, float64[n, P]; None in the same case.
     """
@@ -57,8 +57,8 @@ class Weighing:
     """A method of weighing gradients.
 
     Attributes:
-        how: its name.
-        game: for `exact` and `monte-carlo`.
+        how: name of the method.
+        game: the game for `exact` and `monte-carlo`.
         permutations: R of `monte-carlo`, at least 2.
         seed: seed of its permutations, which are public: anyone who has the gradients can compute the weights again.
     """
