@@ -1,4 +1,4 @@
-# `make` alone lists what there is to make.
+# `make` alone lists the targets.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 SHELL := bash
@@ -17,7 +17,7 @@ help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*  ## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
 .PHONY: demo
-demo: setup  ## the main job: a fleet of real processes learns on this machine
+demo: setup  ## the main demonstration: a fleet of real processes learns on this machine
 	@mkdir -p dist && $(BIN)/sottovoce testbed --agents 12 --data digits --epsilon 2 --set "data.partition=dirichlet(0.5)" \
 	    --compare --report dist/demo.json && $(BIN)/sottovoce report dist/demo.json --out dist/demo.html $(DEMO)
 
@@ -41,7 +41,7 @@ soak: setup  ## the long tests, with dozens of processes
 	$(BIN)/python -m pytest -m soak -s tests
 
 .PHONY: storm
-storm: setup  ## fleets of every learner under any mix of faults, every law asserted: make storm SEEDS=10000
+storm: setup  ## fleets of every learner under any mix of faults, with every law asserted: make storm SEEDS=10000
 	$(BIN)/python -m tests.storm --seeds $(SEEDS)
 
 .PHONY: year
@@ -49,19 +49,19 @@ year: setup  ## a year of meters in ten minutes, forecast day by day, into dist/
 	$(BIN)/python -m tests.year
 
 .PHONY: neighbours
-neighbours: setup  ## ten thousand neighbours of everything that is proved; hours. Fewer: make neighbours PAIRS=100
+neighbours: setup  ## ten thousand neighbours for each proved property; takes hours. Fewer: make neighbours PAIRS=100
 	PAIRS=$(PAIRS) $(BIN)/python -m pytest -m soak -s tests/neighbours
 
 .PHONY: mutants
-mutants: setup  ## defects put into the shipped code, and which of our checks find each; ten minutes
+mutants: setup  ## plant defects in the shipped code and list which checks find each; ten minutes
 	@$(BIN)/python -m tests.mutations
 
 .PHONY: cells
-cells: setup  ## bugs put into the protocol of secure sums, and who finds each; rounds under faults: make cells ROUNDS=100000
+cells: setup  ## plant bugs in the secure-sum protocol and list the finders; under faults: make cells ROUNDS=100000
 	@$(BIN)/python -m tests.cells $(ROUNDS)
 
 .PHONY: audit
-audit: setup  ## every learner as it ships against the auditor, into docs/explanation/audit.md; half an hour
+audit: setup  ## audit every learner as shipped, into docs/explanation/audit.md; half an hour
 	@$(BIN)/python -m tests.audit
 
 .PHONY: check
@@ -93,7 +93,7 @@ deb-test: setup  ## the packages on clean machines under systemd; needs podman, 
 	@$(BIN)/python -u -m tests.packaging.deb $(RELEASES)
 
 .PHONY: endured-test
-endured-test: setup  ## what the units outlive: floods, full disks, wrong clocks; needs podman, root and half an hour
+endured-test: setup  ## the units under floods, full disks and wrong clocks; needs podman, root and half an hour
 	@$(BIN)/python -u -m tests.packaging.endured $(or $(RELEASE),bookworm)
 
 .PHONY: arm64-test
@@ -138,12 +138,12 @@ check-types: setup  ## strict types
 	@$(BIN)/mypy $(TYPED)
 
 .PHONY: check-imports
-check-imports: setup  ## which room may import which
+check-imports: setup  ## which package may import which
 	@echo '--> import contracts'
 	@$(BIN)/lint-imports --no-logo --no-cache
 
 .PHONY: check-generated
-check-generated: setup  ## is the generated code what proto/ says
+check-generated: setup  ## does the generated code match proto/
 	@echo '--> generated code'
 	@.ci/generated
 
@@ -157,7 +157,7 @@ check-site: setup  ## does the site build, with every link
 	@$(BIN)/python .ci/site_checks.py
 
 .PHONY: site
-site: setup  ## the documentation as a site, with a search: python -m http.server -d dist/site
+site: setup  ## the documentation as a site with a search; to view it: python -m http.server -d dist/site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet && echo 'python -m http.server -d dist/site' 
 
 .PHONY: clean

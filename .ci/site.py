@@ -1,4 +1,4 @@
-"""Hooks of the site: links to files outside docs/ become plain text; each package gets a page of its names."""
+"""Hooks of the site: turn links to files outside docs/ into plain text, and add a page of names for each package."""
 
 import re
 from importlib import import_module
@@ -21,7 +21,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """The text of a page, whose links lead to pages alone."""
+    """The text of a page, with only the links to other pages kept."""
     folder = (_DOCS / page.file.src_uri).parent
 
     def kept(link: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Builds the site strictly into a temporary folder: every link, every page in reach, and a search that finds."""
+"""Builds the site strictly in a temporary folder; checks that links work, pages can be reached and the search finds."""
 
 import json
 import os
@@ -13,7 +13,7 @@ SOUGHT = ("local differential privacy", "expired certificate", "threat model")
 
 
 def main() -> int:
-    """Report what is wrong; 0 where nothing is."""
+    """Report faults; return 0 if there are none."""
     with tempfile.TemporaryDirectory() as directory:
         site = Path(directory)
         command = [Path(sys.executable).with_name("mkdocs"), "build", "--quiet", "--strict", "--site-dir", site]
@@ -48,7 +48,7 @@ def _out_of_reach(site: Path) -> list[str]:
 
 
 def _not_found(site: Path) -> list[str]:
-    """Phrases of which the search's index holds no page with all words."""
+    """Phrases for which no page in the search index holds all words."""
     index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
     pages: dict[str, str] = {}
     for part in index["docs"]:

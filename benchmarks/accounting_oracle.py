@@ -1,8 +1,8 @@
 """ε of sampled Gaussian releases against dp-accounting's privacy loss distributions, over a grid.
 
-For every case whose ε lies in [0.01, 50] two ratios: of ours to dp-accounting's upper estimate, which should be at most
-1.05 and is below 1 where its grid is the coarser; and of ours to its lower estimate, which must never be below 1. A
-batch of fixed size is not in dp-accounting: docs/decisions/0012-accounting.md.
+Prints two ratios for every case whose ε lies in [0.01, 50]: our ε to dp-accounting's upper estimate, which should be at
+most 1.05 and is below 1 where its grid is the coarser; and our ε to its lower estimate, which must never be below 1.
+Batches of fixed size are not in dp-accounting: docs/decisions/0012-accounting.md.
 
     python benchmarks/accounting_oracle.py [--smoke]
 """
@@ -25,7 +25,7 @@ Case = tuple[str, float, float, int]
 
 
 def ours(relation: str, rate: float, noise: float, releases: int, delta: float) -> float:
-    """Of both directions, the larger."""
+    """Our ε: the larger of both directions."""
     pairs: list[Pair] = (
         [Replaced(rate, noise)] if relation == "replace-one" else [Removed(rate, noise), Added(rate, noise)]
     )
@@ -33,7 +33,7 @@ def ours(relation: str, rate: float, noise: float, releases: int, delta: float) 
 
 
 def oracle(case: Case, interval: float, upward: bool) -> PrivacyLossDistribution:
-    """dp-accounting's, rounded up or down."""
+    """dp-accounting's privacy loss distribution, rounded up or down."""
     relation, rate, noise, releases = case
     once = from_gaussian_mechanism(
         noise,
@@ -48,14 +48,14 @@ def oracle(case: Case, interval: float, upward: bool) -> PrivacyLossDistribution
 
 
 def practical(case: Case) -> Iterator[tuple[float, float]]:
-    """δ and our ε, for which a comparison is of use."""
+    """Yield δ and our ε where a comparison is useful."""
     for delta in DELTAS:
         if 0.01 <= (epsilon := ours(*case, delta)) <= 50:
             yield delta, epsilon
 
 
 def main() -> int:
-    """Print the ratios; 1 when one is out of bounds."""
+    """Print the ratios; return 1 if one is out of bounds."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--smoke", action="store_true")
     smoke = parser.parse_args().smoke
@@ -70,7 +70,7 @@ def main() -> int:
         if not answers:
             continue
         _, rate, noise, releases = case
-        # Fine enough for the spread of one loss, coarse enough to end.
+        # Fine enough for the spread of one loss, coarse enough to finish.
         interval = max(min(1e-3, rate / noise / 8, answers[-1][1] / 100), answers[-1][1] / 2e5)
         upper = oracle(case, interval, upward=True)
         lower = oracle(case, min(interval, answers[0][1] / releases / 20), upward=False) if releases <= 100 else None

@@ -1,7 +1,7 @@
 """Memory of an idle agent: two `sottovoce agent run` processes that are each other's peers, at the default period.
 
 The floor, measured in the same run, is an interpreter that has imported numpy and grpc.aio and does nothing else.
-Exits with 1 when an agent is above the limit, unless it only smokes.
+Exits with 1 if an agent exceeds the limit, except with --smoke.
 
     python benchmarks/agent_memory.py [--limit MIB] [--smoke]
 """
@@ -44,11 +44,11 @@ def floor_mib() -> float:
         if process.stdout is None:
             raise RuntimeError("no pipe")
         process.stdout.readline()
-        return resident_mib(process.pid)  # leaving the block closes its input, which ends it
+        return resident_mib(process.pid)  # leaving the block closes the process's input, which ends it
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 on which no one listens."""
+    """An unused port of 127.0.0.1."""
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -56,7 +56,7 @@ def free_port() -> int:
 
 
 def configure(directory: Path) -> None:
-    """Two devices of one fleet, each the other's peer."""
+    """Configure two devices of one fleet as each other's peers."""
     fleet = create_fleet(directory / "fleet", "memory")
     ids = [join(fleet, directory / name, Budget(2.0, 1e-5, "record", "add-remove")).node_id for name in NAMES]
     ports = [free_port() for _ in NAMES]
@@ -94,7 +94,7 @@ def agents_mib(directory: Path, settle: float) -> list[float]:
 
 
 def at_work(state: Path) -> bool:
-    """Whether the agent of a state directory has found the other one and learns from it."""
+    """Whether the agent of a state directory has found the other agent and learns from it."""
     try:
         return bool(ask(state, "status")["traffic"]["received"])
     except NetworkError:

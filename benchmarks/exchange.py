@@ -1,12 +1,14 @@
-"""What a cycle costs between real processes: 8 agents, in pairs, by push-sum and by contributions at a period they keep
-with ease, and by push-sum as fast as they can.
+"""Cost of a cycle between real processes, 8 agents.
 
-A cycle is: a message sent and answered, as many received, one release charged, drawn and stored. With no period to
-speak of, an agent that waits for all its answers continues without sending, so cycles and messages are counted apart.
+They run in pairs, by push-sum and by contributions at a period they keep with ease, and by push-sum at full speed.
+
+In a cycle, an agent sends a message and gets an answer, receives as many messages, and charges, draws and stores one
+release. With almost no period, an agent that waits for all its answers continues without sending, so cycles and
+messages are counted separately.
 
 Floors, measured in the same run:
   wall, CPU   one bare gRPC call over mutual TLS with a message's bytes, one client and one server process
-  bytes       the payloads, against bytes handed to files, and against everything on the loopback interface meanwhile.
+  bytes       the payloads, against bytes handed to files, and against all traffic on the loopback interface meanwhile.
               Other traffic there is counted too; in a network namespace there is none:
               unshare -n bash -c 'ip link set lo up && python benchmarks/exchange.py'
 
@@ -39,7 +41,7 @@ METHOD = "/bench/Call"
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Work of a fleet so far: sums over agents, bytes on the loopback interface, and bytes handed to files."""
+    """Work that a fleet has done: sums over agents, bytes on the loopback interface, and bytes handed to files."""
 
     at: float
     cycles: int
@@ -59,7 +61,7 @@ class Call:
 
 
 def loopback_bytes() -> int:
-    """Bytes ever sent over the loopback interface."""
+    """Bytes sent over the loopback interface so far."""
     for line in Path("/proc/net/dev").read_text().splitlines():
         name, _, counters = line.partition(":")
         if name.strip() == "lo":
@@ -77,7 +79,7 @@ def written_bytes(pid: int) -> int:
 
 
 def options(mixing: str, period: float) -> Options:
-    """The demo's fleet, smaller, with a budget spread so thin that every cycle makes a release."""
+    """Options of the demo's fleet, but smaller, and with a budget spread over enough releases for every cycle."""
     return Options(
         agents=AGENTS,
         learner="clipd2p",
@@ -98,7 +100,7 @@ def options(mixing: str, period: float) -> Options:
 
 
 def totals(fleet: ProcessFleet) -> Totals:
-    """Ask every agent once."""
+    """Ask every agent once for its counters."""
     fleet.poll()
     said = [member.last for member in fleet.members if member.last is not None]
     return Totals(
@@ -113,7 +115,7 @@ def totals(fleet: ProcessFleet) -> Totals:
 
 
 def fleet_run(mixing: str, period: float, seconds: float) -> tuple[Totals, Totals]:
-    """Run a fleet; what it had done before and after `seconds` of its run."""
+    """Run a fleet; return its totals before and after `seconds` of its run."""
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         fleet = ProcessFleet(plan(options(mixing, period)), Path(directory))
         try:
@@ -127,14 +129,14 @@ def fleet_run(mixing: str, period: float, seconds: float) -> tuple[Totals, Total
 
 
 def show(mixing: str, period: float, run: tuple[Totals, Totals], floor: Call) -> None:
-    """Print what a run cost."""
+    """Print the cost of a run."""
     before, after = run
     seconds, cycles, messages = after.at - before.at, after.cycles - before.cycles, after.messages - before.messages
     wall, cpu = seconds * AGENTS / cycles, (after.cpu - before.cpu) / cycles
     payload, loopback = (after.payload - before.payload) / messages, (after.loopback - before.loopback) / messages
     print(f"{mixing}, period {period:g} s: {AGENTS} agents, {seconds:.0f} s")
     print(f"  {cycles} cycles and {messages} messages in all")
-    if wall > 2 * period:  # else it is the period
+    if wall > 2 * period:  # otherwise the time is the period
         row("wall of a cycle, ms", wall * 1e3, floor.wall * 1e3, "bare mTLS call")
     row("CPU of an agent and cycle, ms", cpu * 1e3, floor.cpu * 1e3, "bare mTLS call, both sides")
     row("bytes of a message", loopback, payload, "payload")
@@ -149,12 +151,12 @@ def show(mixing: str, period: float, run: tuple[Totals, Totals], floor: Call) ->
 
 
 def row(name: str, measured: float, floor: float, what: str) -> None:
-    """One line of the table."""
+    """Print one line of the table."""
     print(f"  {name:30} {measured:10.2f} {floor:10.2f} {measured / floor:7.2f}  {what}")
 
 
 def serve(pem: tuple[bytes, bytes, bytes], port_file: str, calls: int) -> float:
-    """A server that answers `calls` calls with two bytes and ends; returns the CPU seconds they took it."""
+    """Answer `calls` calls with two bytes each, then end; return the CPU seconds they took."""
 
     async def run() -> float:
         served = 0
@@ -185,14 +187,14 @@ def serve(pem: tuple[bytes, bytes, bytes], port_file: str, calls: int) -> float:
 
 
 def publish(path: str, port: int) -> None:
-    """Write the port, whole or not at all."""
+    """Write the port atomically."""
     draft = Path(path + ".new")
     draft.write_text(str(port))
     draft.rename(path)
 
 
 def client(pem: tuple[bytes, bytes, bytes], name: str, port: int, calls: int) -> Call:
-    """`calls` calls in sequence, and the seconds they took."""
+    """Make `calls` calls in sequence; return the seconds they took."""
 
     async def run() -> Call:
         key, chain, roots = pem

@@ -1,8 +1,8 @@
 """Processor time of `sottovoce feed run` for a meter that is read every ten seconds, as a share of one core.
 
-Readings of a Glow display go through a real Mosquitto, faster than real time, with the times of ten seconds apart, so
-that windows are written as often as they would be. The floor, in the same run and on the same messages, is a bare
-aiomqtt subscriber that does nothing with them. Both are also measured idle. Exits with 1 when the feed takes 1 % of a
+Readings of a Glow display pass through a real Mosquitto faster than real time, with timestamps ten seconds apart, so
+that windows are written as often as in real time. The floor, in the same run and on the same messages, is a bare
+aiomqtt subscriber that does nothing with them. Both are also measured idle. Exits with 1 if the feed takes 1 % of a
 core or more.
 
     python benchmarks/feed.py [--readings N] [--smoke]
@@ -57,13 +57,13 @@ replay = true
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor time that a process has taken, its threads included."""
+    """Processor time used by a process, its threads included."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def reading(number: int) -> str:
-    """A message: ten seconds after the one before, 8 Wh more."""
+    """A message ten seconds after the previous one, with 8 Wh more."""
     measured = datetime(2013, 1, 1, tzinfo=UTC) + timedelta(seconds=EVERY * number)
     energy = {
         "export": {"cumulative": 0.0, "units": "kWh"},
@@ -83,7 +83,7 @@ def reading(number: int) -> str:
 
 
 async def publish(port: int, readings: int, rate: float) -> None:
-    """Send them, this many a second."""
+    """Publish readings at `rate` per second."""
     async with aiomqtt.Client("127.0.0.1", port) as client:
         began = time.monotonic()
         for number in range(readings):
@@ -101,7 +101,7 @@ def until_ready(log: Path) -> None:
 
 
 def measure(directory: Path, readings: int, rate: float, idle: float) -> tuple[dict[str, float], dict[str, float]]:
-    """Seconds of processor time a reading, and a second of idleness, of `feed` and `floor`."""
+    """Seconds of processor time per reading, and per idle second, of `feed` and `floor`."""
     mosquitto = shutil.which("mosquitto", path=f"{os.environ['PATH']}:/usr/sbin")
     if mosquitto is None:
         sys.exit("mosquitto is not installed")

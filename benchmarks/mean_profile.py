@@ -2,8 +2,8 @@
 
 The settings are chosen on other homes: 622 in Scotland, with the load shape of one house in France as the prior. They
 are then applied to 300 homes in London, and to 1,000 drawn from them with replacement, with Scotland's mean profile as
-the prior. The noise is that of the shipped mechanism; masks are left out, because they cancel. Beside each result stand
-the prior alone and zeros. Without the data sets it says so and ends with 0.
+the prior. The noise is that of the shipped mechanism; masks are left out, because they cancel. For comparison, each
+result is shown beside the prior alone and zeros. Without the data sets the program says so and exits with 0.
 
     python benchmarks/mean_profile.py [DATA] [--seeds N] [--epsilon E] [--smoke]
 """
@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 DELTA, SHARE_COLLUDING, THRESHOLD, POINTS = 1e-5, 0.1, 0.7, 48
 HARMONICS, LEVELS, SHAPES = (2, 3, 5, 8, 12), (1.0, 1.5, 2.0, 2.5, 3.0), (0.5, 0.7, 1.0, 1.4, 2.0)
 USUAL = 2.5
-"""The shipped clip."""
+"""The default clip."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def _budget(epsilon: float) -> Budget:
 
 
 def _homes(path: Path) -> Floats:
-    """Mean days in kWh, float64[homes, 48]; missing readings count for nothing."""
+    """Mean days in kWh, float64[homes, 48]; missing readings are ignored."""
     wh = np.load(path)["wh"].astype(np.float64)
     days = np.where(wh < 0, np.nan, wh / 1000).reshape(len(wh), -1, POINTS)
     means: Floats = np.nan_to_num(np.nanmean(days, axis=1))
@@ -126,7 +126,7 @@ def _homes(path: Path) -> Floats:
 
 
 def _shape_of(data: Path, homes: Floats) -> Floats:
-    """The mean day of one house in France, at the mean load of these homes."""
+    """The mean day of one house in France, scaled to the mean load of these homes."""
     hours: list[list[float]] = [[] for _ in range(24)]
     with gzip.open(data / "household_power/household_power_hourly.csv.gz", "rt") as file:
         for row in csv.DictReader(file):

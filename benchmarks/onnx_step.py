@@ -1,13 +1,13 @@
-"""The papers' MNIST network on a device: a step of it beside PyTorch's, and the memory of agents that learn it.
+"""The papers' MNIST network on a device: one step compared with PyTorch's, and the memory of agents that learn it.
 
 A step is the sum of the clipped gradients of 256 examples, on one thread. The floor, measured in the same run, is
-PyTorch with per-example gradients: torch.func.vmap of grad over all examples at once. Each is a process of its own, and
-they take turns. Time is of the processor, the fewest of all repetitions; memory is the most that a process ever held.
-Both must find the same sum.
+PyTorch with per-example gradients: torch.func.vmap of grad over all examples at once. Each runs in a process of its
+own, and they take turns. Time is processor time, the least of all repetitions; memory is the peak of a process. Both
+must find the same sum.
 
-The agents are two `sottovoce agent run` processes that are each other's peers and learn from 5,000 images each; what
-they hold is the median over some seconds of learning. Exits with 1 when a step takes more time than the floor or more
-than a fifth of its memory, or when an agent holds more than its limit. Without PyTorch there is no floor: it says so.
+The agents are two `sottovoce agent run` processes that are each other's peers and learn from 5,000 images each; their
+memory is the median over some seconds of learning. Exits with 1 if a step takes more time than the floor or more
+than a fifth of its memory, or if an agent exceeds its limit. Without PyTorch there is no floor: it says so.
 
     python benchmarks/onnx_step.py [--limit MIB] [--smoke]
 """
@@ -41,20 +41,20 @@ Floats = NDArray[np.float64]
 
 
 def examples() -> tuple[Floats, NDArray[np.int64]]:
-    """Features within [0, 1], and labels: the same in each process."""
+    """Features within [0, 1], and labels, identical in each process."""
     random = np.random.default_rng(0)
     return random.uniform(0, 1, (EXAMPLES, FEATURES)), random.integers(0, CLASSES, EXAMPLES)
 
 
 def our_step() -> Any:
-    """A step as a device takes it, ready to be called."""
+    """Return a function that takes a step as a device does."""
     kernel, (features, labels) = kernel_named(MODEL, FEATURES, CLASSES, 0), examples()
     start = kernel.initial(0)
     return lambda: kernel.clipped_gradient_sum(start, features, labels, CLIP)
 
 
 def torch_step() -> Any:
-    """The same step in PyTorch, ready to be called."""
+    """Return a function that takes the same step in PyTorch."""
     import torch
     from torch.nn.functional import conv2d, cross_entropy, max_pool2d, relu
 
@@ -87,7 +87,7 @@ def torch_step() -> Any:
 
 
 def measure(which: str, repetitions: int) -> None:
-    """In a process of its own: print what a step takes, in seconds and MiB, and its sum."""
+    """Print the cost of a step, in seconds and MiB, and its sum; runs in a process of its own."""
     step = our_step() if which == "ours" else torch_step()
     total, seconds = step(), []
     for _ in range(repetitions):
@@ -98,7 +98,7 @@ def measure(which: str, repetitions: int) -> None:
 
 
 def measured(which: str) -> dict[str, Any]:
-    """What `measure` says."""
+    """Run `measure` in a process and parse its output."""
     kernel = kernel_named(MODEL, FEATURES, CLASSES, 0)
     command = [sys.executable, __file__, "--measure", which, json.dumps(kernel.shapes), str(REPETITIONS)]
     said = subprocess.run(command, input=kernel.initial(0).tobytes(), stdout=subprocess.PIPE, check=True).stdout
@@ -107,7 +107,7 @@ def measured(which: str) -> dict[str, Any]:
 
 
 def resident_mib(pid: int, what: str = "VmRSS") -> float:
-    """Resident memory of a process, now or (VmHWM) at most, from /proc."""
+    """Resident memory of a process, current or (VmHWM) peak, from /proc."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(f"{what}:"):
             return int(line.split()[1]) / 1024
@@ -115,7 +115,7 @@ def resident_mib(pid: int, what: str = "VmRSS") -> float:
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 on which no one listens."""
+    """An unused port of 127.0.0.1."""
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -123,8 +123,8 @@ def free_port() -> int:
 
 
 def configure(directory: Path) -> None:
-    """Two devices of one fleet, each the other's peer."""
-    from sottovoce.agent.join import join  # which a process that takes a step has no use for
+    """Configure two devices of one fleet as each other's peers."""
+    from sottovoce.agent.join import join  # not needed in a process that takes a step
     from sottovoce.identity import create_fleet
     from sottovoce.vault import Budget
 
@@ -180,12 +180,12 @@ def learns(state: Path) -> bool:
 
 
 def best(turns: list[dict[str, Any]]) -> dict[str, Any]:
-    """The fewest seconds, and the most memory, of some turns."""
+    """The least time and the peak memory over some turns."""
     return {**turns[0], "seconds": min(turn["seconds"] for turn in turns), "mib": max(turn["mib"] for turn in turns)}
 
 
 def compare(turns: int) -> bool:
-    """A step beside the floor's; whether it keeps to its limits."""
+    """Compare a step with the floor's; return whether it stays within its limits."""
     kinds = ["ours"] if importlib.util.find_spec("torch") is None else ["ours", "torch"]
     said = [[measured(kind) for kind in kinds] for _ in range(turns)]
     ours, *floors = (best([turn[i] for turn in said]) for i in range(len(kinds)))

@@ -1,9 +1,9 @@
-"""What a release costs: the noise, the whole release, and the charge, each against a floor measured in the same run.
+"""Cost of a release: the noise, the whole release, and the charge, each against a floor measured in the same run.
 
 python benchmarks/release.py [--smoke]
 
-Run it in a directory on the disk that is meant: the ledgers and the files of the floors are made in the current one.
-Two ratios have a limit; the program ends with 1 when one is above it, unless it only smokes.
+Run it in a directory on the disk to be measured: the ledgers and the files of the floors are made in the current one.
+Two ratios have a limit; the program exits with 1 if one is above it, except with --smoke.
 """
 
 import argparse
@@ -33,12 +33,12 @@ SIZES = (650, 100_000)
 BUDGET = Budget(2.0, 1e-5, "record", "add-remove")
 LARGE, NOISE_LIMIT, CHARGE_LIMIT = 100_000, 20.0, 4.0
 METERED = 1000  # charges whose bytes are counted: SQLite moves its log into the database every few hundred
-MINUTES = 24 * 60  # of a day
+MINUTES = 24 * 60  # in a day
 RELEASES = 4096  # over which the budget is spread; no run below makes more
 
 
 def seconds(act: Callable[[], object], clock: Callable[[], float]) -> float:
-    """What one call takes by this clock."""
+    """Time of one call by this clock."""
     began = clock()
     act()
     return clock() - began
@@ -54,7 +54,7 @@ def compare(
     clock: Callable[[], float] = time.perf_counter,
     limit: float = math.inf,
 ) -> bool:
-    """One line of the table: medians of both, called in turn, so that what disturbs one disturbs the other.
+    """Print one line of the table: medians of both, called in turn, so that disturbances affect both alike.
 
     Returns:
         whether the ratio is within the limit, if there is one.
@@ -70,9 +70,9 @@ def compare(
 
 
 def noise(size: int, repetitions: int) -> bool:
-    """An exact discrete Gaussian vector against numpy's normal one; whether it is within the limit.
+    """Compare an exact discrete Gaussian vector with numpy's normal one; return whether it is within the limit.
 
-    By processor time: of the two, only the longer one is interrupted on a busy machine.
+    Measured in processor time, since on a busy machine only the longer of the two is interrupted.
     """
     mechanism = calibrate(clip=0.5, size=size, releases=48, epsilon=2.0, delta=1e-5, neighbouring="add-remove")
     sampler = DiscreteGaussianSampler(mechanism.sigma, OperatingSystemNoise())
@@ -95,7 +95,7 @@ def records(size: int) -> Records:
 
 
 def answering(vault: Vault, size: int) -> Callable[[], None]:
-    """Asks the next question of a schedule, at an unchanging point."""
+    """A function that asks the next question of a schedule, always at the same point."""
     slots, point = count(), np.zeros(size)
 
     def answer() -> None:
@@ -114,7 +114,7 @@ def opened(kind: str, path: Path) -> Ledger:
 
 
 def release(size: int, repetitions: int, directory: Path) -> None:
-    """A whole release, against a plain gradient sum with numpy's noise; on the disk, against two appends more."""
+    """Compare a whole release with a plain gradient sum and numpy's noise; on the disk, plus two appends."""
     held, kernel = records(size), Softmax(size // CLASSES, CLASSES)
     generator = np.random.default_rng()
     weights = np.zeros((size // CLASSES, CLASSES))
@@ -152,7 +152,7 @@ def release(size: int, repetitions: int, directory: Path) -> None:
 
 
 def record(name: str, features: int, classes: int, repetitions: int) -> None:
-    """One exact release of a record against the same law drawn in floats."""
+    """Compare one exact release of a record with the same law drawn in floats."""
     one = scheme(name, features, classes, 1.0)
     mechanism, noise, generator = RecordMechanism(one), OperatingSystemNoise(), np.random.default_rng()
     held = Records(generator.normal(size=(1, features)), np.array([1]))
@@ -166,13 +166,13 @@ def record(name: str, features: int, classes: int, repetitions: int) -> None:
 
 
 def written() -> tuple[int, int]:
-    """Bytes that this process handed to the system so far, and bytes of those pages of files that it changed."""
+    """Bytes that this process has handed to the system so far, and bytes of the file pages that it has changed."""
     counters = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
     return int(counters["wchar"]), int(counters["write_bytes"])
 
 
 def charge(repetitions: int, directory: Path) -> bool:
-    """A durable charge against a durable append of as many bytes; whether it is within the limit."""
+    """Compare a durable charge with a durable append of as many bytes; return whether it is within the limit."""
     path = directory / "charge.db"
     mechanism = calibrate(clip=0.5, size=650, releases=RELEASES, epsilon=2.0, delta=1e-5, neighbouring="add-remove")
     Ledger.create(path, "bench", BUDGET)

@@ -1,11 +1,11 @@
-"""How soon a testbed's processes are at work: as forks of one that has imported what they need, and each by itself.
+"""Start-up time of a testbed's processes: forked from one process with the imports done, and each started by itself.
 
-Measured from the moment at which the fleet begins to be built until every agent has answered; and beside it the memory
-that one agent more takes (its proportional share, PSS). The floor is the same with --isolate exec.
+Time runs from the moment at which building the fleet begins until every agent has answered. The memory that one more
+agent takes (its proportional share, PSS) is measured too. The floor is the same with --isolate exec.
 
     python benchmarks/testbed_start.py [--smoke] [--agents N ...]
 
-Ends with 1 when 8 agents take more than 1 s, 12 more than 1.5 s, or an agent more than 30 MiB, unless it only smokes.
+Exits with 1 if 8 agents take more than 1 s, 12 more than 1.5 s, or an agent more than 30 MiB, except with --smoke.
 """
 
 import argparse
@@ -27,7 +27,7 @@ MAX_MIB = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Seconds until all have answered, and MiB of one agent."""
+    """Seconds until all agents have answered, and MiB of one agent."""
 
     seconds: float
     mib: float
@@ -49,7 +49,7 @@ def start(agents: int, isolate: Literal["fork", "exec"]) -> Start:
 
 
 def proportional_mib(pid: int) -> float:
-    """Memory of a process, what it shares divided by how many share it."""
+    """Memory of a process, with shared pages divided by the number of processes that share them."""
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1]) / 1024

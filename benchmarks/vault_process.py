@@ -1,7 +1,7 @@
-"""What a vault in a process of its own costs: time of a question, and memory, each against the vault in the agent.
+"""Cost of a vault in a process of its own: time of a question, and memory, each against a vault inside the agent.
 
-The floors are measured in the same run: the same vault asked in this process, and the memory of an agent that has its
-vault inside.
+The floors are measured in the same run: the same vault asked in this process, and the memory of an agent with its vault
+inside.
 
     python benchmarks/vault_process.py [--smoke]
 """
@@ -38,7 +38,7 @@ Front = Vault | RemoteVault
 
 
 def configured(fleet: Fleet, directory: Path, name: str, features: int, *, separate: bool) -> Path:
-    """A device with random records; returns its configuration file."""
+    """Make a device with random records; return its configuration file."""
     state, vault = directory / name, directory / f"{name}-vault"
     budget = Budget(2.0, 1e-5, "record", "add-remove")
     join(fleet, state, budget, vault=vault if separate else None)
@@ -62,7 +62,7 @@ def configured(fleet: Fleet, directory: Path, name: str, features: int, *, separ
 
 @contextmanager
 def running(what: str, config: Path) -> Iterator[int]:
-    """A process of `sottovoce WHAT run`; yields its id."""
+    """Run a process of `sottovoce WHAT run`; yield its id."""
     command = [sys.executable, "-m", "sottovoce", what, "run", "--config", str(config)]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         try:
@@ -73,7 +73,7 @@ def running(what: str, config: Path) -> Iterator[int]:
 
 @contextmanager
 def front(config: Path) -> Iterator[Front]:
-    """The vault of a device, wherever it runs."""
+    """Open the vault of a device, wherever it runs."""
     settings = load(config)
     if settings.vault.socket is not None and settings.vault.directory is not None:
         ends = time.monotonic() + READY_SECONDS
@@ -100,7 +100,7 @@ def front(config: Path) -> Iterator[Front]:
 
 
 def asking(vault: Front, size: int, *, again: bool) -> Callable[[], None]:
-    """Asks the next question of a schedule, or always the first."""
+    """A function that asks the next question of a schedule, or always the first."""
     slots, point = count(), np.zeros(size)
 
     def ask() -> None:
@@ -118,7 +118,7 @@ def seconds(act: Callable[[], object]) -> float:
 
 
 def compare(name: str, act: Callable[[], None], floor: Callable[[], None], repetitions: int) -> None:
-    """One line of the table: medians of both, called in turn, so that what disturbs one disturbs the other."""
+    """Print one line of the table: medians of both, called in turn, so that disturbances affect both alike."""
     act()
     floor()
     measured, least = np.median([(seconds(act), seconds(floor)) for _ in range(repetitions)], axis=0)
@@ -126,7 +126,7 @@ def compare(name: str, act: Callable[[], None], floor: Callable[[], None], repet
 
 
 def times(fleet: Fleet, directory: Path, repetitions: int) -> None:
-    """A question over the socket, against the same in this process."""
+    """Compare a question over the socket with the same question in this process."""
     for features in FEATURES:
         size = (features + 1) * CLASSES
         here = configured(fleet, directory, f"here-{features}", features, separate=False)
@@ -142,7 +142,7 @@ def times(fleet: Fleet, directory: Path, repetitions: int) -> None:
 
 
 def memory(fleet: Fleet, directory: Path, settle: float) -> None:
-    """Agent and vault together, against an agent with its vault inside; each by itself and without peers."""
+    """Compare agent and separate vault with an agent with its vault inside, each running alone and without peers."""
     here = configured(fleet, directory, "one", FEATURES[0], separate=False)
     apart = configured(fleet, directory, "two", FEATURES[0], separate=True)
     with running("agent", here) as pid:

@@ -1,7 +1,7 @@
-"""What the vector engine does in a second: node updates of gossip learning with Pegasos, d = 57, one record a device.
+"""Speed of the vector engine: node updates per second of gossip learning with Pegasos, d = 57, one record per device.
 
-Floor, measured in the same run: the models of all messages are copied to their receivers and nothing else, by one numpy
-call a cycle, as many messages as there are devices.
+The floor, measured in the same run, only copies the models of all messages to their receivers, by one numpy call per
+cycle, with as many messages as there are devices.
 
     python benchmarks/vector.py [--smoke]
 """
@@ -17,13 +17,13 @@ from sottovoce.kernels.gossip_rules import RULES
 from sottovoce_lab.simulator.vector import Engine, TravellingModels
 
 FEATURES = 57
-PEER = 2314.0  # node updates a second of gossipy (on torch), 4,140 devices, on a machine like the one of the README
+PEER = 2314.0  # node updates per second of gossipy (on torch), 4,140 devices, on a machine like that of the README
 SEED = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Node updates a second, messages copied a second, and the hash of the final state."""
+    """Node updates per second, messages copied per second, and the hash of the final state."""
 
     updates: float
     copied: float
@@ -31,7 +31,7 @@ class Result:
 
 
 def measure(nodes: int, cycles: int) -> Result:
-    """Run a fleet, and copy as much."""
+    """Run a fleet, then copy as many messages."""
     generator = np.random.default_rng(SEED)
     records = generator.standard_normal((nodes, 1, FEATURES), dtype=np.float32)
     records /= np.linalg.norm(records, axis=2, keepdims=True)

@@ -1,4 +1,4 @@
-"""Accuracy against ε for two learners on one's own arrays, as a picture: accuracy.png."""
+"""Accuracy against ε for two learners on your own arrays, drawn to accuracy.png."""
 
 import sottovoce_lab as lab
 from sklearn.datasets import load_breast_cancer
@@ -7,7 +7,7 @@ features, labels = load_breast_cancer(return_X_y=True)
 highest = [40, 50, 300, 3000, 1, 1, 1, 1, 1, 1, 5, 10, 40, 1000, 1, 1, 1, 1, 1, 1, 50, 60, 400, 6000, 1, 2, 2, 1, 1, 1]
 runs = lab.simulate(
     (features, labels),
-    bounds=(0, highest),  # known without the data
+    bounds=(0, highest),  # known without looking at the data
     learner=["clipd2p", "dp-dpsgd"],
     agents=8,
     epsilon=[0.5, 2, 8],

@@ -1,4 +1,4 @@
-"""An agent inside another asyncio program: python agent_in_a_program.py agent.toml."""
+"""Run an agent inside another asyncio program: python agent_in_a_program.py agent.toml."""
 
 import asyncio
 import sys

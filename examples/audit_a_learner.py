@@ -1,4 +1,4 @@
-"""An attack on a learner as it ships: the ε that the attacker proves beside the ε that is promised."""
+"""Attack a learner as shipped, and show the ε that the attacker proves beside the promised ε."""
 
 import sottovoce_lab as lab
 

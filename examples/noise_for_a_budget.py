@@ -1,4 +1,4 @@
-"""Noise that a budget needs, and what further releases cost."""
+"""Compute the noise that a budget requires, and the cost of further releases."""
 
 import sottovoce
 

@@ -1,4 +1,4 @@
-# Before the agent: a pod that is here for the first time joins from its own bundle; then it gets its configuration.
+# Runs before the agent: a new pod joins from its own bundle; then every pod gets its configuration.
 set -eu
 state=/var/lib/sottovoce/device
 if [ ! -e "$state" ]; then
