@@ -154,8 +154,11 @@ class GradientSettings(LearnerSettings, frozen=True):
     @property
     def rate(self) -> float:
         """The step size, chosen or the learner's own."""
-        if self.step_size is not None:
-            return self.step_size
+        return self.own_rate if self.step_size is None else self.step_size
+
+    @property
+    def own_rate(self) -> float:
+        """The learner's own step size for the model."""
         return self.own_step_size * (GRAPH_SHARE if has_graph(self.chosen_model) else 1.0)
 
 

@@ -65,10 +65,12 @@ def test_the_step_size_follows_the_noise_of_the_budget() -> None:
     """Half the noise allows twice the step, up to a limit; who says a step size gets it."""
     small, large = (schedule_of(config("clipd2p", epsilon), SIZE).step_size for epsilon in (0.5, 1.0))
     assert large / small == pytest.approx(0.268051 / 0.142193, rel=1e-2), "as μ of the two budgets"
-    assert small * 0.5 == pytest.approx(4.2, rel=0.05), "γC"
+    assert small * 0.5 == pytest.approx(3.1, rel=0.05), "γC"
     pairs = schedule_of(config("clipd2p", 0.5, mixing="pairwise"), SIZE)
-    assert pairs.step_size == pytest.approx(small * 120 / 200)
-    assert (pairs.step_decay, schedule_of(config("clipd2p", 0.5), SIZE).step_decay) == (0.5, 0.95)
+    assert pairs.step_size == pytest.approx(small * 120 / 150)
+    assert pairs.step_decay == 0.5
+    for epsilon, last in ((0.2, 0.5), (1.0, 5.0 / large), (100.0, 5.0 / 160.0)):
+        assert 1 - schedule_of(config("clipd2p", epsilon), SIZE).step_decay == pytest.approx(min(0.5, last))
     assert schedule_of(config("clipd2p", 0.5, step_decay=0.1), SIZE).step_decay == 0.1
     assert schedule_of(config("clipd2p", 100.0, mixing="contributions"), SIZE).step_size == 160.0
     assert schedule_of(config("clipd2p", 100.0, mixing="pairwise"), SIZE).step_size == 40.0

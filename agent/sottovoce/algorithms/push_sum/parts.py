@@ -37,7 +37,8 @@ _HELD_NUMBERS = 2**22
 """Largest size of all contributions: 32 MiB, and five times that while their mean is taken."""
 
 _LARGEST, _LARGEST_BOUNDED = 2.0, 8.0  # times the usual step size; of contributions, whose influence is bounded
-_BOUNDED_NOISY, _BOUNDED_DECAY = 200.0, 0.95  # of contributions: longer first steps, which shrink to short ones
+_BOUNDED_NOISY = 150.0  # of contributions, whose steps shrink more
+_LAST = 0.25  # largest last step size of contributions, in usual step sizes: longer ones oscillate
 _REGRESSION, _NOISY_REGRESSION = 4.0, 1.5  # docs/decisions/0023-forecast-windows.md
 _WHOLE_REGRESSION = 0.08  # if the unit is the device, for each record that it is expected to hold
 _YEAR = 365  # days
@@ -159,14 +160,14 @@ def schedule_of(config: AgentConfig, size: int) -> "Schedule":
     from sottovoce.algorithms.steps.public.thresholds import Thresholds
 
     learner, rule = settings_of(config, PushSumSettings), _rule(config)
-    paper = learner.fidelity == "paper"
+    paper, largest = learner.fidelity == "paper", step_size(config, size)
     return Schedule(
         learner=learner.name,
         size=size,
         period=learner.period,
         steps=learner.steps,
-        step_size=step_size(config, size),
-        step_decay=_step_decay(config),
+        step_size=largest,
+        step_decay=_step_decay(config, largest),
         expected_records=1.0 if paper else _batch(config),
         fanout=learner.fanout or (2 if learner.mixing == "contributions" else 1),
         thresholds=None
@@ -248,7 +249,7 @@ def step_size(config: AgentConfig, size: int) -> float:
     """γ of the first step: as configured, or by a public rule from the noise.
 
     K steps of noise z = √K/μ per clip move the model by γ C √(K P) z/B = γ C K √P / (B μ). A model performs best where
-    that is about 120, or about 200 with contributions, whose steps shrink further, whatever the budget, the size and
+    that is about 120, or about 150 with contributions, whose steps shrink further, whatever the budget, the size and
     the number of records (docs/explanation/push-sum.md). A regression, whose weights are of one magnitude, performs
     best far below that. It starts with smaller steps, for records and for windows.
     """
@@ -271,13 +272,13 @@ def step_size(config: AgentConfig, size: int) -> float:
     return _bounded(config, size, _BOUNDED_NOISY, _LARGEST_BOUNDED * learner.rate)
 
 
-def _step_decay(config: AgentConfig) -> float:
-    """Share of γ lost by the last step: as chosen, or more for contributions, whose first steps are the longest."""
+def _step_decay(config: AgentConfig, step_size: float) -> float:
+    """Share of γ lost by the last step: as chosen, or so much that contributions end with short steps."""
     learner = settings_of(config, PushSumSettings)
     if learner.fidelity == "paper":
         return 0.0
     if learner.step_decay is None and learner.mixing == "contributions" and config.data.classes > 1:
-        return _BOUNDED_DECAY
+        return max(learner.decay, 1 - _LAST * learner.own_rate / step_size)
     return learner.decay
 
 
