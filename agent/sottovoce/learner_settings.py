@@ -68,7 +68,7 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
             "or pegasos to the letter"
         ),
     ] = None
-    threads: Annotated[int, Meta(ge=1, le=2, description="that run a model with a graph")] = 1
+    threads: Annotated[int, Meta(ge=1, le=2, description="threads that run a model with a graph")] = 1
     hidden: Annotated[int, Meta(ge=1, le=4096, description="mlp: units of the hidden layer")] = 32
     period: Annotated[float, Meta(ge=0.001, le=86_400, description="seconds between cycles")] = 10.0
 

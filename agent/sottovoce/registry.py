@@ -181,7 +181,7 @@ def of_another(name: str, key: str) -> str | None:
         return None
     near = suggestion(key, own)
     remedy = f"did you mean `{near}`?" if near else f"leave it out; its own keys are {', '.join(own)}"
-    return f"learner.{key}: is of {', '.join(owners)}, and learner {name} has no such key; {remedy}"
+    return f"learner.{key}: belongs to {', '.join(owners)}, and learner {name} has no such key; {remedy}"
 
 
 def payload_codec(kind: str) -> Any | None:

@@ -66,7 +66,7 @@ class Schema:
                 f"{len(self.steps)}), and nothing is wrong with it: run that version again, or {self.otherwise}"
             )
         if version < 1:
-            raise ValueError(f"its schema is version {version}, which there never was")
+            raise ValueError(f"its schema is version {version}, which never existed")
         return version
 
     def upgrade(self, connection: sqlite3.Connection, path: Path) -> None:

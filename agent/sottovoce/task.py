@@ -74,7 +74,7 @@ def read(raw: bytes) -> Task:
     try:
         task = Task(json.decode(raw, type=dict[str, Value]))
     except DecodeError as error:
-        raise ValueError("no task document") from error
+        raise ValueError("this is not a task document") from error
     if task.canonical != raw:
         raise ValueError("a task document is not in its canonical form")
     return task

@@ -94,7 +94,7 @@ BROKEN: dict[str, tuple[Callable[[str], str], str]] = {
     "no-effects": (lambda code: code + WRAPPED.replace("{returned}", "state"), "not a state and a list of effects"),
     "strange-effect": (
         lambda code: code + WRAPPED.replace("{returned}", "(state, ['send'])"),
-        "the effect of type str",
+        "an object of type str, which is not an effect",
     ),
 }
 
@@ -146,7 +146,8 @@ def test_a_name_that_is_taken_is_an_error_of_those_who_name_it(tmp_path: Path) -
     named = run(tmp_path, SOTTOVOCE, "testbed", "--learner", "golf", "--agents", 2)
     assert (named.returncode, named.stderr.count("\n")) == (9, 1)
     assert (
-        "learner golf of package momentum-sgd 1.0: this name is Sottovoce's own; rename the entry point" in named.stderr
+        "learner golf of package momentum-sgd 1.0: Sottovoce itself uses this name; rename the entry point"
+        in named.stderr
     )
     other = run(tmp_path, SOTTOVOCE, "simulate", "average", "--set", "agents=3", "--set", "cycles=5", "--json")
     assert other.returncode == 0, other.stderr
@@ -209,7 +210,7 @@ def test_a_transport_or_a_data_kind_that_takes_a_name_ends_no_usual_command(tmp_
     ended = run(tmp_path, SOTTOVOCE, "simulate", "clipd2p", "--set", "agents=3", "--set", "cycles=5")
     assert ended.returncode == 0, ended.stderr
     checked = run(tmp_path, SOTTOVOCE, "plugins", "--check")
-    assert (checked.returncode, checked.stdout.count("this name is Sottovoce's own")) == (9, 2)
+    assert (checked.returncode, checked.stdout.count("Sottovoce itself uses this name")) == (9, 2)
 
 
 _KIND = """

@@ -228,7 +228,7 @@ def test_a_token_is_good_once_and_only_the_right_one(authority: Path, tmp_path: 
     elsewhere = Token(token.address, token.secret, bytes(16))
     with answering(enroller):
         told = until(lambda: comes(guess, tmp_path / "a"), "someone answers")
-        assert "declines: the token is not one of this enroller" in told
+        assert "declines: this enroller did not issue the token" in told
         assert "is not the enroller that made this token" in comes(elsewhere, tmp_path / "a")
         came = comes(token, tmp_path / "a")
     assert came == enroller.joined, "the others, and whoever was told their secrets, have not used it up"
@@ -292,7 +292,7 @@ def test_a_qr_code_holds_the_token_and_its_package_is_named_when_missing(
 @pytest.mark.parametrize(
     "how, words",
     [
-        (("--bundle", "b", "--token", "t"), "a device joins by one way"),
+        (("--bundle", "b", "--token", "t"), "a device joins in only one way"),
         (("--name", "x"), "--name is only valid with --pinned"),
         (("--pinned", "--issuer", "x"), "--issuer is only valid with --external"),
         (("--pinned",), "give --name NAME to make a device"),
@@ -313,8 +313,8 @@ def test_ways_are_not_mixed(authority: Path, tmp_path: Path, how: tuple[str, ...
     [
         ((), "choose one: --out FILE for a bundle"),
         (("--out", "x", "--qr"), "--qr and --expires apply to tokens"),
-        (("--serve", "0.0.0.0:7443"), "is not where a device can reach this machine"),
-        (("--serve", "here"), "is not where a device can reach this machine"),
+        (("--serve", "0.0.0.0:7443"), "is not an address where a device can reach this machine"),
+        (("--serve", "here"), "is not an address where a device can reach this machine"),
         (("--out", "x", "--seed", "a@b"), "write ID@HOST:PORT"),
         (("--serve", "127.0.0.1:9", "--expires", "0s"), "is not a time span"),
     ],

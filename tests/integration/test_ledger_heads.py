@@ -105,7 +105,7 @@ def test_without_an_answer_it_waits_and_says_why(fleet: Fleet, tmp_path: Path) -
     with running(device.configure([peer.entry()])) as (agent,):
         until(lambda: agent.status()["failures"].get("unreachable", 0) >= 3, "it has tried again and again")
         (wait,) = [wait for wait in agent.status()["waiting"] if wait["name"] == "ledger"]
-        assert "1 of 1 peers to say that they know no newer ledger of this device" in wait["reason"]
+        assert "1 of 1 peers to confirm that they know no newer ledger of this device" in wait["reason"]
         assert wait["since_s"] > 0
         assert wait["left_s"] > 0
         told = sottovoce("agent", "status", "--state", device.state, "--why").stdout

@@ -101,7 +101,7 @@ def test_the_page_of_a_device_that_runs(pair: list[AgentProcess], tmp_path: Path
     assert ended.returncode == 0, ended.stderr
     page = out.read_text()
     assert "3 charges" in page
-    assert "of whom 0 are not reached" in page
+    assert "0 of which cannot be reached" in page
 
 
 def test_a_device_that_is_killed_is_away(pair: list[AgentProcess]) -> None:
@@ -111,7 +111,7 @@ def test_a_device_that_is_killed_is_away(pair: list[AgentProcess]) -> None:
     shown = sottovoce("top", "--state", cellar.device.state, "--once", "--every", "0.1")
     assert (shown.returncode, "away" in shown.stdout) == (0, True), shown.stderr
     found = _found(cellar.device)
-    assert "left its socket behind" in found["agent"][0]["what"]
+    assert "its socket exists" in found["agent"][0]["what"]
     assert "free" in found["listen"][0]["what"]
     found = _found(kitchen.device, ExitCode.NETWORK)
     assert found["peers"][0]["what"].endswith("nothing listens there")

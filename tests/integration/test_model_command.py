@@ -117,7 +117,7 @@ def test_a_stopped_agent_needs_its_configuration(
     ended = here("model", "export", "--state", device.state, "--out", tmp_path / "x.onnx")
     assert (ended.code, "give its --config FILE" in ended.err) == (2, True)
     other = here("model", "export", "--state", tmp_path, "--config", device.config, "--out", tmp_path / "x.onnx")
-    assert (other.code, "name both alike" in other.err) == (2, True)
+    assert (other.code, "give the same directory in both" in other.err) == (2, True)
     assert [*tmp_path.iterdir()] == []
 
 

@@ -155,7 +155,10 @@ def test_a_simulation_takes_a_graph_of_the_package_by_its_name(tmp_path: Path) -
 @pytest.mark.parametrize(
     "arguments, says",
     [
-        (("--model", "mnist-cnn"), "mnist-cnn takes 784 features of 10 classes; the data has 4 of 3"),
+        (
+            ("--model", "mnist-cnn"),
+            "mnist-cnn takes 784 features and 10 classes; after data.transform, the data has 4 and 3",
+        ),
         (("--model", "none.onnx"), "cannot be read"),
         (
             ("--model", "mnist-cmm"),
@@ -166,7 +169,7 @@ def test_a_simulation_takes_a_graph_of_the_package_by_its_name(tmp_path: Path) -
             "learner golf has no model 'mnist-mlp'. It learns ridge, pegasos, logistic",
         ),
         (("--model", "{file}", "--set", "learner.threads=3"), "learner.threads"),
-        (("--model", "{file}", "--set", "data.transform=centred-unit"), "the data has 5 of 3, as data.transform makes"),
+        (("--model", "{file}", "--set", "data.transform=centred-unit"), "after data.transform, the data has 5 and 3"),
     ],
 )
 def test_what_cannot_be_learnt_is_named(arguments: tuple[str, ...], says: str, data: str, file: Path) -> None:

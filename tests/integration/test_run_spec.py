@@ -100,7 +100,7 @@ def test_without_noise_the_arrays_and_the_agents_have_the_same_ridge(data: str, 
 @pytest.mark.parametrize(
     "words, code, says",
     [
-        (("learner=pdsl",), 2, "none for pdsl: write engine = events"),
+        (("learner=pdsl",), 2, "not pdsl: write engine = events"),
         (("learner=golf",), 2, "hold one record each"),
         (("learner=golf", "partition=one-record", "agents=20", "topology=star"), 2, "topologies uniform, full"),
         (("learner.clipping=quantile",), 2, "a threshold that moves"),
@@ -117,7 +117,7 @@ def test_without_noise_the_arrays_and_the_agents_have_the_same_ridge(data: str, 
             "faults other than loss: write engine = events",
         ),
         (("engine=cloud",), 3, "engine: Invalid enum value 'cloud'"),
-        (("learner.gossip_steps=3",), 3, "learner.gossip_steps: is of muffliato"),
+        (("learner.gossip_steps=3",), 3, "learner.gossip_steps: belongs to muffliato"),
     ],
 )
 def test_what_an_engine_cannot_do_names_the_one_that_can(

@@ -147,7 +147,7 @@ def test_a_trace_tells_models_and_records(data: str, tmp_path: Path) -> None:
         (
             ("--fidelity", "paper", "--epsilon", "inf", "--set", "learner.perturbation=privunit"),
             3,
-            "to the letter there",
+            "the paper's variant has only one perturbation",
         ),
         (("--set", "learner.capacity=0"), 3, "learner.capacity"),
         (("--model", "pegasos", "--set", "learner.mixing=push-sum"), 3, "only ridge is fitted from sums"),

@@ -218,7 +218,7 @@ def test_whoever_is_not_the_agent_is_turned_away(scene: Scene) -> None:
         ran = subprocess.run(
             [scene.python, "-c", code, str(place)], capture_output=True, text=True, check=True, **as_user(user)
         )
-        assert re.search(rf"Failed\(kind='user', explanation='user {user} may not ask this vault", ran.stdout)
+        assert re.search(rf"Failed\(kind='user', explanation='user {user} may not query this vault", ran.stdout)
     assert "user-refused" in scene.vault.log()
 
 
@@ -264,7 +264,7 @@ def test_what_the_vault_goes_by_must_be_out_of_the_agent_s_reach(scene: Scene) -
         place.chmod(mode)
         with VaultProcess(scene.device, scene.python, **as_user(VAULT_USER)) as refused:
             assert refused.process.wait(60) == 3, place
-        assert f"{place}: user {AGENT_USER}, whom the vault is to be safe from, could change it" in refused.log()
+        assert f"{place}: user {AGENT_USER}, from whom the vault must be protected, could change it" in refused.log()
         os.chown(place, before.st_uid, before.st_gid)
         place.chmod(before.st_mode & 0o777)
     with VaultProcess(scene.device, scene.python, **as_user(VAULT_USER)) as vault:

@@ -124,7 +124,9 @@ def _least(within: Callable[[float], bool], guess: float, precision: float = _PR
     while not within(high):
         high *= 2
         if high > _MAX:
-            raise PrivacyError("no noise keeps that many releases within this budget: choose fewer, or a larger ε or δ")
+            raise PrivacyError(
+                "no amount of noise keeps this many releases within the budget: choose fewer, or a larger ε or δ"
+            )
     low = high / 2
     while within(low):
         low, high = low / 2, low

@@ -57,7 +57,7 @@ def released(event: Event) -> Release:
         return Release(mu_squared=event.mu_squared)
     if event.epsilon > 0:
         return Release(pure=event.epsilon, pairs=(Pure(event.epsilon), Pure(event.epsilon)))
-    raise PrivacyError(f"a charge of no known cost, `{event.terms[:80]}`: use the program that wrote it")
+    raise PrivacyError(f"the cost of the charge `{event.terms[:80]}` is unknown: use the program that wrote it")
 
 
 def compose(releases: Mapping[Release, int], delta: float) -> Composed:

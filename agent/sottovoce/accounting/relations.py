@@ -57,17 +57,17 @@ def charged_as(event: Event, made: Promise, kept: Promise) -> tuple[Event, int]:
     larger = made.unit == "device" and kept.unit in ("record", "window")
     if made.unit != kept.unit and not larger:
         raise TaskRefused(
-            f"a release that hides one {made.unit} promises nothing for a {kept.unit}, which is what this device's "
-            f"ledger is kept for: a task for it has privacy.unit = {_or_device(kept.unit)}"
+            f"a release that hides one {made.unit} guarantees nothing for one {kept.unit}, which is the unit of this "
+            f"device's ledger: use a task with privacy.unit = {_or_device(kept.unit)}"
         )
     event = over(event, EVERY) if larger and kept.unit != "window" else event  # it may touch past windows only
     if made.neighbouring == REPLACE:
         if kept.neighbouring == REPLACE or larger:
             return event, 1
         raise TaskRefused(
-            "a release that hides which record is there (replace-one) may show how many there are, and this device's "
-            "ledger promises that no one can tell whether one is there (add-remove): let a device join with "
-            "--neighbouring replace-one for such tasks"
+            "a release that hides the content of a record (replace-one) may show the number of records, but this "
+            "device's ledger guarantees that the presence of a record stays hidden (add-remove): for such tasks, let "
+            "a device join with --neighbouring replace-one"
         )
     return event, 1 if kept.neighbouring == ADD and not larger else 2
 

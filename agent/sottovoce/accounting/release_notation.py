@@ -61,7 +61,7 @@ def read(text: str) -> Written:
         return Written("charge", {}, count, None, json.dumps(found, sort_keys=True, separators=(",", ":")))
     mechanism = found.pop("mechanism", None)
     if mechanism not in _KEYS:
-        raise UsageError(f"no mechanism is called `{mechanism}`: choose one of {', '.join(_KEYS)}")
+        raise UsageError(f"unknown mechanism `{mechanism}`: choose one of {', '.join(_KEYS)}")
     given: dict[str, float | str] = {}
     for written, value in found.items():
         key = _ALIASES.get(written, written)

@@ -36,7 +36,7 @@ def coefficients(kind: Kind, band: int, bits: int = UNIT_BITS) -> tuple[int, ...
     if kind == "independent":
         return (1 << bits,)
     if kind != "square-root":
-        raise PrivacyError(f"no factorisation is called {kind}: choose independent or square-root")
+        raise PrivacyError(f"unknown factorisation {kind}: choose independent or square-root")
     found, exact = [], 1 << (bits + _GUARD_BITS)
     for k in range(band):
         exact = exact * (2 * k - 1) // (2 * k) if k else exact

@@ -160,7 +160,7 @@ def part_of(event: Event, changes: int = 1) -> Part:
     closed = event.mu_squared > 0 or event.epsilon > 0 or isinstance(event, Moved)
     if not closed and changes > 1:
         raise TaskRefused(
-            "what a sampled release costs a pair of changes is not known here: give the task the ledger's own relation"
+            "the cost of a sampled release for a pair of changes is not known: give the task the ledger's own relation"
         )
     sampled = None if closed else cast("SampledGaussian", over(event, EVERY))
     return changes * changes * event.mu_squared, changes * event.epsilon, sampled

@@ -27,7 +27,7 @@ class Units:
                 raise PrivacyError("a charge touches units in ascending runs that do not touch: correct the program")
             after = last + 1
         if not self.spans:
-            raise PrivacyError("a charge touches at least one unit: nothing is free that is computed from records")
+            raise PrivacyError("a charge must touch at least one unit: everything computed from records has a cost")
 
     @property
     def count(self) -> int:

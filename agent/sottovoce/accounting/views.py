@@ -116,7 +116,7 @@ def topology(name: str, agents: int) -> list[tuple[int, int]]:
         "star": [(0, i) for i in range(1, agents)],
     }
     if name not in known:
-        raise PrivacyError(f"no topology is called {name}: choose ring, complete, path or star")
+        raise PrivacyError(f"unknown topology {name}: choose ring, complete, path or star")
     return known[name]
 
 

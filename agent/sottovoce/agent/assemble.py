@@ -183,8 +183,8 @@ def _head_gossip(config: AgentConfig, identity: Identity, vault: VaultFront, voi
     book = HeadBook(config.agent.state / HEADS)
     if book.created_because is not None and vault.tip().charges > 0:
         _log.warning(
-            "heads-forgotten the ledger heads of other devices were reset, because %s: until they have told them "
-            "again, this device does not find out restored copies of theirs",
+            "heads-forgotten the ledger heads of other devices were reset, because %s: until those devices send them "
+            "again, this device cannot detect restored copies of them",
             book.created_because,
         )
     detector = RollbackDetector(config.ledger.echoes, config.ledger.alone)

@@ -103,12 +103,14 @@ class ControlServer:
         """The answer to a reader: public facts of the fleet, and as much of a fault as its kind allows."""
         if question == b"status":
             return public(self._agent.status())
-        return await self._answer(question) if question == b"model" else {"error": "ask status or model"}
+        return (
+            await self._answer(question) if question == b"model" else {"error": "unknown request: send status or model"}
+        )
 
     async def _answer(self, question: bytes | None) -> dict[str, Any]:
         match question:
             case None:
-                return {"error": f"the question is longer than {LONGEST_QUESTION} bytes: ask about fewer records"}
+                return {"error": f"the request is longer than {LONGEST_QUESTION} bytes: send fewer records"}
             case b"leave":
                 return await self._agent.leave()
             case b"status":
@@ -129,7 +131,7 @@ class ControlServer:
             case line if line.startswith(b"{"):
                 return await self._prediction(line)
             case _:
-                return {"error": "ask status, fleet, model, describe, predict, look, stop or leave"}
+                return {"error": "unknown request: send status, fleet, model, describe, predict, look, stop or leave"}
 
     def _looking(self) -> dict[str, Any]:
         if "fault" not in self._agent.status():  # otherwise it looks once it is at work again
@@ -161,7 +163,7 @@ class ControlServer:
                 model, cycle = self._agent.model, self._agent.cycle
                 return await asyncio.to_thread(self._predictor.answer, line, model, cycle)
         except TimeoutError:
-            return {"error": f"it took more than {_PREDICTION_SECONDS:g} s: ask about fewer records"}
+            return {"error": f"the prediction took more than {_PREDICTION_SECONDS:g} s: send fewer records"}
 
 
 def public(status: dict[str, Any]) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class DayWatch:
         """
         while not stopping.is_set():
             pause = await self.look(tell)
-            self._waits.begin(_WAIT, "the day to be over", pause, repeats=True)
+            self._waits.begin(_WAIT, "the day to end", pause, repeats=True)
             try:
                 async with asyncio.timeout(pause):
                     await stopping.wait()

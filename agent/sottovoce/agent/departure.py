@@ -99,7 +99,7 @@ class Departure:
             return
         remainder = self._remainder()
         if remainder is None:
-            _log.info("left nothing of this device's is missed by the others")
+            _log.info("left the others have everything that they need from this device")
         else:
             _log.warning("leave-incomplete %s: it is kept, and sent by the next start", remainder)
         self._outcome.set_result({"stopping": True, "handed_over": remainder is None, "left": remainder or ""})

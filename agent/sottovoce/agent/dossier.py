@@ -119,7 +119,7 @@ def _questions(facts: dict[str, Any]) -> list[dict[str, str]]:
         ("What is protected: one contribution, or a person? [unit of privacy]", f"{unit['name']}: {unit['means']}"),
         ("What if one person stands behind several units? [unit of privacy]",
          "; ".join(person_words(one, unit["name"]) for one in unit["one_person"]) or "nothing is promised"),
-        ("In what do neighbouring data sets differ? [bounded or unbounded]",
+        ("How do neighbouring data sets differ? [bounded or unbounded]",
          f"{statement['neighbouring']}: hidden is {unit['hidden']}"),
         ("Which mechanism adds noise, to what? [algorithms]", str(statement["mechanism"])),
         ("How do releases add up, and who keeps count? [composition]",
@@ -128,7 +128,7 @@ def _questions(facts: dict[str, Any]) -> list[dict[str, str]]:
         ("Who is trusted, and who sees what? [trust model]", str(statement["threat_model"])),
         ("Is the noise drawn exactly? [floating point]",
          f"{statement['mechanism']} ({statement['reason']})"),
-        ("What do time and size of messages tell? [side channels]",
+        ("What do the timing and the size of messages reveal? [side channels]",
          "what the program does about it: docs/explanation/privacy-model.md#side-channels; on this device: " + OPEN),
         ("Who can reach the data themselves? [security, access control]",
          f"records, keys and ledger are guarded by file modes; the vault is {facts['isolation']['vault']}"),
@@ -197,7 +197,8 @@ def written(found: dict[str, Any]) -> str:
         f"# Privacy dossier of device {device['id']}",
         "",
         f"Made by {found['program']} from the ledger `{device['ledger']}` (charge {device['head']['charges']}, link "
-        f"`{device['head']['link']}`) and the device's configuration. What neither says is marked open.",
+        f"`{device['head']['link']}`) and the device's configuration. Anything that neither of them states is marked "
+        "open.",
         "",
         "## What is promised",
         "",

@@ -138,7 +138,7 @@ class Enroller:
 
     def _join(self, secret: str, request: str) -> Answer:
         if self._token is None or not self._token.admits(secret):
-            return Declined("the token is not one of this enroller: check it, or ask for a new one")
+            return Declined("this enroller did not issue the token: check it, or ask for a new one")
         if self.joined is not None or time.clock_gettime(_CLOCK) >= self._ends:
             return Declined("the token has been used, or has expired: ask for a new one")
         asked = read_request(request.encode(), "the request")

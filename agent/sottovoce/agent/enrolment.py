@@ -83,8 +83,9 @@ def redeem(token: Token, request: bytes) -> Issued:
     def known(certificate: bytes) -> None:
         if not token.names(certificate):
             raise IdentityError(
-                f"what answers at {token.address} is not the enroller that made this token: check the token; if it is "
-                "right, someone is in between, or the enroller was started again and has made another token"
+                f"the server at {token.address} is not the enroller that made this token: check the token; if it is "
+                "right, someone is intercepting the connection, or the enroller was restarted and has made another "
+                "token"
             )
 
     return _ask(token.address, JoinQuestion(token.secret.hex(), request.decode("ascii")), context, None, known)
@@ -114,7 +115,7 @@ def _ask(
         raw = _exchange(address, msgspec.json.encode(question) + b"\n", context, name, known)
     except ssl.SSLCertVerificationError as error:
         raise IdentityError(
-            f"what answers at {address} is not an enroller of this fleet ({error.verify_message}): correct the address"
+            f"the server at {address} is not an enroller of this fleet ({error.verify_message}): correct the address"
         ) from error
     except (OSError, OverflowError, UnicodeError) as error:  # the last two are for an impossible port or name
         reason = getattr(error, "strerror", None) or error
@@ -122,7 +123,7 @@ def _ask(
     try:
         answer: Answer = msgspec.json.decode(raw, type=Answer)
     except msgspec.MsgspecError as error:
-        raise NetworkError(f"the enroller at {address} gave no whole answer: ask again") from error
+        raise NetworkError(f"the enroller at {address} sent an incomplete answer: try again") from error
     if isinstance(answer, Declined):
         raise IdentityError(f"the enroller at {address} declines: {answer.reason}")
     return answer

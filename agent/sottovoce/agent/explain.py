@@ -79,7 +79,7 @@ def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
         "seen_by": {
             "local": statement.threat_model,
             "pairwise": "one peer sees no more; on a sparse graph a far one sees less: `sottovoce privacy views`",
-            "central": "anyone who sees only the final model sees less; no number is claimed for it here",
+            "central": "anyone who sees only the final model learns less; no figure is claimed for that here",
         },
         "total": f"{'a day is in no more than ' if of_days else ''}{_total(family, statement)}",
         "heard": _signal_and_noise(family),
@@ -123,7 +123,7 @@ def _person(budget: Budget, lifetime: Mapping[Event, int]) -> list[dict[str, Any
 def person_words(one: dict[str, Any], unit: str) -> str:
     """The `person` part of the explanation, in words."""
     costs = [
-        f"{'no ε that means anything' if epsilon is None else f'ε = {epsilon:.3g}'}, {_TOGETHER[way]}"
+        f"{'no meaningful ε' if epsilon is None else f'ε = {epsilon:.3g}'}, {_TOGETHER[way]}"
         for way in _WAYS[unit]
         for epsilon in (one[f"epsilon_{way}"],)
     ]
@@ -200,9 +200,9 @@ def _renews(budget: Budget, renews: Renews, *, follows: bool) -> str:
         )
     if follows:
         return (
-            "every day: a day is charged for itself, when it is over; of a new device half of its releases at once, "
-            "then one per day; a day that is spent gets nothing back, and one that has not come has paid nothing"
+            "every day: each day is charged separately, after it ends; a new device makes half of its releases at "
+            "once, then one per day; the budget of a spent day is not renewed, and a future day has not been charged"
         )
     if budget.unit == "window":
-        return "with new data only: each new window has a budget of its own, an old one gets none back"
+        return "with new data only: each new window has a budget of its own, and that of an old window is not renewed"
     return "never: when it is spent the device keeps gossiping what is public, and releases nothing new"

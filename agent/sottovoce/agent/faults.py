@@ -174,7 +174,7 @@ class Patience:
             self._sparse_log.say(logging.ERROR, kind, "needs-a-person kind=%s %s", kind, reason)
             return _PERSON_SECONDS
         self._pause = min(2 * self._pause, self._longest) or _FIRST_PAUSE
-        said = "fault-passes kind=%s tries again until it is over: %s"
+        said = "fault-passes kind=%s the agent tries again until the fault has passed: %s"
         self._sparse_log.say(logging.WARNING, kind, said, kind, reason)
         return self._pause
 

@@ -95,7 +95,7 @@ def propose(directory: Path, fleet: Fleet, tables: dict[str, dict[str, Any]], wh
     previous = kept_task(directory, fleet.authority)
     epoch, period = (1, 0) if previous is None else (previous.epoch + 1, previous.period)
     if (wanted := when.get("period", period)) < period:
-        raise IdentityError(f"task.period: {wanted} is over: the task before is of period {period}")
+        raise IdentityError(f"task.period: {wanted} has passed: the previous task is of period {period}")
     fields = {
         "fleet": fleet.name,
         "epoch": epoch,
@@ -303,5 +303,5 @@ def _decoded(payload: bytes) -> VersionOffer[SignedTask]:
         raise MessageRefused("malformed", f"this version does not know this task: {error}") from error
     offer = VersionOffer(read.epoch, read.task)
     if _encoded(offer) != payload:
-        raise MessageRefused("malformed", "a task of the fleet is not in its one form")
+        raise MessageRefused("malformed", "a fleet task is not in its canonical form")
     return offer

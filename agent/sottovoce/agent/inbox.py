@@ -51,7 +51,7 @@ class Inbox:
             nonlocal receipt
             if not self._core.applied(*key):
                 if self._departure.closed:
-                    raise MessageRefused("leaving", "this device is leaving, and takes nothing any more")
+                    raise MessageRefused("leaving", "this device is leaving and accepts no more messages")
                 self._quota.share(sender)
                 if opened.task != self._tasks.own.digest:
                     self._core.refuse(*key, ANOTHER_TASK)

@@ -246,9 +246,9 @@ class LedgerHeadGossip:
                 self._rejected_heads.popitem(last=False)
             refusal = MessageRefused(
                 "ledger",
-                f"{sender} told a ledger head of {head.charges} charges and {head.released} releases, which does not "
-                f"continue the {taken.known.charges} and {taken.known.released} known: it was restored from a copy, or "
-                "two devices have its keys",
+                f"{sender} sent a ledger head with {head.charges} charges and {head.released} releases, which does "
+                f"not continue the {taken.known.charges} and {taken.known.released} known: it was restored from a "
+                "copy, or two devices have its keys",
             )
         answer = encode_heads(Heads(None, known))
         self._voice.counters.wire_bytes += len(answer)
@@ -270,7 +270,7 @@ class LedgerHeadGossip:
         own_head, mark = self.head, None
         if known is not None:
             if known.owner_key != self._identity.public_key:
-                raise MessageRefused("head", f"{peer} gave back a ledger head of another device")
+                raise MessageRefused("head", f"{peer} returned a ledger head of another device")
             known.verify(self._identity.fleet)
             mark = own_head.mark if known == own_head else await self._mark(known)
         self.detector.hear(peer, own_head, known, mark)
@@ -292,20 +292,20 @@ class LedgerHeadGossip:
         have, needed, peers = self.detector.agreeing, self.detector.needed, len(self._peers())
         if self.detector.charged and self.keeping.nodes:
             return (
-                f"{max(1, needed - have)} of {len(self.keeping.nodes)} keepers of this ledger's head to say that it is "
-                f"the newest, before anything is released ({abbreviate(self.keeping.nodes)} are asked again and again; "
-                "where they are gone for good, set ledger.alone = true if you know that no copy was restored)"
+                f"{max(1, needed - have)} of {len(self.keeping.nodes)} keepers of this ledger's head to confirm that "
+                f"it is the newest, before anything is released ({abbreviate(self.keeping.nodes)} are asked "
+                "repeatedly; if they are gone for good, set ledger.alone = true, provided that no copy was restored)"
             )
         lonely = not self._contacts and not peers
-        way_out = "; without any, set ledger.alone = true" if lonely else ""
+        way_out = "; if there are none, set ledger.alone = true" if lonely else ""
         if self.detector.may_release:
             return (
-                f"{needed - self.keeping.informed} of {needed} peers to take the head of this ledger, before anything "
-                f"is released ({peers} peers are asked again and again{way_out})"
+                f"{needed - self.keeping.informed} of {needed} peers to store the head of this ledger, before "
+                f"anything is released ({peers} peers are asked repeatedly{way_out})"
             )
         return (
-            f"{needed - have} of {needed} peers to say that they know no newer ledger of this device, before anything "
-            f"is released ({peers} peers are asked again and again{way_out})"
+            f"{needed - have} of {needed} peers to confirm that they know no newer ledger of this device, before "
+            f"anything is released ({peers} peers are asked repeatedly{way_out})"
         )
 
 

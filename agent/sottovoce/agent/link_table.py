@@ -84,7 +84,7 @@ class LinkTable:
             link = self.open(peer)
         if link is None:
             _log.warning(
-                "share-stranded peer=%s is not known any more: it gets its share when it is heard of, "
+                "share-stranded peer=%s its address is no longer known: it gets its share once it is heard of again, "
                 "or listed under [transport]",
                 recipient,
             )

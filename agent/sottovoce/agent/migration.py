@@ -58,7 +58,7 @@ def move(state: Path, target: Path) -> Path:
             f"{target}: cannot be written ({error.strerror or error}): make room, or name another place; "
             f"`sottovoce ledger show --state {state}` says whether the device is still there"
         ) from error
-    raise LedgerError(f"{ledger}: this ledger was moved to {ended[1]} before, and has ended here for good")
+    raise LedgerError(f"{ledger}: this ledger was moved to {ended[1]} earlier, and is closed here for good")
 
 
 def _check_place(state: Path, target: Path, draft: Path, owner: str) -> None:
@@ -68,14 +68,16 @@ def _check_place(state: Path, target: Path, draft: Path, owner: str) -> None:
         LedgerError: if it is.
     """
     if target.is_relative_to(state) or state.is_relative_to(target):
-        raise LedgerError(f"{target}: one of the two places lies in the other; name one that is apart from {state}")
+        raise LedgerError(
+            f"{target}: one of the two directories is inside the other; name one that is separate from {state}"
+        )
     if target.exists():
-        raise LedgerError(f"{target}: there is something already; name a directory that is not there yet")
+        raise LedgerError(f"{target}: already exists; name a directory that does not exist yet")
     mark = _mark(draft)
     if draft.exists() and (mark is None or mark.split()[0] != owner):
         raise LedgerError(
-            f"{draft}: there is something already that is not this device's: another one's move may be waiting to be "
-            "finished; name another place"
+            f"{draft}: already exists and is not this device's: another device's move may be waiting to be finished; "
+            "name another place"
         )
 
 

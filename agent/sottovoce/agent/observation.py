@@ -129,7 +129,7 @@ async def core_finding(agent: Watched, seconds: float = _CORE_SECONDS) -> str:
         async with asyncio.timeout(seconds):
             await agent.serially(list)
     except TimeoutError:
-        return f"it has not taken its turn for {seconds:g} s"
+        return f"it has not responded for {seconds:g} s"
     except RuntimeError:  # its thread takes nothing new
         return "the agent is stopping"
     return ""

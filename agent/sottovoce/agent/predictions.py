@@ -61,7 +61,7 @@ class Predictor:
             found = self.predict(rows, usable, transformed=question.transformed)
             return {"cycle": cycle, "values" if found.dtype.kind == "f" else "labels": found.tolist()}
         except msgspec.MsgspecError as error:
-            return {"error": f'{error}: ask {{"predict": [[NUMBER, …], …]}}, one list for each record'}
+            return {"error": f'{error}: send {{"predict": [[NUMBER, …], …]}}, one list for each record'}
         except SottovoceError as error:
             return {"error": str(error)}
 
@@ -94,7 +94,7 @@ def _usable(parameters: Floats | None) -> Floats:
         DataError: if there is none yet, or it has diverged.
     """
     if parameters is None:
-        raise DataError("there is no model yet: ask again after the first cycle")
+        raise DataError("there is no model yet: try again after the first cycle")
     if not np.isfinite(parameters).all():
         raise DataError("the model has diverged and predicts nothing: lower learner.step_size")
     return parameters
@@ -162,9 +162,9 @@ def _rows(question: Question) -> Floats:
     """
     rows = question.predict
     if not 1 <= len(rows) <= MAX_ROWS:
-        raise DataError(f"{len(rows)} records: ask about 1 to {MAX_ROWS} at a time")
+        raise DataError(f"{len(rows)} records: send 1 to {MAX_ROWS} at a time")
     if len({len(row) for row in rows}) > 1:
-        raise DataError("the records have different numbers of features: send all of each")
+        raise DataError("the records have different numbers of features: send every feature of each record")
     array = np.array(rows, dtype=np.float64)
     if not np.isfinite(array).all():
         raise DataError("a feature is not a finite number: leave that record out")

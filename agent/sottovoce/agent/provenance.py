@@ -62,7 +62,7 @@ class Witness:
         self.verify(published)
         subject, at = self._subject(published.credential), datetime.fromtimestamp(now, UTC)
         if not subject.not_before <= at <= subject.not_after:
-            raise MessageRefused("certificate", f"the certificate of device {published.owner} does not hold now")
+            raise MessageRefused("certificate", f"the certificate of device {published.owner} is not valid now")
 
     def _subject(self, credential: bytes) -> Subject:
         """The content of a certificate; the newest few thousand are remembered."""

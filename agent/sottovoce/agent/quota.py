@@ -104,5 +104,5 @@ class Quota:
             self._buckets.popitem(last=False)
         bucket.left, bucket.at = min(most, bucket.left + (now - bucket.at) * self._rates[thing]), now
         if bucket.left < count:
-            raise MessageRefused("quota", f"{sender} hands over more {thing} than one device may; try again later")
+            raise MessageRefused("quota", f"{sender} sends more {thing} than one device may; try again later")
         bucket.left -= count

@@ -102,7 +102,10 @@ class Reception:
                 self._failed(failure)
             raise
         if receipt.refused:
-            why = "its task is another than this device's: nothing of it is applied, and it keeps what it sent"
+            why = (
+                "its task differs from this device's: nothing of the message is applied, and the sender keeps what "
+                "it sent"
+            )
             self._refusals.note(sender, MessageRefused("task", why))
         else:
             self._counters.received += not receipt.duplicate
@@ -130,7 +133,9 @@ class Reception:
         if opened.sender != sender:
             raise MessageRefused("sender", f"{sender} handed over a message signed by {opened.sender}")
         if opened.heads is not None and opened.payload_type in _NO_SHARE:
-            raise MessageRefused("malformed", "ledger heads stand beside a share, and this is none")
+            raise MessageRefused(
+                "malformed", "ledger heads may accompany only a share, and this message is not a share"
+            )
         if max(opened.incarnation, opened.sequence) > _LARGEST_NUMBER:
             raise MessageRefused("range", "its incarnation or sequence is beyond what any device counts to")
         return opened
@@ -138,7 +143,7 @@ class Reception:
     def _exchanged(self, sender: str, payload: bytes) -> bytes:
         """Answer a peer that exchanges views."""
         if self._peer_sampling is None:
-            raise MessageRefused("membership", "this device keeps to the peers of its configuration")
+            raise MessageRefused("membership", "this device accepts only the peers in its configuration")
         reply = self._peer_sampling.receive(sender, payload)
         self._counters.wire_bytes += len(reply)
         return reply

@@ -81,7 +81,7 @@ class RollCall:
         peers = [peer for node in nodes if (peer := self._find(node)) is not None]
         asking = [asyncio.ensure_future(ask(peer)) for peer in peers]
         if asking:
-            self._voice.waits.begin(_WAIT, "the devices of the fleet that someone wants to see", _WHOLE_SECONDS)
+            self._voice.waits.begin(_WAIT, "the devices of the fleet to answer a roll call", _WHOLE_SECONDS)
             _, late = await asyncio.wait(asking, timeout=_WHOLE_SECONDS)
             for one in late:
                 one.cancel()

@@ -115,7 +115,7 @@ def _write(
         files[TASK] = structs.replace(task, keys=fleet.changes, signature="").signed(fleet.sign).encoded
     if spare_files:
         if (directory / SPARE).exists() and any((directory / SPARE).iterdir()):
-            raise IdentityError(f"{directory / SPARE} holds a key: move it away first, it is replaced by another")
+            raise IdentityError(f"{directory / SPARE} holds a key, which a new one replaces: move it away first")
         make_private_directory(directory / SPARE)
         write_new({directory / SPARE / name: content for name, content in spare_files.items()})
     move_in(directory, files)

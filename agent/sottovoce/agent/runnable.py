@@ -86,7 +86,7 @@ def check_cell(config: AgentConfig) -> None:
     if config.cell is not None and config.membership.sampling == "static" and devices < config.cell.least:
         smaller = f", or set it to {devices} on all of them" if devices > 2 else ""
         raise ConfigError(
-            f"privacy.cell.min: a secure sum needs at least {config.cell.least} devices, and this one and those under "
+            f"privacy.cell.min: a secure sum needs at least {config.cell.least} devices, and this device and its "
             f"transport.peers are {devices}: list more{smaller}"
         )
 
@@ -105,7 +105,7 @@ def family_here(config: AgentConfig) -> Family:
     family.check()
     if family.model.size > MAX_PARAMETERS:
         raise ConfigError(
-            f"learner.model: a model of {family.model.size} numbers does not fit into a message, which holds "
+            f"learner.model: a model of {family.model.size} parameters does not fit into a message, which holds "
             f"{MAX_PARAMETERS}; choose a smaller model, or declare fewer features or classes"
         )
     return family

@@ -43,7 +43,8 @@ def saved_model(config: AgentConfig) -> tuple[NDArray[np.float64] | None, int]:
         if sqlite_code(error) not in _NOT_OPENED:
             raise _of_another(path, error) from error
         raise DataError(
-            f"{path}: cannot be read there ({error}): ask as the agent's user, and let its disk be writable, with room"
+            f"{path}: cannot be read ({error}): run this as the agent's user, and make sure that its disk is "
+            "writable and has room"
         ) from error
     except (sqlite3.DatabaseError, DecodeError, ValueError, TypeError) as error:
         raise _of_another(path, error) from error
@@ -52,7 +53,7 @@ def saved_model(config: AgentConfig) -> tuple[NDArray[np.float64] | None, int]:
 
 
 def _of_another(path: Path, error: Exception) -> DataError:
-    return DataError(f"{path}: cannot be read ({error}); give the configuration that this agent has, and its own state")
+    return DataError(f"{path}: cannot be read ({error}); give this agent's own configuration and state")
 
 
 def _published(learner: Learner[Any], state: Any) -> PublishModel | None:

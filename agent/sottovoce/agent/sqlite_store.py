@@ -50,7 +50,7 @@ SCHEMA = Schema(
     0x50FF57A7,
     "a Sottovoce state",
     (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5),
-    "move state.db, state.db-wal and state.db-shm away: the device rejoins with nothing, in a new incarnation; its "
+    "move state.db, state.db-wal and state.db-shm away: the device rejoins without state, in a new incarnation; its "
     "ledger is kept",
 )
 
@@ -195,7 +195,7 @@ class SqliteStore:
             return DataError(f"{self._path}: cannot be used ({error}); make room on its disk and check its permissions")
         return DataError(
             f"{self._path}: the agent's state is damaged ({error}). Move state.db, state.db-wal and state.db-shm away "
-            "and start again: the device rejoins with nothing, in a new incarnation; its ledger is kept"
+            "and start again: the device rejoins without state, in a new incarnation; its ledger is kept"
         )
 
 
@@ -214,7 +214,7 @@ def _counted(counter: Path) -> int | None:
         return None
     except ValueError as error:
         raise DataError(
-            f"{counter}: is damaged; remove it and start again: it is made again, state.db stays"
+            f"{counter}: is damaged; remove it and start again: the agent recreates it and keeps state.db"
         ) from error
 
 

@@ -44,7 +44,12 @@ def doubts(config: AgentConfig) -> list[tuple[str, str]]:
         return [(f"data.source: {data.source} has no records", "add some; without them this device learns nothing")]
     said = []
     if not 0.1 <= len(found) / data.expected_records <= 10:
-        said.append((f"data.expected_records: {data.expected_records:g}, and here are {len(found)}", "correct it"))
+        said.append(
+            (
+                f"data.expected_records: is {data.expected_records:g}, but the source has {len(found)} records",
+                "correct it",
+            )
+        )
     if data.bounds is not None and (column := _outside(config)) is not None:
         where = f"data.bounds: no value of column {column} lies within {list(data.bounds)}"
         said.append((where, "declare the real range; values are clamped to it"))

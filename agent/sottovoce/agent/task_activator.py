@@ -61,7 +61,7 @@ class TaskActivator:
             raise TaskRefused(str(error)) from error
         present = self.ledger.mandate
         if present is not None and task.epoch <= present.epoch:
-            raise TaskRefused(f"epoch {task.epoch} is over: this device is in epoch {present.epoch}")
+            raise TaskRefused(f"epoch {task.epoch} has passed: this device is in epoch {present.epoch}")
         if self.clock() < task.begins - _EARLY_SECONDS:
             raise TaskRefused("it has not begun")
         if task.ends is not None and self.clock() >= task.ends:
@@ -99,7 +99,7 @@ def _check_shape(own: AgentConfig, config: AgentConfig) -> None:
     for key in ("features", "classes"):
         declared, wanted = getattr(own.data, key), getattr(config.data, key)
         if declared != wanted:
-            raise ConfigError(f"data.{key}: the task's is {wanted}, and this device has declared {declared}")
+            raise ConfigError(f"data.{key}: the task has {wanted}, but this device has declared {declared}")
 
 
 def closed_by(
@@ -134,7 +134,7 @@ def closed_by(
         except IdentityError as error:
             return str(error)
         if said in ("refused", "withdrawn"):
-            return f"the owner takes no part any more in the task of epoch {task.epoch}"
+            return f"the owner no longer takes part in the task of epoch {task.epoch}"
         return forbidden
 
     return closed

@@ -172,7 +172,7 @@ class Tasks:
     async def _ask(self, peer: Peer, digest: bytes) -> None:
         voice = self._voice
         name = f"task:{peer.id}"
-        voice.waits.begin(name, f"{peer.address} to say what its task is", voice.timeout)
+        voice.waits.begin(name, f"{peer.address} to state its task", voice.timeout)
         try:
             raw = voice.seal(peer.id, TASK, b"")
             voice.counters.wire_bytes += len(raw)
@@ -187,5 +187,5 @@ class Tasks:
         self._differences[digest] = self.own.differences(document)
         while len(self._differences) > _MAX_DOCUMENTS:
             self._differences.popitem(last=False)
-        text = "another-task peer=%s learns something else, and no model is exchanged with devices of its task: %s"
+        text = "another-task peer=%s has a different task, and no model is exchanged with devices of that task: %s"
         self._sparse_log.say(logging.WARNING, peer.id, text, peer.id, "; ".join(self._differences[digest]))

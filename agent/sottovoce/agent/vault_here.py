@@ -88,8 +88,8 @@ def _count(config: AgentConfig, ledger: Ledger) -> None:
     policy, unit = read_policy(config.vault.policy), ledger.own_budget.unit
     if policy.renews != "never" and unit != "device":
         raise ConfigError(
-            f"vault.policy: {config.vault.policy}: renews: a budget for each {unit} does not renew, since each "
-            f"{unit} pays for itself, once: leave it out"
+            f"vault.policy: {config.vault.policy}: renews: a budget for each {unit} is never renewed, because each "
+            f"{unit} is charged separately, once: leave it out"
         )
     ledger.periods.renew(policy.renews)
     if policy.limits:
@@ -122,8 +122,8 @@ def records_here(data: DataSection) -> Records:
         raw = raw.at(np.flatnonzero((raw.windows >= first) & (raw.windows <= last)))
     if found.classes != data.classes:
         raise DataError(
-            f"{data.source}: its classes are numbered for another count than data.classes = {data.classes}; "
-            "use an npz file with a `classes` array, so that every device numbers them alike"
+            f"{data.source}: its classes are numbered for a count other than data.classes = {data.classes}; use an "
+            "npz file with a `classes` array, so that every device numbers them the same way"
         )
     bounds = found.bounds
     if data.bounds is not None:

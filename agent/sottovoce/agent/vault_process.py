@@ -49,7 +49,7 @@ def keep(config: AgentConfig, file: Path) -> ExitCode:
     """
     user = _number(config.vault.agent_user)
     if user == os.getuid():
-        _log.warning("same-user the agent may read the records and the ledger by itself: set vault.agent_user")
+        _log.warning("same-user the agent can read the records and the ledger directly: set vault.agent_user")
     hide_memory()
     if not forbid_network():
         _log.warning(
@@ -159,8 +159,8 @@ def _check_readers(path: Path, user: int) -> None:
         if not place.stat().st_mode & needed:
             return
     raise ConfigError(
-        f"data.source: {path}: user {user}, whom the vault is to be safe from, could read these records: chmod o-r, "
-        "and let the vault's user own them"
+        f"data.source: {path}: user {user}, from whom the vault must be protected, could read these records: chmod "
+        "o-r, and let the vault's user own them"
     )
 
 
@@ -193,8 +193,8 @@ def _check_writers(path: Path, user: int) -> None:
             mode, owner = place.stat().st_mode, place.stat().st_uid
             if owner == user or (mode & 0o022 and not mode & stat.S_ISVTX):
                 raise ConfigError(
-                    f"{place}: user {user}, whom the vault is to be safe from, could change it and so {path}: let "
-                    "root or the vault's user own it, and no other user write it (chmod go-w)"
+                    f"{place}: user {user}, from whom the vault must be protected, could change it and thereby "
+                    f"{path}: let root or the vault's user own it, and no other user write to it (chmod go-w)"
                 )
 
 

@@ -101,8 +101,8 @@ def open_remote_vault(config: AgentConfig, identity: Identity, waits: Waits) -> 
     path, socket = config.agent.state / LEDGER, config.vault.socket or Path()
     if path.exists():
         raise LedgerError(
-            f"{path}: a ledger beside the agent, although vault.socket is set: there must be one. Move it, with the "
-            "files beside it of the same name, into vault.directory if it is this device's; see "
+            f"{path}: a ledger exists beside the agent although vault.socket is set: there must be only one. If it is "
+            "this device's, move it, with the files of the same name beside it, into vault.directory; see "
             "docs/explanation/separate-vault.md"
         )
     family, budget = family_here(config), budget_of(config)

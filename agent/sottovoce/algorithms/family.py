@@ -54,8 +54,8 @@ class SignalAndNoise:
         """Signal and noise, in words."""
         if self.inert:
             return (
-                f"its records move the model by {self.signal:.2g} at most in all steps together, which is nothing: "
-                "clipped sums are divided by too much; raise learner.step_size or learner.clip"
+                f"over all steps together, its records move the model by {self.signal:.2g} at most, which is "
+                "negligible: the divisor of clipped sums is too large; raise learner.step_size or learner.clip"
             )
         if self.devices == 1:
             return f"influence on the model: at most {self.signal:.3g} from its records, {self.noise:.3g} from noise"

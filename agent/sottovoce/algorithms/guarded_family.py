@@ -147,11 +147,11 @@ class GuardedLearner:
             case Send(_, message) | Reply(message):
                 return "sends numbers that are not finite" if not all(map(_finite, _arrays(message))) else None
             case SetTimer(_, at):
-                return None if _is_time(at) else f"sets a timer to {at!r}, which is no time"
+                return None if _is_time(at) else f"sets a timer to {at!r}, which is not a time"
             case Ask(query):
                 return self._problem_of_question(query)
             case _ if not isinstance(effect, Effect):
-                return f"returned the effect {_type(effect)}, which is none"
+                return f"returned an object {_type(effect)}, which is not an effect"
         return None
 
     def _problem_of_question(self, query: object) -> str | None:

@@ -26,7 +26,7 @@ class OtherModel(ValueError):
     """The saved model does not have the size that the configuration asks for."""
 
     def __init__(self, found: int, expected: int) -> None:
-        super().__init__(f"it holds a model of {found} numbers, the configuration asks for {expected}")
+        super().__init__(f"it holds a model of {found} parameters, but the configuration needs {expected}")
 
 
 def saved_model(raw: bytes, like: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -35,7 +35,9 @@ def run(config: Annotated[Path, typer.Option("--config", help="The agent's confi
 def status(
     config: Config = None,
     state: State = None,
-    why: Annotated[bool, typer.Option("--why", help="Say what it is waiting for, since when, and until when.")] = False,
+    why: Annotated[
+        bool, typer.Option("--why", help="Show what the agent is waiting for, since when, and until when.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Show the status of a running agent."""
@@ -126,7 +128,8 @@ def _waiting(fault: dict[str, Any]) -> list[str]:
 def _learnt(day: int) -> str:
     date = datetime.fromtimestamp(day * DAY, UTC).date()
     return (
-        f"learnt from up to {date}; each pays for itself, when it is over, and the privacy spent is that of the dearest"
+        f"learnt from up to {date}; each is charged separately, after it ends, and the privacy spent is that of the "
+        "most expensive"
     )
 
 
@@ -135,7 +138,7 @@ def _tasks(task: dict[str, Any]) -> list[str]:
     done = [f"task     epoch {task['epoch']} of the fleet's"] if task["epoch"] else []
     if (waiting := task["next"]) is None:
         return done
-    why = waiting["because"] or "it is looked at"
+    why = waiting["because"] or "the agent is checking it"
     return [*done, f"task     epoch {waiting['epoch']} {waiting['name']!r} is not taken up: {why}"]
 
 

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from sottovoce.config import AgentConfig
     from sottovoce.identity.signed_task import SignedTask
 
-app = typer.Typer(help="Say what you want of a task that the fleet has signed.", no_args_is_help=True)
+app = typer.Typer(help="Approve, refuse or withdraw from a task that the fleet has signed.", no_args_is_help=True)
 
 Config = Annotated[Path, typer.Option("--config", help="The agent's configuration file.")]
-Epoch = Annotated[int, typer.Argument(metavar="EPOCH", help="Of the task, as `agent tasks` shows it.")]
+Epoch = Annotated[int, typer.Argument(metavar="EPOCH", help="The task's epoch, as `agent tasks` shows it.")]
 
 
 def tasks(
@@ -61,7 +61,7 @@ def _say(epoch: int, path: Path, said: "Said") -> None:
     task = next((one for one in _known(settings) if one.epoch == epoch), None)
     if task is None:
         known = " and ".join(f"epoch {one.epoch}" for one in _known(settings)) or "none"
-        raise UsageError(f"this device knows no task of epoch {epoch} that could be {said}: it knows {known}")
+        raise UsageError(f"this device has no task of epoch {epoch} that could be {said}: it has {known}")
     record_consent(settings, task, said)
     typer.echo(f"epoch {epoch}: {said}")
 

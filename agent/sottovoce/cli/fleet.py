@@ -50,7 +50,9 @@ def init(
     chosen = {"epsilon": epsilon, "delta": delta, "neighbouring": neighbouring, "unit": unit}
     chosen = {name: value for name, value in chosen.items() if value is not None}
     if chosen and purpose is None:
-        raise UsageError(f"--{next(iter(chosen))} is of a promise that all devices share: say what for, --for meters")
+        raise UsageError(
+            f"--{next(iter(chosen))} belongs to a guarantee that all devices share: add --for, such as --for meters"
+        )
     create_fleet(fleet, name)
     if purpose is not None:
         import msgspec
@@ -59,7 +61,9 @@ def init(
 
         promised = msgspec.structs.replace(PURPOSES[purpose], **chosen)
         keep(fleet, promised)
-        typer.echo(f"its devices promise {agreed(promised).words}: every invitation says so, and every ledger keeps it")
+        typer.echo(
+            f"its devices promise {agreed(promised).words}: every invitation states it, and every ledger enforces it"
+        )
     typer.echo(f"fleet {name}: made in {fleet}. Keep {fleet / 'ca.key'} offline; anyone who has it can add devices.")
     typer.echo(f"Move {fleet / SPARE}, the spare key, to another medium: it replaces ca.key if that is lost or stolen.")
 
@@ -67,7 +71,7 @@ def init(
 @app.command()
 def show(
     state: Annotated[Path | None, typer.Option("--state", help="The device's state directory.")] = None,
-    fleet: Annotated[Path | None, typer.Option("--fleet", help="Instead: the fleet's directory.")] = None,
+    fleet: Annotated[Path | None, typer.Option("--fleet", help="The fleet's directory, instead of --state.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Show a device's identity, or a fleet's certificate, revocations and open invitations."""

@@ -61,7 +61,7 @@ def join(
 
     check_budget(epsilon, delta)
     if sum((fleet is not None, bundle is not None, token is not None, pinned, external)) > 1:
-        raise UsageError(f"a device joins by one way: {_WAYS}")
+        raise UsageError(f"a device joins in only one way; give one of {_WAYS}")
     if valid is not None and (bundle is not None or token is not None or external):
         raise UsageError(
             "--valid is for the issuer of the certificate: give it to `sottovoce fleet invite`, or your CA"
@@ -93,7 +93,7 @@ def join(
         from sottovoce.identity import open_fleet
 
         if fleet is None and not Path("fleet").is_dir():
-            raise UsageError(f"say how this device joins: {_WAYS}; a new fleet is made with `sottovoce fleet init`")
+            raise UsageError(f"choose how this device joins: {_WAYS}; to make a new fleet, run `sottovoce fleet init`")
         directory = fleet or Path("fleet")
         opened = open_fleet(directory)
         chosen = budget(promised_in(directory))

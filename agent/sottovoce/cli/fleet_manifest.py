@@ -74,7 +74,7 @@ def _with_contacts(made: "list[Bundle]", rows: list[dict[str, str]], place: int,
 
 def _new(manifest: Path, count: int | None) -> list[dict[str, str]]:
     if count is None:
-        raise UsageError(f"{manifest} does not exist: write it with a column `name`, or say --count N to have it made")
+        raise UsageError(f"{manifest} does not exist: write it with a column `name`, or give --count N to create it")
     if not 1 <= count <= _MAX_DEVICES:
         raise UsageError(f"--count {count}: 1 to {_MAX_DEVICES} devices")
     digits = len(str(count))

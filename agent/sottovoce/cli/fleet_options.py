@@ -45,7 +45,9 @@ def reachable(address: str, option: str, what: str) -> str:
 
     host, _, port = address.rpartition(":")
     if not re.fullmatch(HOST_AND_PORT, address) or not 1 <= int(port) <= 65_535 or host in ("0.0.0.0", "[::]"):  # noqa: S104
-        raise UsageError(f"{option}: {address!r} is not where {what}; give HOST:PORT, for example 192.168.1.5:7443")
+        raise UsageError(
+            f"{option}: {address!r} is not an address where {what}; give HOST:PORT, for example 192.168.1.5:7443"
+        )
     return address
 
 

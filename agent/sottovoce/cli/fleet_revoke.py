@@ -56,6 +56,6 @@ def _install(state: Path, install: Path) -> None:
     revoked = read_list(read(install), authority, install)
     if keep_list(state, revoked, authority):
         keep_keys(state / IDENTITY, revoked.keys)
-        typer.echo(f"{state}: version {revoked.version}, {len(revoked.node_ids)} devices; a running agent obeys")
+        typer.echo(f"{state}: version {revoked.version}, {len(revoked.node_ids)} devices; a running agent applies it")
     else:
         typer.echo(f"{state}: has version {revoked.version} or a newer one already")

@@ -27,7 +27,7 @@ def status(
 
     found = ask(state, "fleet", _PATIENCE_SECONDS)
     if "error" in found:
-        raise NetworkError(f"{state}: the agent there runs an older release, and does not know: start it again")
+        raise NetworkError(f"{state}: the agent there runs an older release, which cannot list the fleet: restart it")
     for device in found["devices"]:
         for name in _SAID:
             device.setdefault(name, None)  # the agent there may run an older release
@@ -82,10 +82,10 @@ def _judged(device: dict[str, Any], found: dict[str, Any], reached: dict[str, st
         return "answers", None
     by_broker = any(one.startswith("mqtt:") for one in device["endpoints"])
     if device["heard_s"] is None and by_broker:
-        return "heard", why or "only a broker leads to it, and no device mentions it: see `agent status`"
+        return "heard", why or "it is reachable only through a broker, and no device mentions it: see `agent status`"
     if by_broker and device["heard_s"] <= _HORIZON_PERIODS * found["period_s"]:
         return "heard", why
-    return "silent", why or "nothing was heard of it for longer than any device passes on"
+    return "silent", why or "nothing was heard of it for longer than devices pass news on"
 
 
 def _lines(found: dict[str, Any]) -> list[str]:

@@ -48,7 +48,7 @@ def install(
     task = read_task(read(file), file)
     task.verify(authority)
     if keep_task(state, task, authority):
-        typer.echo(f"{state}: epoch {task.epoch}; a running agent looks at it, and tells the others")
+        typer.echo(f"{state}: epoch {task.epoch}; a running agent checks it and forwards it to the others")
     else:
         typer.echo(f"{state}: has a task of epoch {task.epoch} or a newer one already")
 

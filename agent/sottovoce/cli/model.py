@@ -53,7 +53,7 @@ def fit(
     from sottovoce.identity import load
 
     if epochs < 1:
-        raise UsageError(f"--epochs {epochs}: walk over the records at least once")
+        raise UsageError(f"--epochs {epochs}: choose at least one pass over the records")
     book = from_records / NAME if from_records.is_dir() else from_records
     records = read(book)
     provenance = FleetProvenance(load((state or book.parent) / IDENTITY))
@@ -93,7 +93,7 @@ def _accuracy(weights: NDArray[np.float64], classes: int, test: str, transform: 
 
     found = load(test)
     if found.classes == 1:
-        raise DataError(f"--test {test}: has a number to predict, and no labels; published records are of classes")
+        raise DataError(f"--test {test}: has a number to predict instead of labels, but published records have classes")
     records = found.test or found.records
     features = apply(transform, records.features, found.bounds)
     if features.shape[1] != weights.shape[1]:

@@ -25,7 +25,9 @@ _PATIENCE = 60.0
 def predict(
     data: Annotated[str, typer.Option(help="A data SPEC; its test split where it has one.")],
     model: Annotated[Path | None, typer.Option(help="An ordinary model, such as `model export` writes.")] = None,
-    state: Annotated[Path | None, typer.Option("--state", help="Instead: an agent's state directory.")] = None,
+    state: Annotated[
+        Path | None, typer.Option("--state", help="An agent's state directory, instead of --model.")
+    ] = None,
     config: ConfigFile = None,
     transform: Annotated[
         str | None,
@@ -76,7 +78,8 @@ def _by_file(file: Path, found: "DataSet", records: "Records", transform: str | 
     facts = inference.facts
     if facts and found.classes != facts["classes"]:
         raise DataError(
-            f"{found.name}: has {found.classes} classes where the model has {facts['classes']}: name its data"
+            f"{found.name}: has {found.classes} classes where the model has {facts['classes']}: name data that fits "
+            "the model"
         )
     rows = _without_target(found, records)
     if transform is not None or not facts or not facts["transform_included"]:

@@ -68,7 +68,9 @@ def _stopped(state: Path, file: Path) -> Found:
 
     config = load(file)
     if config.agent.state.resolve() != state.resolve():
-        raise UsageError(f"--config {file}: its agent.state is {config.agent.state}, and not {state}: name both alike")
+        raise UsageError(
+            f"--config {file}: its agent.state is {config.agent.state}, not {state}: give the same directory in both"
+        )
     parameters, cycle = saved_model(config)
     return Found(described(config, _privacy(config)), _some(parameters, state), cycle, config)
 

@@ -9,7 +9,7 @@ from sottovoce.errors import ExitCode
 
 
 def run_plugins(
-    check: Annotated[bool, typer.Option("--check", help="Import each of them, and say which are broken.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Import each plug-in, and report which are broken.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int | None:
     """List the plug-ins that other packages bring; without --check none is imported."""
@@ -30,7 +30,7 @@ def run_plugins(
         ]
         typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
     elif not found:
-        typer.echo("no package brings a plug-in; docs/how-to/plug-ins.md says how one does")
+        typer.echo("no package provides a plug-in; docs/how-to/plug-ins.md explains how a package does")
     else:
         width = max(len(plugin.kind) for plugin in found), max(len(plugin.name) for plugin in found)
         for plugin in found:

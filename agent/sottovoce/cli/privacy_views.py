@@ -101,7 +101,9 @@ def _edges(name: str, agents: int | None) -> tuple[list[tuple[int, int]], int]:
 
 def _few(agents: int) -> int:
     if not 1 <= agents <= _MAX_AGENTS:
-        raise UsageError(f"--agents {agents}: what is seen is solved exactly, for 1 to {_MAX_AGENTS} of them")
+        raise UsageError(
+            f"--agents {agents}: views are computed exactly, for 1 to {_MAX_AGENTS} agents; choose such a number"
+        )
     return agents
 
 

@@ -41,15 +41,17 @@ class FormatSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     name: Name
     kind: Annotated[Literal["counter", "gauge"], Meta(description="counter: an energy that only rises; gauge: a power")]
     payload: Annotated[Literal["plain", "json"], Meta(description="plain: the payload is one number")]
-    unit: Annotated[Literal["Wh", "kWh", "W", "kW"], Meta(description="of a value, after `scale`")]
-    scale: Annotated[float, Meta(gt=0, le=LARGEST, description="what a value is multiplied by")] = 1.0
+    unit: Annotated[Literal["Wh", "kWh", "W", "kW"], Meta(description="unit of a value, after `scale`")]
+    scale: Annotated[float, Meta(gt=0, le=LARGEST, description="factor by which a value is multiplied")] = 1.0
     resolution: Annotated[
         float, Meta(ge=0, le=LARGEST, description="counter: its smallest step, in its unit, if that is large")
     ] = 0.0
     values: Annotated[
         tuple[ValueSection, ...], Meta(min_length=1, max_length=16, description="their sum is the meter's")
     ]
-    id: Annotated[Dotted | None, Meta(description="json: path of what says whose message it is")] = None
+    id: Annotated[Dotted | None, Meta(description="json: path of the value that identifies the meter of a message")] = (
+        None
+    )
     time: Annotated[
         Dotted | None, Meta(description="json: path of the time of measurement; without it arrival counts")
     ] = None
@@ -88,7 +90,9 @@ class MeterSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     ] = {}
     id: Annotated[
         Annotated[str, Meta(min_length=1, max_length=128)] | None,
-        Meta(description="what its messages say of whose they are; needed if the format says where that is"),
+        Meta(
+            description="the value by which its messages identify it; needed if the format names the path of that value"
+        ),
     ] = None
     scale: Annotated[float, Meta(gt=0, le=LARGEST, description="a further factor, such as a transformer's")] = 1.0
     max_power: Annotated[float, Meta(gt=0, le=10_000, description="the largest plausible power, kW")] = 100.0
@@ -107,9 +111,11 @@ class MeterSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     ] = False
     time_zone: Annotated[
         Annotated[str, Meta(min_length=1, max_length=64)] | None,
-        Meta(description="of times of measurement that name none, such as Europe/Berlin; without it they are refused"),
+        Meta(
+            description="zone of measurement times that name none, such as Europe/Berlin; if unset, those are refused"
+        ),
     ] = None
-    replay: Annotated[bool, Meta(description="times of the past are no mistake: a recorded feed is replayed")] = False
+    replay: Annotated[bool, Meta(description="accept times in the past, because a recorded feed is replayed")] = False
 
 
 class HomeAssistantSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -131,13 +137,13 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     broker: Annotated[
         Annotated[str, Meta(pattern=BROKER)] | None,
-        Meta(description="mqtt://HOST:PORT of the home; without it the one of data.source"),
+        Meta(description="mqtt://HOST:PORT of the home's broker; by default the one in data.source"),
     ] = None
     source: Annotated[
         Name | None, Meta(description="a meter source that another package brings, in place of the broker")
     ] = None
-    settings: Annotated[dict[str, Any], Meta(description="settings of `source`, of its own")] = {}
-    version: Annotated[Literal["5", "3.1.1"], Meta(description="of the protocol that the broker speaks")] = "5"
+    settings: Annotated[dict[str, Any], Meta(description="settings of the meter source in `source`")] = {}
+    version: Annotated[Literal["5", "3.1.1"], Meta(description="version of the protocol that the broker speaks")] = "5"
     ca: Annotated[Path | None, Meta(description="mqtts: certificates, PEM; without it those of the system")] = None
     username: Annotated[str | None, Meta(description="if the broker wants one")] = None
     password_file: Annotated[Path | None, Meta(description="file with the password, for its owner alone")] = None
@@ -185,9 +191,11 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
             if misplaced := _misplaced(topic := filled(value.topic, meter.names)):
                 raise invalid_key(f"{key}.names", f"{misplaced}, and {value.topic} becomes {topic!r}")
         if chosen.id is not None and meter.id is None:
-            raise invalid_key(f"{key}.id", f"missing: {meter.format} hears neighbours too; give the meter's own number")
+            raise invalid_key(
+                f"{key}.id", f"missing: {meter.format} also receives neighbours' meters; give the meter's own number"
+            )
         if chosen.id is None and meter.id is not None:
-            raise invalid_key(f"{key}.id", f"messages of {meter.format} do not say whose they are; leave it out")
+            raise invalid_key(f"{key}.id", f"messages of {meter.format} do not identify their meter; leave it out")
         if self.gap_of(meter) > self.window:
             raise invalid_key(f"{key}.longest_gap", f"longer than a window of {self.window} s")
         if meter.time_zone is not None and (chosen.time is None or chosen.time_format != "iso8601"):
@@ -195,7 +203,9 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
                 f"{key}.time_zone", f"messages of {meter.format} have no times without a zone; leave it out"
             )
         if meter.time_zone is not None and not is_zone(meter.time_zone):
-            raise invalid_key(f"{key}.time_zone", f"this system knows no zone {meter.time_zone}; Europe/Berlin is one")
+            raise invalid_key(
+                f"{key}.time_zone", f"this system has no time zone {meter.time_zone}; write for example Europe/Berlin"
+            )
         if meter.name in [f"{one.name}{EXPORT}" for one in self.meters if one.net]:
             raise invalid_key(
                 f"{key}.name", "under this name a net meter's energy that is fed in is kept; choose another"

@@ -221,7 +221,7 @@ def _problem(message: str, table: KeyPath, types: Mapping[str, Any], origin: str
             message = "unknown key"
             remedy = f"; did you mean `{near}`?" if near else f"; known keys here: {', '.join(known)}"
     elif message.startswith("Expected `str` matching regex"):
-        message = "is not of the form that it must have"
+        message = "does not have the required form"
     line = line_of(location) or line_of(location[:-1])
     where = f"{origin}, line {line}" if line else origin
     key = ".".join(str(part) for part in location)

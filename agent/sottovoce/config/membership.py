@@ -20,7 +20,8 @@ class MembershipSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only
     view_size: Annotated[int, Meta(ge=20, le=100, description="entries of the view, c")] = 30
     warm_size: Annotated[int, Meta(ge=1, le=12, description="sampled peers that the learner sends to at a time")] = 6
     mdns: Annotated[
-        bool, Meta(description="look for peers on the local network, and be seen there; needs sottovoce[discovery]")
+        bool,
+        Meta(description="find peers on the local network, and announce this device there; needs sottovoce[discovery]"),
     ] = False
     dns: Annotated[
         Annotated[str, Meta(pattern=r"^[A-Za-z0-9_]([A-Za-z0-9._-]{0,220}[A-Za-z0-9.])?$")] | None,

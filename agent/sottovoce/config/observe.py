@@ -33,12 +33,12 @@ class ObserveSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         try:
             ip_address(host)
         except ValueError:
-            raise invalid_key("metrics", "before the port goes an IP address, [IPv6] in brackets") from None
+            raise invalid_key("metrics", "write an IP address before the port, an [IPv6] address in brackets") from None
         if not self.local and not self.allow_remote:
             raise invalid_key(
                 "metrics",
-                "other machines could reach this address; choose 127.0.0.1, or say allow_remote = true and let a "
-                "firewall decide who may",
+                "other machines could reach this address; choose 127.0.0.1, or set allow_remote = true and let a "
+                "firewall decide who may connect",
             )
 
     @property

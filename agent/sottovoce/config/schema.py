@@ -39,12 +39,12 @@ class AgentSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     bytes_per_day: Annotated[
         BytesPerDay,
         Meta(
-            description="so much all files together may be written in a day, UTC; it is spent evenly, by going slower"
+            description="bytes that may be written to all files together in a day, UTC; spread evenly, by slowing down"
         ),
     ] = 2**28
     readers_socket: Annotated[
         Path | None,
-        Meta(description="a second socket, where the agent's group may ask for status and model, and for nothing else"),
+        Meta(description="a second socket, on which the agent's group may request only status and model"),
     ] = None
 
 
@@ -65,7 +65,7 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     ] = None
     ranges: Annotated[
         Literal["declared", "training"],
-        Meta(description="where the ranges of the features are from; training: from all records, and no ε holds"),
+        Meta(description="source of the ranges of the features; training: computed from all records, and no ε holds"),
     ] = "declared"
     windows: Annotated[
         tuple[int, int] | None,
@@ -87,7 +87,7 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     ] = ()
     public: Annotated[
         str | None,
-        Meta(description="pdsl: a data SPEC of labelled records that are no secret, by which models are scored"),
+        Meta(description="pdsl: a data SPEC of public labelled records, with which models are scored"),
     ] = None
 
     def __post_init__(self) -> None:
@@ -96,8 +96,8 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         if kind == "feed" and ("@" in self.source or not (is_broker(location) or location in installed(METER_SOURCE))):
             raise invalid_key(
                 "source",
-                "after feed: goes mqtt://HOST:PORT of the home's broker, or the name of feed.source, and nothing else; "
-                "a user name goes into feed.username, and a password into the file feed.password_file",
+                "after feed: write mqtt://HOST:PORT of the home's broker, or the name of feed.source, and nothing "
+                "else; a user name goes into feed.username, and a password into the file feed.password_file",
             )
         if self.bounds is not None and not (-LARGEST <= self.bounds[0] < self.bounds[1] <= LARGEST):
             raise invalid_key("bounds", "must be two finite numbers, the lower first")
@@ -132,7 +132,7 @@ class CellSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     spare: Annotated[
         Annotated[int, Meta(ge=0, le=1000)] | None,
         Meta(
-            description="rounds that may come to nothing, and are paid for beside the others; without it 1, or 0 where "
+            description="rounds that may fail, and are paid for in addition to the others; by default 1, or 0 where "
             "the threshold leaves no room for a dishonest device"
         ),
     ] = None
@@ -190,8 +190,12 @@ class PrivacySection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 class TaskSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`[task]`: the facts of a task that the whole fleet shares, beside [data] and [learner]."""
 
-    name: Annotated[str, Meta(max_length=200, description="of the task; devices with another do not mix")] = ""
-    epoch: Annotated[int, Meta(ge=0, le=2**53, description="of it; devices with another do not mix")] = 0
+    name: Annotated[
+        str, Meta(max_length=200, description="name of the task; devices with different ones do not mix")
+    ] = ""
+    epoch: Annotated[
+        int, Meta(ge=0, le=2**53, description="epoch of the task; devices with different ones do not mix")
+    ] = 0
     epsilon: Annotated[
         Annotated[float, Meta(gt=0, le=_MAX_EPSILON)] | None,
         Meta(description="the most ε that a device spends; below it each chooses its own"),
@@ -210,15 +214,16 @@ class LedgerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         Meta(
             ge=1,
             le=1000,
-            description="peers that must have said, since the start, that they know no newer ledger of this device",
+            description="peers that must have confirmed since the start that they know no newer ledger of this device",
         ),
     ] = 1
     alone: Annotated[
-        bool, Meta(description="true: release without asking any peer; the operator answers for no copy being restored")
+        bool,
+        Meta(description="true: release without asking any peer; the operator guarantees that no copy was restored"),
     ] = False
     bytes_per_day: Annotated[
         BytesPerDay,
-        Meta(description="so much the ledger may write in a day, UTC; it is spent evenly, and the device goes slower"),
+        Meta(description="bytes that the ledger may write in a day, UTC; spread evenly, by slowing the device down"),
     ] = 2**26
 
 
@@ -232,7 +237,7 @@ class VaultSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         Path | None, Meta(description="the vault's own directory with its ledger, made by `fleet join --vault`")
     ] = None
     agent_user: Annotated[
-        str | None, Meta(description="who may ask the vault: a user's name or number; without it its own")
+        str | None, Meta(description="user who may query the vault, by name or number; by default the vault's own user")
     ] = None
     patience: Annotated[
         float,
@@ -240,16 +245,14 @@ class VaultSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     ] = 120.0
     tasks: Annotated[
         Literal["any", "signed"],
-        Meta(
-            description="signed: nothing is released but for tasks that the fleet has signed, which bring their own ε"
-        ),
+        Meta(description="signed: only tasks that the fleet has signed release anything, and they bring their own ε"),
     ] = "any"
     policy: Annotated[
         Path | None,
-        Meta(description="policy.toml: what its owner allows the fleet's signed tasks; without it all within the ε"),
+        Meta(description="policy.toml: what the owner allows the fleet's signed tasks; by default all within the ε"),
     ] = None
     graph_directory: Annotated[
-        Path | None, Meta(description="where the .onnx files are that the fleet's signed tasks name")
+        Path | None, Meta(description="directory of the .onnx files that the fleet's signed tasks name")
     ] = None
     graphs: Annotated[
         tuple[Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")], ...],
@@ -294,8 +297,8 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
             if self.privacy.unit is None:  # of a feed, whose records are half hours
                 raise invalid_key(
                     "privacy.unit",
-                    f"{why}, and a meter's day is many: choose a learner that bounds a window, such as clipd2p, or say "
-                    "record if half an hour of this home is all that is to be hidden",
+                    f"{why}, and a meter's day has many: choose a learner that bounds a window, such as clipd2p, or "
+                    "write record if only half an hour of this home has to be hidden",
                 )
             raise invalid_key("privacy.unit", f"{why}; choose record")
         if unit == "window" and self.data.windows is None:
@@ -322,7 +325,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
         """Checks that the feed is forecast, or that its days are averaged."""
         known, data = self.learner.algorithm, self.data
         if not (known.regression or known.loads):
-            why = f"a feed is forecast, which {self.learner.name} does not learn"
+            why = f"a feed is for forecasts, which {self.learner.name} does not learn"
             raise invalid_key("learner.name", f"{why}; {_able()}; or average its days with learner average")
         if known.loads and (data.features, data.classes, data.transform) != (_HALF_HOURS, 2, "none"):
             raise invalid_key(

@@ -121,7 +121,7 @@ def _foreign(tables: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
                 or (name == "learner" and key in LearnerSettings.device_keys)
             )
             if own:
-                found[(name, key)] = "is each device's own, and no task's: leave it out"
+                found[(name, key)] = "belongs to each device, not to a task: leave it out"
     learner = tables.get("learner")
     if isinstance(learner, dict) and (model := _graph(learner)) is not None and Path(model).name != model:
         found[("learner", "model")] = "name the file without a directory: each device has it in vault.graph_directory"

@@ -51,7 +51,7 @@ class MqttSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
             pattern=r"^[a-z0-9][a-z0-9-]{0,31}$", description="public name of the broker, the same on all its devices"
         ),
     ] = "main"
-    version: Annotated[Literal["5", "3.1.1"], Meta(description="of the protocol that the broker speaks")] = "5"
+    version: Annotated[Literal["5", "3.1.1"], Meta(description="version of the protocol that the broker speaks")] = "5"
     ca: Annotated[
         Path | None, Meta(description="certificates, PEM, that vouch for the broker; without it the fleet's own")
     ] = None

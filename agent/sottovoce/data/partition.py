@@ -89,7 +89,7 @@ def one_record(n: int, agents: int, seed: int) -> Indices:
         DataError: if there are fewer records than agents, or the seed is out of range.
     """
     if n < agents:
-        raise DataError(f"{n} records do not give each of {agents} agents one. Take fewer agents.")
+        raise DataError(f"{n} records are too few for {agents} agents to get one each. Choose fewer agents.")
     return _generator(seed).permutation(n)[:agents].astype(np.int64)
 
 
@@ -123,7 +123,7 @@ def _known(name: str, groups: Indices | None) -> Indices:
 def _one_group(groups: Indices, agents: int, generator: "np.random.Generator") -> list[Indices]:
     found = np.unique(groups)
     if len(found) < agents:
-        raise DataError(f"{len(found)} groups do not give each of {agents} agents one. Take fewer agents.")
+        raise DataError(f"{len(found)} groups are too few for {agents} agents to get one each. Choose fewer agents.")
     return [np.flatnonzero(groups == group).astype(np.int64) for group in generator.permutation(found)[:agents]]
 
 

@@ -68,7 +68,7 @@ def image_shape(features: int, scales: int) -> tuple[int, int]:
     if channels * pixels * pixels != features or scales > pixels.bit_length() or pixels % (1 << scales):
         raise DataError(
             f"scatter({scales}): {features} features are not a square image, of one channel or three, whose side "
-            f"2^{scales} divides. Take this step out of data.transform, or another number."
+            f"2^{scales} divides. Remove this step from data.transform, or choose another number."
         )
     return channels, pixels
 

@@ -95,8 +95,8 @@ def dct_width(features: int, side: int) -> int:
     pixels = math.isqrt(features)
     if pixels * pixels != features or pixels < side:
         raise DataError(
-            f"dct({side}): {features} features are not a square image with a side of {side} or more. "
-            "Take this step out of data.transform, or another number."
+            f"dct({side}): {features} features are not a square image with a side of {side} or more. Remove this step "
+            "from data.transform, or choose another number."
         )
     return side * side
 
@@ -189,8 +189,8 @@ def _cells(step: str, features: int, side: int) -> int:
     pixels = math.isqrt(features)
     if pixels * pixels != features or pixels % side:
         raise DataError(
-            f"{step}({side}): {features} features are not a square image whose side {side} divides. "
-            "Take this step out of data.transform, or another number."
+            f"{step}({side}): {features} features are not a square image whose side {side} divides. Remove this step "
+            "from data.transform, or choose another number."
         )
     return pixels // side
 

@@ -42,12 +42,12 @@ def agent(subject: Subject) -> Iterator[Finding]:
     for other in others:
         differences = "; ".join(other["differences"]) or "which is not known yet"
         yield warning(
-            f"it mixes with none of {other['devices']} devices, whose task is another: {differences}",
+            f"it mixes with none of {other['devices']} devices, because their task differs: {differences}",
             "give all devices that shall learn together the same settings: docs/explanation/tasks.md says which",
         )
     failing = [peer for peer in status["peers"] if peer["failures_in_a_row"]]
     for peer in failing:
-        yield warning(f"it does not reach {peer['last_failure']}", "see to that device, or to the way to it")
+        yield warning(f"it does not reach {peer['last_failure']}", "check that device, and the network between")
     for wait in status["waiting"]:
         if wait["since_s"] > _LONG_SECONDS and not wait["name"].startswith("timer:"):
             yield warning(
@@ -60,6 +60,6 @@ def _silent(subject: Subject) -> Finding:
     start = f"start it with `sottovoce agent run --config {subject.file or 'FILE'}`"
     if subject.state is not None and (subject.state / _SOCKET).exists():
         return warning(
-            "it left its socket behind and does not answer: killed, or stuck", f"end it if need be, and {start}"
+            "its socket exists, but it does not answer: it was killed, or is stuck", f"end it if need be, and {start}"
         )
     return warning("none is running", start)

@@ -41,7 +41,7 @@ def certificates(subject: Subject) -> Iterator[Finding]:
     revoked = kept_list(subject.state, identity.authority)
     if revoked is not None and identity.node_id in revoked.node_ids:
         yield problem(
-            "the fleet has revoked this device: no other has anything to do with it",
+            "the fleet has revoked this device: no other device communicates with it",
             "let a new device join, in another state directory",
             ExitCode.IDENTITY,
         )
@@ -52,7 +52,7 @@ def _validity(subject: Subject, identity: Identity) -> Finding:
     days = f"{left.days} days" if left > _SOON else f"{left.total_seconds() / 3600:.0f} hours"
     words = f"the certificate holds until {identity.not_after:%Y-%m-%d %H:%M} UTC, {days} more"
     if left < timedelta(0):
-        ended = f"the certificate ended on {identity.not_after:%Y-%m-%d %H:%M} UTC, and peers refuse it"
+        ended = f"the certificate expired on {identity.not_after:%Y-%m-%d %H:%M} UTC, and peers refuse it"
         return problem(ended, _RENEW, ExitCode.IDENTITY)
     if subject.now > due:
         return warning(f"{words}; it should have been renewed from {due:%Y-%m-%d} on", _RENEW)

@@ -19,11 +19,11 @@ def clock(subject: Subject, kernel: Callable[[], int] = kernel_clock) -> Iterato
     said = f"{subject.now:%Y-%m-%d %H:%M} UTC"
     match kernel():
         case code if code == UNSYNCHRONISED:
-            yield warning(f"says {said}, and nothing synchronises it", _SET)
+            yield warning(f"shows {said}, and nothing synchronises it", _SET)
         case code if code < 0:
-            yield ok(f"says {said}; the kernel does not tell here whether it is synchronised")
+            yield ok(f"shows {said}; this kernel does not report whether it is synchronised")
         case _:
-            yield ok(f"says {said}, synchronised")
+            yield ok(f"shows {said}, synchronised")
     if subject.state is None or not subject.open:
         return
     ClockFloor(subject.state / NAME, lambda: synchronised(kernel)).check(subject.now)
@@ -34,5 +34,5 @@ def clock(subject: Subject, kernel: Callable[[], int] = kernel_clock) -> Iterato
         return  # reported by the next check
     if subject.now < begin:
         yield problem(
-            f"says {said}, before this device's certificate begins ({begin:%Y-%m-%d %H:%M})", _SET, ExitCode.IDENTITY
+            f"shows {said}, before this device's certificate begins ({begin:%Y-%m-%d %H:%M})", _SET, ExitCode.IDENTITY
         )

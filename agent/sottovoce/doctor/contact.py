@@ -18,10 +18,10 @@ _CLOSED = "it closes the connection: it does not accept this device's certificat
 _REFUSALS = {
     "certificate has expired": "its certificate has expired",
     "not yet valid": "its certificate is not yet valid: one of the two clocks is wrong",
-    "mismatch": "another device or host answers there than its certificate would have to name",
+    "mismatch": "the device or host that answers there is not the one that its certificate has to name",
     "self-signed": "its certificate is from another fleet, or from an authority not trusted here",
     "unable to get local issuer": "its certificate is from another fleet, or from an authority not trusted here",
-    "WRONG_VERSION_NUMBER": "what listens there speaks no TLS",
+    "WRONG_VERSION_NUMBER": "the program that listens there does not use TLS",
     "ALERT": "it does not accept this device's certificate: expired, or of another fleet",
 }
 

@@ -39,7 +39,7 @@ def disk(
     if system.f_flag & os.ST_RDONLY:
         yield problem(
             f"{state}: its disk is mounted read-only, so that no charge can be kept",
-            "mount it read-write; a kernel that made it so by itself has seen errors: check the disk (dmesg)",
+            "mount it read-write; if the kernel made it read-only, it has seen errors: check the disk (dmesg)",
             ExitCode.PRIVACY,
         )
         return

@@ -80,8 +80,8 @@ def _begun(config: AgentConfig, found: Summary) -> Iterator[Finding]:
     if (empty := kept - config.followed_days[0]) > _EMPTY_DAYS:
         yield warning(
             f"data.windows begins {empty} days before the first that was kept: sums are divided by all of them, so "
-            "that this home says little at first",
-            f"of a new fleet, let it begin at {kept} on all devices; of an old one nothing needs to be done",
+            "this home contributes little at first",
+            f"for a new fleet, let it begin at {kept} on all devices; for an old one nothing needs to be done",
         )
 
 

@@ -25,7 +25,7 @@ def ledger(subject: Subject) -> Iterator[Finding]:
         return
     if separate and (beside := state_files(subject.state)[1]).exists():
         yield problem(
-            f"{beside}: a ledger beside the agent, although vault.socket is set: there must be one",
+            f"{beside}: a ledger exists beside the agent although vault.socket is set: there must be only one",
             "move it into vault.directory if it is this device's: docs/explanation/separate-vault.md",
             ExitCode.PRIVACY,
         )
@@ -33,7 +33,7 @@ def ledger(subject: Subject) -> Iterator[Finding]:
     if socket is not None and not socket.exists():
         yield warning(f"{socket}: no separate vault is running", "start it with `sottovoce vault run --config FILE`")
     if separate and not (os.access(path.parent, os.X_OK) and (os.access(path, os.R_OK) or not path.exists())):
-        yield ok(f"{path}: of the separate vault, which this user may not look into")
+        yield ok(f"{path}: belongs to the separate vault, and this user may not read it")
         return
     check_there(path)
     with snapshot(path) as (opened, place):
@@ -53,7 +53,7 @@ def ledger(subject: Subject) -> Iterator[Finding]:
     if log.exists() and (size := log.stat().st_size) > _LARGE_LOG:
         yield warning(
             f"{log}: has grown to {size / _MIB:.0f} MiB",
-            "something reads the ledger without an end, so that it is not folded in: end that program",
+            "a program never stops reading the ledger, so the log is not folded in: end that program",
         )
 
 
@@ -86,7 +86,7 @@ def _left(budget: Budget, spending: Spending) -> Finding:
     words = f"ε = {left:.3f} of {budget.epsilon:g} left at δ = {budget.delta:g}, {budget.unit} level"
     if spending.of_budget > 0 and left < 0.01 * budget.epsilon:
         return warning(
-            f"{words}: it is spent, so that the device mixes and says nothing new of its records",
+            f"{words}: it is spent, so the device mixes and releases nothing new from its records",
             "nothing needs to be done, and a budget cannot be raised; new windows bring their own (privacy.unit)",
         )
     return ok(words)

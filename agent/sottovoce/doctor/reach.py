@@ -19,7 +19,10 @@ from sottovoce.transport import is_direct
 
 _MAX = 32
 _SEE = "start its agent, let its packets through (firewall, port forwarding), or correct its address"
-_TRUST = "see that both joined the same fleet, that both certificates hold, and that id and address are of one device"
+_TRUST = (
+    "check that both joined the same fleet, that both certificates are valid, and that id and address belong to one "
+    "device"
+)
 
 
 def peers(subject: Subject) -> Iterator[Finding]:
@@ -35,7 +38,10 @@ def peers(subject: Subject) -> Iterator[Finding]:
     try:
         identity, tls = device(state, [peer.id for peer in config.transport.peers])
     except IdentityError:
-        yield warning("not asked: this device cannot show who it is", "mend its certificates first, and ask again")
+        yield warning(
+            "not contacted: this device cannot prove its identity",
+            "repair its certificates first, and run the doctor again",
+        )
         return
     asked = dict(list(contacts.items())[:_MAX])
     found = obstacles(
@@ -52,7 +58,7 @@ def peers(subject: Subject) -> Iterator[Finding]:
         words, remedy = f"{node} at {address}: {what}", _TRUST if "certificate" in what else _SEE
         yield problem(words, remedy, ExitCode.NETWORK) if nobody else warning(words, remedy)
     if len(contacts) > _MAX:
-        yield ok(f"{len(contacts) - _MAX} more are listed, and were not asked")
+        yield ok(f"{len(contacts) - _MAX} more are listed and were not contacted")
 
 
 def broker(subject: Subject) -> Iterator[Finding]:
@@ -89,7 +95,7 @@ def _contacts(config: AgentConfig, state: Path) -> dict[str, str]:
 
 def _alone(config: AgentConfig) -> Finding:
     if config.ledger.alone:
-        return ok("none is named, and ledger.alone lets this device release by itself")
+        return ok("no peers are configured, and ledger.alone lets this device release without any")
     return warning(
         "no peers configured and discovery is off: nothing will be released until a peer connects",
         "list a peer under transport.peers, or turn on membership.mdns or membership.dns",

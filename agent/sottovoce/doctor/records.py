@@ -36,7 +36,7 @@ def records(subject: Subject) -> Iterator[Finding]:
         yield from refused(lambda: records_here(data))
         return
     if not readable and separate:
-        yield ok(f"{path}: for the separate vault alone")
+        yield ok(f"{path}: only for the separate vault")
     elif not readable:
         yield problem(f"{path}: this user may not read it", "let the agent's user own it", ExitCode.DATA)
     else:
@@ -47,4 +47,4 @@ def records(subject: Subject) -> Iterator[Finding]:
     if readable and mode & _OTHERS:
         yield warning(f"{path}: other users can read the records", f"chmod go-rwx {path}")
     elif readable:
-        yield ok(f"{path}: is there, for its owner alone")
+        yield ok(f"{path}: exists, readable only by its owner")

@@ -84,13 +84,16 @@ def configuration(subject: Subject) -> Iterator[Finding]:
     if subject.config is not None:
         check_readers(subject.config)
     if subject.open:
-        yield ok(f"{subject.state}: is there")
+        yield ok(f"{subject.state}: exists")
     elif subject.config is not None and _keeps_vault(subject.config):
-        yield ok(f"{subject.state}: not for this user, who keeps the separate vault; ask as user {owner} too")
+        yield ok(
+            f"{subject.state}: not readable by this user, who owns the separate vault; run the doctor as user "
+            f"{owner} too"
+        )
     else:
         yield problem(
-            f"{subject.state}: this user may not look into it",
-            f"ask as the user whom it belongs to: sudo -u {owner} sottovoce doctor",
+            f"{subject.state}: this user may not read it",
+            f"run the doctor as the user who owns it: sudo -u {owner} sottovoce doctor",
             ExitCode.USAGE,
         )
 

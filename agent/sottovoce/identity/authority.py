@@ -100,7 +100,7 @@ def check_signed(
     try:
         (authority.following(changes) if changes else authority).verify_signature(message, signature)
     except IdentityError as error:
-        raise type(error)(f"{what} of {which} is not taken: {error}") from error
+        raise type(error)(f"{what} of {which} is not accepted: {error}") from error
 
 
 @dataclass(frozen=True, slots=True, eq=False)

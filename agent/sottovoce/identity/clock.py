@@ -95,7 +95,8 @@ class ClockFloor:
             )
         if now < seen.latest - _TOLERANCE:
             _log.warning(
-                "clock-taken-back it says %s, and said %s when this device ran last: it was ahead, or is behind now",
+                "clock-taken-back the clock shows %s, but showed %s when this device last ran: it was ahead, or is "
+                "behind now",
                 f"{now:%Y-%m-%d %H:%M} UTC",
                 f"{seen.latest:%Y-%m-%d %H:%M} UTC",
             )

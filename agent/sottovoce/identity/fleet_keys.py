@@ -106,7 +106,7 @@ def read_anchors(pem: bytes, source: object) -> Anchors:
     except UNREADABLE as error:
         raise IdentityError(f"{source} is not the certificate of a fleet: {ENROL}") from error
     if pem.rpartition(b"-----END CERTIFICATE-----")[2].strip():
-        raise IdentityError(f"{source} is not whole: {ENROL}")
+        raise IdentityError(f"{source} is incomplete: {ENROL}")
     if not 1 <= len(found) <= 2:
         raise IdentityError(f"{source} is not the certificate of a fleet, or of its present and its spare key: {ENROL}")
     certificates = [decode_fleet_certificate(one, source) for one in found]
@@ -181,7 +181,7 @@ def decode_changes(raw: bytes, source: object) -> tuple[KeyChange, ...]:
     try:
         changes = json.decode(raw, type=tuple[KeyChange, ...])
         if len(changes) > MAX_CHANGES or encode_changes(changes) != raw:
-            raise ValueError("too many, or not in their one form")
+            raise ValueError("too many, or not in their canonical form")
     except (ValidationError, ValueError, UnicodeError, RecursionError) as error:
         raise IdentityError(f"{source} holds no changes of a fleet's keys: {error}") from error
     return changes

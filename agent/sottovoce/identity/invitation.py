@@ -165,7 +165,9 @@ class Token:
         """
         match = _TOKEN.fullmatch("".join(text.split()).lower())
         if match is None:
-            raise IdentityError(f"this is not a whole token (sottovoce1:HOST:PORT/52 characters): {_AGAIN}")
+            raise IdentityError(
+                f"the token is incomplete (it has the form sottovoce1:HOST:PORT/52 characters): {_AGAIN}"
+            )
         word = base64.b32decode(match["word"].upper() + "====")
         return cls(match["address"], word[:_SECRET_BYTES], word[_SECRET_BYTES:])
 
@@ -209,9 +211,11 @@ def read_bundle(path: Path) -> Bundle:
             raise ValueError("too large")
         bundle = msgspec.json.decode(raw, type=Bundle | Used)
     except (msgspec.MsgspecError, ValueError) as error:
-        raise IdentityError(f"{path} is not a whole bundle ({error}): {_AGAIN}") from error
+        raise IdentityError(f"{path} is incomplete or not a bundle ({error}): {_AGAIN}") from error
     if isinstance(bundle, Used):
-        raise IdentityError(f"{path}: device {bundle.id} has already used this bundle, and it is for one: {_AGAIN}")
+        raise IdentityError(
+            f"{path}: device {bundle.id} has already used this bundle, which is for one device: {_AGAIN}"
+        )
     check_seeds(bundle.seeds)
     return bundle
 

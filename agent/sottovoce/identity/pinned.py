@@ -63,13 +63,15 @@ def pin(directory: Path, certificate: bytes, source: object) -> str:
     """
     identity = load(directory, dated=False)
     if identity.mode != "pinned":
-        raise IdentityError(f"{directory} is of a device whose fleet has a CA: it pins no device")
+        raise IdentityError(f"{directory} belongs to a device whose fleet has a CA: it pins no device")
     other = decode_certificate(certificate, source)
     node = verify_self_signed(other, identity.fleet, None, source).node_id
     if node == identity.node_id:
         raise IdentityError(f"{source} is the certificate of this device itself: give another device's")
     path = directory / PINS / f"{node}.pem"
     if not path.exists() and len(list(path.parent.glob("*.pem"))) >= MAX_PINS:
-        raise IdentityError(f"{path.parent} holds {MAX_PINS} devices: more of them want a fleet with a CA")
+        raise IdentityError(
+            f"{path.parent} holds {MAX_PINS} devices, which is the limit: for more, make a fleet with a CA"
+        )
     replace(path, other.public_bytes(Encoding.PEM))
     return node

@@ -85,5 +85,5 @@ def read_request(pem: bytes, source: object) -> Request:
             raise ValueError("not signed with the key that it names, or not of one device")
         device = node_id(verify_binding(binding, tls_key))
     except UNREADABLE as error:
-        raise IdentityError(f"{source} is not a whole request for a certificate: {_AGAIN}") from error
+        raise IdentityError(f"{source} is incomplete or not a request for a certificate: {_AGAIN}") from error
     return Request(device, tls_key, binding, present[0] if present else None)

@@ -95,12 +95,12 @@ def read_task(raw: bytes, source: object) -> SignedTask:
     """
     if len(raw) > LARGEST_SIGNED:
         raise IdentityError(
-            f"{source} is not a signed fleet task: it has {len(raw)} bytes, and {LARGEST_SIGNED} are the most"
+            f"{source} is not a signed fleet task: it has {len(raw)} bytes, and the limit is {LARGEST_SIGNED}"
         )
     try:
         task = json.decode(raw, type=SignedTask)
     except (DecodeError, ValidationError, UnicodeError, RecursionError) as error:
         raise IdentityError(f"{source} is not a task that this version of the program knows: {error}") from error
     if task.encoded != raw or len(task.keys) > MAX_CHANGES:
-        raise IdentityError(f"{source} is not a signed fleet task: it is not in its one form")
+        raise IdentityError(f"{source} is not a signed fleet task: it is not in its canonical form")
     return task

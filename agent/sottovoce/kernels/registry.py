@@ -50,7 +50,7 @@ def kernel_named(
 def _regression(name: str, features: int) -> Kernel:
     if name != REGRESSION:
         raise ConfigError(
-            f"learner.model: data.classes = 1 is a regression, which {name} is not for: choose {REGRESSION}"
+            f"learner.model: data.classes = 1 is a regression, which {name} does not support: choose {REGRESSION}"
         )
     if features < 2:
         raise ConfigError("data.features: a regression needs its target, the last column, and one more: store both")

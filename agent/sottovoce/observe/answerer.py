@@ -108,7 +108,7 @@ class Answerer:
     async def page(self, request: bytes) -> tuple[Page, bool]:
         """The answer to a request, and whether only its head is wanted."""
         if (asked := _REQUEST.match(request)) is None:
-            return plain(400, "this is no request of HTTP/1"), False
+            return plain(400, "this is not a request of HTTP/1"), False
         method, path = asked[1], asked[2].partition(b"?")[0].decode()
         if path not in self.pages:
             return plain(404, f"there are {', '.join(self.pages)}"), method == b"HEAD"

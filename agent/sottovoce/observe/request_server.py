@@ -144,7 +144,7 @@ class RequestServer:
         self._sparse_log.say(
             logging.WARNING,
             "crowded",
-            "connections-crowded at=%s more than %d connections at once: the oldest silent one gives way, displaced=%d",
+            "connections-crowded at=%s more than %d connections at once: the oldest silent one is closed, displaced=%d",
             self._place,
             MAX_CONNECTIONS,
             self._displaced,

@@ -73,7 +73,7 @@ def find(kind: str, name: str, own: Container[str]) -> Plugin | None:
     found = installed(kind).get(name, ())
     packages = ", ".join(sorted({plugin.package for plugin in found}))
     if found and name in own:
-        raise found[0].error("this name is Sottovoce's own", "rename the entry point, or remove the package")
+        raise found[0].error("Sottovoce itself uses this name", "rename the entry point, or remove the package")
     if len(found) > 1:
         raise PluginError(f"{kind} {name}: several packages bring one of this name ({packages}): remove all but one")
     return found[0] if found else None

@@ -206,11 +206,11 @@ def verified(
     credentials = {roster.owners[place]: roster.statements[place].credential for place in survivors}
     for one in opening.stands:
         if one.owner not in credentials or body_of(one, Stand) != stand:
-            raise _wrong("others than its survivors stand for them, or one stands for others")
+            raise _wrong("devices other than its survivors confirm them, or one confirms others")
         belongs(Statement(one.owner, one.body, credentials[one.owner], one.signature))
     signers = {one.owner for one in opening.stands if not refused(one.owner)}
     if min(len(signers), len(survivors)) < needed:
-        raise MessageRefused("cell", "too few stand for the survivors of an opened sum")
+        raise MessageRefused("cell", "too few devices confirm the survivors of an opened sum")
     gone = [place for place in members if place not in survivors]
     if (len(opening.seeds), len(opening.mask_keys)) != (len(survivors), len(gone)):
         raise _wrong("it is incomplete")
@@ -220,4 +220,4 @@ def verified(
 
 
 def _wrong(why: str) -> Lie:
-    return Lie("cell", f"an opened sum does not hold: {why}")
+    return Lie("cell", f"an opened sum is invalid: {why}")

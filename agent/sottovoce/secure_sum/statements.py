@@ -201,7 +201,7 @@ def any_body_of(statement: Statement) -> Body:
     except (DecodeError, UnicodeError) as error:
         raise MessageRefused("malformed", "a member of the cell signed no statement of this protocol") from error
     if msgpack.encode(body) != statement.body:
-        raise MessageRefused("malformed", "a member of the cell signed a statement in another form than the one")
+        raise MessageRefused("malformed", "a member of the cell signed a statement that is not in its canonical form")
     return body
 
 
@@ -213,7 +213,7 @@ def body_of(statement: Statement, kind: type[B]) -> B:
     """
     body = any_body_of(statement)
     if not isinstance(body, kind):
-        raise MessageRefused("malformed", "a member of the cell signed another statement than was expected")
+        raise MessageRefused("malformed", "a member of the cell signed a statement other than the expected one")
     return body
 
 

@@ -43,7 +43,7 @@ _CAUSES = {
     "security handshaker": ("tls", "this device's key and certificate do not fit: run `sottovoce fleet join` again"),
     "WRONG_VERSION_NUMBER": (
         "rejected",
-        "what listens there speaks no TLS, so it is not an agent: correct the address",
+        "the program that listens there does not use TLS, so it is not an agent: correct the address",
     ),
     "RST_STREAM with error code 7": ("busy", "has as many calls of this device as it takes at once"),  # REFUSED_STREAM
     "Socket closed": ("rejected", _CLOSED),

@@ -148,7 +148,7 @@ class Member:
             raise _refused("the roster does not include this device")
         place = roster.owners.index(self._owner)
         if roster.offers[place] != secrets.offer:
-            raise _refused("a roster whose offer of this device is not its latest")
+            raise _refused("the offer of this device in the roster is not its latest")
         for statement, offer in zip(roster.statements, roster.offers, strict=True):
             self._belongs(statement)
             check_keys(offer.mask_key, offer.share_key)
@@ -261,7 +261,7 @@ class Member:
             raise _refused("survivors are too few, or without this device")
         stand = Stand(secrets.h, survivors)
         if secrets.stand not in (None, stand):
-            raise _refused("this device stands for other survivors")
+            raise _refused("this device has confirmed other survivors")
         secrets.stand = stand
         return stand
 
@@ -274,7 +274,7 @@ class Member:
         secrets, roster = self._with_roster()
         stand = secrets.stand
         if stand is None:
-            raise _refused("this device stands for no survivors")
+            raise _refused("this device has confirmed no survivors")
         self._check_signed(said.stands, Stand, stand, {roster.owners[place] for place in stand.survivors})
         gone = [place for place in secrets.members if place not in stand.survivors]
         return Revealed(

@@ -72,6 +72,6 @@ def _prctl(option: int, value: int, pointer: int = 0) -> None:
     if process.prctl(option, *map(ctypes.c_ulong, (value, pointer, 0, 0))):
         reason = os.strerror(ctypes.get_errno())
         raise ConfigError(
-            f"vault: the kernel does not let the vault's process shut itself in (prctl {option}: {reason}): run it on "
-            "a Linux kernel with seccomp filters, outside of whatever forbids them"
+            f"vault: the kernel does not allow the vault's process to confine itself (prctl {option}: {reason}): run "
+            "it on a Linux kernel with seccomp filters, outside of anything that forbids them"
         )

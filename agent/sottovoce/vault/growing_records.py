@@ -31,4 +31,4 @@ class GrowingRecords:
         over = None if self.until is None else self.over()
         if self.until is None or (over is not None and over >= self.until):
             return None
-        return f"the days that it is of end on {date.fromordinal(_DAY_0 + self.until)}"
+        return f"the days that it covers end on {date.fromordinal(_DAY_0 + self.until)}"

@@ -217,7 +217,7 @@ class Ledger:
             charged = self._terms(query)
             if charged is not None and charged != event.terms:
                 raise LedgerError(
-                    "this query was charged under other terms, which do not pay for these: put the settings under "
+                    "this query was charged under other terms, which do not cover these: put the settings under "
                     "[learner], [data] and [privacy] back as they were"
                 )
             if charged is not None:
@@ -390,7 +390,7 @@ class Ledger:
         """
         self._catch_up()
         if mandate.epoch <= self._spent.epoch:
-            raise LedgerError(f"epoch {mandate.epoch} is over: this device has been in {self._spent.epoch}")
+            raise LedgerError(f"epoch {mandate.epoch} has passed: this device has been in epoch {self._spent.epoch}")
         self._mandates.add(mandate)
         self.mandate = mandate
         self._spent.begin(mandate)

@@ -297,7 +297,7 @@ def _remedy(error: Exception) -> str:
     if getattr(error, "errno", None) in _DESCRIPTOR_ERRORS:
         return "let this process have more file descriptors"
     if code in _ACCESS or isinstance(error, OSError):
-        return "let the agent's user write it and its directory, and no other user"
+        return "give only the agent's user write access to it and its directory"
     if code in _BUSY:
         return "stop the other program that has it open"
     return "restore it from the device itself or retire this identity; it is never replaced by an empty one"

@@ -71,13 +71,14 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     def _check_cell(self, cell: Cell) -> None:
         if self.smallest_cell is None:
             raise TaskRefused(
-                "in this task a device hides in the noise of others, which the owner's policy does not allow: "
-                "smallest_cell would say among how many"
+                "in this task a device relies on the noise of others, which the owner's policy does not allow: "
+                "smallest_cell would set the smallest number of devices"
             )
         if cell.least < self.smallest_cell or cell.colluding < self.colluding:
             raise TaskRefused(
                 f"the owner's policy allows secure sums of {self.smallest_cell} devices or more, {self.colluding} or "
-                f"more of which may collude, and this task's are of {cell.least}, and {cell.colluding} of them"
+                f"more of which may collude, but this task's are of {cell.least} devices, {cell.colluding} of which "
+                "may collude"
             )
 
 

@@ -245,7 +245,7 @@ def receive(connection: socket.socket, most: int, seconds: float) -> bytes:
             f"version {version} of the protocol, not {VERSION}: install the same release on both sides"
         )
     if length > most:
-        raise MalformedError(f"a message of {length} bytes, where {most} are the most")
+        raise MalformedError(f"a message of {length} bytes exceeds the limit of {most}")
     return _exactly(connection, length, until)
 
 

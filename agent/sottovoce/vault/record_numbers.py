@@ -48,8 +48,8 @@ class RecordNumbers:
             terms = connection.execute("SELECT DISTINCT terms FROM charge")
             if before != numbering and any(event_of(one[0]).units != EVERY for one in terms):
                 raise PrivacyError(
-                    "this ledger has charged single records for a learner that numbers them otherwise, so that "
-                    "what each has paid is unknown: put learner.name back, or let the fleet sign a task with this "
+                    "this ledger has charged single records for a learner that numbers them differently, so the "
+                    "charges of each are unknown: put learner.name back, or let the fleet sign a task with this "
                     "learner"
                 )
             connection.execute("INSERT INTO numbering (kind) VALUES (?)", (numbering,))

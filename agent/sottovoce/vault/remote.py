@@ -243,7 +243,7 @@ class RemoteVault:
                 return received, protocol.reply(received)
             except MalformedError as error:
                 raise PrivacyError(
-                    f"{self._path}: what answers there is not a vault of this release: {error}"
+                    f"{self._path}: the program that answers there is not a vault of this release: {error}"
                 ) from error
             finally:
                 self._open.discard(connection)

@@ -125,7 +125,7 @@ class VaultServer:
 
     def _turn_away(self, connection: socket.socket, user: int) -> None:
         self._note("user-refused", f"uid={user}")
-        words = f"user {user} may not ask this vault; see vault.agent_user in its configuration"
+        words = f"user {user} may not query this vault; see vault.agent_user in its configuration"
         with suppress(OSError):  # it does not read what it receives
             connection.send(protocol.framed(protocol.encoded(Failed("user", words))))
 
@@ -211,7 +211,7 @@ class VaultServer:
 
     def _query_of(self, question: protocol.Ask) -> Reply:
         if len(question.point) % 8:
-            raise MalformedError("a point is made of numbers of 8 bytes each")
+            raise MalformedError("a point must consist of numbers of 8 bytes each")
         point = np.frombuffer(question.point, dtype="<f8").astype(np.float64)
         answer = self._served.vault.answer(Query(question.learner, question.kind, question.slot, point))
         if isinstance(answer, Refused):
@@ -234,7 +234,7 @@ def listening(path: Path, *, shared: bool) -> Iterator[socket.socket]:
     """
     if sys.platform != "linux":
         raise ConfigError(
-            "vault.socket: a separate vault needs Linux, whose kernel says who connects; leave [vault] out"
+            "vault.socket: a separate vault needs Linux, whose kernel identifies the connecting user; leave [vault] out"
         )
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         _bind(listener, path, 0o666 if shared else 0o600)

@@ -157,7 +157,7 @@ class Vault:
             if isinstance(plan, Refused):
                 return plan
             if (planned := self._over(plan.event)) is None:
-                return Refused(query_id, "calendar", "none of the windows that may be learnt from is over yet")
+                return Refused(query_id, "calendar", "none of the windows that may be learnt from has ended yet")
             plan = replace(plan, event=planned)
             charged, stored = context.ledger.charged(query_id), context.ledger.stored(query_id)
             as_before = charged is not None and same_but_units(charged, plan.event)
@@ -208,7 +208,7 @@ class Vault:
                 return Refused(query.id, "query", "this vault takes part in no secure sums")
             if self._context.followed is not None:
                 if (paid := self._over(cell.event)) is None:
-                    return Refused(query.id, "calendar", "none of the windows that may be learnt from is over yet")
+                    return Refused(query.id, "calendar", "none of the windows that may be learnt from has ended yet")
                 cell = replace(cell, records=self._context.followed.read(), units=paid.units)
             answer = cell.step(query)
             return self._refuse_unpaid(query.id, cell.event) if answer is None else answer

@@ -37,9 +37,7 @@ def check_model(parameters: NDArray[np.float32], age: int, least: int = 1) -> No
         MessageRefused: for `shape` (fewer than `least` parameters, or too many) or `range`.
     """
     if parameters.ndim != 1 or not least <= parameters.size <= MAX_PARAMETERS:
-        raise MessageRefused(
-            "shape", f"the model has a shape of {parameters.shape}, not of {least} to {MAX_PARAMETERS}"
-        )
+        raise MessageRefused("shape", f"the model has the shape {parameters.shape}, not {least} to {MAX_PARAMETERS}")
     if not np.isfinite(parameters).all():
         raise MessageRefused("range", "the model holds a NaN or an infinity")
     if not 0 <= age <= MAX:

@@ -49,7 +49,9 @@ class SignedHead:
         if lengths != [PUBLIC_KEY_BYTES, MARK_BYTES, LIFE_BYTES, SIGNATURE_BYTES]:
             raise MessageRefused("head", "a ledger head has a key, a mark, a life and a signature of fixed lengths")
         if not 0 <= self.released <= self.charges <= _LARGEST_NUMBER:
-            raise MessageRefused("head", "a ledger head counts releases up to its charges, and these below 2^63")
+            raise MessageRefused(
+                "head", "a ledger head has at most as many releases as charges, and its charges are below 2^63"
+            )
 
     @property
     def owner(self) -> str:

@@ -109,7 +109,7 @@ class Assembly:
             return None
         message = b"".join(self._pieces[index] for index in range(self._count))
         if hashlib.sha256(message).digest() != self.digest:
-            raise MessageRefused("malformed", "its parts do not make up the message that they say")
+            raise MessageRefused("malformed", "its parts do not make up the message that they announce")
         return message
 
     def receipt(self) -> bytes:

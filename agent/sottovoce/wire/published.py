@@ -47,7 +47,7 @@ def from_wire(groups: Iterable[golf_pb2.PublishedRecords]) -> tuple[PublishedRec
             if len(found) >= MAX_RECORDS:
                 raise MessageRefused("range", f"a message with more than {MAX_RECORDS} published records")
             if len(record.values) > MAX_PARAMETERS or len(record.signature) != _SIGNATURE_BYTES:
-                raise MessageRefused("range", "a published record that is too large, or has no whole signature")
+                raise MessageRefused("range", "a published record is too large, or has an incomplete signature")
             values = np.array(record.values, dtype=np.int64)
             if record.slot > _LARGEST_SLOT or ((values < -_LARGEST_VALUE) | (values > _LARGEST_VALUE)).any():
                 raise MessageRefused("range", "a published record holds a number beyond its limit")

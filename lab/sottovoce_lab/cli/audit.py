@@ -19,7 +19,7 @@ def run_audit(
     learner: Annotated[
         str | None, typer.Option(help="A learner, by its messages.", autocompletion=names.learners)
     ] = None,
-    fidelity: Annotated[Literal["sound", "paper"], typer.Option(help="Of the learner.")] = "sound",
+    fidelity: Annotated[Literal["sound", "paper"], typer.Option(help="Fidelity of the learner.")] = "sound",
     epsilon: Annotated[float, typer.Option(help="ε of the device's budget.")] = 2.0,
     delta: Annotated[float, typer.Option(help="δ of the device's budget.")] = 1e-5,
     trials: Annotated[
@@ -32,9 +32,9 @@ def run_audit(
     from sottovoce_lab.auditor import audit
 
     if (mechanism is None) == (learner is None):
-        raise UsageError("name what to audit, by one of --mechanism and --learner")
+        raise UsageError("choose what to audit: give either --mechanism or --learner")
     if mechanism is not None and fidelity != "sound":
-        raise UsageError("--fidelity is a learner's: a mechanism is what its name says")
+        raise UsageError("--fidelity applies only to a learner: leave it out with --mechanism")
     if seed < 0:
         raise UsageError(f"--seed {seed}: choose 0 or more")
     outcome = audit(

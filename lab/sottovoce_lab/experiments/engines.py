@@ -68,8 +68,7 @@ def _by_arrays(planned: Plan, watcher: Watcher) -> dict[str, Any]:
         document, _ = run_fleet(_of_one_record(planned), watcher)
         return document
     raise UsageError(
-        f"engine = vector: has arithmetic for push-sum's learners and golf, and none for {learner.name}: "
-        "write engine = events"
+        f"engine = vector: supports push-sum's learners and golf, not {learner.name}: write engine = events"
     )
 
 
@@ -83,7 +82,7 @@ def _of_one_record(planned: Plan) -> Fleet:
         )
     if options.topology not in PEERS:
         raise UsageError(
-            f"engine = vector: {options.learner} knows the topologies {', '.join(PEERS)}, and not {options.topology}: "
+            f"engine = vector: {options.learner} supports the topologies {', '.join(PEERS)}, not {options.topology}: "
             "choose one of them, or write engine = events"
         )
     held = [records_of(raw, planned.transform, planned.bounds) for raw in planned.raw]
@@ -104,7 +103,9 @@ def _settings(planned: Plan) -> Settings:
     options, learner = planned.options, settings_of(planned.config, GolfSettings)
     faults = options.faults
     if faults.others_than("loss", "delay", "delay_spread", "churn") or isinstance(faults.churn, tuple):
-        raise UsageError("engine = vector: knows the faults loss, delay and churn=lognormal(…): write engine = events")
+        raise UsageError(
+            "engine = vector: supports only the faults loss, delay and churn=lognormal(…): write engine = events"
+        )
     delay = [round((faults.delay + side * faults.delay_spread) / options.period) for side in (-1, 1)]
     churn = f"lognormal({faults.churn.mu:g},{faults.churn.sigma:g})" if isinstance(faults.churn, Sessions) else "none"
     found: dict[str, Any] = {

@@ -145,4 +145,4 @@ class _Vaults:
 
 
 def _without(what: str, other: str = "") -> UsageError:
-    return UsageError(f"engine = vector: has no arithmetic for {what}: write engine = events{other}")
+    return UsageError(f"engine = vector: does not support {what}: write engine = events{other}")

@@ -120,10 +120,11 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A whole simulation."""
 
     agents: Annotated[
-        Annotated[int, Meta(ge=1, le=_MAX)] | None, Meta(description="devices; without it as many as records allow")
+        Annotated[int, Meta(ge=1, le=_MAX)] | None,
+        Meta(description="number of devices; by default as many as the records allow"),
     ] = None
     cycles: Annotated[int, Meta(ge=1, le=_MAX, description="cycles, or passes of a walk over all devices")] = 50
-    seed: Annotated[int, Meta(ge=0, le=2**62, description="of everything")] = 0
+    seed: Annotated[int, Meta(ge=0, le=2**62, description="seed of everything")] = 0
     epsilon: Annotated[float, Meta(gt=0, description="ε of a record; inf for no noise")] = 5.0
     fidelity: Literal["sound", "paper"] = "sound"
     topology: Annotated[str, Meta(description=", ".join(PEERS))] = "uniform"

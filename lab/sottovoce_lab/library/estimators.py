@@ -83,8 +83,8 @@ class _Fleet(BaseEstimator):  # type: ignore[misc]
         """The declared range of each column, or that of the training records; never of width 0."""
         if bounds is None:
             warnings.warn(
-                f"{what} was not given: the training records' own range is used, which tells of single records; give "
-                "one that is known without them",
+                f"{what} was not given: the training records' own range is used, which reveals something about single "
+                "records; give one that is known without them",
                 PrivacyWarning,
                 stacklevel=3,
             )

@@ -143,7 +143,7 @@ def data_set(
     if bounds is None:
         raise UsageError(
             "bounds: give the range that features can have by public knowledge, for example bounds=(0, 255): one "
-            "taken from the data would tell of single records"
+            "taken from the data would reveal something about single records"
         )
     features, labels = (np.asarray(part) for part in data)
     if features.ndim != 2:

@@ -62,7 +62,7 @@ def device_page(history: History, plotter: Plotter) -> str:
         drawing = plotter.lines(words, "charge", "ε", lines, limit=history.epsilon, bottom=0.0)
         page.add(figure(drawing, f"{words}. A ledger keeps the order of charges, and no times."))
         rows = [[f"{number}", f"{epsilon:.4f}"] for number, epsilon in finite]
-        page.add(folded("The same in numbers", table("Charges", ["charge", "ε charged"], rows)))
+        page.add(folded("The same as a table", table("Charges", ["charge", "ε charged"], rows)))
     page.add(
         facts(
             "What the ledger was made for",
@@ -82,7 +82,7 @@ def _now(page: Page, status: dict[str, Any] | None) -> None:
     page.add(heading("Now"))
     if status is None:
         page.add(
-            paragraph("No agent runs there, so that nothing is known of messages: they are counted since a start.")
+            paragraph("No agent runs there, so message counts are unknown: an agent counts messages from its start.")
         )
         return
     traffic, failing = status["traffic"], sum(bool(peer["failures_in_a_row"]) for peer in status["peers"])
@@ -96,14 +96,14 @@ def _now(page: Page, status: dict[str, Any] | None) -> None:
                 ("fleet", status["fleet"]),
                 ("cycle", f"{status['cycle']}, private step {status['steps_done']}{planned}"),
                 ("promise", f"{status['privacy']['status']}: {status['privacy']['mechanism']}"),
-                ("peers", f"{len(status['peers'])}, of whom {failing} are not reached"),
+                ("peers", f"{len(status['peers'])}, {failing} of which cannot be reached"),
                 (
                     "messages",
                     f"{traffic['messages']:,} sent, {traffic['retries']:,} retries, {traffic['received']:,} received",
                 ),
                 ("sent", f"{traffic['wire_bytes'] / 2**20:,.2f} MiB"),
                 ("memory", f"{status['resources']['rss_mib']:.0f} MiB"),
-                ("certificate", f"holds until {status['certificate_expires']}"),
+                ("certificate", f"valid until {status['certificate_expires']}"),
                 ("waits for", "; ".join(wait["reason"] for wait in status["waiting"])),
             ],
         )

@@ -99,7 +99,7 @@ def _learning(report: RunReport, plotter: Plotter) -> list[Markup]:
         )
     if len(parts) == 1:
         return [*parts, paragraph("Nothing was measured on the way.")]
-    return [*parts, folded("The same in numbers", _curve(report.curve, name))]
+    return [*parts, folded("The same as a table", _curve(report.curve, name))]
 
 
 def _band(points: list[Measures], name: str) -> tuple[list[float], list[float], str]:

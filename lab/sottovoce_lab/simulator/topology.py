@@ -93,8 +93,8 @@ def _random_regular(degree: int, n: int, seed: int) -> list[list[int]]:
     """
     if not 3 <= degree < n or degree * n % 2:
         raise UsageError(
-            f"topology `random-regular({degree})` does not fit {n} agents: choose a number from 3 to {n - 1}, an even "
-            "one if that of agents is odd; for 2 peers each take ring"
+            f"topology `random-regular({degree})` does not fit {n} agents: choose a number from 3 to {n - 1}, which "
+            "must be even if the number of agents is odd; for 2 peers each use ring"
         )
     steps = [*range(1, degree // 2 + 1), *([n // 2] if degree % 2 else [])]
     edges = sorted({(min(i, j), max(i, j)) for step in steps for i in range(n) for j in [(i + step) % n]})

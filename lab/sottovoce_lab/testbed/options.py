@@ -109,7 +109,7 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.agents < 1:
-            raise UsageError(f"--agents {self.agents}: a fleet has at least one agent")
+            raise UsageError(f"--agents {self.agents}: a fleet needs at least one agent")
         if self.cycles < 1:
             raise UsageError(f"--cycles {self.cycles}: run at least one cycle")
         if not 0.001 <= self.period <= 3600:
@@ -121,8 +121,8 @@ class Options:
             raise UsageError("--topology newscast samples peers over real sockets: use --transport grpc")
         if self.topology != NEWSCAST and self.transport == "mixed":
             raise UsageError(
-                "--transport mixed: not everybody reaches everybody, so peers are sampled: use --topology newscast, "
-                "and a learner that goes without a graph of its own, such as clipd2p"
+                "--transport mixed: not every agent reaches every other, so peers are sampled: use --topology "
+                "newscast, and a learner that goes without a graph of its own, such as clipd2p"
             )
         own_broker = self.transport in ("mqtt", "mixed") and self.broker is None
         if self.faults.broker_kill is not None and not own_broker:
@@ -130,11 +130,11 @@ class Options:
                 "--fault broker-kill=…: needs --transport mqtt or mixed, and a broker of the testbed's own"
             )
         if self.faults.dishonest is not None and self.transport != "memory":
-            raise UsageError("--fault dishonest=…: no device can be told to lie: use --transport memory")
+            raise UsageError("--fault dishonest=…: only simulated devices can lie: use --transport memory")
         if self.faults.vault and self.transport != "memory":
             raise UsageError("--fault vault=…: delays of a vault can only be simulated: use --transport memory")
         if (members := self.faults.of_members) and self.transport != "memory":
-            raise UsageError(f"--fault {members[0]}=…: happens to simulated agents alone: use --transport memory")
+            raise UsageError(f"--fault {members[0]}=…: affects only simulated agents: use --transport memory")
         if self.epsilon is not None and not self.epsilon > 0:
             raise UsageError(f"--epsilon {self.epsilon:g}: choose a positive number, or inf for no noise")
         if not 0 < self.delta < 1:

@@ -102,7 +102,7 @@ class _Run:
         finally:
             stubborn = self._fleet.stop()
         if stubborn:
-            self._warnings.append(f"did not stop when told to and were killed: {', '.join(stubborn)}")
+            self._warnings.append(f"did not stop on request and were killed: {', '.join(stubborn)}")
         ledgers = {member.name: self._fleet.spending(member) for member in self._fleet.members}
         return Report(
             run=described(self._plan, time.monotonic() - self._began),
@@ -259,7 +259,7 @@ class _Run:
             reported = last if stopped is None else stopped
             found = ledgers[member.name].charges
             if found < reported or (stopped is not None and found > reported + 1):
-                self._warnings.append(f"{member.name} said it had charged {reported} releases, its ledger says {found}")
+                self._warnings.append(f"{member.name} reported {reported} charged releases, but its ledger has {found}")
                 agree = False
         return agree
 

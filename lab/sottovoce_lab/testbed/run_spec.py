@@ -42,11 +42,11 @@ _LISTS = ("faults", "data.bounds", "data.windows", "transport.use", "transport.p
 class RunSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A run."""
 
-    engine: Annotated[Engine, Meta(description="what executes it")] = "events"
+    engine: Annotated[Engine, Meta(description="what executes the run")] = "events"
     agents: Annotated[int, Meta(ge=1, le=10_000_000, description="devices")] = 12
     cycles: Annotated[int, Meta(ge=1, le=10_000_000, description="cycles of each device")] = 60
     period: Annotated[float, Meta(ge=0.001, le=3600, description="seconds from cycle to cycle")] = 1.0
-    seed: Annotated[int, Meta(ge=0, le=2**62, description="of everything that is not real")] = 0
+    seed: Annotated[int, Meta(ge=0, le=2**62, description="seed of everything that is not real")] = 0
     learner: Annotated[str, Meta(description="the algorithm")] = DEFAULT
     fidelity: Literal["sound", "paper"] = "sound"
     model: str | None = None
@@ -56,9 +56,11 @@ class RunSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Meta(description="total ε, inf for no noise; without it 2, or the learner's"),
     ] = None
     delta: Annotated[float, Meta(gt=0, lt=1, description="total δ")] = 1e-5
-    topology: Annotated[str | None, Meta(description="who sends to whom; without it the learner's")] = None
-    faults: Annotated[tuple[str, ...], Meta(description="what goes wrong, as --fault has it")] = ()
-    isolate: Annotated[Isolation | None, Meta(description="processes as forks of one, or each by itself")] = None
+    topology: Annotated[str | None, Meta(description="which device sends to which; by default the learner's")] = None
+    faults: Annotated[tuple[str, ...], Meta(description="faults, written as for --fault")] = ()
+    isolate: Annotated[
+        Isolation | None, Meta(description="how processes start: as forks of one, or each on its own")
+    ] = None
     settings: Annotated[dict[str, Any], Meta(description="other keys of an agent's configuration")] = {}
 
     def options(self) -> Options:

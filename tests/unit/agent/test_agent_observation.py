@@ -56,7 +56,7 @@ async def test_a_core_that_is_stuck_does_not() -> None:
     async def serially(act: Callable[[], list[Any]]) -> None:
         await asyncio.Event().wait()
 
-    assert await core_finding(agent(serially=serially), 0.01) == "it has not taken its turn for 0.01 s"
+    assert await core_finding(agent(serially=serially), 0.01) == "it has not responded for 0.01 s"
 
 
 async def test_a_core_that_has_shut_down_does_not_either() -> None:

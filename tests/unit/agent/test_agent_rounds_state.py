@@ -47,7 +47,7 @@ def test_a_state_of_another_model_is_refused(tmp_path: Path) -> None:
     store.commit(some_state(0), [], [], None)
     store.close()
     other = opened(tmp_path, 4)
-    with pytest.raises(DataError, match="model of 3 numbers"):
+    with pytest.raises(DataError, match="model of 3 parameters"):
         other.load()
     other.close()
 

@@ -74,7 +74,7 @@ def test_asking_changes_nothing(device: Device) -> None:
 def test_what_is_damaged_missing_or_another_s_says_so(device: Device, tmp_path: Path) -> None:
     kept(device)
     other = load(device.configure(learner={"model": "mlp"}).config)
-    with pytest.raises(DataError, match=r"state\.db: cannot be read .*give the configuration that this agent has"):
+    with pytest.raises(DataError, match=r"state\.db: cannot be read .*give this agent's own configuration"):
         saved_model(other)
     config = kept(device)
     with closing(sqlite3.connect(device.state / "state.db")) as connection, connection:
@@ -99,5 +99,5 @@ def test_a_disk_on_which_it_cannot_be_opened_is_not_taken_for_another_configurat
 
     config = kept(device)
     monkeypatch.setattr(sqlite3, "connect", refused)
-    with pytest.raises(DataError, match=r"state\.db: cannot be read there .*let its disk be writable"):
+    with pytest.raises(DataError, match=r"state\.db: cannot be read .*make sure that its disk is writable"):
         saved_model(config)

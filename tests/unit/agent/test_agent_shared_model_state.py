@@ -56,6 +56,6 @@ def test_a_lost_state_repeats_no_turn(tmp_path: Path) -> None:
 def test_a_model_of_another_size_is_refused(tmp_path: Path) -> None:
     opened(tmp_path).close()
     store = opened(tmp_path, size=5)
-    with pytest.raises(DataError, match="4 numbers"):
+    with pytest.raises(DataError, match="4 parameters"):
         store.load()
     store.close()

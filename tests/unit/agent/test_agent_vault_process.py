@@ -29,7 +29,7 @@ def test_what_another_user_could_change_is_refused(tmp_path: Path) -> None:
     file.touch(0o600)
     name.symlink_to(file)
     vault_process._check_writers(name, other)
-    with pytest.raises(ConfigError, match=f"user {mine}, whom the vault is to be safe from, could change it"):
+    with pytest.raises(ConfigError, match=f"user {mine}, from whom the vault must be protected, could change it"):
         vault_process._check_writers(name, mine)
     for place in (file, directory, directory.parent):
         before = place.stat().st_mode & 0o777
@@ -53,5 +53,5 @@ def test_a_kernel_that_refuses_stops_the_vault(monkeypatch: pytest.MonkeyPatch) 
     refusing = SimpleNamespace(prctl=lambda *_: -1)
     monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: refusing)
     for act in (confinement.hide_memory, confinement.forbid_network):
-        with pytest.raises(ConfigError, match="does not let the vault's process shut itself in"):
+        with pytest.raises(ConfigError, match="does not allow the vault's process to confine itself"):
             act()

@@ -63,7 +63,7 @@ def test_a_state_of_another_model_is_told(tmp_path: Path, held: bool) -> None:
     walks = (Walk(np.zeros((2, 4)), 0),) if held else ()
     parameters = state.parameters if held else np.zeros((2, 4))
     store.commit(replace(state, parameters=parameters, walks=walks), [], [], None)
-    with pytest.raises(DataError, match="a model of 8 numbers, the configuration asks for 6"):
+    with pytest.raises(DataError, match="a model of 8 parameters, but the configuration needs 6"):
         store.load()
     store.close()
 

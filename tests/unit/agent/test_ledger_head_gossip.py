@@ -104,7 +104,7 @@ async def test_nothing_is_released_before_the_next_start_would_find_a_peer_that_
     assert device.detector.may_release
     await asyncio.sleep(0.05)
     assert (waiting.done(), past.named) == (False, ())
-    assert "1 of 1 peers to take the head of this ledger" in device._waiting_reason()
+    assert "1 of 1 peers to store the head of this ledger" in device._waiting_reason()
     fleet.village |= {"0": answering, "1": away}
     await fleet.tell(device, 1)
     assert await asyncio.wait_for(waiting, PATIENCE)

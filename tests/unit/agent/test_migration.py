@@ -91,7 +91,7 @@ def test_power_may_fail_at_any_step(state: Path, tmp_path: Path, monkeypatch: py
 def test_it_moves_once(state: Path, tmp_path: Path) -> None:
     move(state, tmp_path / "new")
     for again in ("new", "other"):
-        with pytest.raises(LedgerError, match=r"moved to .*new before"):
+        with pytest.raises(LedgerError, match=r"moved to .*new earlier"):
             move(state, tmp_path / again)
     assert move(tmp_path / "new", tmp_path / "third") == tmp_path / "third" / "ledger.db"
 
@@ -106,7 +106,7 @@ def test_a_device_at_work_is_not_moved(state: Path, tmp_path: Path) -> None:
 
 def test_nothing_is_overwritten(state: Path, tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
-    with pytest.raises(LedgerError, match="not there yet"):
+    with pytest.raises(LedgerError, match="does not exist yet"):
         move(state, tmp_path / "new")
     assert usable(state / "ledger.db")
 
@@ -140,7 +140,7 @@ def test_logs_of_a_device_that_was_killed_move_with_their_databases(state: Path,
 
 @pytest.mark.parametrize("inside", ["sub", "..", "."])
 def test_a_place_in_the_old_one_is_none(state: Path, inside: str) -> None:
-    with pytest.raises(LedgerError, match="lies in the other"):
+    with pytest.raises(LedgerError, match="is inside the other"):
         move(state, state / inside)
     assert usable(state / "ledger.db")
 

@@ -100,7 +100,7 @@ def test_another_key_another_fleet_and_an_altered_document_are_refused(bench: Be
 @pytest.mark.parametrize("epoch", [1, 2])
 def test_an_older_epoch_and_the_same_again_are_refused(bench: Bench, epoch: int) -> None:
     bench.take_up(bench.signed(2))
-    with pytest.raises(TaskRefused, match=f"epoch {epoch} is over: this device is in epoch 2"):
+    with pytest.raises(TaskRefused, match=f"epoch {epoch} has passed: this device is in epoch 2"):
         bench.take_up(bench.signed(epoch))
 
 
@@ -167,7 +167,7 @@ def test_consent_is_to_one_document(fleet: Fleet, tmp_path: Path) -> None:
     vault = bench.vault()
     consent(tmp_path, task, "withdrawn")
     consent(tmp_path, bench.signed(2), "refused")
-    assert "takes no part any more" in vault.answer(query()).explanation, "no to the next one is no yes to this one"
+    assert "no longer takes part" in vault.answer(query()).explanation, "no to the next one is no yes to this one"
     with pytest.raises(TaskRefused, match="withdrawn, which cannot be undone"):
         consent(tmp_path, task, "approved")
 
@@ -181,19 +181,19 @@ def test_whether_a_task_is_taken_up_depends_on_no_record(bench: Bench, monkeypat
 @pytest.mark.parametrize(
     "changes, words",
     [
-        ({"data": {**DATA, "features": 65}}, "data.features: the task's is 65, and this device has declared 64"),
-        ({"data": {**DATA, "classes": 9}}, "data.classes: the task's is 9, and this device has declared 10"),
+        ({"data": {**DATA, "features": 65}}, "data.features: the task has 65, but this device has declared 64"),
+        ({"data": {**DATA, "classes": 9}}, "data.classes: the task has 9, but this device has declared 10"),
         ({"learner": {"name": "golf"}}, "join with --neighbouring replace-one"),
         ({"learner": {"name": ["x"]}}, "learner.name"),
         ({"privacy": {"epsilon": "0.5"}}, "privacy.epsilon: is not a number"),
         ({"learner": {"name": "clipd2p", "a": {"b": {"c": {"d": {"e": [1]}}}}}}, "nested too deeply"),
-        ({"data": {**DATA, "source": "npz:/etc/shadow"}}, "data.source: is each device's own"),
-        ({"data": {**DATA, "public": "digits"}}, "data.public: is each device's own"),
-        ({"data": {**DATA, "ranges": "training"}}, "data.ranges: is each device's own"),
-        ({"privacy": {"allow_unproved": True}}, "privacy.allow_unproved: is each device's own"),
-        ({"privacy": {"delta": 0.5}}, "privacy.delta: is each device's own"),
-        ({"privacy": {"epsilon_per": "round"}}, "privacy.epsilon_per: is each device's own"),
-        ({"learner": {"name": "clipd2p", "threads": 2}}, "learner.threads: is each device's own"),
+        ({"data": {**DATA, "source": "npz:/etc/shadow"}}, "data.source: belongs to each device"),
+        ({"data": {**DATA, "public": "digits"}}, "data.public: belongs to each device"),
+        ({"data": {**DATA, "ranges": "training"}}, "data.ranges: belongs to each device"),
+        ({"privacy": {"allow_unproved": True}}, "privacy.allow_unproved: belongs to each device"),
+        ({"privacy": {"delta": 0.5}}, "privacy.delta: belongs to each device"),
+        ({"privacy": {"epsilon_per": "round"}}, "privacy.epsilon_per: belongs to each device"),
+        ({"learner": {"name": "clipd2p", "threads": 2}}, "learner.threads: belongs to each device"),
         ({"learner": {"name": "clipd2p", "model": "/etc/x.onnx"}}, "without a directory"),
         ({"learner": {"name": "clipd2p", "model": "x.onnx"}}, "vault.graph_directory: missing"),
         ({"learner": {"name": "no-such"}}, "there is no such learner"),
@@ -273,7 +273,7 @@ def test_whoever_asks_cannot_open_a_period_of_the_budget(fleet: Fleet, tmp_path:
 def test_what_pays_for_itself_once_is_not_there_anew(fleet: Fleet, tmp_path: Path, unit: str) -> None:
     bench = Bench(fleet, tmp_path, RENEWS)
     bench.ledger = Ledger.in_memory("meter-17", replace(budget_of(bench.config), unit=unit))
-    with pytest.raises(SottovoceError, match=f"renews: a budget for each {unit} does not renew"):
+    with pytest.raises(SottovoceError, match=f"renews: a budget for each {unit} is never renewed"):
         bench.vault()
 
 

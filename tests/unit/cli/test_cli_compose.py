@@ -72,7 +72,7 @@ def test_words() -> None:
 @pytest.mark.parametrize(
     "event, words",
     [
-        ("cauchy:scale=1", "no mechanism is called `cauchy`"),
+        ("cauchy:scale=1", "unknown mechanism `cauchy`"),
         ("gaussian", "sigma is missing"),
         ("gaussian:sigma", "not key=value"),
         ("gaussian:sigma=-1", "choose a positive number"),
@@ -138,7 +138,7 @@ def test_views_of_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "changes, words",
     [
-        (("--topology", "torus"), "no topology"),
+        (("--topology", "torus"), "unknown topology torus"),
         (("--topology", "no.csv"), "not a file"),
         (("--seen-by", "all"), "write agents' numbers"),
         (("--seen-by", "2"), "observers other than"),

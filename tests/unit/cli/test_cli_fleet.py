@@ -31,7 +31,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_enroller_s_address_is_checked(authority: Path, tmp_path: Path, address: str) -> None:
     for how in (("--state", tmp_path, "--enroller"), ("--fleet", authority, "--serve")):
         ended = here("fleet", "renew", *how, address)
-        assert (ended.code, f"{how[-1]}: {address!r} is not where" in ended.err) == (2, True), ended.err
+        assert (ended.code, f"{how[-1]}: {address!r} is not an address where" in ended.err) == (2, True), ended.err
 
 
 def test_a_certificate_that_is_over_is_taken_to_the_enroller(authority: Path, tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_no_token_on_standard_input_is_said(tmp_path: Path, monkeypatch: pytest.
     assert (ended.code, "no token on standard input" in ended.err) == (2, True), ended.err
     monkeypatch.setattr(sys, "stdin", io.StringIO("nonsense\n"))
     ended = here("fleet", "join", "--state", tmp_path / "a", "--token", "-")
-    assert (ended.code, "is not a whole token" in ended.err) == (6, True), ended.err
+    assert (ended.code, "the token is incomplete" in ended.err) == (6, True), ended.err
 
 
 def test_a_certificate_that_is_over_is_not_just_late() -> None:

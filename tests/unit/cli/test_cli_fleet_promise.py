@@ -86,7 +86,7 @@ def test_a_fleet_that_promises_nothing_leaves_it_to_its_devices(tmp_path: Path) 
 
 def test_a_promise_without_its_purpose_or_that_is_none_makes_no_fleet(tmp_path: Path) -> None:
     for options, words in (
-        (("--unit", "window"), "say what for, --for meters"),
+        (("--unit", "window"), "add --for, such as --for meters"),
         (("--for", "meters", "--epsilon", "0"), "--epsilon must be a positive number"),
     ):
         refused = here("fleet", "init", "--name", "street", "--fleet", tmp_path / "authority", *options)

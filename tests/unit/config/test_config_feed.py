@@ -78,8 +78,8 @@ def test_names_are_filled_in(tmp_path: Path) -> None:
         (METER.replace("dsmr-reader", "dsmr"), "no such format; there are dsmr-reader, glow"),
         (METER.replace("dsmr-reader", "glow"), "missing device"),
         (METER + 'names = { device = "x" }', "device stands for nothing; dsmr-reader needs none"),
-        (METER + 'id = "1"', "do not say whose they are"),
-        (METER.replace("dsmr-reader", "rtl-433") + 'names = { host = "pi" }', "hears neighbours too"),
+        (METER + 'id = "1"', "do not identify their meter"),
+        (METER.replace("dsmr-reader", "rtl-433") + 'names = { host = "pi" }', "also receives neighbours' meters"),
         (METER + METER, "there is a meter of this name"),
         (METER + "longest_gap = 1801", "longer than a window of 1800 s"),
         (METER + "replay = true", "do not say when they were measured"),
@@ -162,7 +162,7 @@ def test_certificates_that_are_none_are_named(tmp_path: Path) -> None:
 
 def test_what_does_not_forecast_does_not_learn_from_a_feed(tmp_path: Path) -> None:
     learner = '[learner]\nname = "dp-dpsgd"\n[privacy]\nunit = "record"\n'
-    words = r"learner\.name: a feed is forecast, which dp-dpsgd does not learn; choose one of"
+    words = r"learner\.name: a feed is for forecasts, which dp-dpsgd does not learn; choose one of"
     with pytest.raises(ConfigError, match=words):
         load(written(tmp_path, METER, HEAD + learner))
 

@@ -102,7 +102,7 @@ MISTAKES = {
     "port zero": ('"10.0.0.2:7400"', '"10.0.0.2:0"', 22, "transport.peers.0.address", "between 1 and 65535"),
     "no port": ('"127.0.0.1:7400"', '"localhost"', 18, "transport.listen", "host:port, for example 10.0.0.7:7400"),
     "bad node id": ('"aaaa', '"AAAA', 21, "transport.peers.0.id", "as `sottovoce fleet show` prints it"),
-    "short node id": ('"bbbb', '"bb', 25, "transport.peers.1.id", "is not of the form that it must have"),
+    "short node id": ('"bbbb', '"bb', 25, "transport.peers.1.id", "does not have the required form"),
     "duplicate peer": ("b" * 32, "a" * 32, 25, "transport.peers.1.id", "this peer is listed twice; keep one of them"),
     "misspelt key of a peer": ("address = \"[", "addres = \"[", 26, "transport.peers.1.addres", "mean `address`?"),
     "bounds the wrong way": ("classes = 3", "classes = 3\nbounds = [1.0, 0.0]", 9, "data.bounds", "the lower first"),

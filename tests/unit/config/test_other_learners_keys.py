@@ -47,15 +47,15 @@ def test_the_keys_of_other_learners_are_errors_that_name_the_line(tmp_path: Path
     told = str(refused.value).splitlines()
     assert len(told) == len(others)
     for line, (number, key) in zip(told, enumerate(others, start=11), strict=True):
-        assert line.startswith(f"{tmp_path / 'agent.toml'}, line {number}: learner.{key}: is of ")
+        assert line.startswith(f"{tmp_path / 'agent.toml'}, line {number}: learner.{key}: belongs to ")
         assert f", and learner {name} has no such key; " in line
 
 
 def test_the_own_keys_are_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"learner\.local_steps: is of dp-net-fleet, .* its own keys are name"):
+    with pytest.raises(ConfigError, match=r"learner\.local_steps: belongs to dp-net-fleet, .* its own keys are name"):
         load(written(tmp_path, "clipd2p", "local_steps"))
     with pytest.raises(
-        ConfigError, match=r"learner\.visits: is of gradient-walk, .* leave it out; its own keys are name"
+        ConfigError, match=r"learner\.visits: belongs to gradient-walk, .* leave it out; its own keys are name"
     ):
         load(written(tmp_path, "golf", "visits"))
 
@@ -67,7 +67,7 @@ def test_testbed_and_simulation_refuse_them_too() -> None:
     simulated = here("simulate", "golf", "--engine", "events", "--set", "agents=2", "--set", "cycles=1", *of_golf)
     for ended in (testbed, simulated):
         assert ended.code == 3, ended
-        assert "learner.gossip_steps: is of muffliato, and learner golf has no such key" in ended.err
+        assert "learner.gossip_steps: belongs to muffliato, and learner golf has no such key" in ended.err
 
 
 def test_a_repeated_assignment_is_refused() -> None:

@@ -94,7 +94,7 @@ def test_one_that_a_package_brings_is_one_like_any_other(monkeypatch: pytest.Mon
     assert len(ALGORITHMS) == len(list(ALGORITHMS))
     assert registry.payload_codec("e/1") is not None
     assert of_another("example", "momentum") is None
-    assert "is of pdsl" in str(of_another("example", "shapley"))
+    assert "belongs to pdsl" in str(of_another("example", "shapley"))
     assert unknown("exampel") == 'did you mean "example"?'
 
 
@@ -122,7 +122,7 @@ def test_two_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_names_of_this_package_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     brought(monkeypatch, EntryPoint(DEFAULT, f"{__name__}:MISNAMED", GROUP))
     assert list(ALGORITHMS).count(DEFAULT) == 1
-    with pytest.raises(PluginError, match="this name is Sottovoce's own; rename the entry point"):
+    with pytest.raises(PluginError, match="Sottovoce itself uses this name; rename the entry point"):
         ALGORITHMS[DEFAULT]
     assert registry.ready()[DEFAULT].name == DEFAULT
 

@@ -27,7 +27,7 @@ LABELS = np.repeat(np.arange(10), 100)
         ("dirichlet(inf)", 2, 0, "ALPHA must be a number"),
         ("iid", 0, 0, "at least one agent"),
         ("iid", 2, -1, "seed must not be negative"),
-        ("one-record", 1001, 0, "1000 records do not give each of 1001 agents one"),
+        ("one-record", 1001, 0, "1000 records are too few for 1001 agents"),
     ],
 )
 def test_an_impossible_partition_is_refused(name: str, agents: int, seed: int, problem: str) -> None:
@@ -92,7 +92,7 @@ def test_each_agent_gets_a_group_of_its_own_and_the_rest_is_dealt_to_nobody() ->
     assert [len(own) for own in held] == [1, 1, 1]
     assert len(set.union(*held)) == 3
     assert [len(part) for part in parts] == [int((groups == own.pop()).sum()) for own in held]
-    with pytest.raises(DataError, match="5 groups do not give each of 6 agents one"):
+    with pytest.raises(DataError, match="5 groups are too few for 6 agents"):
         partition("one-group", np.zeros(105, dtype=np.int64), 6, 7, groups)
 
 

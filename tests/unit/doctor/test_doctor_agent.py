@@ -37,7 +37,7 @@ def test_one_that_is_well(device: Device) -> None:
             "task",
             {"others": [{"digest": "11", "devices": 3, "differences": ["learner.clip 1 where this device has 2"]}]},
             0,
-            "3 devices, whose task is another: learner.clip 1 where",
+            "3 devices, because their task differs: learner.clip 1 where",
         ),
         ("peers", [{"failures_in_a_row": 4, "last_failure": "peer p at a: no answer"}], 0, "peer p at a"),
         ("waiting", [{"name": "vault", "reason": "the vault", "since_s": 900.0}], 0, "15 minutes"),
@@ -53,4 +53,4 @@ def test_one_that_complains(device: Device, part: str, change: Any, code: int, w
 def test_none_that_runs_and_one_that_was_killed(device: Device) -> None:
     assert worst(agent(subject(device))).what == "none is running"
     (device.state / "agent.sock").touch()
-    assert "left its socket behind" in worst(agent(subject(device))).what
+    assert "its socket exists" in worst(agent(subject(device))).what

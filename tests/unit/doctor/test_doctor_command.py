@@ -93,7 +93,7 @@ def test_what_this_user_may_not_read_is_a_finding_with_a_remedy(
     )
     (found,) = _documents("--state", device.state)["configuration"]
     assert found["exit_code"] == ExitCode.USAGE
-    assert "ask as the user whom it belongs to" in str(found["remedy"])
+    assert "run the doctor as the user who owns it" in str(found["remedy"])
 
 
 def test_the_first_problem_gives_the_exit_code(device: Device) -> None:

@@ -83,7 +83,7 @@ def test_somebody_listens_there() -> None:
 def test_what_speaks_no_tls(device: Device) -> None:
     _, tls = credentials(device.state, [])
     with _listening(says=b"HTTP/1.1 400 Bad Request\r\n\r\n") as port:
-        assert obstacle("127.0.0.1", port, tls, "x.internal") == "what listens there speaks no TLS"
+        assert obstacle("127.0.0.1", port, tls, "x.internal") == "the program that listens there does not use TLS"
 
 
 def test_a_name_server_that_hangs_is_not_waited_for() -> None:

@@ -81,7 +81,7 @@ def test_two_ledgers_are_one_too_many(device: Device, tmp_path: Path) -> None:
     (tmp_path / "vault").mkdir()
     (tmp_path / "vault" / device.ledger.name).write_bytes(device.ledger.read_bytes())
     found = worst(ledger(subject(device)))
-    assert (found.code, "there must be one" in found.what) == (ExitCode.PRIVACY, True)
+    assert (found.code, "there must be only one" in found.what) == (ExitCode.PRIVACY, True)
     device.ledger.unlink()
     found = worst(ledger(subject(device)))
     assert (found.level, "no separate vault is running" in found.what) == (Level.WARNING, True)

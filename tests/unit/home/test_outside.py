@@ -60,7 +60,7 @@ async def test_a_message_of_another_shape_is_a_defect(source: Callable[..., Outs
     async def messages(settings: Mapping[str, Any]) -> AsyncIterator[object]:
         yield message
 
-    with pytest.raises(PluginError, match=r"meter source serial .* yields something else than \(topic, payload\)"):
+    with pytest.raises(PluginError, match=r"meter source serial .* yields something other than \(topic, payload\)"):
         await source(messages).serve(lambda topic, payload: None)
 
 

@@ -12,7 +12,7 @@ NONE = np.zeros(8, dtype=np.int64)
 def test_it_is_ridge_where_there_are_no_classes_to_tell_apart() -> None:
     assert kernel_named("ridge", 5, 1, 0) == LeastSquares(5)
     assert kernel_named("ridge", 5, 2, 0) != LeastSquares(5)
-    with pytest.raises(ConfigError, match=r"softmax is not for: choose ridge"):
+    with pytest.raises(ConfigError, match=r"softmax does not support: choose ridge"):
         kernel_named("softmax", 5, 1, 0)
     with pytest.raises(ConfigError, match=r"data\.features"):
         kernel_named("ridge", 1, 1, 0)

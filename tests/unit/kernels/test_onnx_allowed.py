@@ -88,7 +88,10 @@ def test_a_kernel_is_of_the_data_that_it_takes(file: Path) -> None:
     kernel = kernel_named(str(file), 3, 2, 0, graphs=listed)
     assert (kernel.size, kernel.predict(kernel.initial(0)[None], kernel.initial(0)[None, :3]).shape) == (8, (1, 1))
     for features, classes in ((4, 2), (3, 3), (3, 1)):
-        with pytest.raises(ConfigError, match=f"takes 3 features of 2 classes; the data has {features} of {classes}"):
+        with pytest.raises(
+            ConfigError,
+            match=f"takes 3 features and 2 classes; after data.transform, the data has {features} and {classes}",
+        ):
             kernel_named(str(file), features, classes, 0, graphs=listed)
 
 

@@ -70,7 +70,7 @@ def test_a_graph_that_does_not_clip_is_refused() -> None:
 
 
 def test_a_graph_that_cannot_be_loaded_is_refused_in_its_own_name() -> None:
-    with pytest.raises(ConfigError, match=r"mine\.onnx: it does not say what it is"):
+    with pytest.raises(ConfigError, match=r"mine\.onnx: it has no description"):
         probed(of(graph(facts="")))
 
 

@@ -237,7 +237,7 @@ def test_a_peer_that_holds_more_is_asked_for_it_and_its_reply_is_taken_in() -> N
     assert send.message == message()
     hand.on(Delivered("a", message(contribution("b", 2.0, 0.0, steps=2), b=2))).on(TICK)
     assert (hand.model, hand.all(Send)) == ([8.0, 0.0], [])
-    with pytest.raises(MessageRefused, match="not for a learner of contributions"):
+    with pytest.raises(MessageRefused, match="not for a learner with contributions"):
         hand.on(Delivered("a", PushSumShare(np.zeros(2, dtype=np.int64), 1)))
 
 

@@ -132,7 +132,7 @@ def test_what_is_left_of_the_bound_is_told_and_an_answer_beyond_it_refused() -> 
     state, (sent,) = beat(machine, state)
     assert sent.message.reach == 0.5  # type: ignore[attr-defined]
     answer = Move(np.array([UNIT // 2], dtype=np.int64))
-    with pytest.raises(MessageRefused, match="farther than it was asked to"):
+    with pytest.raises(MessageRefused, match="longer move than the proposal allows"):
         machine.on(state, Delivered("b", answer), 0.0)
 
 

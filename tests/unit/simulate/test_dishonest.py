@@ -88,7 +88,7 @@ def test_the_report_says_who_was_measured() -> None:
 def test_what_cannot_be_done_is_said() -> None:
     with pytest.raises(UsageError, match=r"is about contributions and pairs; add --set learner\.mixing=contributions"):
         accuracy("push-sum", "dishonest=0.25@close")
-    with pytest.raises(UsageError, match="no device can be told to lie: use --transport memory"):
+    with pytest.raises(UsageError, match="only simulated devices can lie: use --transport memory"):
         options("contributions", "dishonest=0.25@zero", transport="grpc")
     with pytest.raises(UsageError, match=r"leaves no agent on one side"):
         options("contributions", "dishonest=0.01@zero")

@@ -39,7 +39,7 @@ def configured(**changes: Any) -> Any:
 @pytest.mark.parametrize(
     "changes, words",
     [
-        ({"agents": 0}, "a fleet has at least one agent"),
+        ({"agents": 0}, "a fleet needs at least one agent"),
         ({"cycles": 0}, "run at least one cycle"),
         ({"period": 0.0}, "choose 0.001 to 3600 seconds"),
         ({"period": math.nan}, "choose 0.001 to 3600 seconds"),

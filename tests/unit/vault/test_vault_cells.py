@@ -99,7 +99,7 @@ def test_rules_that_hide_nobody(wrong: Cell, key: str) -> None:
 @pytest.mark.parametrize(
     "policy, words",
     [
-        (Policy(approve="auto"), "smallest_cell would say"),
+        (Policy(approve="auto"), "smallest_cell would set"),
         (Policy(approve="auto", smallest_cell=7), "of 7 devices or more"),
         (Policy(approve="auto", smallest_cell=6, colluding=2), "2 or more of which may collude"),
         (Policy(approve="auto", smallest_cell=6), None),

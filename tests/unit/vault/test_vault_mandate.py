@@ -77,7 +77,7 @@ def test_all_tasks_together_keep_to_the_device_s_budget(path: Path) -> None:
 def test_an_epoch_that_is_over_is_refused(path: Path, epoch: int) -> None:
     ledger = Ledger.open(path, OWNER, LIFE)
     ledger.take_up(Mandate(2, TASK))
-    with pytest.raises(LedgerError, match=f"epoch {epoch} is over"):
+    with pytest.raises(LedgerError, match=f"epoch {epoch} has passed"):
         ledger.take_up(Mandate(epoch, TASK))
     assert ledger.mandate == Mandate(2, TASK)
 

@@ -316,7 +316,7 @@ def test_no_learner_follows_one_that_numbers_records_otherwise(tmp_path: Path, b
     learners(some(40), ledger, before)
     ledger.close()
     again = opened(path)
-    with pytest.raises(PrivacyError, match="numbers them otherwise"):
+    with pytest.raises(PrivacyError, match="numbers them differently"):
         learners(some(40), again, then)
     again.take_up(Mandate(1, REPLACE_ONE))
     learners(some(40), again, then)

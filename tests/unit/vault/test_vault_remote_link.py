@@ -84,10 +84,10 @@ def test_the_vault_says_which_ranges_are_declared(make_vault: MakeVault, at: Pat
 
 def test_only_the_agent_s_user_is_answered(make_vault: MakeVault, at: Path, budget: Budget) -> None:
     with serving(served(make_vault(), OWNER, budget, user=os.getuid() + 1), at):
-        with pytest.raises(PrivacyError, match=f"user {os.getuid()} may not ask this vault; see vault.agent_user"):
+        with pytest.raises(PrivacyError, match=f"user {os.getuid()} may not query this vault; see vault.agent_user"):
             met(at, budget)
         assert sent(at, b"") == Failed(
-            "user", f"user {os.getuid()} may not ask this vault; see vault.agent_user in its configuration"
+            "user", f"user {os.getuid()} may not query this vault; see vault.agent_user in its configuration"
         )
 
 
@@ -301,7 +301,7 @@ def test_what_is_no_question_gets_one_clear_error(attacked: tuple[Path, RemoteVa
 def test_a_part_of_a_number_is_malformed(attacked: tuple[Path, RemoteVault]) -> None:
     at, remote = attacked
     reply = sent(at, framed(msgspec.msgpack.encode(asking(vault=remote._fingerprint, point=bytes(95)))))
-    assert reply == Failed("malformed", "a point is made of numbers of 8 bytes each")
+    assert reply == Failed("malformed", "a point must consist of numbers of 8 bytes each")
 
 
 def test_bytes_at_random_and_damaged_questions_change_nothing(attacked: tuple[Path, RemoteVault]) -> None:

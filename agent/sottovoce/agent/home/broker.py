@@ -24,7 +24,7 @@ _KEEP_ALIVE = 30
 _PACKET = LARGEST + 4096  # a payload and its topic; a broker of MQTT 5 keeps anything larger to itself
 _REFUSALS = {
     0x84: "it does not speak this version of MQTT; set feed.version",
-    0x85: "it refuses the client's name",
+    0x85: "it refuses the client's identifier",
     0x86: "wrong user name or password; see feed.username and feed.password_file",
     0x87: "this user may not connect; see feed.username and feed.password_file, or the broker's rules",
     0x8A: "this client is banned",
@@ -155,7 +155,9 @@ async def session(
             for topic_filter in filters:
                 granted = await client.subscribe(topic_filter, qos=1)
                 if any(_number(code) >= _REFUSED_SUBSCRIPTION for code in granted):
-                    raise BrokerRefuses(f"the broker does not let this user listen to {topic_filter}; see its rules")
+                    raise BrokerRefuses(
+                        f"the broker does not allow this user to subscribe to {topic_filter}; see its rules"
+                    )
         except aiomqtt.MqttError as error:
             raise _gone(error) from error
         yield Session(client)
@@ -176,7 +178,7 @@ def tls_context(ca: Path | None) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=ca)
     except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"feed.ca: {ca}: holds no certificates that can be read; give a PEM file") from error
+        raise ConfigError(f"feed.ca: {ca}: contains no readable certificate; give a PEM file") from error
 
 
 def _dropping_oldest(dropped: Callable[[], None]) -> type[asyncio.Queue[aiomqtt.Message]]:
@@ -211,4 +213,4 @@ def _number(code: int | ReasonCode | None) -> int:
 
 
 def _gone(error: aiomqtt.MqttError) -> NetworkError:
-    return NetworkError(f"the broker is away ({error})")
+    return NetworkError(f"the broker cannot be reached ({error})")

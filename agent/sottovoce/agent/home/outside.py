@@ -69,4 +69,4 @@ class Outside:
                 case (str() as topic, bytes() as payload):
                     yield topic, payload
                 case _:
-                    raise self._plugin.error("messages() yields something else than (topic, payload), a str and bytes")
+                    raise self._plugin.error("messages() yields something other than (topic, payload), a str and bytes")

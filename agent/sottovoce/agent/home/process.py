@@ -42,7 +42,10 @@ async def run(config: AgentConfig) -> ExitCode:
     """
     feed = config.feed
     if not feed.meters and not feed.home_assistant.enabled:
-        raise ConfigError("feed.meters: there is none, and feed.home_assistant is not enabled: nothing to do; add one")
+        raise ConfigError(
+            "feed.meters: no meter is listed and feed.home_assistant is not enabled, so there is nothing to do; add "
+            "a meter"
+        )
     stopping: asyncio.Future[ExitCode] = asyncio.get_running_loop().create_future()
     for number, code in ((signal.SIGTERM, ExitCode.DONE), (signal.SIGINT, ExitCode.INTERRUPTED)):
         asyncio.get_running_loop().add_signal_handler(number, _stop, stopping, code)

@@ -59,7 +59,7 @@ def _profile(learner: AverageSettings, size: int) -> Profile:
         ConfigError: if the prior or the harmonics do not fit a vector of this size.
     """
     if learner.prior and len(learner.prior) != size:
-        raise ConfigError(f"learner.prior: {len(learner.prior)} numbers for vectors of {size}: write one for each")
+        raise ConfigError(f"learner.prior: has {len(learner.prior)} values for vectors of {size}: write one for each")
     if learner.harmonics is not None and 2 * learner.harmonics >= size:
         raise ConfigError(f"learner.harmonics: vectors of {size} numbers have {(size - 1) // 2} at most: choose fewer")
     return Profile(size, learner.clip, learner.prior, learner.harmonics, learner.shape_clip)

@@ -44,7 +44,7 @@ def check(message: Contributions) -> None:
         if not 1 <= one.steps <= _LARGEST_STEPS:
             raise MessageRefused("range", "a contribution of no steps, or of more than any device takes")
         if one.numerator.min() < -MAX_NUMERATOR or one.numerator.max() > MAX_NUMERATOR:
-            raise MessageRefused("range", "a number of a contribution is beyond 2^60 in units of 2^-40")
+            raise MessageRefused("range", "a value of a contribution is beyond 2^60 in units of 2^-40")
 
 
 def to_wire(contributions: Iterable[Contribution]) -> list[contributions_pb2.Contribution]:
@@ -68,7 +68,9 @@ def from_wire(packed: Iterable[contributions_pb2.Contribution]) -> tuple[Contrib
     found = []
     for one in packed:
         if len(one.credential) > MAX_CREDENTIAL_BYTES or len(one.signature) != _SIGNATURE_BYTES:
-            raise MessageRefused("range", "a contribution without a whole signature, or with too large a certificate")
+            raise MessageRefused(
+                "range", "a contribution has an incomplete signature, or a certificate that is too large"
+            )
         numerator = taken(one)
         numerator.setflags(write=False)
         found.append(Contribution(one.owner, one.steps, numerator, one.credential, one.signature))

@@ -50,9 +50,9 @@ class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
         if self.perturbation not in known:
             near = suggestion(self.perturbation, known)
             what = f"did you mean {near}?" if near else f"there are {', '.join(known)}"
-            raise invalid_key("perturbation", f"there is none of this name; {what}")
+            raise invalid_key("perturbation", f"there is no such perturbation; {what}")
         if self.fidelity == "paper" and self.perturbation != "best":
-            raise invalid_key("perturbation", "to the letter there is one perturbation; leave it out")
+            raise invalid_key("perturbation", "the paper's variant has only one perturbation; leave it out")
         if self.mixing == "push-sum":
             self._check_sums()
 

@@ -28,11 +28,11 @@ def check(message: Proposal | Move) -> None:
     """See PayloadCodec.check."""
     numerator = message.numerator
     if numerator.ndim != 1 or not 1 <= numerator.size <= MAX_PARAMETERS:
-        raise MessageRefused("shape", f"the numbers have a shape of {numerator.shape}, not of 1 to {MAX_PARAMETERS}")
+        raise MessageRefused("shape", f"the values have the shape {numerator.shape}, not 1 to {MAX_PARAMETERS}")
     if numerator.min() < -MAX_NUMERATOR or numerator.max() > MAX_NUMERATOR:
-        raise MessageRefused("range", "a number is beyond 2^60 in units of 2^-40")
+        raise MessageRefused("range", "a value is beyond 2^60 in units of 2^-40")
     if isinstance(message, Proposal) and not (2 <= message.parts <= _MAX_PARTS and message.reach > 0):
-        raise MessageRefused("range", "a proposal to go more than half of the way, or by no length")
+        raise MessageRefused("range", "a proposal moves more than half of the way, or by no length")
 
 
 class Proposals:

@@ -99,8 +99,8 @@ def _check_size(learner: PushSumSettings, size: int) -> None:
     """
     if learner.mixing == "pairwise" and size > MAX_NUMBERS:
         raise ConfigError(
-            f"learner.mixing: a model of {size} numbers is too large to be averaged in pairs, whose answers hold "
-            f'{MAX_NUMBERS} at most; write mixing = "push-sum"'
+            f"learner.mixing: a model of {size} parameters is too large to be averaged in pairs, because an answer "
+            f'holds {MAX_NUMBERS} at most; write mixing = "push-sum"'
         )
     if learner.mixing == "contributions":
         contributors(learner, size)

@@ -37,7 +37,8 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
 
     longest_period: LongestPeriod = 3_600.0
     fanout: Annotated[
-        Fanout | None, Meta(description="peers sent to in one cycle, in rotation; without it 1, and 2 of contributions")
+        Fanout | None,
+        Meta(description="peers sent to in one cycle, in rotation; by default 1, or 2 with contributions"),
     ] = None
     share_bits: Annotated[
         ShareBits | None,
@@ -124,5 +125,5 @@ class ConstD2pSettings(ClipD2pSettings, frozen=True, tag="constd2p"):
 
     gradient_bound: Annotated[
         Annotated[float, Meta(gt=0, le=LARGEST)] | None,
-        Meta(description="to the letter: G; without it five runs without privacy say it, marked"),
+        Meta(description="to the letter: G; if unset, five runs without privacy determine it, which is marked"),
     ] = None

@@ -28,7 +28,7 @@ def check(message: PushSumShare) -> None:
     """See PayloadCodec.check."""
     numerator = message.numerator
     if numerator.ndim != 1 or not 1 <= numerator.size <= MAX_PARAMETERS:
-        raise MessageRefused("shape", f"the numerator has a shape of {numerator.shape}, not of 1 to {MAX_PARAMETERS}")
+        raise MessageRefused("shape", f"the numerator has the shape {numerator.shape}, not 1 to {MAX_PARAMETERS}")
     if numerator.min() < -MAX_NUMERATOR or numerator.max() > MAX_NUMERATOR:
         raise MessageRefused("range", "a numerator is beyond 2^60 in units of 2^-40")
     if not 0 < message.weight <= MAX_WEIGHT:

@@ -11,7 +11,9 @@ from sottovoce.learner_settings import Batch, Deadline, Sampling, ScheduledSetti
 Momentum = Annotated[float, Meta(ge=0, lt=1, description="share of the last direction that is kept")]
 Answers = Annotated[
     Annotated[int, Meta(ge=1, le=1000)] | Literal["all"] | None,
-    Meta(description="gradients released in one round, one's own included; by default all, of a sound dp-cga one"),
+    Meta(
+        description="gradients released in one round, with the device's own; by default all, or one for a sound dp-cga"
+    ),
 ]
 
 
@@ -59,7 +61,7 @@ class PdslSettings(CrossSettings, frozen=True, tag="pdsl"):
         Literal["exact", "monte-carlo", "cosine", "uniform"],
         Meta(description="how neighbours' gradients are weighed; cosine and uniform need no validation records"),
     ] = "exact"
-    permutations: Annotated[int, Meta(ge=2, le=100_000, description="of monte-carlo")] = 100
+    permutations: Annotated[int, Meta(ge=2, le=100_000, description="permutations sampled by monte-carlo")] = 100
 
     @property
     def scores(self) -> str | None:
@@ -79,14 +81,14 @@ class MuffliatoSettings(RoundsSettings, frozen=True, tag="muffliato"):
     chebyshev: Annotated[bool, Meta(description="accelerated gossip")] = False
     spectral_gap: Annotated[
         Annotated[float, Meta(gt=0, le=1)] | None,
-        Meta(description="of the fleet's Metropolis matrix, public; needed by chebyshev"),
+        Meta(description="spectral gap of the fleet's Metropolis matrix, public; needed by chebyshev"),
     ] = None
 
     def __post_init__(self) -> None:
         """Check that acceleration comes with the graph's spectral gap."""
         super().__post_init__()
         if self.chebyshev and self.spectral_gap is None:
-            raise invalid_key("spectral_gap", "chebyshev follows from it: 1 - |λ₂| of the fleet's Metropolis matrix")
+            raise invalid_key("spectral_gap", "chebyshev needs it: 1 - |λ₂| of the fleet's Metropolis matrix")
 
 
 class DpNetFleetSettings(RoundsSettings, frozen=True, tag="dp-net-fleet"):

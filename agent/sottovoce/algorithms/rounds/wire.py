@@ -38,7 +38,7 @@ def check(message: RoundMessage) -> None:
     vectors = message.vectors
     if vectors.ndim != 2 or len(vectors) > MAX_VECTORS or not 1 <= vectors.shape[1] <= MAX_PARAMETERS:
         raise MessageRefused(
-            "shape", f"vectors of shape {vectors.shape}, not up to {MAX_VECTORS} of 1 to {MAX_PARAMETERS} numbers"
+            "shape", f"vectors have the shape {vectors.shape}, not up to {MAX_VECTORS} of 1 to {MAX_PARAMETERS} values"
         )
     if not np.isfinite(vectors).all():
         raise MessageRefused("range", "a vector holds a NaN or an infinity")

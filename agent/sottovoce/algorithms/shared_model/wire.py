@@ -39,7 +39,7 @@ def from_bytes(payload: bytes) -> Said:
             return ModelWanted()
         case "model":
             return SharedModelMessage(from_wire(message.model.head), from_float32(message.model.parameters))
-    raise MessageRefused("shape", "the message says nothing that this version knows")
+    raise MessageRefused("shape", "the message has no content that this version knows")
 
 
 def check(message: Said) -> None:

@@ -43,7 +43,7 @@ def weights(own_degree: int, degrees: Mapping[Peer, int]) -> tuple[float, dict[P
     """
     if len(degrees) > own_degree:
         raise ConfigError(
-            f"{len(degrees)} neighbours are there where the degree is {own_degree}: tell all of them the new degree"
+            f"there are {len(degrees)} neighbours, but the degree is {own_degree}: send all of them the new degree"
         )
     others = {peer: weight(own_degree, degree) for peer, degree in degrees.items()}
     return math.fsum([1.0, *(-share for share in others.values())]), others

@@ -88,7 +88,7 @@ def read_facts(text: str | bytes, file: str) -> GraphFacts:
     if len(set(names)) != len(names):
         raise ConfigError(f"{file}: names a parameter twice; make it with `sottovoce model build`")
     if facts.size > MAX_PARAMETERS:
-        raise ConfigError(f"{file}: {facts.size} parameters; at most {MAX_PARAMETERS} are carried")
+        raise ConfigError(f"{file}: has {facts.size} parameters; at most {MAX_PARAMETERS} are supported")
     return facts
 
 

@@ -97,7 +97,7 @@ class OnnxKernel:
         if not clip > 0:
             raise InternalError(f"a gradient was asked for with a clip of {clip}: report this")
         if len(labels) > MAX_SUMMED:
-            raise DataError(f"a sum is of at most {MAX_SUMMED} records: give this device fewer, or sample them")
+            raise DataError(f"a sum covers at most {MAX_SUMMED} records: give this device fewer, or sample them")
         (point,), total = self._points(parameters[np.newaxis]), np.zeros(self.size)
         for chunk in self._chunks(features, labels, self.chunk):
             total += self.session.gradient_sum(point, chunk, clip)

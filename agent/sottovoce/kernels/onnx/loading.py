@@ -26,8 +26,8 @@ def graph_kernel(
     kernel = OnnxKernel(GraphSession(graph.model, graph.origin, threads), chunk)
     if (kernel.features, kernel.classes) != (features, classes):
         raise ConfigError(
-            f"learner.model: {name} takes {kernel.features} features of {kernel.classes} classes; the data has "
-            f"{features} of {classes}, as data.transform makes them: choose another model, data or transform"
+            f"learner.model: {name} takes {kernel.features} features and {kernel.classes} classes; after "
+            f"data.transform, the data has {features} and {classes}: choose another model, data or transform"
         )
     return kernel
 

@@ -51,7 +51,7 @@ class GraphSession:
         self._session = _opened(model, origin, threads)
         said = self._session.get_modelmeta().custom_metadata_map.get(KEY)
         if said is None:
-            raise ConfigError(f"learner.model: {origin}: it does not say what it is ({KEY} is missing): {_REMEDY}")
+            raise ConfigError(f"learner.model: {origin}: it has no description ({KEY} is missing): {_REMEDY}")
         self.facts: GraphFacts = read_facts(said, origin)
         self._check()
 
@@ -69,7 +69,7 @@ class GraphSession:
         found: NDArray[np.float64] = self._run(self._session, "gradient_sum", parameters, chunk, clip)
         if found.shape != (self.facts.size,):
             raise InternalError(
-                f"learner.model: {self._origin}: its gradient has another shape than it says: report this"
+                f"learner.model: {self._origin}: its gradient does not have the shape that it declares: report this"
             )
         return found
 

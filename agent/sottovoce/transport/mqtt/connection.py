@@ -210,7 +210,7 @@ class Connection:
         granted = await self._while_connected(client.subscribe(topic, QOS, timeout=CONNECT_SECONDS))
         codes = [getattr(code, "value", code) for code in granted]
         if any(code >= 0x80 for code in codes):
-            raise OSError(f"it does not let this device listen to {topic}: correct its access control")
+            raise OSError(f"it does not allow this device to subscribe to {topic}: correct its access control")
 
     async def _while_connected(self, call: Coroutine[Any, Any, _T]) -> _T:
         """Wait for the broker's answer to a call, but only while connected; the client alone would continue waiting."""
@@ -231,7 +231,9 @@ class Connection:
         while isinstance(error, MqttError | OSError) and isinstance(error.__cause__, Exception):
             error = error.__cause__
         if not isinstance(error, MqttError | OSError | SottovoceError):
-            return "it sent what is no MQTT"  # whatever else could be said of it is in the broker's own words
+            return (
+                "it sent something that is not MQTT"  # whatever else could be said of it is in the broker's own words
+            )
         code = getattr(error.rc, "value", error.rc) if isinstance(error, MqttCodeError) else None
         if code == _TAKEN_OVER:
             self.duplicates += 1
@@ -244,10 +246,10 @@ class Connection:
             )
             return "another client came with this device's id"
         if code in (4, 5, 0x86, 0x87):
-            return "it does not let this device in: check its user, its certificate and the broker's access control"
+            return "it does not accept this device: check its user, its certificate and the broker's access control"
         text = str(error)
         if "CERTIFICATE_VERIFY_FAILED" in text:
-            return f"its certificate is not to be trusted ({text}): see transport.mqtt.ca"
+            return f"its certificate is not trusted ({text}): see transport.mqtt.ca"
         if "Connection refused" in text:
             return "nothing listens there: start it, or correct transport.mqtt.url"
         return text or type(error).__name__

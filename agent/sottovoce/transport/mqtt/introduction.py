@@ -87,11 +87,11 @@ def claimed(raw: bytes, fleet: str, device: str) -> Claim:
     message = decoded(Introduction, raw)
     version = message.incarnation, message.sequence
     if len(message.session_key) != KEY_BYTES or not all(1 <= number <= _LARGEST for number in version):
-        raise MessageRefused("malformed", "an introduction has a key of 32 bytes, and numbers from 1")
+        raise MessageRefused("malformed", "an introduction must have a key of 32 bytes, and numbers of 1 or more")
     if message.fleet != fleet:
         raise MessageRefused("fleet", "an introduction is for a fleet other than this device's")
     if message.node_id != device:
-        raise MessageRefused("sender", f"an introduction is not of {device}, in whose name it came")
+        raise MessageRefused("sender", f"an introduction came in the name of {device}, but is not its own")
     return Claim(device, version, message.session_key, message.gone, message)
 
 

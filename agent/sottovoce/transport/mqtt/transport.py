@@ -154,7 +154,7 @@ class MqttTransport:
             raise DeliveryFailed("unreachable", f"{where}: {gone}", left=gone.left) from gone
         if content.kind == Content.KIND_ANSWER:
             return bytes(content.body)
-        cause, words = _FAILURES.get(content.kind, ("other", "answered what is no answer"))
+        cause, words = _FAILURES.get(content.kind, ("other", "sent an invalid answer"))
         said = " ".join(content.body[:_MAX_WORDS].decode(errors="replace").split())
         raise DeliveryFailed(cause, f"{where}: {words.format(said)}")
 
@@ -336,9 +336,9 @@ class MqttTransport:
             self._known.meet(sender, frame.introduction)
         known = self._known.find(sender)
         if known is None and sender in self._known:
-            raise MessageRefused("certificate", f"the certificate of {sender} does not hold any more")
+            raise MessageRefused("certificate", f"the certificate of {sender} is no longer valid")
         if known is None or known.introduced.session_key != frame.sender_key:
-            raise MessageRefused("stranger", f"a frame came from {sender}, who is not known by that key")
+            raise MessageRefused("stranger", f"a frame came from {sender} with a key that is not known to be its own")
         content = decoded(Content, known.channel.open(frame.counter, frame.sealed))
         known.is_here()
         if content.kind != Content.KIND_REQUEST:

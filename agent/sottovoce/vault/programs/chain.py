@@ -50,11 +50,11 @@ class Chain:
     def plan(self, query: Query) -> Plan[NDArray[np.float64]] | Refused:
         """A plan that touches the records of one chain."""
         if query.kind != "chain" or query.point.shape != (2 * self.steps.kernel.size,) or query.slot < 0:
-            return Refused(query.id, "query", "the vault's program does not answer such a query")
+            return Refused(query.id, "query", "the vault's program does not support this query")
         if not (np.abs(query.point) <= LARGEST).all():
             return Refused(query.id, "query", "the weights are not numbers below 2^12")
         if query.slot >= self.passes * self.chains:
-            return Refused(query.id, "budget", "every pass that the privacy budget is spread over is over")
+            return Refused(query.id, "budget", "every pass over which the privacy budget is spread has been made")
         first = self._start(query.slot)
         touched = Units(((first, first + self.steps.batch * self.period - 1),))
         mechanism = self.mechanisms[min(query.slot, len(self.mechanisms) - 1)]

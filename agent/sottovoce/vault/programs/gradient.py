@@ -76,12 +76,12 @@ class GradientSum:
             or point.shape != (self.kernel.size,)
             or not np.isfinite(point).all()
         ):
-            return Refused(query.id, "query", "the vault's program does not answer such a query")
+            return Refused(query.id, "query", "the vault's program does not support this query")
         event = self.mechanism.event if self.event is None else self.event
         if not isinstance(self.batches, Blocks):
             return Plan(over(event, self.units), self.mechanism, sampling=self.batches)
         if not 0 <= query.slot < self.batches.slots:
-            return Refused(query.id, "budget", "every pass that the privacy budget is spread over is over")
+            return Refused(query.id, "budget", "every pass over which the privacy budget is spread has been made")
         return Plan(over(event, self.batches.at(query.slot)), self.mechanism)
 
     def compute(self, query: Query, records: Records) -> Batches:

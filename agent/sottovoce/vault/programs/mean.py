@@ -27,7 +27,7 @@ class DeviceMean:
     def plan(self, query: Query) -> Plan[Batches] | Refused:
         """A plan for the only release."""
         if self.mechanism is None or query.kind != "mean" or query.point.size:
-            return Refused(query.id, "query", "the vault's program does not answer such a query")
+            return Refused(query.id, "query", "the vault's program does not support this query")
         if query.slot != 0:
             return Refused(query.id, "budget", "the one release that the privacy budget pays for was made")
         return Plan(self.mechanism.event, self.mechanism)

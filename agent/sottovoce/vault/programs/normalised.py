@@ -34,7 +34,7 @@ class NormalisedSum:
         """
         low, high = (0.0, math.inf) if self.sums.clip is None else CLIPS
         if query.point.shape != (self.sums.kernel.size + 1,) or not low < query.point[-1] < high:
-            return Refused(query.id, "query", "the vault's program does not answer such a query")
+            return Refused(query.id, "query", "the vault's program does not support this query")
         return self.sums.plan(_at_model(query))
 
     def compute(self, query: Query, records: Records) -> Batches:

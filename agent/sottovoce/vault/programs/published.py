@@ -34,7 +34,7 @@ class PublishedSum:
     def plan(self, query: Query) -> Plan[Batches] | Refused:
         """A plan for a finite point of the model's size."""
         if query.kind != "gradient" or query.point.shape != (self.kernel.size,) or not np.isfinite(query.point).all():
-            return Refused(query.id, "query", "the vault's program does not answer such a query")
+            return Refused(query.id, "query", "the vault's program does not support this query")
         return Plan(Unproved(self.name), self.mechanism, sampling=self.sampling)
 
     def compute(self, query: Query, records: Records) -> Batches:

@@ -65,11 +65,11 @@ class QChain:
         size = self.steps.kernel.size
         sizes = {"decide": size, "chain": 2 * size}
         if query.kind not in sizes or query.point.shape != (sizes[query.kind],) or query.slot < 0:
-            return Refused(query.id, "query", "the vault's program does not answer such a query")
+            return Refused(query.id, "query", "the vault's program does not support this query")
         if not np.isfinite(query.point).all():
             return Refused(query.id, "query", "the weights are not numbers")
         if query.slot >= self.passes * self.batches:
-            return Refused(query.id, "budget", "every pass over the records is over")
+            return Refused(query.id, "budget", "every pass over the records has been made")
         event = Unproved(self.name, self._touched(query))
         if query.kind == "decide":
             return Plan(event, Told())

@@ -30,7 +30,7 @@ class RecordRelease:
     def plan(self, query: Query) -> Plan[Records] | Refused:
         """A plan that touches only the requested record."""
         if query.kind != "record" or query.point.size:
-            return Refused(query.id, "query", "the vault's program does not answer such a query")
+            return Refused(query.id, "query", "the vault's program does not support this query")
         if not 0 <= query.slot < self.count:
             return Refused(query.id, "record", "there is no record of this number")
         scheme = self.mechanism.scheme

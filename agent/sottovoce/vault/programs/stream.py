@@ -39,7 +39,7 @@ class WindowTotals:
         A window that was not requested in its turn is left out of later releases: nothing was paid for it.
         """
         if query.kind != "total" or query.point.size:
-            return Refused(query.id, "query", "the vault's program does not answer such a query")
+            return Refused(query.id, "query", "the vault's program does not support this query")
         if not self.windows[0] <= query.slot <= self.windows[1]:
             return Refused(query.id, "record", "this window is outside the declared ones")
         first = max(self.windows[0], query.slot - len(self.mechanism.coefficients) + 1)

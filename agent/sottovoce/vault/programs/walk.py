@@ -41,12 +41,12 @@ class VisitGradient:
     def plan(self, query: Query) -> Plan[Batches] | Refused:
         """A plan for a scheduled visit with a finite model of the right size."""
         if query.kind != "gradient" or query.slot < 0:
-            return Refused(query.id, "query", "the vault's program does not answer such a query")
+            return Refused(query.id, "query", "the vault's program does not support this query")
         if query.slot >= len(self.visits):
             return Refused(query.id, "budget", "every visit that the privacy budget is spread over has been made")
         mechanism = self.visits[query.slot]
         if query.point.shape != (mechanism.copies * mechanism.features,) or not np.isfinite(query.point).all():
-            return Refused(query.id, "query", "the vault's program does not answer such a query")
+            return Refused(query.id, "query", "the vault's program does not support this query")
         if self.count == 0:
             return Refused(query.id, "record", "there is no record here to learn from")
         return Plan(mechanism.event, mechanism)

@@ -21,7 +21,7 @@ from sottovoce.vault.terms.plugin_scheme import OfPlugin
 from sottovoce.vault.vault import VaultContext
 
 _PROVED = "docs/explanation/privacy-model.md; docs/decisions/0009-record-releases.md"
-_STATED = "another package states this ε; its mechanism was not played by the neighbour suite"
+_STATED = "another package states this ε; the neighbour suite did not test its mechanism"
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ def shipped(name: str, fidelity: str, epsilon: float, delta: float) -> Subject:
             return VisitSums(terms.law, budget, watch, terms.features)
         case MeanTerms() as terms:
             return Means(terms, budget, learners.average(terms.profile.width))
-    raise InternalError(f"no audit of what learner `{name}` asks of a vault: report this")
+    raise InternalError(f"there is no audit of the queries of learner `{name}`: report this")
 
 
 def _config(name: str, fidelity: str, epsilon: float, delta: float) -> AgentConfig:
@@ -100,7 +100,7 @@ def _watch(
             return rounds.watch(terms, size, made.algorithm)
         case SharedModel():
             return shared_model.watch(made.schedule, size)
-    raise InternalError(f"no audit of what learner `{config.learner.name}` sends: report this")
+    raise InternalError(f"there is no audit of the messages of learner `{config.learner.name}`: report this")
 
 
 def _thresholds(config: AgentConfig, size: int) -> Thresholds:

@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
                 print(json.dumps(results(Asked.read(os.environ), ROOT), indent=2, ensure_ascii=False))  # noqa: T201
                 return ExitCode.DONE
             case _:
-                print(f"sottovoce: say which part to play: {_ROLES}", file=sys.stderr)  # noqa: T201
+                print(f"sottovoce: choose a role: {_ROLES}", file=sys.stderr)  # noqa: T201
                 return ExitCode.USAGE
     except SottovoceError as error:
         print(f"sottovoce: {error}", file=sys.stderr)  # noqa: T201

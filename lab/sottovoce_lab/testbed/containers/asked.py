@@ -93,7 +93,7 @@ def faults_of(environment: Mapping[str, str]) -> list[str]:
         reorder=faults.reorder,
     ):
         raise UsageError(
-            f"{_PREFIX}FAULTS={' '.join(words)}: of a container only loss, duplicate, delay and reorder; kill and "
+            f"{_PREFIX}FAULTS={' '.join(words)}: containers support only loss, duplicate, delay and reorder; kill and "
             "disconnect containers with the engine"
         )
     return words

@@ -264,7 +264,7 @@ class TestRtl433:
         assert house.refused == ["no-value"]
 
     def test_without_its_number_it_is_not_configured(self) -> None:
-        with pytest.raises(Exception, match="hears neighbours too"):
+        with pytest.raises(Exception, match="also receives neighbours' meters"):
             home("rtl-433", names={"host": "raspberrypi"})
 
 

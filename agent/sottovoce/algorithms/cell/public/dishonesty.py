@@ -74,7 +74,7 @@ class Dishonesty:
             MessageRefused: if the sender has not signed the accusation.
         """
         if statement.owner != sender:
-            raise MessageRefused("cell", "a device hands in another's statement")
+            raise MessageRefused("cell", "a device sent another device's statement")
         said = body_of(statement, Doubt)
         self._provenance.admit(statement)
         if said.accused not in state.peers or said.accused == sender:

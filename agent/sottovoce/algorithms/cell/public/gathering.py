@@ -118,7 +118,7 @@ class Gathering:
         if leading.stage != "offers":
             return leading
         if offer.owner != sender:
-            raise MessageRefused("cell", "a device hands in another's offer")
+            raise MessageRefused("cell", "a device sent another device's offer")
         found = body_of(offer, Offer)
         check_keys(found.mask_key, found.share_key)
         self._provenance.admit(offer)

@@ -100,7 +100,7 @@ class Knowledge:
         roster, found = verified.roster, {}
         for one in given:
             if one.said.owner not in roster.owners:
-                raise Lie("cell", "a masked vector comes from no member of the round")
+                raise Lie("cell", "a masked vector comes from a device that is not a member of the round")
             place = roster.owners.index(one.said.owner)
             if place in verified.survivors:
                 check_vector(one, verified.round, self._course.size * self._course.width(len(roster)))
@@ -130,11 +130,11 @@ class Knowledge:
             MessageRefused: if the device has not signed it, or is not in the fleet now.
         """
         if known.said.owner != sender:
-            raise MessageRefused("cell", "a device hands in another's statement")
+            raise MessageRefused("cell", "a device sent another device's statement")
         self.numbers(known.numerator)
         said = body_of(known.said, Knows)
         if said.numerator != sha256(known.numerator).digest():
-            raise MessageRefused("cell", "a device signed other numbers than it sends")
+            raise MessageRefused("cell", "a device signed values other than those it sends")
         self._provenance.admit(known.said)
         return said
 
@@ -153,7 +153,7 @@ class Knowledge:
             MessageRefused: if the bytes belong to another model.
         """
         if len(raw) != 8 * self._course.size:
-            raise of_another_model(f"a sum of {len(raw) // 8} numbers reached a model of {self._course.size}")
+            raise of_another_model(f"a sum of {len(raw) // 8} values does not fit a model of {self._course.size}")
         return np.frombuffer(raw, dtype="<i8").astype(np.int64)
 
 

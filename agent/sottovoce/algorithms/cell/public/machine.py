@@ -188,7 +188,9 @@ class Cells:
                 return posted(self._tick(state, now))
             case Received(sender, message):
                 if not isinstance(message, CellMessage):
-                    raise MessageRefused("learner", "it is not for a learner of secure sums: give both the same task")
+                    raise MessageRefused(
+                        "learner", "the message is not for a learner with secure sums: give both devices the same task"
+                    )
                 return posted(self._received(state, sender, message))
             case PeersChanged(peers):
                 left = {peer for peer in state.queued if peer not in peers}

@@ -16,7 +16,7 @@ def signed_by(provenance: Provenance, roster: Roster, owner: str, statement: Sta
         MessageRefused: if the member has not signed it.
     """
     if statement.owner != owner or owner not in roster.owners:
-        raise MessageRefused("cell", "a device hands in another's statement")
+        raise MessageRefused("cell", "a device sent another device's statement")
     credential = roster.statements[roster.owners.index(owner)].credential
     provenance.verify(replace(statement, credential=credential))
     return body_of(statement, kind)

@@ -384,7 +384,8 @@ class Mixer:
         if not isinstance(message, Contributions):
             raise MessageRefused(
                 "learner",
-                "it is not for a learner of contributions: give both devices the same learner.name and learner.mixing",
+                "the message is not for a learner with contributions: give both devices the same learner.name and "
+                "learner.mixing",
             )
         news = [one for one in message.contributions if self._believes(state, sender, one)]
         wanted = self._within_reach(state, news)
@@ -441,10 +442,10 @@ class Mixer:
         """
         if one.numerator.shape != (self.schedule.width,):
             raise of_another_model(
-                f"a contribution of {one.numerator.size} numbers reached a model of {self.schedule.width}"
+                f"a contribution of {one.numerator.size} values does not fit a model of {self.schedule.width}"
             )
         if one.steps > self._max_steps:
-            raise MessageRefused("range", "a contribution of more steps than there are: its sender invented it")
+            raise MessageRefused("range", "a contribution claims more steps than there are: its sender made it up")
         if one.owner == self._owner or self._provenance.refuses(one.owner):
             return False
         at = rank(one.owner)

@@ -284,10 +284,12 @@ class Golf:
 
     def _receive(self, state: GolfState, sender: str, message: Message) -> Step:
         if not isinstance(message, GolfMessage):
-            raise MessageRefused("learner", "it is not for a golf learner: give both devices the same learner.name")
+            raise MessageRefused(
+                "learner", "the message is not for a golf learner: give both devices the same learner.name"
+            )
         expected = state.parameters.size if self._rule is not None else 0
         if message.parameters.size != expected:
-            raise of_another_model(f"a model of {message.parameters.size} numbers reached one of {expected}")
+            raise of_another_model(f"a model of {message.parameters.size} parameters does not fit one of {expected}")
         if not 0 <= message.age <= _LARGEST_AGE or not (np.abs(message.parameters) <= _LARGEST_PARAMETER).all():
             raise MessageRefused("range", "a model's age or size is out of range: its sender made it up")
         refuses = self._provenance.refuses

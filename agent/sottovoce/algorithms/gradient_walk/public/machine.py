@@ -253,19 +253,19 @@ class GradientWalk:
     def _receive(self, state: GradientWalkState, message: Message) -> GradientWalkState:
         if not isinstance(message, GradientWalkMessage):
             raise MessageRefused(
-                "learner", "it is not for a gradient-walk learner: give both devices the same learner.name"
+                "learner", "the message is not for a gradient-walk learner: give both devices the same learner.name"
             )
         if message.parameters.size != state.parameters.size:
             raise of_another_model(
-                f"a model of {message.parameters.size} numbers reached one of {state.parameters.size}"
+                f"a model of {message.parameters.size} parameters does not fit one of {state.parameters.size}"
             )
         if not 0 <= message.age <= _LARGEST_AGE or not (np.abs(message.parameters) <= _LARGEST_PARAMETER).all():
             raise MessageRefused("range", "a model's age or size is out of range: its sender made it up")
         if len(state.walks) >= MAX_WALKS:
             raise MessageRefused(
                 "walks",
-                f"this device holds {MAX_WALKS} walks and takes the next when one has moved on: "
-                "let one device of the fleet alone have learner.begins_walk",
+                f"this device holds {MAX_WALKS} walks and accepts another once one has moved on: set "
+                "learner.begins_walk on only one device of the fleet",
             )
         parameters = message.parameters.astype(np.float64).reshape(state.parameters.shape)
         walk = Walk(parameters, message.age, simulated=message.simulated)

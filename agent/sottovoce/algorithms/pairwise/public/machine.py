@@ -192,7 +192,8 @@ class Pairwise:
         if not isinstance(proposal, Proposal):
             raise MessageRefused(
                 "learner",
-                "it is not for a learner that averages in pairs: give both devices the same learner.name and mixing",
+                "the message is not for a learner that averages in pairs: give both devices the same learner.name "
+                "and mixing",
             )
         self._check_shape(proposal.numerator)
         if state.blank:
@@ -238,7 +239,7 @@ class Pairwise:
             raise MessageRefused("learner", "it is not an answer to a proposal")
         self._check_shape(reply.numerator)
         if length(reply.numerator) > proposed.reach / proposed.parts * _ROUNDED:
-            raise MessageRefused("range", "it answers that it went farther than it was asked to")
+            raise MessageRefused("range", "its answer claims a longer move than the proposal allows")
         numerator = np.clip(state.numerator - reply.numerator, -MAX_NUMERATOR, MAX_NUMERATOR)
         simulated = state.simulated or reply.simulated
         moved = _with_move(state, recipient, reply.numerator)
@@ -247,7 +248,7 @@ class Pairwise:
 
     def _check_shape(self, numerator: NDArray[np.int64]) -> None:
         if numerator.shape != (self.schedule.size,):
-            raise of_another_model(f"{numerator.size} numbers reached a model of {self.schedule.size}")
+            raise of_another_model(f"{numerator.size} values do not fit a model of {self.schedule.size}")
 
     def _stepped(self, state: PairwiseState) -> PairwiseState:
         """The state after the vault's answer."""

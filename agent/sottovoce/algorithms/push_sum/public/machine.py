@@ -256,13 +256,15 @@ class PushSum:
 
     def _receive(self, state: PushSumState, share: Message) -> Step:
         if not isinstance(share, PushSumShare):
-            raise MessageRefused("learner", "it is not for a push-sum learner: give both devices the same learner.name")
+            raise MessageRefused(
+                "learner", "the message is not for a push-sum learner: give both devices the same learner.name"
+            )
         if share.numerator.shape != (self.schedule.width,):
             raise of_another_model(
-                f"a push-sum share of {share.numerator.size} numbers reached a model of {self.schedule.width}"
+                f"a push-sum share of {share.numerator.size} values does not fit a model of {self.schedule.width}"
             )
         if state.weight + share.weight > _WEIGHT_LIMIT:
-            raise MessageRefused("range", "a push-sum share would overflow the weight: someone makes mass up")
+            raise MessageRefused("range", "a push-sum share would overflow the weight: someone is making up mass")
         numerator = state.numerator + share.numerator
         if np.abs(numerator).max(initial=0) > MAX_NUMERATOR:
             raise MessageRefused(

@@ -216,7 +216,7 @@ class Rounds:
         """
         if not isinstance(message, RoundMessage):
             raise MessageRefused(
-                "learner", "it is not for a learner in rounds: give both devices the same learner.name"
+                "learner", "the message is not for a learner in rounds: give both devices the same learner.name"
             )
         if sender not in state.neighbours:
             raise MessageRefused(
@@ -227,10 +227,10 @@ class Rounds:
             raise MessageRefused("phase", "unknown phase: give both devices the same [learner] table")
         if len(message.vectors) and message.vectors.shape[1:] != (self.schedule.size,):
             raise of_another_model(
-                f"vectors of shape {message.vectors.shape} reached a model of {self.schedule.size} numbers"
+                f"vectors of shape {message.vectors.shape} do not fit a model of {self.schedule.size} parameters"
             )
         if message.round < 0 or message.degree < 1 or not (np.abs(message.vectors) <= LARGEST).all():
-            raise MessageRefused("range", "numbers of this size have not been learnt: their sender made them up")
+            raise MessageRefused("range", "values of this size cannot have been learnt: their sender made them up")
         return message
 
 

@@ -226,7 +226,9 @@ class SharedModel:
                 return sent(replace(state, requests=requests, served=served))
             case SharedModelMessage():
                 return self._keep_model(state, sender, message)
-        raise MessageRefused("learner", "it is not for a shared model: give both devices the same learner.name")
+        raise MessageRefused(
+            "learner", "the message is not for a shared model: give both devices the same learner.name"
+        )
 
     def _note_head(self, state: SharedModelState, head: Head, sender: str) -> SharedModelState:
         """Keep the newest head, and count the steps that it discards."""
@@ -252,7 +254,7 @@ class SharedModel:
     def _checked(self, message: SharedModelMessage) -> Held:
         parameters = message.parameters.astype(np.float64)
         if parameters.shape != self._initial.shape:
-            raise of_another_model(f"a model of {parameters.size} numbers reached one of {self._initial.size}")
+            raise of_another_model(f"a model of {parameters.size} parameters does not fit one of {self._initial.size}")
         if not (np.abs(parameters) <= LARGEST).all():
             raise MessageRefused("range", "a model's size is out of range: its sender made it up")
         return Held(_possible(message.head, start=True), parameters, message.simulated)
@@ -265,7 +267,7 @@ def rounded(parameters: NDArray[Any]) -> Floats:
 
 def _possible(head: Head, *, start: bool = False) -> Head:
     if not 0 <= head.step <= MAX_STEP or (head.step == 0) != (head.writer == "") or (head.step == 0 and not start):
-        raise MessageRefused("range", "a model of this step has not been learnt: its sender invented it")
+        raise MessageRefused("range", "a model of this step has not been learnt: its sender made it up")
     return head
 
 
