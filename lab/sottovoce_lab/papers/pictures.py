@@ -93,10 +93,10 @@ def _line(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any) -
     spread = numbers and min(values) > 0 and max(values) >= 8 * min(values)
     if spread:
         axes.set_xscale("log")
-    axes.set_xticks([places[value] for value in values], [_shown(value) for value in values])
+    ticks = _without_common_part([_shown(value) for value in values])
+    turned = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if max(map(len, ticks)) > 6 else {}
+    axes.set_xticks([places[value] for value in values], ticks, **({} if numbers else turned))
     axes.minorticks_off()
-    if not numbers and any(len(str(value)) > 6 for value in values):
-        axes.tick_params("x", labelrotation=20)
 
 
 def _curves(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any) -> None:
@@ -165,6 +165,12 @@ def _xs(cells: Cells, panel: str, series: str) -> list[Any]:
 
 def _mean(cell: Cell | None) -> float:
     return math.nan if cell is None else cell.mean
+
+
+def _without_common_part(words: list[str]) -> list[str]:
+    """Faults without the part before their @, if it is the same for all."""
+    parts = [word.partition("@") for word in words]
+    return [part[2] for part in parts] if len({part[0] for part in parts}) == 1 and all(p[2] for p in parts) else words
 
 
 def _shown(value: Any) -> str:

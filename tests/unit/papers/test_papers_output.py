@@ -9,6 +9,7 @@ import pytest
 from sottovoce.errors import DataError, UsageError
 from sottovoce_lab.papers import output, pages, pictures
 from sottovoce_lab.papers.cells import cells
+from sottovoce_lab.papers.pictures import _without_common_part
 from sottovoce_lab.papers.result import result_at
 from sottovoce_lab.papers.runs import Place
 from sottovoce_lab.papers.specification import Axis, Claim, Experiment, Paper, Part, Reading
@@ -106,3 +107,9 @@ def test_without_any_data_set_there_is_no_figure(monkeypatch: pytest.MonkeyPatch
         output.reproduce(
             "hegedus-2017/figure-3", quick=True, folder=tmp_path, out=tmp_path, say=print, told=lambda *_: None
         )
+
+
+def test_ticks_leave_out_what_all_faults_share() -> None:
+    assert _without_common_part(["dishonest=0.1@flip", "dishonest=0.1@late"]) == ["flip", "late"]
+    for words in (["loss=0.3", "none"], ["loss=0.3@a", "kill=0.3@a"], ["iid", "dirichlet(1)"]):
+        assert _without_common_part(words) == words
