@@ -1,4 +1,4 @@
-"""`python -m sottovoce` is the command `sottovoce`."""
+"""Entry point of `python -m sottovoce`, which runs the command `sottovoce`."""
 
 from sottovoce.cli.main import main
 

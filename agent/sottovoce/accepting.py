@@ -10,7 +10,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 1.0  # seconds, while the system refuses
 
 
 class Acceptor:
-    """Accepts the connections of one listening socket in the running event loop.
+    """Acceptor of connections to one listening socket, in the running event loop.
 
     Args:
         listening: a bound socket that listens; closed by `stop`.
@@ -35,7 +35,7 @@ class Acceptor:
         self._resume()
 
     def stop(self) -> None:
-        """Accept no more connections."""
+        """Stop accepting connections."""
         if self._pause is not None:
             self._pause.cancel()
         self._loop.remove_reader(self._listening.fileno())
@@ -68,10 +68,10 @@ class Acceptor:
             raise
 
     def _rest(self, seconds: float) -> None:
-        """Resume accepting after this many seconds; meanwhile the event loop continues."""
+        """Wait this many seconds before accepting again; meanwhile the event loop continues."""
         try:
             self._pause = self._loop.call_later(seconds, self._resume)
         except MemoryError:
-            time.sleep(_FIRST_PAUSE)  # needs none, and does not spin
+            time.sleep(_FIRST_PAUSE)  # needs no descriptor, and does not spin
         else:
             self._loop.remove_reader(self._listening.fileno())

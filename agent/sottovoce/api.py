@@ -1,4 +1,4 @@
-"""The public names of the package, for programs: `import sottovoce`. See docs/reference/library.md.
+"""Public names of the package, for programs: `import sottovoce`. See docs/reference/library.md.
 
 The package imports this module when a name is first used, so that a device's commands load no more than they need.
 """

@@ -11,7 +11,7 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 
 def assigned(texts: Sequence[str], example: str, aliases: Mapping[str, str] = _NONE) -> dict[str, Any]:
-    """Values by their dotted keys; text that is not TOML is a string.
+    """Return values by their dotted keys; text that is not TOML is a string.
 
     Args:
         texts: texts of the form KEY=VALUE.

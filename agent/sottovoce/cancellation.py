@@ -12,7 +12,7 @@ async def cancel_and_wait(tasks: Collection["asyncio.Task[Any]"], again: float) 
     that arrives in the same moment as the answer; the task would then continue for ever.
 
     Args:
-        tasks: one or more.
+        tasks: tasks to cancel, one or more.
         again: seconds after which a task that continues is cancelled again; longer than any task takes to end.
     """
     going: Collection[asyncio.Task[Any]] = tasks

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The public rule of a cell.
+    """Public rule of a cell.
 
     Attributes:
-        least: members of the smallest roster.
-        most: members of the largest roster.
+        least: number of members of the smallest roster.
+        most: number of members of the largest roster.
         colluding: most devices of the fleet that share their knowledge with one another and with eavesdroppers.
         threshold: share of a roster that must remain to open a sum.
         spare: rounds that may fail, which the budget pays for in addition to the planned ones.
@@ -24,7 +24,7 @@ class Cell:
 
     @property
     def wrong(self) -> tuple[str, str] | None:
-        """The key at fault, and why some roster could not be opened or would hide no one; None if the rule is sound."""
+        """Return the key at fault, and why some roster could not be opened or would hide no device; None if sound."""
         if self.least > self.most:
             return "min", f"{self.least} is above max, which is {self.most}: no round is that large; lower it"
         if any(self.opens_at(size) > size or self.honest(size) < 1 for size in (self.least, self.least + 1)):
@@ -38,12 +38,12 @@ class Cell:
         return int(self.opens_at(self.least) + max(1, self.colluding) <= self.least)
 
     def opens_at(self, size: int) -> int:
-        """t: members of a roster of `size` that must remain for a sum; no two sets can both be opened, 2t > size + f.
+        """Return t, the members of a roster of `size` needed to open a sum; no two sets can both open, 2t > size + f.
 
         A colluding member can sign for both sets; any other member signs only once.
         """
         return max(math.ceil(self.threshold * size), (size + self.colluding) // 2 + 1)
 
     def honest(self, size: int) -> int:
-        """t - f: noise shares in every sum that can be opened that only their own members know."""
+        """Return t - f: noise shares in every sum that can be opened that only their own members know."""
         return self.opens_at(size) - self.colluding

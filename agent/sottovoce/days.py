@@ -11,11 +11,11 @@ EXPORT = "-export"
 """Suffix of a net meter's name for the windows that hold its surplus, where it fed in more than it took."""
 
 NOT_BEFORE = 1_767_225_600.0
-"""1 January 2026, UTC: this program did not exist before, so a clock with an earlier time has not been set."""
+"""1 January 2026, UTC, in seconds of Unix time: this program is newer, so an earlier clock has not been set."""
 
 
 def last_day_over(now: float) -> int | None:
-    """Number of the last day that has ended; None while the clock has not been set.
+    """Return the number of the last day that has ended; None while the clock has not been set.
 
     Args:
         now: seconds of Unix time.
@@ -24,14 +24,14 @@ def last_day_over(now: float) -> int | None:
 
 
 def lasts_until(days: float | None) -> str | None:
-    """Date after this many days, ISO 8601, at most a hundred years ahead; None if `days` is None."""
+    """Return the date after this many days, ISO 8601, at most a hundred years ahead; None if `days` is None."""
     if days is None:
         return None
     return (datetime.now(UTC).date() + timedelta(days=min(days, 36_500.0))).isoformat()
 
 
 def with_day_numbers(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """The tables of a configuration, where days in `data.windows` may be dates, with days as numbers.
+    """Return the tables of a configuration, where days in `data.windows` may be dates, with days as numbers.
 
     An invalid date is left as it is, so that the schema refuses it.
     """

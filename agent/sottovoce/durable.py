@@ -11,17 +11,17 @@ _OF_THE_DISK = {
 
 
 def sqlite_code(error: BaseException) -> int:
-    """SQLite's primary error code; 0 for an error that is not SQLite's."""
+    """Return SQLite's primary error code; 0 for an error that is not SQLite's."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def of_the_disk(error: BaseException) -> bool:
-    """Whether a database failed because of its disk, its permissions or another program, and is not damaged."""
+    """Return whether a database failed because of its disk, its permissions or another program, without damage."""
     return sqlite_code(error) in _OF_THE_DISK
 
 
 def read_only(directory: Path) -> bool:
-    """Whether the disk of a directory is mounted read-only, so that permissions are not the cause of a refusal."""
+    """Return whether a directory's disk is mounted read-only, so that permissions are not the cause of a refusal."""
     try:
         return bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
     except OSError:
@@ -42,7 +42,7 @@ def sync(path: Path) -> None:
 
 
 def rename(draft: Path, path: Path) -> None:
-    """Give a finished file or directory its name: the content is on the disk before the name, the name on return.
+    """Rename a finished file or directory: the content is on the disk before the rename, the name on return.
 
     Raises:
         OSError: if the disk failed.

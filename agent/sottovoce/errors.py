@@ -47,63 +47,63 @@ class SottovoceError(Exception):
 
 
 class UsageError(SottovoceError):
-    """The command line does not make sense."""
+    """Error of a command line that does not make sense."""
 
     exit_code = ExitCode.USAGE
 
 
 class ConfigError(SottovoceError):
-    """A configuration file, key or value is wrong."""
+    """Error of a configuration file, key or value."""
 
     exit_code = ExitCode.CONFIGURATION
 
 
 class DataError(SottovoceError):
-    """A data set or a stored state cannot be read, or breaks its declared bounds."""
+    """Error of a data set or a stored state that cannot be read, or breaks its declared bounds."""
 
     exit_code = ExitCode.DATA
 
 
 class PrivacyError(SottovoceError):
-    """A guarantee that is unproved, impossible, or already spent."""
+    """Error of a guarantee that is unproved, impossible, or already spent."""
 
     exit_code = ExitCode.PRIVACY
 
 
 class LedgerError(PrivacyError):
-    """The ledger is missing, damaged, in use, or belongs to another device or budget."""
+    """Error of a ledger that is missing, damaged, in use, or belongs to another device or budget."""
 
 
 class LedgerUnwritable(LedgerError):
-    """The ledger's disk is full, fails, or may only be read, or memory is short: nothing was released."""
+    """Error of a ledger's disk that is full, fails, or is read-only, or of short memory: nothing was released."""
 
 
 class TaskRefused(PrivacyError):
-    """A task of the fleet that this device does not take up; it continues with its present one."""
+    """Refusal of a fleet task that this device does not take up; it continues with its present one."""
 
 
 class VaultAway(PrivacyError):
-    """The vault's process does not answer."""
+    """Error of a vault process that does not answer."""
 
 
 class IdentityError(SottovoceError):
-    """A key or certificate is missing, expired, malformed, or not of this fleet."""
+    """Error of a key or certificate that is missing, expired, malformed, or not of this fleet."""
 
     exit_code = ExitCode.IDENTITY
 
 
 class ClockError(IdentityError):
-    """The clock stands before a time that this device has been at."""
+    """Error of a clock with a time earlier than one that this device has been at."""
 
 
 class NetworkError(SottovoceError):
-    """An address cannot be used, or no one can be reached."""
+    """Error of an address that cannot be used, or of peers that cannot be reached."""
 
     exit_code = ExitCode.NETWORK
 
 
 class MessageRefused(SottovoceError):
-    """A received message was refused and changed nothing.
+    """Refusal of a received message, which changed nothing.
 
     Attributes:
         reason: a stable word for counters, for example `signature` or `shape`.
@@ -117,16 +117,16 @@ class MessageRefused(SottovoceError):
 
 
 class DiskReadOnly(SottovoceError):
-    """A disk is mounted read-only; once it no longer is, a service sees that only after its process is restarted."""
+    """Error of a disk mounted read-only; a service sees the end of that only after its process is restarted."""
 
     exit_code = ExitCode.AGAIN
 
 
 class PluginError(SottovoceError):
-    """A package that brings a plug-in is broken, or two bring one of the same name."""
+    """Error of a package that brings a plug-in and is broken, or of two that bring plug-ins of one name."""
 
     exit_code = ExitCode.PLUGIN
 
 
 class InternalError(SottovoceError):
-    """A defect in Sottovoce."""
+    """Error that is a defect in Sottovoce."""

@@ -81,7 +81,7 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
             raise invalid_key("fidelity", f"learner {self.name} exists in its sound variant only")
 
     def completed(self, *, follows: bool) -> Self:
-        """These settings, with the defaults that depend on the rest of the configuration.
+        """Return these settings, with the defaults that depend on the rest of the configuration.
 
         Args:
             follows: whether records are added while the agent runs.
@@ -90,7 +90,7 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
         return self
 
     def unused(self, key: str) -> str | None:
-        """Reason why a key has no effect beside the others, with the remedy; None if it has an effect."""
+        """Return the reason why a key has no effect beside the others, with the remedy; None if it has an effect."""
         if key == "hidden" and self.chosen_model != "mlp":
             return f"{self.chosen_model} has no hidden layer; leave it out, or set learner.model = mlp"
         if key == "threads" and not has_graph(self.chosen_model):
@@ -104,7 +104,7 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
         return f"needs {other} = {words}, but {other} = {str(getattr(self, other)).lower()}; leave it out"
 
     def hint(self, records: int) -> str | None:
-        """A better setting for a fleet with this many records in all, in a sentence; None if none is known."""
+        """Return a better setting for a fleet with this many records in all, in a sentence; None if none is known."""
         del records
         return None
 
@@ -130,7 +130,7 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
 
     @property
     def chosen_model(self) -> str:
-        """The model, chosen or the learner's own."""
+        """Model, as configured or the learner's default."""
         own = self.algorithm.models[0]
         return self.model or (self.algorithm.letter_model or own if self.fidelity == "paper" else own)
 
@@ -153,7 +153,7 @@ class GradientSettings(LearnerSettings, frozen=True):
 
     @property
     def rate(self) -> float:
-        """The step size, chosen or the learner's own."""
+        """Step size, as configured or the learner's default."""
         return self.own_rate if self.step_size is None else self.step_size
 
     @property
@@ -181,5 +181,5 @@ class ScheduledSettings(GradientSettings, frozen=True):
 
     @property
     def decay(self) -> float:
-        """The step decay, chosen or the learner's own."""
+        """Step decay, as configured or the learner's default."""
         return self.own_step_decay if self.step_decay is None else self.step_decay

@@ -14,13 +14,13 @@ _REMEDIES = {
 
 
 def split(address: str) -> tuple[str, int]:
-    """Host and port of host:port; an IPv6 address loses its brackets."""
+    """Return the host and port of host:port; an IPv6 address loses its brackets."""
     host, _, port = address.rpartition(":")
     return host.strip("[]"), int(port)
 
 
 def refusal(address: str) -> OSError | None:
-    """The error that prevents listening on an address; None if there is none. The socket is closed again."""
+    """Return the error that prevents listening on an address; None if there is none. The socket is closed again."""
     host, port = split(address)
     try:
         (family, kind, protocol, _, place), *_ = socket.getaddrinfo(
@@ -37,7 +37,7 @@ def refusal(address: str) -> OSError | None:
 
 
 def cannot_listen(key: str, address: str, error: Exception) -> NetworkError:
-    """The error for an address that a key of the configuration names."""
+    """Return the error for an address that a key of the configuration names."""
     if isinstance(error, socket.gaierror | UnicodeError):
         return NetworkError(f"{key}: cannot listen on {address}: its host name is not known: correct it")
     number = error.errno if isinstance(error, OSError) and error.errno else 0

@@ -18,5 +18,5 @@ REGRESSION_MODEL = "ridge"
 
 
 def has_graph(model: str) -> bool:
-    """Whether a model with this name is a graph: one in this package, or a file."""
+    """Return whether a model with this name is a graph: one in this package, or a file."""
     return model in GRAPH_MODELS or model.endswith(GRAPH_SUFFIX)

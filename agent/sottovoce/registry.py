@@ -1,4 +1,4 @@
-"""All algorithms by name: those of this package, and those that other packages provide.
+"""Registry of all algorithms by name: those of this package, and those that other packages provide.
 
 A package provides one by an entry point of the group `sottovoce.algorithms`, named like the algorithm, whose object is
 its `Algorithm`; docs/how-to/own-algorithm.md has an example. No other part of this package knows algorithms by name.
@@ -37,7 +37,7 @@ class Algorithm:
     Attributes:
         settings: its configuration, a subclass of sottovoce.learner_settings.LearnerSettings that is tagged
             with its name.
-        releases: a device's releases, in words.
+        releases: description of a device's releases.
         parts: function that returns its sottovoce.algorithms.family.Family for a configuration and the public records
             by which models are scored, or None; it imports modules only when it is called.
         models: models that it can learn, its own first.
@@ -101,11 +101,11 @@ class Algorithm:
         return (*COMMON_KEYS, *self.keys)
 
     def learns(self, model: str) -> bool:
-        """Whether the algorithm can learn a model with this name, or from this file."""
+        """Return whether the algorithm can learn a model with this name, or from this file."""
         return model in self.models or (self.models == GRADIENT_MODELS and model.endswith(GRAPH_SUFFIX))
 
     def cannot_learn(self, model: str) -> str | None:
-        """Reason why it cannot learn a model with this name, or from this file, and the remedy; None if it can."""
+        """Return why it cannot learn a model with this name, or from this file, with the remedy; None if it can."""
         if self.learns(model):
             return None
         alike = [known for known in self.models if model in known.split("-")]
@@ -117,7 +117,7 @@ class Algorithm:
         )
 
     def relation_of(self, settings: Any) -> Relation:
-        """Its own neighbouring relation under these settings."""
+        """Return the algorithm's own neighbouring relation under these settings."""
         if self.relation is None:
             return self.neighbouring
         with calling(self.name, "relation()"):
@@ -132,7 +132,7 @@ class _Algorithms(Mapping[str, Algorithm]):
     """Algorithms by name: this package's own first, then those of other packages, whose names must be unique."""
 
     def __getitem__(self, name: str) -> Algorithm:
-        """The algorithm with this name.
+        """Return the algorithm with this name.
 
         Raises:
             KeyError: if there is none.
@@ -159,7 +159,7 @@ ALGORITHMS: Mapping[str, Algorithm] = _Algorithms()
 
 
 def ready() -> dict[str, Algorithm]:
-    """This package's algorithms, and those of other packages that this process has requested by name.
+    """Return this package's algorithms, and those of other packages that this process has requested by name.
 
     Use this to look through algorithms: a broken package then does not break commands that do not name it.
     """
@@ -167,12 +167,12 @@ def ready() -> dict[str, Algorithm]:
 
 
 def by_name(*algorithms: Algorithm) -> dict[str, Algorithm]:
-    """Algorithms of a folder, by name."""
+    """Return the algorithms of a folder, by name."""
     return {algorithm.name: algorithm for algorithm in algorithms}
 
 
 def of_another(name: str, key: str) -> str | None:
-    """Error of a `[learner]` key that belongs to another algorithm than the one named."""
+    """Return the error of a `[learner]` key that belongs to another algorithm than the one named."""
     own = ALGORITHMS[name].own_keys
     if key in own:
         return None
@@ -185,7 +185,7 @@ def of_another(name: str, key: str) -> str | None:
 
 
 def payload_codec(kind: str) -> Any | None:
-    """Codec of a payload type; None if neither an algorithm of this package nor one used in this process has it.
+    """Return the codec of a payload type; None if no algorithm of this package or used in this process has it.
 
     Args:
         kind: payload type, as in messages.
@@ -200,14 +200,14 @@ def payload_codec(kind: str) -> Any | None:
 
 
 def unknown(name: str) -> str:
-    """Error of an unknown algorithm's name, with the remedy."""
+    """Return the error of an unknown algorithm's name, with the remedy."""
     near = suggestion(name, ALGORITHMS)
     return f'did you mean "{near}"?' if near else "one of " + ", ".join(f'"{known}"' for known in ALGORITHMS)
 
 
 @lru_cache(maxsize=1)
 def _own() -> dict[str, Algorithm]:
-    """This package's algorithms: ALGORITHMS of the module `algorithm` in each folder of algorithms."""
+    """Return this package's algorithms: ALGORITHMS of the module `algorithm` in each folder of algorithms."""
     home = Path(__file__).with_name(_HOME)
     folders = sorted(file.parent.name for file in home.glob("*/algorithm.py*"))  # source or bytecode
     found: dict[str, Algorithm] = {}
@@ -221,7 +221,7 @@ _AT_WORK: dict[str, tuple[Algorithm, Plugin]] = {}
 
 
 def plugin_of(name: str) -> Plugin | None:
-    """The plug-in of an algorithm that this process uses; None if it is from this package."""
+    """Return the plug-in of an algorithm that this process uses; None if it is from this package."""
     return _AT_WORK[name][1] if name in _AT_WORK else None
 
 

@@ -29,11 +29,11 @@ class Schema:
     otherwise: str
 
     def begin(self, path: Path) -> None:
-        """Replace whatever is there by an empty database of the current version that only its user can read.
+        """Replace the file, if any, by an empty database of the current version that only its user can read.
 
         Raises:
             OSError: if the disk is full or failing.
-            sqlite3.Error: the same.
+            sqlite3.Error: if the disk is full or failing.
         """
         for suffix in ("", "-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
@@ -51,7 +51,7 @@ class Schema:
         self._apply(connection, 0)
 
     def version(self, connection: sqlite3.Connection, path: Path) -> int:
-        """Schema number of a file; the file is not changed.
+        """Return the schema number of a file; the file is not changed.
 
         Raises:
             ValueError: if it belongs to another program, or has a version that this program never wrote.

@@ -1,4 +1,4 @@
-"""The known name that a user probably misspelt."""
+"""Suggestion of a known name that a user probably misspelt."""
 
 from collections.abc import Iterable
 from itertools import takewhile
@@ -8,7 +8,7 @@ _TYPO = 0.66
 
 
 def suggestion(word: str, known: Iterable[str]) -> str | None:
-    """The known name that is one typo away from a word; None if there is none.
+    """Return the known name that is one typo away from a word; None if there is none.
 
     Dotted names are compared part by part, so a shared table name does not make two keys similar. A word without a dot
     is compared with the last part of each name.
@@ -21,7 +21,7 @@ def suggestion(word: str, known: Iterable[str]) -> str | None:
 
 
 def _shared(word: str, other: str) -> int:
-    """Length of the common prefix of two words, which decides between equally similar names."""
+    """Return the length of the common prefix of two words, which decides between equally similar names."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(word, other, strict=False)))
 
 

@@ -1,4 +1,4 @@
-"""The task document: the settings on which devices must agree before their models may be mixed.
+"""Task document: the settings on which devices must agree before their models may be mixed.
 
 It is a flat list of public settings by their names in the configuration, in one canonical form with one digest. It does
 not contain what a device may choose for itself (its ε and steps below the fleet's ceilings, its period, its limits).
@@ -19,7 +19,7 @@ LARGEST_SIGNED = 2**16
 """Largest size in bytes of a task that a fleet signs: the configuration tables from which documents are made."""
 
 _SHOWN = 60  # characters of a value shown in a message
-_BEFORE = 10  # how many of these come before the first that differs
+_BEFORE = 10  # number of characters shown before the first difference
 _MAX_DIFFERENCES = 10
 
 _Number: TypeAlias = bool | int | float
@@ -28,7 +28,7 @@ Value: TypeAlias = _Number | str | list[_Number | str | list[float]] | None
 
 @dataclass(frozen=True)
 class Task:
-    """A task document.
+    """Task document.
 
     Attributes:
         settings: settings by name, with JSON values.
@@ -43,11 +43,11 @@ class Task:
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of its canonical form, 32 bytes."""
+        """Return the SHA-256 of the canonical form, 32 bytes."""
         return sha256(self.canonical).digest()
 
     def differences(self, other: "Task") -> tuple[str, ...]:
-        """The first ten settings in which another task differs, in order of their names, one sentence each."""
+        """Return the first ten settings in which another task differs, in order of their names, one sentence each."""
         found = tuple(self._differing(other))
         more = len(found) - _MAX_DIFFERENCES
         return found if more <= 0 else (*found[:_MAX_DIFFERENCES], f"and {more} more")
@@ -81,7 +81,7 @@ def read(raw: bytes) -> Task:
 
 
 def _alike(one: str, other: str) -> int:
-    """Length of the common prefix of two texts."""
+    """Return the length of the common prefix of two texts."""
     return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 

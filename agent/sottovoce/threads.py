@@ -52,7 +52,7 @@ class Background:
 
 
 class Threads(ThreadPoolExecutor):
-    """A pool of threads that are started when there is work, each within some seconds or not at all.
+    """Pool of threads that are started when there is work, each within some seconds or not at all.
 
     Args:
         most: largest number of threads at once.

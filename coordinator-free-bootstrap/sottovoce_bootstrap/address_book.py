@@ -1,4 +1,4 @@
-"""The address book: who has answered before, so that a device that was off, or cut off, finds its fleet again.
+"""Address book of devices that have answered, so that a device that was off, or cut off, finds its fleet again.
 
 A cache: a device that lost it starts from its seeds. So a damaged book is started over, and a power cut may cost the
 last entries (SQLite, WAL, synchronous = NORMAL), never the rest. Entries are addresses to try, and prove nothing. Many
@@ -18,10 +18,10 @@ from sottovoce_bootstrap.contact import Contact
 from sottovoce_bootstrap.contacts import CAPACITY
 
 LIFETIME = 30 * 86_400.0
-"""Seconds, of open book, after which who has not answered again is dropped."""
+"""Seconds, of open book, after which a device that has not answered again is dropped."""
 
 FRESH = 86_400.0
-"""Seconds, of open book, for which it waits to be written who has answered again as before: disks wear out."""
+"""Seconds, of open book, by which the write of an unchanged contact is delayed, since disks wear out."""
 
 _VERSION_1 = """
 CREATE TABLE clock (seconds REAL NOT NULL);
@@ -40,11 +40,11 @@ class AddressBook:
     """Address book of at most 500 contacts, each dropped after 30 days without an answer.
 
     Args:
-        path: the file; made if it is not there.
-        now: seconds of the clock that `remember` is given, too.
+        path: path of the file, which is created if missing.
+        now: time in seconds, on the clock that `remember` uses too.
 
     Attributes:
-        replaced: why an earlier book was given up, one sentence for the log; None usually.
+        replaced: reason why an earlier book was discarded, one sentence for the log; None usually.
 
     Raises:
         DataError: if the disk is full or failing, or the file is not this user's.
@@ -71,7 +71,7 @@ class AddressBook:
         self._written = self._entries()
 
     def contacts(self) -> list[Contact]:
-        """Everybody in it, who answered last at the end.
+        """Return all contacts, the last to answer at the end.
 
         Raises:
             DataError: if it cannot be read.
@@ -83,7 +83,7 @@ class AddressBook:
         return [contact for row in rows if (contact := _contact(*row)) is not None]
 
     def remember(self, contact: Contact, now: float) -> None:
-        """Put in, or move to the front, someone who has answered; drop who is too old or too many.
+        """Add a contact that has answered, or renew it as the latest; drop contacts that are too old or too many.
 
         A new address, or one not written for a day, is written at once, with all the rest.
 
@@ -117,7 +117,7 @@ class AddressBook:
         self._written = self._entries()
 
     def _entries(self) -> dict[str, tuple[str, float]]:
-        """Endpoints and time of everybody, as they are in the file."""
+        """Return the endpoints and times of all contacts in the file."""
         try:
             rows = self._connection.execute("SELECT node_id, endpoints, answered FROM contact").fetchall()
         except sqlite3.DatabaseError as error:
@@ -125,7 +125,7 @@ class AddressBook:
         return {node: (endpoints, answered) for node, endpoints, answered in rows}
 
     def close(self) -> None:
-        """Write the rest, if that is possible, and close the file."""
+        """Write the rest, if possible, and close the file."""
         if self._unwritten:
             with suppress(DataError):
                 self._write(max(seconds for _, seconds in self._unwritten.values()))
@@ -154,7 +154,7 @@ class AddressBook:
 
 
 def _contact(node_id: str, endpoints: str) -> Contact | None:
-    """A row, unless it cannot have been written by this class."""
+    """Return the contact of a row; None if this class cannot have written the row."""
     try:
         return Contact(node_id, tuple(json.loads(endpoints)))
     except (ValueError, TypeError, MessageRefused):

@@ -1,4 +1,4 @@
-"""How often a device has started: the incarnation of its records, so that nothing of an earlier start passes for new.
+"""Counter of a device's starts: the incarnation of its records, so that no record of an earlier start counts as new.
 
 Not the incarnation of envelopes, which lasts as long as the agent's state does: records are issued again after a start,
 envelopes are sent again as they are.
@@ -14,19 +14,19 @@ from sottovoce_bootstrap.record import MAX_NUMBER
 
 
 class BootCounter:
-    """A number in a small file of its own, on the disk before it is used.
+    """Counter in a small file of its own, on the disk before it is used.
 
     Args:
-        path: the file; made at the first start.
+        path: path of the file, which is created at the first start.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def begin(self) -> int:
-        """Count a start: call it once a process, before the first record is issued.
+        """Count a start: call this once per process, before the first record is issued.
 
-        Without the file, or when it cannot be understood, the count continues from the time of day, which is above any
+        Without the file, or if it is malformed, the count continues from the time of day, which is above any
         number of starts.
 
         Raises:

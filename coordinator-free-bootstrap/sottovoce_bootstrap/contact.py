@@ -1,4 +1,4 @@
-"""Contact of a device: its id and the addresses to try. A hint; TLS proves who answers."""
+"""Contact of a device: its id and its addresses. A contact is a hint; TLS proves the device's identity."""
 
 import ipaddress
 import re
@@ -22,22 +22,22 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """Somebody who can be tried.
+    """Device that can be contacted.
 
     Attributes:
-        node_id: who must answer.
+        node_id: id of the device that must answer.
         endpoints: host:port, or mqtt:REALM for whom a broker of that public name reaches, the one to try first at the
             front; 1 to 5.
 
     Raises:
-        MessageRefused: for `record`: one of them is malformed.
+        MessageRefused: for `record`: an attribute is malformed.
     """
 
     node_id: str
     endpoints: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        """Check that both are well-formed."""
+        """Check that both attributes are well-formed."""
         check_node_id(self.node_id)
         if not 1 <= len(self.endpoints) <= MAX_ENDPOINTS + 1:
             raise MessageRefused("record", f"a contact has 1 to {MAX_ENDPOINTS + 1} endpoints")
@@ -46,19 +46,19 @@ class Contact:
 
 
 def check_node_id(node_id: str) -> None:
-    """Raises MessageRefused (`record`) unless it has the form of a node id."""
+    """Raise MessageRefused (`record`) unless a node id is well-formed."""
     if not _NODE_ID.fullmatch(node_id):
         raise MessageRefused("record", "a node id is 32 characters of a-z and 2-7")
 
 
 def check_transport(transport: str) -> None:
-    """Raises MessageRefused (`record`) unless it can name a transport."""
+    """Raise MessageRefused (`record`) unless a string can name a transport."""
     if not _TRANSPORT.fullmatch(transport):
         raise MessageRefused("record", "a transport is named by 1 to 16 of a-z, 0-9 and -")
 
 
 def check_endpoint(endpoint: str) -> None:
-    """Raises MessageRefused (`record`) unless it is mqtt:REALM, NAME://…, or one device's host:port."""
+    """Raise MessageRefused (`record`) unless an endpoint is mqtt:REALM, NAME://…, or one device's host:port."""
     if _BROKERED.fullmatch(endpoint) or _OF_PLUGIN.fullmatch(endpoint):
         return
     match = _ENDPOINT.fullmatch(endpoint)
@@ -75,7 +75,7 @@ def check_endpoint(endpoint: str) -> None:
 
 
 def prefix(endpoint: str) -> Network | None:
-    """The network that an endpoint in the global Internet shares with its neighbours: IPv4 /24, IPv6 /48.
+    """Return the network that an endpoint in the global Internet shares with its neighbours: IPv4 /24, IPv6 /48.
 
     None for private, loopback and other local addresses, for host names, which are not resolved here, and for brokers.
     """

@@ -1,4 +1,4 @@
-"""Whom a device can try although they are not in its view: its seeds, those who answered before, and candidates."""
+"""Contacts of a device outside its view: its seeds, devices that answered before, and candidates."""
 
 import random
 from collections import OrderedDict
@@ -7,20 +7,20 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from sottovoce_bootstrap.contact import MAX_ENDPOINTS, Contact
 
 CAPACITY = 500
-"""Of the address book, in memory and on disk."""
+"""Capacity of the address book in contacts, in memory and on disk."""
 
 CANDIDATES = 32
-"""Contacts kept of what one source of them says."""
+"""Number of contacts kept from one source."""
 
 
 class Contacts:
-    """The address book in memory, the seeds, and the sources' present contacts.
+    """Address book in memory, the seeds, and the sources' present contacts.
 
     Args:
-        seeds: from the configuration; never dropped.
-        book: who has answered before, the last one at the end.
-        own: this device, which is none of them.
-        rng: draws from sources that say too much.
+        seeds: seeds from the configuration, which are never dropped.
+        book: contacts that have answered before, the last one at the end.
+        own: node id of this device, which is excluded.
+        rng: source of randomness for draws from sources with too many contacts.
     """
 
     def __init__(self, seeds: Sequence[Contact], book: Sequence[Contact], own: str, rng: random.Random) -> None:
@@ -32,39 +32,39 @@ class Contacts:
         self._candidates: dict[str, dict[str, Contact]] = {}
 
     def __iter__(self) -> Iterator[str]:
-        """The ids of all of them, once each."""
+        """Yield the ids of all contacts, each once."""
         yield from {*self._seeds, *self._answered, *self.candidates}
 
     @property
     def unheard(self) -> tuple[Contact, ...]:
-        """Seeds that have not been heard of since the start."""
+        """Return seeds from which no record has come since the start."""
         return tuple(self._unheard.values())
 
     @property
     def candidates(self) -> list[str]:
-        """Candidates that some source names, and that were not heard of since; once each."""
+        """Return candidates that a source names and from which no record has come since; each once."""
         return list(dict.fromkeys(node for said in self._candidates.values() for node in said))
 
     def learn(self, source: str, contacts: Iterable[Contact], known: Collection[str]) -> None:
-        """Replaces a source's earlier contacts by its present ones; other sources' contacts stay.
+        """Replace a source's earlier contacts by its present ones; other sources' contacts stay.
 
         Args:
-            source: its name.
-            contacts: whom it names; of more than 32 that are news, chance decides who is kept.
-            known: ids that are no news.
+            source: name of the source.
+            contacts: contacts from the source; of more than 32 new ones, a random selection is kept.
+            known: ids of devices that are not new.
         """
         news = [one for node, one in merged(contacts).items() if node != self._own and node not in known]
         kept = self._dice.sample(news, min(CANDIDATES, len(news)))
         self._candidates[source] = {contact.node_id: contact for contact in kept}
 
     def is_wanted(self, node_id: str) -> bool:
-        """Whether it is a seed or a candidate: a device must not wait an hour for the only one it knows."""
+        """Return whether a device is a seed or a candidate, which must not wait an hour for its next attempt."""
         return node_id in self._seeds or any(node_id in said for said in self._candidates.values())
 
     def find(self, node_id: str, announced: Contact | None) -> Contact | None:
-        """How to reach someone.
+        """Return the contact of a device; None if it is unknown.
 
-        First where the configuration says, then where its record says or it last answered, then where sources say.
+        Addresses come first from the configuration, then from its record or last answer, then from the sources.
         """
         known = (
             self._seeds.get(node_id),
@@ -74,13 +74,13 @@ class Contacts:
         return merged(contact for contact in known if contact is not None).get(node_id)
 
     def heard(self, node_id: str) -> None:
-        """A record of it has come."""
+        """Note that a record of a device has arrived."""
         self._unheard.pop(node_id, None)
         for said in self._candidates.values():
             said.pop(node_id, None)
 
     def answered(self, contact: Contact) -> None:
-        """Notes that a device has answered just now."""
+        """Note that a device has just answered."""
         self._answered[contact.node_id] = contact
         self._answered.move_to_end(contact.node_id)
         if len(self._answered) > CAPACITY:
@@ -88,7 +88,7 @@ class Contacts:
 
 
 def merged(contacts: Iterable[Contact]) -> dict[str, Contact]:
-    """Contacts merged by device, with all endpoints, the first ones at the front, as many as a contact may have."""
+    """Return contacts merged by device, with their endpoints in order, as many as a contact may have."""
     found: dict[str, Contact] = {}
     for contact in contacts:
         before = found.get(contact.node_id)

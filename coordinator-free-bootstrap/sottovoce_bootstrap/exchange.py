@@ -12,7 +12,7 @@ MAX_ENTRIES = 16
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A record, and how long ago its device issued it as far as the sender knows.
+    """Record, with the time since its device issued it, as far as the sender knows.
 
     Attributes:
         record: the record.
@@ -26,14 +26,14 @@ class Entry:
     age: float
 
     def __post_init__(self) -> None:
-        """The age is one."""
+        """Check that the age is a number of seconds."""
         if not (math.isfinite(self.age) and self.age >= 0):
             raise MessageRefused("record", "an age is a number of seconds, at least 0")
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """The sender's own entry, and entries it chose from its view.
+    """Sender's own entry, with entries that it chose from its view.
 
     Attributes:
         entries: 1 to 16 of different devices; the sender's own is the first.
@@ -53,5 +53,5 @@ class Exchange:
 
     @property
     def sender(self) -> PeerRecord:
-        """The record of the device that sent this."""
+        """Record of the device that sent the exchange."""
         return self.entries[0].record

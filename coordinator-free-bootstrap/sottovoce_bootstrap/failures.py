@@ -1,4 +1,4 @@
-"""Failures to answer, and when to try again. Each device's own opinion: none is declared dead to others."""
+"""Failed contacts, and the times of the next attempts. They are local: no device is declared dead to others."""
 
 import random
 from collections import OrderedDict
@@ -11,11 +11,11 @@ _REMEMBERED = 1024
 
 
 class Failures:
-    """Exponential backoff with jitter for each peer; remembers the last 1,024 that failed.
+    """Exponential backoff with jitter for each peer; the last 1,024 peers that failed are kept.
 
     Args:
-        first: seconds of the first pause.
-        rng: draws the jitter.
+        first: length of the first pause, in seconds.
+        rng: source of randomness for the jitter.
     """
 
     def __init__(self, first: float, rng: random.Random) -> None:
@@ -24,7 +24,7 @@ class Failures:
         self._failed: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
     def fail(self, peer: str, now: float, longest: float) -> int:
-        """A contact failed; its pause doubles, up to `longest` seconds. Returns how many failed in a row."""
+        """Count a failed contact, and double its pause, up to `longest` seconds; return the failures in a row."""
         count = self._failed.pop(peer, (0, 0.0))[0] + 1
         pause = min(longest, self._first * 2.0 ** min(count - 1, 30))
         self._failed[peer] = count, now + self._dice.uniform(pause / 10, pause)
@@ -33,19 +33,19 @@ class Failures:
         return count
 
     def clear(self, peer: str) -> None:
-        """Clears the failures of a device that answered."""
+        """Clear the failures of a device that answered."""
         self._failed.pop(peer, None)
 
     def forgive(self, peer: str | None, now: float) -> None:
-        """Allows one more try at once for a device that called, which proves one direction; None: for all devices."""
+        """Allow an immediate retry for a device that called, which proves one direction; None: for all devices."""
         for one in list(self._failed) if peer is None else {peer} & self._failed.keys():
             self._failed[one] = min(self._failed[one][0], ENOUGH - 1), now
 
     def retry_at(self, peer: str) -> float:
-        """Seconds from which on it may be tried; minus infinity for one that has not failed."""
+        """Return the time, in seconds, of a peer's next attempt; minus infinity for a peer that has not failed."""
         return self._failed.get(peer, (0, float("-inf")))[1]
 
     def shunned(self, peer: str, now: float) -> bool:
-        """Whether it failed too often to be in the view, and is in its pause."""
+        """Return whether a peer failed too often to be in the view, and is in its pause."""
         count, retry_at = self._failed.get(peer, (0, float("-inf")))
         return count >= ENOUGH and now < retry_at

@@ -1,4 +1,4 @@
-"""The view rule of NewsCast: of all candidates keep the freshest, and few of one neighbourhood of the Internet."""
+"""View rule of NewsCast: keep the freshest of all candidates, and few of one neighbourhood of the Internet."""
 
 import random
 from collections import Counter
@@ -8,11 +8,11 @@ from sottovoce_bootstrap.contact import Network
 from sottovoce_bootstrap.sightings import Sighting
 
 PER_PREFIX = 2
-"""Devices of one IPv4 /24 or IPv6 /48 of the global Internet in one view: addresses are cheap, networks are not."""
+"""Largest number of devices of one IPv4 /24 or IPv6 /48 in a view: addresses are cheap, networks are not."""
 
 
 def freshest(candidates: Iterable[Sighting], size: int, rng: random.Random) -> list[Sighting]:
-    """The freshest candidates, at most `size`, all of different devices, the freshest first; equals in random order."""
+    """Return the freshest candidates, at most `size`, of different devices, freshest first; ties in random order."""
     shuffled = list(candidates)
     rng.shuffle(shuffled)
     shuffled.sort(key=lambda sighting: -sighting.born)

@@ -1,8 +1,8 @@
 """Peer sampling as a state machine: no I/O, and no clock or randomness of its own.
 
 NewsCast (Jelasity, Voulgaris, Guerraoui, Kermarrec and van Steen, "Gossip-based Peer Sampling", TOCS 25(3), 2007): once
-a period a device exchanges what it knows with one peer of its view, and both keep the freshest. Descriptors are signed,
-ages are relative, and old contacts are tried now and then, so that a fleet that was cut in two becomes one again.
+a period a device exchanges entries with one peer of its view, and both keep the freshest ones. Descriptors are signed,
+ages are relative, and old contacts are tried now and then, so that a partitioned fleet reunites.
 
 Times are seconds of one monotonic clock. Nothing here blocks; everything is bounded.
 """
@@ -26,7 +26,7 @@ from sottovoce_bootstrap.settings import Settings
 from sottovoce_bootstrap.view import View
 
 REDRAWS = 2
-"""Other peers tried in the same period when no answer comes: what lets a fleet get over the loss of half of it fast."""
+"""Number of other peers tried in a period without an answer; a fleet thus recovers fast from losing half of itself."""
 
 OLD_CONTACT_EVERY = 10
 _SEEDS_AT_ONCE = 3
@@ -34,10 +34,10 @@ _JITTER = 0.1
 
 
 class Issue(Protocol):
-    """Signs this device's records; sottovoce_bootstrap.record.Author.issue."""
+    """Signer of this device's records; sottovoce_bootstrap.record.Author.issue."""
 
     def __call__(self, incarnation: int, sequence: int, *, leaving: bool = False) -> PeerRecord:
-        """The record of this version."""
+        """Return the record of this version."""
         ...
 
 
@@ -52,25 +52,25 @@ class _Pending:
 
 
 class Membership:
-    """One device's part in the overlay.
+    """Membership of one device in the overlay.
 
     Args:
-        node_id: this device.
-        settings: the fleet's settings.
-        incarnation: from BootCounter.begin.
-        issue: signs this device's records.
+        node_id: node id of this device.
+        settings: settings of the fleet.
+        incarnation: result of BootCounter.begin.
+        issue: signer of this device's records.
         verify: raises MessageRefused for a record that does not belong to this fleet; Verifier.verify.
-        seeds: peers from the configuration and the invitation; tried first until a record of theirs has come.
-        book: the address book's contacts.
-        rng: all randomness.
+        seeds: peers from the configuration and the invitation; tried first until their records have arrived.
+        book: contacts of the address book.
+        rng: source of all randomness.
         now: seconds.
         reaches: whether a transport of this device leads to an endpoint. Whom none leads to is known of and told of to
             others, and not sent to.
 
     Attributes:
-        due: when `tick` is to be called next. It may change with every call of any method.
-        traffic: how many requests were `sent`, `answered`, `failed` and `received`.
-        refused: how many records passed on by others were refused, by the reason.
+        due: time of the next call of `tick`. It may change with every call of any method.
+        traffic: numbers of requests `sent`, `answered`, `failed` and `received`.
+        refused: number of refused records that other devices forwarded, by reason.
     """
 
     def __init__(
@@ -110,16 +110,16 @@ class Membership:
 
     @property
     def record(self) -> PeerRecord:
-        """This device's newest record."""
+        """Newest record of this device."""
         return self._record
 
     @property
     def view(self) -> tuple[PeerRecord, ...]:
-        """The view, the freshest first."""
+        """Return the view, the freshest record first."""
         return tuple(record for peer in self._view.ids if (record := self._view.get(peer)) is not None)
 
     def known(self, now: float) -> tuple[tuple[PeerRecord, float], ...]:
-        """The newest record of everybody lately heard of, in the view or not, 1,024 at most, and its age in seconds."""
+        """Return the newest record, with age in seconds, of each device known lately, in view or not; 1,024 at most."""
         return tuple((sighting.record, max(0.0, now - sighting.born)) for sighting in self._view.known())
 
     @property
@@ -128,11 +128,11 @@ class Membership:
         return self._rhythm.period
 
     def learn(self, source: str, contacts: Iterable[Contact], now: float) -> None:
-        """A source of contacts has looked: these may be there, and are tried. Nothing is believed of them.
+        """Take contacts from a source, which are tried without being trusted.
 
         Args:
-            source: its name; its earlier contacts are forgotten.
-            contacts: any number of them, of whom 32 are kept.
+            source: name of the source, whose earlier contacts are forgotten.
+            contacts: any number of contacts, of which 32 are kept.
             now: seconds.
         """
         self._contacts.learn(source, contacts, self._view.ids)
@@ -167,8 +167,8 @@ class Membership:
         """Answer a peer's exchange.
 
         Args:
-            sender: node id of who sent it, authenticated.
-            exchange: its exchange.
+            sender: authenticated node id of the sender.
+            exchange: exchange of the sender.
             now: seconds.
 
         Raises:
@@ -184,11 +184,11 @@ class Membership:
         return reply, effects
 
     def on_reply(self, peer: str, exchange: Exchange, now: float) -> list[Effect]:
-        """Take in the reply to a request.
+        """Process the reply to a request.
 
         Raises:
             MessageRefused: for `unsolicited`, `sender`, or as the peer's record is refused; the view did not change. A
-                request that was waiting still waits: report on_failure.
+                pending request stays pending: report on_failure.
         """
         if peer not in self._pending:
             raise MessageRefused("unsolicited", f"{peer} replied to no exchange that waits")
@@ -204,12 +204,12 @@ class Membership:
         return effects
 
     def on_failure(self, peer: str, now: float, *, blamed: bool = True) -> list[Effect]:
-        """A peer did not answer an exchange.
+        """Note that a peer did not answer an exchange.
 
         Args:
-            peer: its node id.
+            peer: node id of the peer.
             now: seconds.
-            blamed: it may be the reason. If not, this device is cut off, and no other peer is tried or forgotten.
+            blamed: whether the peer may be the reason. If not, this device is cut off: no peer is tried or forgotten.
         """
         pending = self._pending.pop(peer, None)
         self.traffic["failed"] += pending is not None
@@ -223,7 +223,7 @@ class Membership:
         return effects
 
     def on_missed(self, peer: str, now: float) -> None:
-        """Another message than an exchange did not reach a peer; an exchange that waits still waits."""
+        """Note that a message other than an exchange did not reach a peer; a pending exchange stays pending."""
         longest = self._settings.horizon if self._contacts.is_wanted(peer) else LONGEST_SECONDS
         if self._failures.fail(peer, now, longest) >= ENOUGH:
             self._view.drop(peer)
@@ -233,17 +233,17 @@ class Membership:
         self._hurry(now)
 
     def on_return(self, peer: str | None, now: float) -> None:
-        """Try peers that failed once more, since there is a way to one again, or, for None, to all."""
+        """Retry peers that failed: this one, which is reachable again, or, for None, all of them."""
         self._failures.forgive(peer, now)
         self._rewarm(now)
         self._hurry(now)
 
     def on_success(self, peer: str) -> None:
-        """A peer answered any message of this device's."""
+        """Note that a peer answered any message of this device."""
         self._failures.clear(peer)
 
     def expel(self, peers: Collection[str], now: float) -> None:
-        """Forget these devices, which `verify` refuses from now on, and try none of them again."""
+        """Forget these devices, which `verify` refuses from now on, and never try to reach them again."""
         self._expelled = frozenset(peers)
         for peer in self._expelled:
             self._view.expel(peer)
@@ -258,14 +258,14 @@ class Membership:
         self._issued = now
 
     def leave(self, now: float) -> list[Effect]:
-        """Say goodbye: the requests tell the warm peers, who tell others. No tick begins an exchange any more."""
+        """Announce the departure: requests notify the warm peers, which forward it. Later ticks begin no exchange."""
         self._record = self._issue(self._record.incarnation, self._record.sequence + 1, leaving=True)
         self._issued = now
         self.due = float("inf")
         return [self._request(peer, 0, now) for peer in self._warm if peer not in self._pending]
 
     def peers(self, now: float) -> tuple[Contact, ...]:
-        """Everybody worth sending to: the view, and seeds of whom nothing has been heard yet."""
+        """Return all possible recipients: the view, and seeds from which no record has come yet."""
         unheard = (
             seed
             for seed in self._contacts.unheard
@@ -274,21 +274,21 @@ class Membership:
         return (*self._reach(peer for peer in self._view.ids if self._ready(peer, now)), *unheard)
 
     def sample(self, count: int, now: float) -> tuple[Contact, ...]:
-        """`count` different ones of `peers`, drawn uniformly, or all if they are fewer."""
+        """Return `count` different contacts of `peers`, drawn uniformly, or all if there are fewer."""
         peers = self.peers(now)
         return tuple(self._dice.sample(peers, min(count, len(peers))))
 
     def warm(self) -> tuple[Contact, ...]:
-        """Peers whose channels are to be kept open: drawn from the view, replaced when they fail, and now and then."""
+        """Return peers whose channels are kept open: drawn from the view, replaced on failure and now and then."""
         return tuple(self._reach(self._warm))
 
     def find(self, node_id: str) -> Contact | None:
-        """How to reach someone, if that is known."""
+        """Return the contact of a device; None if it is unknown."""
         record = self._view.get(node_id)
         return self._contacts.find(node_id, None if record is None else record.contact)
 
     def has_left(self, node_id: str) -> bool:
-        """Whether someone's newest record says goodbye."""
+        """Return whether a device's newest record announces its departure."""
         record = self._view.get(node_id)
         return record is not None and record.leaving
 
@@ -300,7 +300,7 @@ class Membership:
         strangers = {entry.record.node_id for entry in exchange.entries if self._view.get(entry.record.node_id) is None}
 
         def shunned(node: str) -> bool:
-            """A stranger failed at addresses that were not its own word."""
+            """Return whether a device failed at addresses other than those in its own record."""
             return node not in strangers and self._failures.shunned(node, now)
 
         for node in self._view.take(introducer, exchange, now, shunned):
@@ -311,7 +311,7 @@ class Membership:
         return effects
 
     def _meet(self, record: PeerRecord, now: float) -> list[Effect]:
-        """A record of this device came back: it is old, or someone else has signed it."""
+        """Handle a record of this device that came back: it is old, or another device has signed it."""
         if record == self._record or record.version < self._record.version:
             return []
         try:
@@ -319,7 +319,7 @@ class Membership:
         except MessageRefused as refusal:
             self.refused[refusal.reason] += 1
             return []
-        if now - self._conflict_at < self._settings.horizon:  # two copies that outdo each other do it slowly
+        if now - self._conflict_at < self._settings.horizon:  # two copies that outbid each other do so slowly
             return []
         self._conflict_at = now
         return [DuplicateIdentity(min(record.incarnation + 1, MAX_NUMBER))]
@@ -333,7 +333,7 @@ class Membership:
         self._issued = now
 
     def _draw(self, redraws: int, now: float, *, old: bool) -> list[Effect]:
-        """A request to one of the view, or, if that is wanted or the view has no one, to an old contact."""
+        """Return a request to a peer of the view, or, if requested or the view is empty, to an old contact."""
         view = [peer for peer in self._view.ids if self._free(peer, now)]
         if old or not view:
             others = sorted(set(self._contacts) - set(self._view.ids))
@@ -362,7 +362,7 @@ class Membership:
         return [contact for peer in peers if (contact := self.find(peer)) is not None]
 
     def _rewarm(self, now: float) -> None:
-        """Fill the warm set from the view; who has left, or is forgotten, makes room."""
+        """Fill the warm set from the view; devices that have left, or are forgotten, are removed."""
         records = {peer: self._view.get(peer) for peer in self._warm}
         self._warm = [peer for peer, record in records.items() if record is not None and not record.leaving]
         others = self._cold(now)
@@ -370,7 +370,7 @@ class Membership:
         self._warm += self._dice.sample(others, min(missing, len(others)))
 
     def _rotate(self, now: float) -> None:
-        """Replace one of the warm set, which may be dead and unused, by another of the view."""
+        """Replace a peer of the warm set, which may be dead and unused, by another peer of the view."""
         if self._warm and (others := self._cold(now)):
             self._warm[self._dice.randrange(len(self._warm))] = self._dice.choice(others)
 
@@ -378,7 +378,7 @@ class Membership:
         return [peer for peer in self._view.ids if peer not in self._warm and self._ready(peer, now)]
 
     def _hurry(self, now: float) -> None:
-        """Someone who knows no one tries again as soon as a pause is over."""
+        """Schedule an early retry, as soon as a pause has elapsed, if this device knows no peer."""
         if self._view.ids or self._pending or self._record.leaving:
             return
         retries = [self._failures.retry_at(peer) for peer in self._contacts if self._leads_to(peer)]

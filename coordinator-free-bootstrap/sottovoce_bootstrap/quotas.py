@@ -1,10 +1,10 @@
-"""Quotas of one device, and of all together, in a period."""
+"""Quotas per period: of one device, and of all devices together."""
 
 from collections import Counter
 
 from sottovoce.errors import MessageRefused
 
-REQUESTS_OF_ONE = 6  # four of the shortest period, and what chance adds
+REQUESTS_OF_ONE = 6  # four of the shortest period, and a margin for chance
 REQUESTS_OF_ALL = 128
 
 
@@ -12,8 +12,8 @@ class Quotas:
     """Counts that start again every period, so they never hold more than a period's worth.
 
     Args:
-        period: seconds.
-        introductions: devices new to the view that one introducer may bring.
+        period: length of a period, in seconds.
+        introductions: number of devices new to the view that one introducer may bring.
     """
 
     def __init__(self, period: float, introductions: int) -> None:
@@ -27,7 +27,7 @@ class Quotas:
         """Count a request.
 
         Raises:
-            MessageRefused: for `rate`: the sender, or all together, had theirs in this period.
+            MessageRefused: for `rate`: the sender, or all devices together, have used up the period's quota.
         """
         self._turn(now)
         if self._requests[sender] >= REQUESTS_OF_ONE or self._requests.total() >= REQUESTS_OF_ALL:
@@ -35,12 +35,12 @@ class Quotas:
         self._requests[sender] += 1
 
     def may_introduce(self, introducer: str, now: float) -> bool:
-        """Whether it may bring one more device new to the view."""
+        """Return whether an introducer may bring one more device new to the view."""
         self._turn(now)
         return self._introduced[introducer] < self._introductions
 
     def introduced(self, introducer: str) -> None:
-        """Notes that a device has been introduced."""
+        """Note that a device has been introduced."""
         self._introduced[introducer] += 1
 
     def _turn(self, now: float) -> None:

@@ -1,7 +1,7 @@
-"""A peer record: a device's statement about itself, signed, so that anyone may pass it on and no one may change it.
+"""Peer record: a device's signed statement about itself, which any device may forward and none may change.
 
-As libp2p's signed peer records (specs, RFC 0002 and 0003) it has a domain string of its own and a version that only
-rises and is no time; unlike them it carries its device's certificate, so that a stranger can check it.
+Like libp2p's signed peer records (specs, RFC 0002 and 0003) it has its own domain string and a version that only
+rises and is not a time; unlike those it carries its device's certificate, so that strangers can verify it.
 """
 
 from collections.abc import Sequence
@@ -31,17 +31,17 @@ Version = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class PeerRecord:
-    """A descriptor in the sense of peer sampling.
+    """Descriptor in the sense of peer sampling.
 
     Attributes:
-        fleet: the fleet its device belongs to.
-        node_id: its device.
-        incarnation: how often the device has started, from 1; see sottovoce_bootstrap.boot_counter.
-        sequence: how many records it had issued since then, this one included.
-        endpoints: 1 to 4 times host:port or mqtt:REALM.
+        fleet: fleet of the device.
+        node_id: node id of the device.
+        incarnation: number of starts of the device, from 1; see sottovoce_bootstrap.boot_counter.
+        sequence: number of records that it has issued since that start, this record included.
+        endpoints: 1 to 4 addresses, host:port or mqtt:REALM.
         transports: 1 to 4 names, for example "grpc".
-        leaving: the device is going; it wants no more visits.
-        certificate: the device's certificate, DER: the fleet's word that it belongs here.
+        leaving: whether the device is leaving and should not be contacted any more.
+        certificate: certificate of the device, DER, which proves that it belongs to the fleet.
         signature: Ed25519 by the device's identity key over `signed_bytes`, 64 bytes.
 
     Raises:
@@ -78,17 +78,17 @@ class PeerRecord:
 
     @property
     def version(self) -> Version:
-        """Order of one device's records."""
+        """Return the version, by which one device's records are ordered."""
         return self.incarnation, self.sequence
 
     @property
     def contact(self) -> Contact:
-        """Contact that the device gives for itself."""
+        """Return the contact that the device gives for itself."""
         return Contact(self.node_id, self.endpoints)
 
 
 def signed_bytes(record: PeerRecord) -> bytes:
-    """Bytes under the signature: the domain string, and every other field after its length in eight bytes."""
+    """Return the bytes to sign: the domain string, and every other field after its length in eight bytes."""
     fields = (
         record.fleet.encode(),
         record.node_id.encode(),
@@ -103,15 +103,15 @@ def signed_bytes(record: PeerRecord) -> bytes:
 
 
 class Author:
-    """Issues the records of this device.
+    """Issuer of this device's records.
 
     Args:
-        identity: signs them.
-        endpoints: 1 to 4 times host:port or mqtt:REALM, as others reach this device.
-        transports: 1 to 4 names.
+        identity: identity that signs the records.
+        endpoints: 1 to 4 addresses of this device, host:port or mqtt:REALM.
+        transports: 1 to 4 names of transports.
 
     Raises:
-        ConfigError: if they cannot be announced.
+        ConfigError: if endpoints or transports cannot be announced.
     """
 
     def __init__(self, identity: Identity, endpoints: Sequence[str], transports: Sequence[str]) -> None:
@@ -135,11 +135,11 @@ class Author:
             ) from error
 
     def renew(self, identity: Identity) -> None:
-        """The records from now on carry this device's new certificate."""
+        """Use this device's new certificate in records from now on."""
         self._draft = replace(self._draft, certificate=identity.certificate_der)
 
     def issue(self, incarnation: int, sequence: int, *, leaving: bool = False) -> PeerRecord:
-        """Signs a record with this version."""
+        """Sign a record with this version."""
         record = replace(self._draft, incarnation=incarnation, sequence=sequence, leaving=leaving)
         return replace(record, signature=self._identity.sign(signed_bytes(record)))
 

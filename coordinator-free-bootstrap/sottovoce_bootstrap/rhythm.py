@@ -1,14 +1,14 @@
-"""How often a device begins an exchange: faster where too few of the fleet's exchanges reach it, slower where too many.
+"""Rate of a device's exchanges: faster if it receives too few of the fleet's exchanges, slower if it receives too many.
 
 After Tölgyesi and Jelasity, "Adaptive Peer Sampling with Newscast", Euro-Par 2009: a device that loses more messages
-than others is in fewer views than others; it notices by what reaches it, and makes up for it by what it sends.
+than others is in fewer views than others; it detects this by the exchanges received, and compensates by sending more.
 Exchanges received are compared with what a device of this fleet receives on average, which is one in each of the
-fleet's periods, and not with its own: anyone who hurried would find by that that it receives too little, and hurry on,
+fleet's periods, and not with its own: a faster device would conclude that it receives too few, and speed up further,
 until chance alone had brought whole fleets to the shortest period.
 """
 
 CYCLES = 20
-"""Exchanges begun from one decision to the next."""
+"""Number of exchanges begun from one decision to the next."""
 
 SHORTEST, LONGEST = 0.25, 2.0
 """Of a fleet's period: that of a device which hardly anything reaches, and of one that is called all the time."""
@@ -17,11 +17,11 @@ _FEW, _MANY = 0.5, 2.0
 
 
 class Rhythm:
-    """One device's own period.
+    """Period of one device.
 
     Args:
-        period: seconds; the fleet's.
-        now: seconds.
+        period: period of the fleet, in seconds.
+        now: present time, in seconds.
     """
 
     def __init__(self, period: float, now: float) -> None:
@@ -37,11 +37,11 @@ class Rhythm:
         return self._fleets * self._factor
 
     def receive(self) -> None:
-        """An exchange of another device has come."""
+        """Note that an exchange of another device has arrived."""
         self._received += 1
 
     def begin(self, now: float) -> None:
-        """An exchange of this device begins."""
+        """Note that an exchange of this device begins."""
         self._cycles += 1
         if self._cycles < CYCLES or now <= self._since:
             return

@@ -16,8 +16,8 @@ class Settings:
 
     Attributes:
         period: seconds between two exchanges that a device begins.
-        view_size: the most entries of a view, c; 20 to 100. Below 20 overlays fall apart. A small fleet fills less.
-        warm_size: peers whose channels are to be kept open; 1 to 12.
+        view_size: largest number of entries of a view, c; 20 to 100. Below 20 overlays fall apart.
+        warm_size: number of peers whose channels are kept open; 1 to 12.
 
     Raises:
         ConfigError: if a value is out of range.
@@ -38,7 +38,7 @@ class Settings:
 
     @property
     def horizon(self) -> float:
-        """Seconds: the age beyond which no one takes an entry or passes it on, eight periods.
+        """Age, in seconds, beyond which no device accepts or forwards an entry, eight periods.
 
         It limits the age that a relay can add, so a device that has died is out of every view in ten periods.
         """
@@ -46,10 +46,10 @@ class Settings:
 
     @property
     def introductions(self) -> int:
-        """Devices new to the view that one introducer may bring in one period: c/4."""
+        """Number of devices new to the view that one introducer may bring in one period: c/4."""
         return self.view_size // 4
 
     @property
     def backoff(self) -> float:
-        """Seconds of the first pause after a failed contact."""
+        """Length of the first pause after a failed contact, in seconds."""
         return min(_BACKOFF_SECONDS, self.period)

@@ -1,13 +1,13 @@
-"""The newest record of every device lately heard of, with a bound on its age: the memory behind the view.
+"""Sightings: the newest record of every recently seen device, with a bound on its age, as the memory behind the view.
 
 Ages are unsigned, so a relay may lie about them. Two rules bound the lie, both by this device's own knowledge:
 
 - A record cannot be younger than the time since it was first seen here. Anyone who says "age 0" of a dead device's last
   record, however often, buys it one horizon in this view, counted from its first appearance, and no more.
-- A record cannot be older than the one it replaces. Anyone who makes a newer record older than that gains nothing.
+- A record cannot be older than the one it replaces. Making a newer record older than that gains nothing.
 
 A record stays in this memory after it has left the view, so that no older one takes its place: replayed, or of a device
-that has said it is leaving.
+that has announced its departure.
 """
 
 from collections import OrderedDict
@@ -22,13 +22,13 @@ CAPACITY = 1024
 
 @dataclass(slots=True)
 class Sighting:
-    """A record and when it was issued, by this device's own clock.
+    """Record, with its time of issue by this device's own clock.
 
     Attributes:
-        record: the newest of its device.
-        first_seen: when this very record first came here, seconds.
-        born: when it was issued, as far as can be said, seconds; never later than `first_seen`.
-        networks: those of the global Internet that its endpoints are in, as sottovoce_bootstrap.contact.prefix says.
+        record: newest record of its device.
+        first_seen: time at which this record first arrived here, in seconds.
+        born: best estimate of its time of issue, in seconds; never later than `first_seen`.
+        networks: networks of the global Internet that contain its endpoints; see sottovoce_bootstrap.contact.prefix.
     """
 
     record: PeerRecord
@@ -38,40 +38,40 @@ class Sighting:
 
 
 class Sightings:
-    """Sightings of at most 1,024 devices; the one heard of longest ago is forgotten first."""
+    """Sightings of at most 1,024 devices; the device seen longest ago is forgotten first."""
 
     def __init__(self) -> None:
         self._sightings: OrderedDict[str, Sighting] = OrderedDict()
 
     def __len__(self) -> int:
-        """How many devices are remembered."""
+        """Return the number of devices in memory."""
         return len(self._sightings)
 
     def __iter__(self) -> Iterator[Sighting]:
-        """Each of them, who was heard of the longest ago first."""
+        """Yield all sightings, the device seen longest ago first."""
         return iter(self._sightings.values())
 
     def get(self, node_id: str) -> Sighting | None:
-        """Sighting of a device."""
+        """Return the sighting of a device; None if it is unknown."""
         return self._sightings.get(node_id)
 
     def forget(self, node_id: str) -> None:
-        """Know nothing of a device any more."""
+        """Forget a device."""
         self._sightings.pop(node_id, None)
 
     def is_news(self, record: PeerRecord) -> bool:
-        """Whether a record is newer than the known one, so that its signature has yet to be verified."""
+        """Return whether a record is newer than the known one, so that its signature has yet to be verified."""
         known = self._sightings.get(record.node_id)
         return known is None or record.version > known.record.version
 
     def note(self, record: PeerRecord, age: float, now: float, keep: Collection[str]) -> Sighting:
-        """Take note of a record that was verified, or is no news.
+        """Note a record that was verified, or is not new.
 
         Args:
             record: the record.
-            age: seconds since it was issued, as its bearer says.
+            age: seconds since it was issued, as its bearer states.
             now: seconds.
-            keep: ids that are not forgotten to make room; fewer than the memory holds.
+            keep: ids that must not be forgotten to make room; fewer than the memory holds.
 
         Returns:
             Note a record as its device's newest.

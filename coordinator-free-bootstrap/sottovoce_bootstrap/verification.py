@@ -1,4 +1,4 @@
-"""Verification of records that strangers pass on: cheap the second time, in bounded memory."""
+"""Verification of records that strangers forward: cheap on repetition, in bounded memory."""
 
 import hashlib
 from collections import OrderedDict
@@ -23,11 +23,11 @@ def _clock() -> datetime:
 
 
 class Verifier:
-    """Knows which records belong to this fleet.
+    """Verifier of records of this fleet.
 
     Args:
-        trust: whom this device takes for a device of its fleet.
-        clock: an aware datetime to judge certificates by.
+        trust: trust that decides which devices belong to the fleet.
+        clock: returns an aware datetime to judge certificates by.
     """
 
     def __init__(self, trust: Trust, clock: Callable[[], datetime] = _clock) -> None:
@@ -35,10 +35,10 @@ class Verifier:
         self._clock = clock
         self._subjects: OrderedDict[bytes, Subject] = OrderedDict()
         self._verified: OrderedDict[bytes, None] = OrderedDict()
-        trust.subscribe(self._subjects.clear)  # whom it trusts may have changed
+        trust.subscribe(self._subjects.clear)  # the trusted devices may have changed
 
     def verify(self, record: PeerRecord) -> None:
-        """Checks everything that a record claims.
+        """Check everything that a record claims.
 
         Raises:
             MessageRefused: for `fleet`, `revoked`, `certificate` (not issued by this fleet, or it does not hold now),

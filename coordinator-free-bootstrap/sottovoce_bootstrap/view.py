@@ -1,4 +1,4 @@
-"""A device's view of its fleet: the entries that it takes from an exchange, and those that it gives."""
+"""View of a fleet on a device: the entries that it takes from an exchange, and those that it gives."""
 
 import random
 from collections import Counter
@@ -18,14 +18,14 @@ _DEPARTED_TOLD = 3
 
 
 class View:
-    """A view of at most c devices, never this one, each with its newest record.
+    """View of at most c devices, never this one, each with its newest record.
 
     Args:
         own: node id of this device.
-        settings: the fleet's settings.
+        settings: settings of the fleet.
         verify: raises MessageRefused for a record that does not belong to this fleet.
-        rng: breaks ties.
-        refused: counts refused records, by the reason.
+        rng: source of randomness for breaking ties.
+        refused: counter of refused records, by reason.
     """
 
     def __init__(
@@ -48,32 +48,32 @@ class View:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Ids in it, the freshest first."""
+        """Return the ids in the view, the freshest first."""
         return tuple(self._ids)
 
     def get(self, node_id: str) -> PeerRecord | None:
-        """The newest record of a device lately heard of, in the view or not."""
+        """Return the newest record of a recently seen device, in the view or not; None if unknown."""
         sighting = self._sightings.get(node_id)
         return None if sighting is None else sighting.record
 
     def known(self) -> tuple[Sighting, ...]:
-        """Everybody lately heard of, in the view or not, who was heard of the longest ago first."""
+        """Return all recently seen devices, in the view or not, the one seen longest ago first."""
         return tuple(self._sightings)
 
     def drop(self, node_id: str) -> None:
-        """Take someone out who does not answer; an exchange may bring it back."""
+        """Remove a device that does not answer; an exchange may bring it back."""
         if node_id in self._ids:
             self._ids.remove(node_id)
 
     def expel(self, node_id: str) -> None:
-        """Take someone out and forget its records: one of them that comes again is verified again."""
+        """Remove a device and forget its records: a record that arrives again is verified again."""
         self.drop(node_id)
         self._sightings.forget(node_id)
         if node_id in self._departed:
             self._departed.remove(node_id)
 
     def admit(self, sender: str, exchange: Exchange, now: float) -> None:
-        """Let a request in.
+        """Admit a request.
 
         Raises:
             MessageRefused: for `rate`, or as `check` does.
@@ -82,7 +82,7 @@ class View:
         self.check(sender, exchange)
 
     def check(self, sender: str, exchange: Exchange) -> None:
-        """Whether an exchange is of whom it comes from.
+        """Check that an exchange is from its sender.
 
         Raises:
             MessageRefused: for `sender`: the first entry is another device's; or as the sender's record is refused.
@@ -96,13 +96,13 @@ class View:
         """Merge a checked exchange: newer records are noted, and the freshest of old and new become the view.
 
         Args:
-            introducer: who sent it.
+            introducer: node id of the sender.
             exchange: the freshest of its entries that are new to the view enter, up to the introducer's limit.
             now: seconds.
-            shunned: who is not to enter.
+            shunned: returns whether a device must not enter.
 
         Returns:
-            Whose newest records it held.
+            Ids of the devices whose newest records it held.
         """
         own, *others = exchange.entries
         heard = [
@@ -121,12 +121,12 @@ class View:
         return heard
 
     def tell(self, recipient: str, stated: PeerRecord | None, count: int, now: float) -> list[Entry]:
-        """Contacts for another device: those that have just left, and the freshest of the view.
+        """Return entries for another device: the devices that have just left, and the freshest of the view.
 
         Args:
-            recipient: not told of itself, unless a newer record of it is known than it has stated.
+            recipient: receives no record of itself, unless a newer one is known than it has stated.
             stated: its own record as it has just sent it, if it has.
-            count: the most entries.
+            count: largest number of entries.
             now: seconds.
         """
         itself = self._sightings.get(recipient)
@@ -141,7 +141,7 @@ class View:
         return [Entry(sighting.record, max(0.0, now - sighting.born)) for sighting in told[:count]]
 
     def _note(self, introducer: str, entry: Entry, now: float) -> bool:
-        """Take note of one entry; whether it is the newest of its device, and may enter the view."""
+        """Note one entry; return whether it is the newest of its device, and may enter the view."""
         record = entry.record
         newcomer = record.node_id not in self._ids and record.node_id != introducer
         if record.node_id == self._own or entry.age > self._settings.horizon:

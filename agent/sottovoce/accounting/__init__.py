@@ -1,4 +1,4 @@
-"""Accountant: the cost of releases, and how they compose. Public arithmetic that never reads a record.
+"""Accountant: the cost of releases and of their composition. Public arithmetic that never reads a record.
 
 `calibrate` and `compose` are imported on first use, since a device needs neither. They load NumPy and no other
 dependency.

@@ -25,7 +25,7 @@ Counts = tuple[tuple[Pair, int], ...]
 
 
 def composed_epsilon(counts: Mapping[Pair, int], delta: float) -> float:
-    """The ε of all these pairs together at δ, rounded up; infinite above MAX_EPSILON.
+    """Return the ε of all these pairs together at δ, rounded up; infinite above MAX_EPSILON.
 
     Raises:
         ValueError: δ is not in (0, 1).
@@ -37,7 +37,7 @@ def composed_epsilon(counts: Mapping[Pair, int], delta: float) -> float:
 
 
 def composed_delta(counts: Mapping[Pair, int], epsilon: float) -> float:
-    """The δ of all these pairs together at ε, rounded up.
+    """Return the δ of all these pairs together at ε, rounded up.
 
     Raises:
         ValueError: ε is negative or not finite.
@@ -48,7 +48,7 @@ def composed_delta(counts: Mapping[Pair, int], epsilon: float) -> float:
 
 
 def _levels(counts: Mapping[Pair, int]) -> list[Counts]:
-    """Groups of pairs: all of them, all except those with the finest grid, and so on."""
+    """Return groups of pairs: all of them, all except those with the finest grid, and so on."""
     steps = {pair: outline(pair).step for pair, count in counts.items() if count > 0}
     ordered = sorted(steps, key=lambda pair: (steps[pair], repr(pair)))
     return [
@@ -85,7 +85,7 @@ def _delta(counts: Counts, epsilon: float) -> float:
 
 
 def _logs(counts: Counts) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """ln E[e^θL] of the sum, for θ in ORDERS."""
+    """Return ln E[e^θL] of the sum, for θ in ORDERS."""
     total = np.zeros(len(ORDERS))
     for pair, count in counts:
         total += count * outline(pair).logs
@@ -93,13 +93,13 @@ def _logs(counts: Counts) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
 
 
 def _order(counts: Counts, epsilon: float) -> float:
-    """The θ ≥ 0 that minimises Chernoff's bound on P[sum of losses ≥ ε]."""
+    """Return the θ ≥ 0 that minimises Chernoff's bound on P[sum of losses ≥ ε]."""
     exponents = np.where(ORDERS >= 0, _logs(counts) - ORDERS * epsilon, math.inf)
     return float(ORDERS[int(np.argmin(exponents))])
 
 
 def _curve(counts: Counts, order: float, centre: float) -> Curve:
-    """The curve at about this θ, or at a lower θ where bounded losses make this one too steep for the grid."""
+    """Return the curve at about this θ, or at a lower θ where bounded losses make this one too steep for the grid."""
     while (curve := _tilted(counts, order, centre)).lost >= 1 and order > 1e-3:
         order /= 16
     return curve
@@ -124,7 +124,7 @@ def _tilted(counts: Counts, order: float, centre: float) -> Curve:
 
 
 def _step(counts: Counts) -> float:
-    """Grid step: the finest pair's, or the least that _NODES allows for one loss and the sum, growing with counts."""
+    """Return the grid step: the finest pair's, or the least that _NODES allows for one loss and the growing sum."""
     outlines = [(outline(pair), count) for pair, count in counts]
     widest = max(of.high - of.low for of, _ in outlines)
     deviation = math.sqrt(math.fsum(count * of.spread**2 for of, count in outlines))

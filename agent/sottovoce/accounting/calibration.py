@@ -1,4 +1,4 @@
-"""The least noise with which releases stay within a budget, always by the accountant, never by another formula.
+"""Calibration: the least noise with which releases stay within a budget, always computed by the accountant.
 
 Sensitivities are for adding or removing one record; under `replace-one` a sum moves up to twice as far.
 """
@@ -46,7 +46,7 @@ def calibrated(
     rate: float = 1.0,
     dimensions: int = 1,
 ) -> Calibrated:
-    """The least noise with which all releases together are (ε, δ)-differentially private.
+    """Return the least noise with which all releases together are (ε, δ)-differentially private.
 
     Args:
         mechanism: the noise's law.
@@ -119,7 +119,7 @@ def _sampled(
 
 
 def _least(within: Callable[[float], bool], guess: float, precision: float = _PRECISION) -> float:
-    """The least noise within the budget, up to the precision of a bisection; the result itself is within the budget."""
+    """Return the least noise within the budget, up to the precision of a bisection; the result is within the budget."""
     high = guess
     while not within(high):
         high *= 2

@@ -44,7 +44,7 @@ NOTHING = Release(pure=math.inf)
 
 
 def released(event: Event) -> Release:
-    """The release that a ledger's charge stands for.
+    """Return the release that a ledger charge represents.
 
     Raises:
         PrivacyError: if the kind of the event is unknown.
@@ -61,7 +61,7 @@ def released(event: Event) -> Release:
 
 
 def compose(releases: Mapping[Release, int], delta: float) -> Composed:
-    """ε at δ of all releases, each made as often as its count, rounded up.
+    """Return ε at δ of all releases, each made as often as its count, rounded up.
 
     Raises:
         PrivacyError: δ is not in (0, 1).
@@ -80,7 +80,7 @@ def compose(releases: Mapping[Release, int], delta: float) -> Composed:
 
 
 def compose_delta(releases: Mapping[Release, int], epsilon: float) -> Composed:
-    """δ at ε of all releases, each made as often as its count, rounded up.
+    """Return δ at ε of all releases, each made as often as its count, rounded up.
 
     Raises:
         PrivacyError: ε is negative or not finite.
@@ -100,7 +100,7 @@ def compose_delta(releases: Mapping[Release, int], epsilon: float) -> Composed:
 
 
 def _sorted(releases: Mapping[Release, int]) -> tuple[float, float, tuple[dict[Pair, int], dict[Pair, int]] | None]:
-    """μ of the Gaussian releases, summed ε of the pure ones, and pairs in both directions unless the two suffice."""
+    """Return μ of the Gaussian releases, summed ε of the pure ones, and pairs both ways unless the two suffice."""
     mu = math.sqrt(math.fsum(release.mu_squared * count for release, count in releases.items())) * (1 + 2.0**-50)
     pure = math.fsum(release.pure * count for release, count in releases.items()) if releases else 0.0
     rest = {release: count for release, count in releases.items() if release.pairs is not None and count > 0}
@@ -117,7 +117,7 @@ def _sorted(releases: Mapping[Release, int]) -> tuple[float, float, tuple[dict[P
 
 
 def _added_up(releases: Mapping[Release, int]) -> bool:
-    """Whether the Gaussian closed form and the sum of pure ε cover all releases."""
+    """Return whether the Gaussian closed form and the sum of pure ε cover all releases."""
     return all(release.mu_squared > 0 or release.pure > 0 for release in releases)
 
 

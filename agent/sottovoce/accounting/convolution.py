@@ -45,7 +45,7 @@ class Curve:
     lost: float
 
     def delta(self, epsilon: float) -> float:
-        """δ at ε, rounded up."""
+        """Return δ at ε, rounded up."""
         node = max(0, math.ceil((epsilon - self.low) / self.step))
         if node >= len(self.above):
             return min(1.0, self.lost)
@@ -54,7 +54,7 @@ class Curve:
         return min(1.0, max(0.0, held) + self.lost) if epsilon >= self.low else 1.0
 
     def epsilon(self, delta: float) -> float:
-        """The least ε ≥ 0 with δ(ε) ≤ delta, rounded up; infinite when there is none."""
+        """Return the least ε ≥ 0 with δ(ε) ≤ delta, rounded up; infinite when there is none."""
         wanted = delta - self.lost
         if wanted <= 0:
             return math.inf
@@ -77,7 +77,7 @@ class Curve:
 def convolved(
     parts: Sequence[tuple[Losses, int]], order: float, centre: float, low: float, high: float, far: float
 ) -> Curve:
-    """The curve of all losses, each composed as often as it occurs.
+    """Return the curve of all losses, each composed as often as it occurs.
 
     Args:
         parts: losses with a common grid step, and how often each occurs.
@@ -130,6 +130,6 @@ def convolved(
 
 
 def _sums(terms: Vector) -> Vector:
-    """For each term, the sum of it and all later terms."""
+    """Return, for each term, the sum of it and all later terms."""
     found: Vector = np.cumsum(terms[::-1])[::-1]
     return found

@@ -20,7 +20,7 @@ _REACH = 40.0  # standard deviations covered by a sum: the remainder is below 10
 
 
 def discrete_gaussian_delta(epsilon: float, sigma: float, sensitivity: int) -> float:
-    """δ at ε of one draw added to an integer that changes by at most `sensitivity`, rounded up.
+    """Return δ at ε of one draw added to an integer that changes by at most `sensitivity`, rounded up.
 
     The loss at k, with centre `sensitivity` against centre 0, is (2k - sensitivity) sensitivity / 2σ². Only integers
     where the loss exceeds ε contribute, each P[k] (1 - e^(ε - loss)): no term is negative, so nothing cancels.
@@ -44,13 +44,13 @@ def discrete_gaussian_delta(epsilon: float, sigma: float, sensitivity: int) -> f
 
 
 def vector_delta(epsilon: float, sigma: float, sensitivity: float) -> float:
-    """δ at ε of a draw on each coordinate of an integer vector that changes by `sensitivity` in L2 norm, rounded up."""
+    """Return δ at ε of one draw per coordinate of an integer vector with L2 sensitivity `sensitivity`, rounded up."""
     variance = sigma * sigma * (1 - 2.0**-50) - SMOOTHING_VARIANCE
     return gaussian_delta(epsilon, sensitivity / math.sqrt(variance) * (1 + 2.0**-50)) if variance > 0 else 1.0
 
 
 def discrete_laplace_epsilon(sensitivity: int, scale: float) -> float:
-    """ε = sensitivity / scale, exact for P[k] proportional to exp(-|k| / scale); rounded up."""
+    """Return ε = sensitivity / scale, exact for P[k] proportional to exp(-|k| / scale); rounded up."""
     if not 0 < scale < math.inf or sensitivity < 1:
         raise PrivacyError(
             "the discrete Laplace law needs a positive scale and a positive whole sensitivity: choose these"

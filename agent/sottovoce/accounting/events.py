@@ -28,17 +28,17 @@ class Event(Protocol):
 
     @property
     def mu_squared(self) -> float:
-        """Its contribution to μ² in the Gaussian closed form."""
+        """Return the event's contribution to μ² in the Gaussian closed form."""
         ...
 
     @property
     def epsilon(self) -> float:
-        """Its pure ε; infinite where nothing is promised."""
+        """Return the event's pure ε; infinite where nothing is promised."""
         ...
 
     @property
     def terms(self) -> str:
-        """Canonical JSON: equal exactly when mechanism and parameters are equal."""
+        """Return the canonical JSON, equal for two events exactly when mechanism and parameters are equal."""
         ...
 
 
@@ -57,7 +57,7 @@ class GaussianSum:
     units: Units = EVERY
 
     def __post_init__(self) -> None:
-        """Raises PrivacyError if the values make no valid charge."""
+        """Raise PrivacyError if the values make no valid charge."""
         if self.sensitivity_squared < 1 or self.sigma < 0:
             raise PrivacyError(
                 "a charge needs a positive sensitivity and a σ of 0 or more: calibrate the mechanism again"
@@ -71,7 +71,7 @@ class GaussianSum:
 
     @property
     def epsilon(self) -> float:
-        """Zero, since no part of it is pure."""
+        """Return zero, since no part of the release is pure."""
         return 0.0
 
     @property
@@ -88,7 +88,7 @@ class CellSum:
     Attributes:
         sensitivity_squared: squared L2 sensitivity, in squared grid units; positive.
         share: σ of one member's share, in grid units; too little noise is charged as infinite.
-        honest: number of shares that are in every sum that can be opened and that no other party knows; positive.
+        honest: number of shares that are part of every sum that can be opened and unknown to all others; positive.
         units: units in the sum.
     """
 
@@ -98,7 +98,7 @@ class CellSum:
     units: Units = EVERY
 
     def __post_init__(self) -> None:
-        """Raises PrivacyError if the values make no valid charge."""
+        """Raise PrivacyError if the values make no valid charge."""
         if self.sensitivity_squared < 1 or self.share < 0 or self.honest < 1:
             raise PrivacyError("a charge needs a sensitivity and an honest share: calibrate the mechanism again")
 
@@ -111,12 +111,12 @@ class CellSum:
 
     @property
     def by_itself(self) -> "CellSum":
-        """Cost if all others collude, so that only this device's share of the noise remains."""
+        """Return the cost if all others collude, so that only this device's share of the noise remains."""
         return replace(self, honest=1)
 
     @property
     def epsilon(self) -> float:
-        """Zero, since no part of it is pure."""
+        """Return zero, since no part of the release is pure."""
         return 0.0
 
     @property
@@ -145,18 +145,18 @@ class RecordReleased:
     epsilon: float
 
     def __post_init__(self) -> None:
-        """Raises PrivacyError if the values make no valid charge."""
+        """Raise PrivacyError if the values make no valid charge."""
         if self.record < 0 or not self.epsilon > 0:
             raise PrivacyError("a charge needs a record's place and an ε above 0: set privacy.epsilon")
 
     @property
     def units(self) -> Units:
-        """The record itself."""
+        """Return the record's own unit."""
         return Units(((self.record, self.record),))
 
     @property
     def mu_squared(self) -> float:
-        """Zero, since no part of it is Gaussian."""
+        """Return zero, since no part of the release is Gaussian."""
         return 0.0
 
     @property
@@ -188,7 +188,7 @@ class PureRelease:
     units: Units = EVERY
 
     def __post_init__(self) -> None:
-        """Raises PrivacyError if the values make no valid charge, or too small a one."""
+        """Raise PrivacyError if the values make no valid charge, or too small a one."""
         if self.sensitivity < 1 or self.scale < 0 or not self.epsilon > 0:
             raise PrivacyError("a charge needs a positive sensitivity and an ε above 0: calibrate the mechanism again")
         if math.isfinite(self.epsilon) and Fraction(self.epsilon) * self.scale < self.sensitivity:
@@ -196,7 +196,7 @@ class PureRelease:
 
     @property
     def mu_squared(self) -> float:
-        """Zero, since no part of it is Gaussian."""
+        """Return zero, since no part of the release is Gaussian."""
         return 0.0
 
     @property
@@ -219,12 +219,12 @@ class Unproved:
 
     @property
     def mu_squared(self) -> float:
-        """Zero, since no part of it is Gaussian."""
+        """Return zero, since no part of the release is Gaussian."""
         return 0.0
 
     @property
     def epsilon(self) -> float:
-        """Infinite."""
+        """Return infinity."""
         return math.inf
 
     @property
@@ -245,17 +245,17 @@ class Moved:
 
     @property
     def units(self) -> Units:
-        """All units, at no cost."""
+        """Return all units, at no cost."""
         return EVERY
 
     @property
     def mu_squared(self) -> float:
-        """Zero, since nothing is released."""
+        """Return zero, since nothing is released."""
         return 0.0
 
     @property
     def epsilon(self) -> float:
-        """Zero, since nothing is released."""
+        """Return zero, since nothing is released."""
         return 0.0
 
     @property
@@ -272,7 +272,7 @@ def over(event: Event, units: Units) -> Event:
 
 
 def same_but_units(one: Event, other: Event) -> bool:
-    """Whether two events are equal apart from the units they touch."""
+    """Return whether two events are equal apart from the units they touch."""
     return over(one, EVERY).terms == over(other, EVERY).terms
 
 

@@ -21,7 +21,7 @@ MAX_EPSILON = 500.0
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
-    """δ at ε of a Gaussian release with μ = sensitivity / standard deviation, rounded up.
+    """Return δ at ε of a Gaussian release with μ = sensitivity / standard deviation, rounded up.
 
     An error of one part in 2^53 in x changes Φ(x) by x² such parts, so both terms are right to a few (1 + x²) 2^-53.
     """
@@ -37,7 +37,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """The smallest ε ≥ 0 with δ(ε) ≤ delta, rounded up; infinite above MAX_EPSILON."""
+    """Return the smallest ε ≥ 0 with δ(ε) ≤ delta, rounded up; infinite above MAX_EPSILON."""
     if gaussian_delta(0.0, mu) <= delta:
         return 0.0
     if gaussian_delta(MAX_EPSILON, mu) > delta:
@@ -50,7 +50,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 @lru_cache(maxsize=64)  # a ledger asks about its one budget at every charge
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """The largest μ with δ(epsilon) ≤ delta, rounded down: 1/μ is the analytic standard deviation at sensitivity 1.
+    """Return the largest μ with δ(epsilon) ≤ delta, rounded down: 1/μ is the analytic σ at sensitivity 1.
 
     Raises:
         ValueError: ε is not in (0, MAX_EPSILON] or δ not in (0, 1).
@@ -64,7 +64,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 
 def allowed_mu(epsilon: float, delta: float) -> float:
-    """The largest total μ of all releases that a budget pays for.
+    """Return the largest total μ that a budget allows for all releases.
 
     Raises:
         PrivacyError: if there is no such budget.
@@ -76,7 +76,7 @@ def allowed_mu(epsilon: float, delta: float) -> float:
 
 
 def composed(*epsilons: float) -> float:
-    """The sum of several ε, rounded up; exact when at most one of them is not 0."""
+    """Return the sum of several ε, rounded up; exact when at most one of them is not 0."""
     total = math.fsum(epsilons)
     return total if sum(epsilon > 0 for epsilon in epsilons) <= 1 else math.nextafter(total, math.inf)
 

@@ -15,7 +15,7 @@ _STEPS = 60
 
 
 def apart(charges: Mapping[Event, int], units: int, delta: float) -> float:
-    """ε of this many units, each in releases of its own; rounded up, infinite above MAX_EPSILON.
+    """Return ε of this many units, each in releases of its own; rounded up, infinite above MAX_EPSILON.
 
     Args:
         charges: charges of one unit, and how often each was made.
@@ -26,7 +26,7 @@ def apart(charges: Mapping[Event, int], units: int, delta: float) -> float:
 
 
 def together(charges: Mapping[Event, int], units: int, delta: float) -> float:
-    """ε of this many units that are in the same releases; rounded up, infinite above MAX_EPSILON.
+    """Return ε of this many units that are in the same releases; rounded up, infinite above MAX_EPSILON.
 
     A Gaussian release of k units has k times the μ, a pure one k times the ε. Releases of a random part of the units
     have two bounds, and the smaller is taken: the cost as if no unit were ever left out; and the bound that holds for
@@ -51,7 +51,7 @@ def together(charges: Mapping[Event, int], units: int, delta: float) -> float:
 
 
 def _as_if_never_sampled(charges: Mapping[Event, int], units: int, delta: float) -> float:
-    """ε if all units were in every release for which they might be drawn, which never costs less."""
+    """Return ε if all units were in every release for which they might be drawn; never an underestimate."""
     mu_squared, pure = _closed({event: n for event, n in charges.items() if not isinstance(event, SampledGaussian)})
     for event, count in charges.items():
         if isinstance(event, SampledGaussian):
@@ -60,7 +60,7 @@ def _as_if_never_sampled(charges: Mapping[Event, int], units: int, delta: float)
 
 
 def _holds(charges: Mapping[Event, int], units: int, delta: float, epsilon: float) -> bool:
-    """Whether one unit is (ε′, δ′)-private, with the δ′ for which k units are (kε′, δ)-private."""
+    """Return whether one unit is (ε′, δ′)-private, for the δ′ at which k units are (kε′, δ)-private."""
     exponent = math.log(delta) - math.log(units) - (units - 1) * epsilon
     return exponent > math.log(1e-300) and _price(charges, math.exp(exponent)) <= epsilon
 
@@ -74,7 +74,7 @@ def _price(charges: Mapping[Event, int], delta: float) -> float:
 
 
 def _closed(charges: Mapping[Event, int]) -> tuple[float, float]:
-    """Σ μ² and Σ ε."""
+    """Return Σ μ² and Σ ε."""
     return (
         math.fsum(count * event.mu_squared for event, count in charges.items()),
         math.fsum(count * event.epsilon for event, count in charges.items()) * (1 + 2**-50),

@@ -26,11 +26,11 @@ class Pair(Protocol):
     """A dominating pair; hashable, and equal to any pair with the same parameters."""
 
     def __hash__(self) -> int:
-        """Frozen, hence hashable."""
+        """Return the hash of a pair, which is frozen."""
         ...
 
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
-        """δ at each ε, with the shape of ε, and the possible error of each, above or below."""
+        """Return δ at each ε, with the shape of ε, and the possible error of each, above or below."""
         ...
 
 
@@ -155,7 +155,7 @@ class _Half(Protocol):
 
 
 def symmetric(above: _Half, epsilon: Vector) -> tuple[Vector, Vector]:
-    """Profile of a pair that is its own mirror image, from ε ≥ 0: δ(-ε) = 1 - e^-ε + e^-ε δ(ε)."""
+    """Return the profile of a pair that is its own mirror image, from ε ≥ 0: δ(-ε) = 1 - e^-ε + e^-ε δ(ε)."""
     delta, error = above(np.abs(epsilon))
     scale = np.exp(np.minimum(epsilon, 0.0))
     return _capped(scale * delta - np.expm1(np.minimum(epsilon, 0.0)), epsilon), scale * error + 2.0**-50 * (
@@ -169,7 +169,7 @@ def _capped(delta: Vector, epsilon: Vector) -> Vector:
 
 
 def _error(above: Vector, near: Vector, far: Vector) -> Vector:
-    """Error of P(S) - e^ε Q(S), from P(S): an error of one part in 2^53 in x changes Φ(-x) by x² parts, for x > 1.
+    """Return the error of P(S) - e^ε Q(S), from P(S): one part in 2^53 in x changes Φ(-x) by x² parts, for x > 1.
 
     An error in t matters only to second order, since t maximises the difference.
     """
@@ -178,6 +178,6 @@ def _error(above: Vector, near: Vector, far: Vector) -> Vector:
 
 
 def _beyond(x: Vector) -> Vector:
-    """Φ(-x)."""
+    """Return Φ(-x)."""
     flat = (x * math.sqrt(0.5)).ravel()
     return np.fromiter(map(math.erfc, flat.tolist()), np.float64, flat.size).reshape(x.shape) / 2

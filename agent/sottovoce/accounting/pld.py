@@ -1,4 +1,4 @@
-"""Privacy loss distribution of a pair on a grid, which never understates the privacy loss.
+"""Privacy loss distribution of a pair on a grid; the grid never understates the privacy loss.
 
 The loss is ln(dP/dQ)(x) for x drawn from P. On a grid with step h its law is replaced by one on multiples of h and
 infinity. The profile of the new law agrees with the pair's at the grid points and is linear in e^ε between them:
@@ -48,7 +48,7 @@ class Losses:
         return np.arange(self.first, self.first + len(self.masses), dtype=np.float64) * self.step
 
     def tilted(self, order: float) -> tuple[Vector, float, float]:
-        """The law proportional to masses · e^(order · loss), the logarithm of their sum, and the error of both."""
+        """Return the law proportional to masses · e^(order · loss), the logarithm of its sum, and the error of both."""
         exponents = np.log(np.maximum(self.masses, 1e-320)) + order * self.values
         most = float(exponents.max())
         weights = np.exp(exponents - most)
@@ -84,7 +84,7 @@ class Outline:
 
 @lru_cache(maxsize=256)
 def outline(pair: Pair) -> Outline:
-    """Outline of a pair from 4,201 points, dense near 0."""
+    """Return the outline of a pair from 4,201 points, dense near 0."""
     survival = _survival(pair, _ROUGH)
     nodes = _ROUGH[1:]
     low = max(0, int(np.searchsorted(-survival, -(1 - 1e-12))) - 1)
@@ -102,7 +102,7 @@ def outline(pair: Pair) -> Outline:
 
 @lru_cache(maxsize=16)
 def losses(pair: Pair, step: float) -> Losses:
-    """The pair's loss on a grid; `step` is a power of two."""
+    """Return the pair's loss on a grid; `step` is a power of two."""
     ends = outline(pair)
     first, last = math.floor(ends.low / step), math.ceil(ends.high / step)
     survival = _survival(pair, np.arange(first - 1, last + 2, dtype=np.float64) * step)
@@ -116,7 +116,7 @@ def _log_sum(exponents: Vector) -> float:
 
 
 def _survival(pair: Pair, nodes: Vector) -> Vector:
-    """P[loss ≥ node] for all nodes except the first, each rounded up, never increasing."""
+    """Return P[loss ≥ node] for all nodes except the first, each rounded up, never increasing."""
     delta, error = pair.profile(nodes)
     shrink = -np.diff(nodes)
     survival = (delta[:-1] + error[:-1] - np.exp(shrink) * (delta[1:] - error[1:])) / -np.expm1(shrink)

@@ -38,7 +38,7 @@ class Promise:
 
 
 def charged_as(event: Event, made: Promise, kept: Promise) -> tuple[Event, int]:
-    """Cost of an event if the ledger promises another unit or relation.
+    """Return the cost of an event if the ledger promises another unit or relation.
 
     Args:
         event: the event as calibrated.

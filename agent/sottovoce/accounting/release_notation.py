@@ -1,4 +1,4 @@
-"""Releases in words: `gaussian:sigma=2,rate=0.01,count=1000`, or the same as JSON."""
+"""Textual notation of releases: `gaussian:sigma=2,rate=0.01,count=1000`, or JSON."""
 
 import json
 import math
@@ -80,7 +80,7 @@ def read(text: str) -> Written:
 
 
 def relation_of(events: Sequence[Written]) -> str:
-    """The common neighbouring relation of all releases; `add-remove` if none states one.
+    """Return the common neighbouring relation of all releases; `add-remove` if none states one.
 
     Raises:
         UsageError: if they differ.
@@ -92,7 +92,7 @@ def relation_of(events: Sequence[Written]) -> str:
 
 
 def compose(*releases: str, delta: float = 1e-5, epsilon: float | None = None) -> "Composed":
-    """Joint cost of releases that touch the same unit, rounded up.
+    """Return the joint cost of releases that touch the same unit, rounded up.
 
     Args:
         releases: each in words, for example `gaussian:sigma=2,rate=0.01,count=1000`.
@@ -118,7 +118,7 @@ def compose(*releases: str, delta: float = 1e-5, epsilon: float | None = None) -
 
 
 def release(event: Written, neighbouring: str) -> "Release":
-    """Cost of a release.
+    """Return the cost of a release.
 
     Raises:
         UsageError: if a value is missing or makes no sense.
@@ -180,7 +180,7 @@ def _pure(epsilon: float, *, law: bool) -> "Release":
 
 
 def _rate(given: dict[str, float | str], where: str) -> Fraction:
-    """The sampling rate; 1 without sampling."""
+    """Return the sampling rate; 1 without sampling."""
     if "rate" in given and ("batch" in given or "of" in given):
         raise UsageError(f"{where}: give rate, or batch and of, not both")
     if ("batch" in given) != ("of" in given):

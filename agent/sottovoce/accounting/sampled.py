@@ -55,7 +55,7 @@ class SampledGaussian:
     units: Units = EVERY
 
     def __post_init__(self) -> None:
-        """Raises PrivacyError if the values make no valid charge."""
+        """Raise PrivacyError if the values make no valid charge."""
         if self.sensitivity_squared < 1 or self.sigma < 0 or not 1 <= self.batch <= self.of:
             raise PrivacyError(
                 "a sampled charge needs a positive sensitivity, a σ of 0 or more and a rate in (0, 1]: calibrate again"
@@ -71,12 +71,12 @@ class SampledGaussian:
 
     @property
     def mu_squared(self) -> float:
-        """Zero, since no part of it is Gaussian."""
+        """Return zero, since no part of the release is Gaussian."""
         return 0.0
 
     @property
     def epsilon(self) -> float:
-        """Zero, since no part of it is pure."""
+        """Return zero, since no part of the release is pure."""
         return 0.0
 
     @property
@@ -86,7 +86,7 @@ class SampledGaussian:
 
     @property
     def sampled(self) -> str:
-        """Inputs to its cost, as canonical JSON: equal for charges that cost the same, whatever their units."""
+        """Return the inputs to the cost, as canonical JSON: equal for charges of equal cost, whatever their units."""
         multiplier = Fraction(self._variance, self.sensitivity_squared)
         rate = Fraction(self.batch, self.of)
         words = {"neighbouring": self.neighbouring, "sampling": self.sampling}
@@ -94,7 +94,7 @@ class SampledGaussian:
 
     @property
     def noise(self) -> float:
-        """Noise multiplier of the continuous Gaussian of which it is a post-processing, rounded down; 0 for none."""
+        """Return the noise multiplier of the continuous Gaussian behind this release, rounded down; 0 for none."""
         ratio = max(0, self._variance) / self.sensitivity_squared
         return max(0.0, math.sqrt(ratio) * (1 - 2.0**-50))
 
@@ -126,7 +126,7 @@ class SampledGaussian:
 
 
 def sampled_epsilon(mu_squared: float, pure: float, sampled: Mapping[SampledGaussian, int], delta: float) -> float:
-    """The ε at δ of all charges to one unit, rounded up; infinite when nothing is promised.
+    """Return the ε at δ of all charges to one unit, rounded up; infinite when nothing is promised.
 
     One more charge, or one that costs more, never lowers it, except by one part in a million.
 
@@ -149,9 +149,9 @@ def sampled_epsilon(mu_squared: float, pure: float, sampled: Mapping[SampledGaus
 def affordable(
     epsilon: float, mu_squared: float, pure: float, sampled: Mapping[SampledGaussian, int], delta: float
 ) -> bool:
-    """Whether `sampled_epsilon` of these charges is at most ε.
+    """Return whether `sampled_epsilon` of these charges is at most ε.
 
-    It is called at every charge and is cheap at nearly all of them. It first tries counts rounded up to a few
+    The function is called at every charge and is nearly always cheap. It first tries counts rounded up to a few
     significant bits, whose answers serve many charges, then counts rounded down. Only close to the limit does it use
     the counts themselves.
 
@@ -213,7 +213,7 @@ def few(counts: tuple[tuple[SampledGaussian, int], ...]) -> tuple[tuple[SampledG
 
 
 def _coarser(event: SampledGaussian, bits: int) -> SampledGaussian:
-    """The event with its rate rounded up and its noise rounded down to the grid 2^(k / 2^bits)."""
+    """Return the event with its rate rounded up and its noise rounded down to the grid 2^(k / 2^bits)."""
     if event.sampling != "poisson" or event.sigma**2 <= SMOOTHING_VARIANCE:
         return event
     grid = 2**bits

@@ -1,4 +1,4 @@
-"""Parses events from the canonical terms that ledgers store."""
+"""Parser of events from the canonical terms that ledgers store."""
 
 import json
 from functools import lru_cache
@@ -14,7 +14,7 @@ _KINDS = {"gaussian-sum": GaussianSum, "record": RecordReleased, "pure-sum": Pur
 
 @lru_cache(maxsize=16)  # most ledgers hold the same terms again and again
 def event_of(terms: str) -> Event:
-    """The event with these terms.
+    """Return the event with these terms.
 
     Raises:
         PrivacyError: if they are not the canonical terms of any event known here. An unknown event has no cost.
@@ -27,7 +27,7 @@ def event_of(terms: str) -> Event:
         if "units" in found:
             spans = found["units"]["spans"]
             found["units"] = Units(tuple((int(first), int(last)) for first, last in spans))
-        if kind == "sampled-gaussian":  # imported late: it builds on this module, and most ledgers have none
+        if kind == "sampled-gaussian":  # imported late: it imports this module, and few ledgers have such events
             event: Event = _sampled(found)
         else:
             event = _KINDS[kind](**found)
@@ -41,6 +41,6 @@ def event_of(terms: str) -> Event:
 
 
 def _sampled(found: dict[str, Any]) -> Event:
-    from sottovoce.accounting.sampled import SampledGaussian  # which most ledgers have none of
+    from sottovoce.accounting.sampled import SampledGaussian  # most ledgers contain no such event
 
     return SampledGaussian(**found)

@@ -26,7 +26,7 @@ _GUARD_BITS = 80
 
 
 def coefficients(kind: Kind, band: int, bits: int = UNIT_BITS) -> tuple[int, ...]:
-    """⌊c_k · 2^bits⌋ for k < band.
+    """Return ⌊c_k · 2^bits⌋ for k < band.
 
     Raises:
         PrivacyError: if there is no such factorisation.
@@ -45,7 +45,7 @@ def coefficients(kind: Kind, band: int, bits: int = UNIT_BITS) -> tuple[int, ...
 
 
 def sensitivity_squared(whole: Sequence[int], bound: int, participations: int = 1) -> int:
-    """Squared L2 distance by which y = C x moves at most, in squared units.
+    """Return the squared L2 distance by which y = C x moves at most, in squared units.
 
     Args:
         whole: integer coefficients.
@@ -56,12 +56,12 @@ def sensitivity_squared(whole: Sequence[int], bound: int, participations: int = 
 
 
 def encode(readings: Sequence[int], whole: Sequence[int]) -> list[int]:
-    """C x, exactly: the values to which noise is added."""
+    """Return the exact C x, the values to which noise is added."""
     return [sum(c * readings[t - k] for k, c in enumerate(whole[: t + 1])) for t in range(len(readings))]
 
 
 def decode(released: Sequence[int], whole: Sequence[int]) -> NDArray[np.float64]:
-    """Prefix sums in the units of the readings, float64[T], from y = C x + z.
+    """Return the prefix sums in the units of the readings, float64[T], from y = C x + z.
 
     C x̂ = y is solved by forward substitution; the running sums of x̂ are B y.
     """
@@ -74,7 +74,7 @@ def decode(released: Sequence[int], whole: Sequence[int]) -> NDArray[np.float64]
 
 
 def largest_error(kind: Kind, steps: int, band: int | None = None, participations: int = 1) -> float:
-    """The largest standard deviation of a prefix sum among `steps`, for noise of μ = 1 and readings that move by 1.
+    """Return the largest standard deviation of a prefix sum among `steps`, for μ = 1 and readings that move by 1.
 
     Args:
         kind: kind of factorisation.
@@ -89,20 +89,20 @@ def largest_error(kind: Kind, steps: int, band: int | None = None, participation
 
 
 def tree_error(steps: int) -> float:
-    """Error of a binary tree: each reading is in one node per level, and a prefix sums one node per set bit."""
+    """Return the error of a binary tree, with each reading in one node per level and one node summed per set bit."""
     levels = (steps - 1).bit_length() + 1
     nodes = max((prefix | ((1 << bit) - 1)).bit_count() for prefix, bit in _below(steps))
     return math.sqrt(levels * nodes)
 
 
 def _below(steps: int) -> list[tuple[int, int]]:
-    """Binary prefixes of `steps`, each with the number of lower bits that may be set freely without exceeding it."""
+    """Return binary prefixes of `steps`, each with the number of lower bits that may be set without exceeding it."""
     lower = [((steps >> bit) - 1 << bit, bit) for bit in range(steps.bit_length()) if steps >> bit & 1]
     return [(steps, 0), *lower]
 
 
 def _inverse(whole: Sequence[int], steps: int) -> NDArray[np.float64]:
-    """The first column of C⁻¹, float64[steps]."""
+    """Return the first column of C⁻¹, float64[steps]."""
     c = np.asarray(whole[1:], dtype=np.float64)
     found = np.zeros(steps)
     found[0] = 1 / whole[0]

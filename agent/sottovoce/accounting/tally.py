@@ -59,16 +59,16 @@ class Tally:
                 self._runs[place] = _added(self._runs[place], part)
 
     def epsilon(self, units: Units = EVERY, event: Event | None = None) -> float:
-        """ε of the unit charged most among `units`, including `event`; rounded up, infinite if nothing is promised."""
+        """Return ε of the unit charged most among `units`, with `event`; rounded up, infinite without a promise."""
         seen = {parts for first, last in units.spans for parts in self._paid(first, last)}
         if event is not None:
             seen = {_added(parts, part_of(event)) for parts in seen}
         return max(_price(parts, self._delta) for parts in seen)
 
     def payable(self, event: Event, epsilon: float, changes: int = 1) -> Units | None:
-        """Units of `event` that can pay for it from a budget of `epsilon`; None if there are none.
+        """Return the units of `event` that can pay for it from a budget of `epsilon`; None if there are none.
 
-        An event that touches every unit is paid for by all of them or not at all.
+        An event that touches every unit is paid for by all units or not at all.
 
         Raises:
             TaskRefused: see `add`.
@@ -90,14 +90,14 @@ class Tally:
         return Units(tuple(spans)) if spans else None
 
     def times(self, epsilon: float) -> float:
-        """How many times over the whole tally could be charged before any unit exceeds `epsilon`, within one percent.
+        """Return how often the whole tally could be charged before any unit exceeds `epsilon`, within one percent.
 
         Infinite if nothing was charged; below 1 if a unit already exceeds `epsilon`.
         """
         return min(_times(parts, epsilon, self._delta) for parts in self._paid(0, LAST))
 
     def renumbered(self) -> "Tally":
-        """A tally for the same units under new numbers: each is charged the most that any unit was."""
+        """Return a tally for these units under new numbers: each is charged the most that any unit was charged."""
         most = Counter[Part]()
         for parts in {*self._runs, *(self._at(unit) for unit in self._single)}:
             most |= Counter(dict(parts))
@@ -106,7 +106,7 @@ class Tally:
         return tally
 
     def _begun(self, unit: int) -> int:
-        """Index of the run that begins with a unit; splits the run that contains it if necessary."""
+        """Return the index of the run that begins with a unit; splits the run that contains it if necessary."""
         place = bisect_left(self._starts, unit)
         if place == len(self._starts) or self._starts[place] != unit:
             self._starts.insert(place, unit)
@@ -114,11 +114,11 @@ class Tally:
         return place
 
     def _at(self, unit: int) -> Parts:
-        """The charges of one unit."""
+        """Return the charges of one unit."""
         return _together(self._runs[bisect_right(self._starts, unit) - 1], self._single.get(unit, _NOTHING))
 
     def _paid(self, first: int, last: int) -> set[Parts]:
-        """Charges of the units from `first` to `last`, each distinct one at least once."""
+        """Return the charges of the units from `first` to `last`, each distinct charge at least once."""
         begin, end = bisect_right(self._starts, first) - 1, bisect_right(self._starts, last)
         found = set(self._runs[begin:end])
         if first == last:
@@ -152,7 +152,7 @@ def _together(one: Parts, other: Parts) -> Parts:
 
 
 def part_of(event: Event, changes: int = 1) -> Part:
-    """The part of an event that composition needs, for data sets `changes` changes apart.
+    """Return the part of an event that composition needs, for data sets `changes` changes apart.
 
     Raises:
         TaskRefused: if the event is sampled and there are several changes, for which there is no closed form here.
@@ -168,7 +168,7 @@ def part_of(event: Event, changes: int = 1) -> Part:
 
 @lru_cache(maxsize=1024)
 def _price(parts: Parts, delta: float) -> float:
-    """ε of one unit, rounded up: μ² and pure ε add up, and sampled releases compose by their loss distributions."""
+    """Return ε of one unit, rounded up: μ² and pure ε add up, sampled releases compose by their loss distributions."""
     mu_squared, pure, sampled = _sums(parts)
     if not sampled or math.isinf(pure):
         return composed(gaussian_epsilon(math.sqrt(mu_squared), delta), pure)
@@ -179,7 +179,7 @@ def _price(parts: Parts, delta: float) -> float:
 
 @lru_cache(maxsize=1024)
 def _within(parts: Parts, epsilon: float, delta: float) -> bool:
-    """Whether `_price` is at most ε; also fast where releases are sampled."""
+    """Return whether `_price` is at most ε; fast for sampled releases too."""
     return _holds(epsilon, *_sums(parts), delta)
 
 
@@ -208,7 +208,7 @@ def _times(parts: Parts, epsilon: float, delta: float) -> float:
 
 
 def _sums(parts: Parts) -> tuple[float, float, "dict[SampledGaussian, int]"]:
-    """Σ μ², Σ ε, and how often each sampled event was charged."""
+    """Return Σ μ², Σ ε, and how often each sampled event was charged."""
     return (
         math.fsum(count * part[0] for part, count in parts),
         _sum_up([(part[1], count) for part, count in parts]),
@@ -217,7 +217,7 @@ def _sums(parts: Parts) -> tuple[float, float, "dict[SampledGaussian, int]"]:
 
 
 def _sum_up(terms: list[tuple[float, int]]) -> float:
-    """Σ count · ε, rounded up; exact when a float can hold it."""
+    """Return Σ count · ε, rounded up; exact when a float can hold it."""
     if any(math.isinf(epsilon) for epsilon, _ in terms):
         return math.inf
     exact = sum((count * Fraction(epsilon) for epsilon, count in terms), Fraction(0))

@@ -20,7 +20,7 @@ class Units:
     spans: tuple[tuple[int, int], ...]
 
     def __post_init__(self) -> None:
-        """Raises PrivacyError if the spans are not a set of units, or an empty one."""
+        """Raise PrivacyError if the spans are not a set of units, or an empty one."""
         after = -1
         for first, last in self.spans:
             if not after < first <= last <= LAST:
@@ -36,7 +36,7 @@ class Units:
 
     @classmethod
     def of(cls, numbers: Iterable[int]) -> Self:
-        """The units with these numbers.
+        """Return the units with these numbers.
 
         Raises:
             PrivacyError: if there are none.
@@ -54,14 +54,14 @@ EVERY = Units(((0, LAST),))
 
 
 def overlap(one: Units, other: Units) -> Units | None:
-    """The units that are in both sets; None if there are none."""
+    """Return the units that are in both sets; None if there are none."""
     both = ((max(a, c), min(b, d)) for a, b in one.spans for c, d in other.spans)
     spans = tuple(sorted((first, last) for first, last in both if first <= last))
     return Units(spans) if spans else None
 
 
 def union(*sets: Units) -> Units:
-    """The units of all the sets together."""
+    """Return the units of all the sets together."""
     spans: list[tuple[int, int]] = []
     for first, last in sorted(span for units in sets for span in units.spans):
         if spans and first <= spans[-1][1] + 1:

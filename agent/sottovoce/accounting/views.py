@@ -47,7 +47,7 @@ class Views:
 
 
 def views(mixing: Matrix, *, rounds: int, noise: Noise, of: int, seen_by: Sequence[int]) -> Views:
-    """The three views of agent `of`.
+    """Return the three views of agent `of`.
 
     They hold for contributions that depend on earlier messages, because no message depends on later noise (Denisov,
     McMahan, Rush, Smith & Thakurta 2022, Theorem 2.1), and for observers that follow the protocol or only listen, but
@@ -82,7 +82,7 @@ def views(mixing: Matrix, *, rounds: int, noise: Noise, of: int, seen_by: Sequen
 
 
 def metropolis(edges: Sequence[tuple[int, int]], agents: int) -> Matrix:
-    """Mixing weights 1 / (1 + the larger degree) for each edge, the rest for the agent; symmetric, rows add up to 1.
+    """Return mixing weights 1 / (1 + the larger degree) per edge, the rest for the agent; symmetric, rows sum to 1.
 
     Raises:
         PrivacyError: if an edge leaves the network or leads back to its start.
@@ -101,7 +101,7 @@ def metropolis(edges: Sequence[tuple[int, int]], agents: int) -> Matrix:
 
 
 def topology(name: str, agents: int) -> list[tuple[int, int]]:
-    """Edges of a `ring`, `complete`, `path` or `star` network (agent 0 in the middle).
+    """Return edges of a `ring`, `complete`, `path` or `star` network (agent 0 in the middle).
 
     Raises:
         PrivacyError: for an unknown topology, or too few agents.
@@ -123,7 +123,7 @@ def topology(name: str, agents: int) -> list[tuple[int, int]]:
 def pairwise_noise(
     edges: Sequence[tuple[int, int]], agents: int, of: int, seen_by: Sequence[int], pair: float
 ) -> float:
-    """μ² if each agent sends one message with noise of standard deviation 1 plus a shared ±N(0, pair²) for each edge.
+    """Return μ² if each agent sends one message with noise of variance 1 plus a shared ±N(0, pair²) per edge.
 
     The shared noise terms add up to 0 (DECOR: Allouah, Koloskova, El Firdoussi, Jaggi & Guerraoui 2024). Observers see
     all messages, and know the noise on their own edges.
@@ -137,7 +137,7 @@ def pairwise_noise(
 
 
 def _fresh(mixing: Matrix, rounds: int, observers: list[int], heard: list[int]) -> Matrix:
-    """Basis [r, rounds · agents] of the messages; column t · agents + i belongs to agent i's noise in round t."""
+    """Return a basis [r, rounds · agents] of the messages; column t · agents + i is agent i's noise in round t."""
     agents = len(mixing)
     state = np.zeros((agents, rounds * agents))
     basis = np.zeros((0, rounds * agents))
@@ -150,7 +150,7 @@ def _fresh(mixing: Matrix, rounds: int, observers: list[int], heard: list[int]) 
 
 
 def _once(mixing: Matrix, rounds: int, observers: list[int], heard: list[int]) -> Matrix:
-    """Basis [r, agents]: each round adds the last round's new directions after mixing (Arnoldi)."""
+    """Return a basis [r, agents]: each round adds the last round's new directions after mixing (Arnoldi)."""
     agents = len(mixing)
     latest = np.eye(agents)[heard]
     basis = np.zeros((0, agents))

@@ -1,4 +1,4 @@
-"""The interval between messages of a device that has nothing left to learn: longer and longer, until there is news.
+"""Adaptive message interval of a device with nothing left to learn: it grows until there is news.
 
 Only a learner that states its belief is paced, and only once its private steps are finished. The rule depends on
 nothing but that belief, which is made of released values: how often a device sends reveals nothing about its records.
@@ -18,7 +18,7 @@ _MAX_DOUBLINGS = 60
 
 
 class AdaptiveInterval:
-    """Adaptive interval of one device. It is not kept: a start counts as news.
+    """Adaptive message interval of one device. It does not outlive a restart: a start counts as news.
 
     Args:
         longest: pause between two cycles, seconds; the learner's own pause is never shortened.
@@ -32,13 +32,13 @@ class AdaptiveInterval:
         self._timer = ""
 
     def paced(self, belief: Belief | None, event: Event, effects: list[Effect], now: float) -> list[Effect]:
-        """Return the effects, with the next cycle at the time when it is due.
+        """Return the effects, with the next cycle moved to its due time.
 
         Args:
             belief: after the event; None while private steps are ahead.
-            event: event that happened.
-            effects: effects that the learner wants.
-            now: seconds.
+            event: the event being handled.
+            effects: effects requested by the learner.
+            now: current time, in seconds.
         """
         is_news, slow = self._is_news(belief), self._calm > CALM_CYCLES
         if is_news:

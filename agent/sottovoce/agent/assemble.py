@@ -1,4 +1,4 @@
-"""Assembles an agent from a configuration and a state directory; anything missing stops it here, with one message."""
+"""Assembly of an agent from a configuration and a state directory; anything missing ends it here, with one message."""
 
 import logging
 import random
@@ -63,7 +63,7 @@ class Variant:
 
     Attributes:
         transport: wraps the transport, to damage messages.
-        clock: clock by which days end, seconds of Unix time.
+        clock: clock that determines the end of days, in seconds of Unix time.
     """
 
     transport: Callable[[Transport], Transport] = lambda transport: transport
@@ -71,7 +71,7 @@ class Variant:
 
 
 def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
-    """Put an agent together.
+    """Assemble an agent.
 
     Raises:
         SottovoceError: if anything is missing, damaged, expired, unproved or impossible; nothing was started.
@@ -92,14 +92,14 @@ def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
 
 
 def _day_watch(config: AgentConfig, clock: Callable[[], float], waits: Waits) -> DayWatch | None:
-    """The watch that reports finished days to a learner; None where it learns from all days at once, or from none."""
+    """Return the watch that reports finished days to a learner; None if it learns from all days at once, or none."""
     if config.followed_days is None or not config.learner.algorithm.regression:
         return None
     return DayWatch(config.followed_days, clock, waits)
 
 
 def _identity(config: AgentConfig) -> Identity:
-    """The device's identity, once its clock is plausible and it has joined as the configuration says."""
+    """Return the device's identity, once its clock is plausible and its way of joining matches the configuration."""
     state = config.agent.state
     ClockFloor(state / CLOCK).check()
     identity = load_identity(state / IDENTITY, peers=[peer.id for peer in config.transport.peers])
@@ -167,7 +167,7 @@ def _with_vault(opened: VaultSession, trust: Trust, waits: Waits, variant: Varia
 
 
 def _returned(agent: Agent) -> Callable[[str | None], None]:
-    """Called by transports when a peer, or with None every peer, is reachable again."""
+    """Return the function that transports call when a peer, or with None every peer, is reachable again."""
 
     def returned(peer: str | None) -> None:
         for node, link in agent.links.items():
@@ -198,7 +198,7 @@ def _head_gossip(config: AgentConfig, identity: Identity, vault: VaultFront, voi
 
 
 def _has_contacts(config: AgentConfig) -> bool:
-    """Whether the configuration or the invitation names a peer, or a way to find some."""
+    """Return whether the configuration or the invitation names a peer, or a way to find some."""
     chosen = config.membership
     if config.transport.peers or chosen.sampling == "static":
         return bool(config.transport.peers)
@@ -244,7 +244,7 @@ def _opened(parcel: Parcel) -> Message:
 
 
 def _resealed(seal: Callable[[str, int, Message], bytes]) -> Callable[[Outgoing], Outgoing]:
-    """Reseal a share that version 0.1 sealed as this version seals it: the same message, in the same place."""
+    """Return a function that reseals a share sealed by version 0.1: the same message, at the same sequence number."""
 
     def current(outgoing: Outgoing) -> Outgoing:
         if isinstance(outgoing.parcel, bytes) and parcel_task(outgoing.parcel):
@@ -278,7 +278,7 @@ def _peer_sampling(
     incarnation: int,
     transports: Sequence[Transport],
 ) -> PeerSampling | None:
-    """Peer sampling, unless the configuration keeps to its own list of peers."""
+    """Return the peer sampling, or None if the configuration has a static list of peers."""
     chosen, identity, now = config.membership, trust.identity, time.monotonic()
     if chosen.sampling == "static":
         return None
@@ -317,5 +317,5 @@ def _peer_sampling(
 
 
 def state_files(state: Path) -> tuple[Path, Path]:
-    """The identity directory and the ledger of a state directory."""
+    """Return the identity directory and the ledger of a state directory."""
     return state / IDENTITY, state / LEDGER

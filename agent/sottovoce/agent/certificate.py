@@ -1,6 +1,6 @@
-"""A privacy certificate: a device's account of its ledger, signed, for anyone to check without the device.
+"""Privacy certificate: a signed account of a device's ledger that anyone can verify without the device.
 
-The signature is over the account's exact words, with the device's own key, which the fleet's certificate vouches for.
+The signature covers the account's exact bytes, under the device's own key, which the fleet's certificate authenticates.
 """
 
 import json
@@ -28,8 +28,8 @@ class Certificate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_f
 
     Attributes:
         fleet: the fleet of the device.
-        issued: when it was signed, by the device's clock: ISO 8601, UTC.
-        account: the account in JSON, word for word as it was signed.
+        issued: time of signing, by the device's clock: ISO 8601, UTC.
+        account: the account in JSON, exactly as signed.
         credential: the device's certificate, DER in base64.
         signature: Ed25519, in base64.
     """
@@ -42,7 +42,7 @@ class Certificate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_f
 
 
 def certify(ledger: Ledger, identity: Identity) -> str:
-    """The certificate of a ledger as it is now, as a JSON document.
+    """Return the certificate of the present ledger, as a JSON document.
 
     Raises:
         LedgerError: if the ledger is another device's.
@@ -64,7 +64,7 @@ def certify(ledger: Ledger, identity: Identity) -> str:
 
 
 def verify(text: bytes, fleet_certificate: bytes, source: Path) -> dict[str, Any]:
-    """The content of a certificate, after checking all of it: signature, fleet, chain, composition.
+    """Return the content of a certificate after checking signature, fleet, chain and composition.
 
     Args:
         text: the JSON document.

@@ -1,4 +1,4 @@
-"""The owner's answers to the fleet's tasks, kept beside the ledger: one answer for each document."""
+"""Storage of the owner's answers to the fleet's tasks, beside the ledger: one answer for each document."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -11,19 +11,19 @@ from sottovoce.identity.files import replace
 from sottovoce.identity.signed_task import SignedTask
 
 NAME = "consent"
-_MAX = 63  # answers kept beside a new one
+_MAX = 63  # earlier answers kept beside a new one
 Said: TypeAlias = Literal["approved", "refused", "withdrawn"]
 
 
 class _Consent(Struct, frozen=True, forbid_unknown_fields=True):
-    """The owner's answer to the document with this digest."""
+    """Owner's answer to the document with this digest."""
 
     document: str
     said: Said
 
 
 def consent_in(directory: Path, task: SignedTask) -> Said | None:
-    """The owner's answer to this task; None while there is none.
+    """Return the owner's answer to this task; None if there is no answer yet.
 
     Raises:
         IdentityError: if it cannot be read.

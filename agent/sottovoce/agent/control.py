@@ -1,6 +1,6 @@
-"""The local control socket: a line that asks, a line of JSON that answers. Only the agent's own user may open it.
+"""Local control socket: one line per question, one line of JSON per answer. Only the agent's own user may open it.
 
-If the configuration names another socket for readers, the agent's group may open it, and receives public state only.
+If the configuration names a second socket for readers, the agent's group may open it and receives only public state.
 """
 
 import asyncio
@@ -42,14 +42,14 @@ Answer = Callable[[bytes | None], Awaitable[dict[str, Any]]]
 
 
 class Controlled(Protocol):
-    """An agent, as the control socket sees it."""
+    """Interface of an agent for the control socket."""
 
     config: AgentConfig
     model: NDArray[np.float64] | None
     cycle: int
 
     def status(self) -> dict[str, Any]:
-        """The status document."""
+        """Return the status document."""
         ...
 
     def stop(self) -> None:
@@ -57,12 +57,12 @@ class Controlled(Protocol):
         ...
 
     async def leave(self) -> dict[str, Any]:
-        """Hand over this device's part, and stop; returns once that is done."""
+        """Hand over this device's part, stop, and return once the handover is done."""
         ...
 
 
 class ControlServer:
-    """Answers `status`, `fleet`, `model`, `describe`, `predict`, `look`, `stop` and `leave`.
+    """Server for `status`, `fleet`, `model`, `describe`, `predict`, `look`, `stop` and `leave`.
 
     Args:
         path: path of the socket.
@@ -80,7 +80,7 @@ class ControlServer:
         self._predicting = asyncio.Lock()
 
     async def start(self) -> None:
-        """Listen, readable and writable for the owner alone; for readers, for the group too."""
+        """Listen, with access for the owner alone; on the readers' socket, for the group too."""
         for path, forbidden, answer, longest in self._places:
             server = RequestServer(
                 str(path),
@@ -96,11 +96,11 @@ class ControlServer:
         """Stop listening and remove the sockets."""
         for server, path in self._servers:
             await server.stop()
-            with contextlib.suppress(OSError):  # on a read-only disk it stays, and the next start removes it
+            with contextlib.suppress(OSError):  # on a read-only disk the socket stays, and the next start removes it
                 path.unlink(missing_ok=True)
 
     async def _told(self, question: bytes | None) -> dict[str, Any]:
-        """The answer to a reader: public facts of the fleet, and as much of a fault as its kind allows."""
+        """Return the answer for a reader: public facts of the fleet, and as much of a fault as its kind allows."""
         if question == b"status":
             return public(self._agent.status())
         return (
@@ -134,7 +134,7 @@ class ControlServer:
                 return {"error": "unknown request: send status, fleet, model, describe, predict, look, stop or leave"}
 
     def _looking(self) -> dict[str, Any]:
-        if "fault" not in self._agent.status():  # otherwise it looks once it is at work again
+        if "fault" not in self._agent.status():  # otherwise the agent looks once it is at work again
             cast("Listing", self._agent).tasks.fleets.look()
         return {"looking": True}
 
@@ -142,7 +142,7 @@ class ControlServer:
         from sottovoce.agent.roster import roster
 
         if "fault" in (status := self._agent.status()):
-            return status  # it is not at work, and has heard of no one
+            return status  # the agent is not at work, and knows no peers
         return await roster(cast("Listing", self._agent))
 
     def _description(self) -> dict[str, Any]:
@@ -155,7 +155,7 @@ class ControlServer:
 
     async def _prediction(self, line: bytes) -> dict[str, Any]:
         """Answer one prediction at a time, on a thread of its own, so that the agent keeps working meanwhile."""
-        from sottovoce.agent.predictions import Predictor  # memory that an agent whom no one asks has no use for
+        from sottovoce.agent.predictions import Predictor  # imported late: saves memory in an agent that is never asked
 
         try:
             async with asyncio.timeout(_PREDICTION_SECONDS), self._predicting:
@@ -167,14 +167,14 @@ class ControlServer:
 
 
 def public(status: dict[str, Any]) -> dict[str, Any]:
-    """A status, without details of a fault that may reveal records."""
+    """Return a status without details of a fault that may reveal records."""
     if (fault := status.get("fault")) is None:
         return status
     return {**status, "fault": {**fault, "reason": Fault.of_status(fault).public_reason}}
 
 
 async def _encoded(answer: Answer, question: bytes | None) -> bytes:
-    """The answer to a question, as a line."""
+    """Return the answer to a question, as a line."""
     return json.dumps(await answer(None if question is None else question.partition(b"\n")[0].strip())).encode() + b"\n"
 
 
@@ -207,8 +207,8 @@ def ask(
         state: the directory.
         question: a question that the agent answers.
         timeout: seconds.
-        waiting: also accept the answer of an agent that a fault keeps from work.
-        readers: the socket for readers, to ask there.
+        waiting: whether to also accept the answer of an agent that a fault keeps from working.
+        readers: socket for readers, to be asked instead.
 
     Raises:
         NetworkError: if no agent is running there, or it does not answer.
@@ -222,7 +222,7 @@ def ask(
                 answer: dict[str, Any] = json.loads(lines.readline())
         except (OSError, ValueError) as error:
             remedy = "start it with `sottovoce agent run --config FILE`"
-            if read_only(state):  # the agent waits for the disk, and has nowhere to put its socket
+            if read_only(state):  # the agent waits for the disk, and has no place for its socket
                 remedy = "its disk is mounted read-only: see why, and mount it for writing"
             raise NetworkError(f"{state}: no agent answers there; {remedy}") from error
     if "fault" in answer and not waiting:
@@ -232,7 +232,7 @@ def ask(
 
 
 def _connect(connection: socket.socket, path: str, seconds: float) -> None:
-    """Connect, also while others fill the kernel's queue."""
+    """Connect, even while other processes fill the kernel's queue."""
     until = time.monotonic() + seconds
     while True:
         try:
@@ -244,6 +244,6 @@ def _connect(connection: socket.socket, path: str, seconds: float) -> None:
 
 
 def parameters(answer: dict[str, Any]) -> NDArray[np.float64] | None:
-    """float64[P] from the answer to `model`, or None before the first model."""
+    """Return float64[P] from the answer to `model`, or None before the first model."""
     encoded = answer["parameters"]
     return None if encoded is None else np.frombuffer(base64.b64decode(encoded), dtype="<f8").astype(np.float64)

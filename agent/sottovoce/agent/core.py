@@ -3,9 +3,9 @@
 A link is stop-and-wait: one share is on its way to a peer at a time, so the outbox is bounded by the number of peers.
 A message is durable before it leaves, and before it is confirmed on arrival; a share confirmed or a release
 applied is written with the next commit, because repeating either after a crash changes nothing. A share that its
-recipient has permanently refused, and durably so, is taken back in the same way. Of a learner that says again and again
-what it holds (Restating) only the numbers of its messages are durable before they leave, and what arrives is written
-with the next commit, on the next beat at the latest. The asyncio agent and the simulator drive the same object.
+recipient has permanently and durably refused is taken back in the same way. For a learner that repeatedly sends
+its whole state (Restating), only the numbers of its messages are durable before they leave; received data is written
+with the next commit, on the next beat at the latest. The asyncio agent and the simulator drive one class, Core.
 """
 
 from collections import OrderedDict
@@ -49,7 +49,7 @@ _MAX_REPLIED = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Transmit:
-    """Action: send this repeatedly, until it is confirmed."""
+    """Action: send this message repeatedly until it is confirmed."""
 
     outgoing: Outgoing
 
@@ -58,7 +58,7 @@ Action = Transmit | Reply | Forget | Ask | TakePart | SetTimer | PublishModel | 
 
 
 class Core:
-    """One agent's protocol.
+    """Protocol of one agent.
 
     Args:
         learner: the public half of the algorithm.
@@ -66,7 +66,7 @@ class Core:
         seal: makes the parcel for (recipient, sequence, message).
         opened: extracts the message from one of this device's own parcels.
         current: converts an outgoing share to the present wire format.
-        pace: pace of a device that has nothing left to learn; None for its learner's own.
+        pace: pace of a device that has nothing left to learn; None for its learner's own pace.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Core:
         return tuple(self._outbox.values())
 
     def start(self, peers: tuple[str, ...], now: float) -> list[Action]:
-        """Begin or resume: messages that were on their way are sent again with the same bytes."""
+        """Begin or resume: messages that were in transit are sent again with the same bytes."""
         self._state, effects = self._learner.start(self._state, now)
         again = [Transmit(outgoing) for outgoing in self._outbox.values()]
         return [*again, *self._without_sends(effects), *self.meet(peers, now)]
@@ -145,7 +145,7 @@ class Core:
         return actions
 
     def over(self, window: int, now: float) -> list[Action]:
-        """Note that windows up to this one have ended, if records are followed."""
+        """Note that windows up to this window have ended, if records are followed."""
         if not isinstance(self._learner, Following):
             return []
         return self._apply_step(self._learner.over(self._state, window, now), None)
@@ -172,10 +172,10 @@ class Core:
         """Apply a message whose sender is authenticated, unless it was applied before.
 
         Returns:
-            whether it is a duplicate, and the effects: a reply is the same both times.
+            whether the message is a duplicate, and the effects; a duplicate gets the reply that the first message got.
 
         Raises:
-            MessageRefused: if it is from an older life of its sender, or does not fit; nothing changed.
+            MessageRefused: if the message is from an older life of its sender, or does not fit; nothing changed.
         """
         self._check_life(sender, incarnation)
         if self.applied(sender, incarnation, sequence):
@@ -199,17 +199,17 @@ class Core:
             )
 
     def applied(self, sender: str, incarnation: int, sequence: int) -> bool:
-        """Whether a message has been applied before, or permanently refused."""
+        """Return whether a message has been applied before, or permanently refused."""
         newest = self._seen.get(sender)
         return newest is not None and incarnation == newest.incarnation and sequence <= newest.sequence
 
     def refused(self, sender: str, incarnation: int, sequence: int) -> str:
-        """Reason for which a message was permanently refused; empty if it was not."""
+        """Return the reason why a message was permanently refused; empty if it was not."""
         newest = self._seen.get(sender)
         return newest.refused if newest is not None and self.applied(sender, incarnation, sequence) else ""
 
     def refuse(self, sender: str, incarnation: int, sequence: int, reason: str) -> None:
-        """Never apply a message, which was not applied before: durable on return, so that its sender takes it back.
+        """Refuse a message permanently that was not applied before; durable on return, so its sender takes it back.
 
         Raises:
             MessageRefused: if it is from an older life of its sender; nothing changed.
@@ -218,16 +218,16 @@ class Core:
         self._commit(self._state, [], (sender, Seen(incarnation, sequence, reason)))
 
     def takes_reply(self, kind: str) -> bool:
-        """Whether the learner uses replies of this kind."""
+        """Return whether the learner uses replies of this kind."""
         return kind == getattr(self._learner, "reply_kind", None)
 
     def awaits(self, recipient: str, sequence: int) -> bool:
-        """Whether this share is still unconfirmed."""
+        """Return whether this share is still unconfirmed."""
         waiting = self._outbox.get(recipient)
         return waiting is not None and waiting.sequence == sequence
 
     def confirm(self, recipient: str, sequence: int, now: float, reply: Message | None = None) -> list[Action]:
-        """Handle the recipient's confirmation that it has made a share durable, and its reply, if any.
+        """Handle the recipient's confirmation that a share is durable, and its reply, if any.
 
         Raises:
             MessageRefused: if the reply does not fit; nothing changed.

@@ -1,4 +1,4 @@
-"""Tells the learner which day of a feed has ended: when it starts, and at the end of each day, UTC."""
+"""Notification of the learner about finished days of a feed: at the start, and at the end of each day, UTC."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,11 +11,11 @@ _WAIT = "day"
 
 
 class DayWatch:
-    """Watches the wall clock for days that end.
+    """Watch for the end of days on the wall clock.
 
     Args:
-        days: the first and the last day that may be learnt from.
-        clock: seconds of Unix time.
+        days: the first and the last day that may be used for learning.
+        clock: clock that returns seconds of Unix time.
         waits: the metric of waits in progress.
     """
 
@@ -26,10 +26,10 @@ class DayWatch:
         self._last_told: int | None = None
 
     async def run(self, stopping: asyncio.Event, tell: Callable[[int], Awaitable[None]]) -> None:
-        """Look, and wait for the next midnight, until stopped.
+        """Check for a finished day, and wait for the next midnight, until stopped.
 
         Args:
-            stopping: ends it.
+            stopping: event that ends the watch.
             tell: called with the number of the last of these days that has ended, whenever it changes.
         """
         while not stopping.is_set():
@@ -42,7 +42,7 @@ class DayWatch:
                 self._waits.end(_WAIT)
 
     async def look(self, tell: Callable[[int], Awaitable[None]]) -> float:
-        """Report a day that has ended; returns how many seconds to wait, ten at most."""
+        """Report a day that has ended; return the seconds to wait, ten at most."""
         now = self._clock()
         day = last_day_over(now)
         if day is not None and self._first <= day and (day := min(day, self._last)) != self._last_told:

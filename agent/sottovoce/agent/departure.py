@@ -1,6 +1,6 @@
-"""Departure for good, or for long: the device hands its part to the others before it goes.
+"""Departure of a device, permanently or for long: it hands its part to the fleet before it stops.
 
-Push-sum's mass belongs to the fleet, not to the device: if a device left with its share, the average of all would lack
+Push-sum's mass belongs to the fleet, not to the device: if a device left with its share, the fleet's average would lack
 it. So the whole share goes to one live peer, which confirms it like any other share. Whatever is not confirmed in time
 stays on this device's disk, where the next start finds and sends it: the mass is then late, but not lost.
 """
@@ -30,8 +30,8 @@ class Departure:
     Args:
         core: core of the agent.
         head_gossip: asks whether a peer is alive.
-        links: to the peers, by node id.
-        gone: whether a peer is known to have left.
+        links: links to the peers, by node id.
+        gone: function that returns whether a peer is known to have left.
         hand_off: lets the core hand over to a peer, and its links carry it.
 
     Attributes:
@@ -59,17 +59,17 @@ class Departure:
         self._outcome: asyncio.Future[dict[str, Any]] | None = None
 
     def note_progress(self) -> None:
-        """Note that something was received or confirmed."""
+        """Note that a message was received or confirmed."""
         self._progress.set()
 
     async def outcome(self) -> dict[str, Any]:
-        """Answer to the command to leave, once it has left."""
+        """Return the answer to the command to leave, once the device has left."""
         if self._outcome is None:
             self._outcome = asyncio.get_running_loop().create_future()
         return await asyncio.shield(self._outcome)
 
     async def hand_over(self, stopping: asyncio.Event, *, informed: bool) -> None:
-        """Hand everything over, messages that arrive meanwhile included; give up after half a minute.
+        """Hand everything over, including messages that arrive meanwhile; give up after half a minute.
 
         Args:
             stopping: set when the device must stop at once.
@@ -105,7 +105,7 @@ class Departure:
         self._outcome.set_result({"stopping": True, "handed_over": remainder is None, "left": remainder or ""})
 
     def _remainder(self) -> str | None:
-        """The part that was not handed over, in words; None if all was."""
+        """Return a description of the part that was not handed over; None if everything was."""
         unconfirmed = [outgoing.recipient for outgoing in self._core.outbox] if self._core.hands_off else []
         if self._core.holds:
             return "no peer took over this device's push-sum share"
@@ -114,7 +114,7 @@ class Departure:
         return None
 
     async def _responsive_peer(self) -> str | None:
-        """A peer that has just answered, and has no share waiting."""
+        """Return a peer that has just answered and has no share waiting."""
         waiting = {outgoing.recipient for outgoing in self._core.outbox}
         for node, link in sorted(self._links.items(), key=lambda item: item[1].failures):
             if node not in waiting and not self._gone(node):
@@ -124,7 +124,7 @@ class Departure:
         return None
 
     async def _progresses(self) -> bool:
-        """Whether anything is received or confirmed within the next second; sooner, if there is more to hand over."""
+        """Return whether a message arrives or is confirmed within a second; sooner, if more is to be handed over."""
         pause = _PAUSE_SECONDS if self._core.holds else _QUIET_SECONDS
         with contextlib.suppress(TimeoutError):
             return await asyncio.wait_for(self._progress.wait(), pause)

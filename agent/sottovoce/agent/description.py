@@ -1,4 +1,4 @@
-"""Public description of a device's model: all that a program needs to use it, and nothing of a record."""
+"""Public description of a device's model: everything that a program needs to use it, without any record data."""
 
 from typing import Any, Literal
 
@@ -14,20 +14,20 @@ SCHEMA: Literal["sottovoce.model/1"] = "sottovoce.model/1"
 
 
 class Description(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The answer to `describe`.
+    """Answer to the command `describe`.
 
     Attributes:
         schema: schema of this document.
-        learner: its name.
+        learner: name of the learner.
         fidelity: `sound` or `paper`.
-        model: its name, or the path of its graph.
+        model: name of the model, or the path of its graph.
         hidden: units of the hidden layer of `mlp`.
-        features: columns of a record, before the transform; of a regression without its target.
+        features: number of columns of a record, before the transform; without the target of a regression.
         columns: number of columns after the transform.
-        classes: labels are 0 … classes - 1; 1 for a regression.
-        transform: the declared one.
+        classes: number of classes, with labels 0 … classes - 1; 1 for a regression.
+        transform: the declared transform.
         ranges: whether the features have declared ranges, and whether the agent knows them.
-        bounds: the least and greatest values, of each feature, or one for all of them.
+        bounds: least and greatest values, for each feature or one pair for all features.
         privacy: the statement, and the ε spent.
     """
 
@@ -45,7 +45,7 @@ class Description(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     privacy: dict[str, Any]
 
     def declared(self) -> Bounds | None:
-        """The ranges, float64[features] twice; None if there are none or they are not known."""
+        """Return the declared ranges, float64[features] twice; None if there are none or they are not known."""
         if self.bounds is None:
             return None
         low, high = (np.broadcast_to(np.array(side), (self.features,)).copy() for side in self.bounds)
@@ -53,7 +53,7 @@ class Description(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 def described(config: AgentConfig, privacy: dict[str, Any]) -> Description:
-    """The description of a configuration's model.
+    """Return the description of a configuration's model.
 
     Args:
         config: configuration of the agent.
@@ -78,7 +78,7 @@ def described(config: AgentConfig, privacy: dict[str, Any]) -> Description:
 
 
 def ranges_of(config: AgentConfig) -> tuple[Literal["declared", "none", "unknown"], Bounds | None]:
-    """The ranges, as far as configuration and data source declare them. No record is read."""
+    """Return the ranges as far as configuration and data source declare them. No record is read."""
     data = config.data
     if data.bounds is not None:
         return "declared", uniform_bounds(*data.bounds, data.features, "data.bounds")
@@ -105,7 +105,7 @@ def ranges_of(config: AgentConfig) -> tuple[Literal["declared", "none", "unknown
 
 
 def shortened(bounds: Bounds, features: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The least and greatest values of this many features; one for all of them, where they are alike."""
+    """Return the least and greatest values of this many features; a single value if all are equal."""
     low, high = (side[:features].tolist() for side in bounds)
     if features and low == low[:1] * features and high == high[:1] * features:
         low, high = low[:1], high[:1]

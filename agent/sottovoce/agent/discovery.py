@@ -1,4 +1,4 @@
-"""Queries the sources of contacts: each at its own pace, without waiting for any, and no failure is fatal."""
+"""Queries to the sources of contacts, each at its own pace and independent of the others; no failure is fatal."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ class Looks:
     Attributes:
         found: contacts of the last look that succeeded; this device may be among them.
         failures: number of consecutive failures.
-        last_failure: the last failure in words.
+        last_failure: description of the last failure.
     """
 
     found: int = 0
@@ -42,16 +42,16 @@ class Looks:
 
 
 class Discovery:
-    """Queries every source: often while this device knows no other, rarely when its view is full.
+    """Queries to every source: frequent while this device knows no other, rare when its view is full.
 
     Args:
-        sources: where to look.
+        sources: sources of contacts.
         period: seconds between exchanges of views in this fleet.
         enough: entries of a full view.
         rng: draws the jitter.
 
     Attributes:
-        looks: state of the search, by the source's name.
+        looks: state of each search, by the source's name.
     """
 
     def __init__(self, sources: Sequence[Source], period: float, enough: int, rng: random.Random) -> None:
@@ -66,10 +66,10 @@ class Discovery:
     async def run(
         self, known: Callable[[], int], learn: Callable[[str, Sequence[Contact]], None], waits: Waits
     ) -> None:
-        """Look at all of them, until stopped.
+        """Query all sources, until stopped.
 
         Args:
-            known: how many devices are in the view now.
+            known: returns the number of devices in the view now.
             learn: takes a source's name and the peers it names.
             waits: the metric of waits in progress.
         """
@@ -83,7 +83,7 @@ class Discovery:
                 raise outcome
 
     def stop(self) -> None:
-        """Let `run` end, in the middle of a look if need be."""
+        """Let `run` end, in the middle of a query if necessary."""
         self._stopping.set()
 
     async def close(self) -> None:
@@ -113,7 +113,7 @@ class Discovery:
             await self._sleep(seconds, known)
 
     async def _look(self, source: Source, looks: Looks) -> Sequence[Contact] | None:
-        """The source's answer; None if it failed."""
+        """Return the contacts from a source; None if the query failed."""
         try:
             async with asyncio.timeout(_LOOK_SECONDS):
                 contacts = await source.look()
@@ -147,7 +147,7 @@ class Discovery:
 def sources_of(
     config: AgentConfig, identity: Identity, transports: Iterable[Transport], rng: random.Random
 ) -> list[Source]:
-    """Return the configured sources, and the presence on each broker that is used anyway.
+    """Return the configured sources, and the presence on each broker that is in use anyway.
 
     Raises:
         ConfigError: if one of them needs a package that is not installed, or has nothing to announce.
@@ -166,7 +166,7 @@ def sources_of(
 
 
 def _seen_at(config: AgentConfig) -> str:
-    """The address that is announced on the local network."""
+    """Return the address that is announced on the local network."""
     if "grpc" not in config.transport.use:
         raise ConfigError(
             "membership.mdns: without grpc in transport.use there is no address to announce; set it to false"

@@ -1,4 +1,4 @@
-"""Gossip of signed documents, of which the newest version counts: the exchange between two devices."""
+"""Gossip of signed documents: two devices exchange versions, and the newest version wins."""
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -10,15 +10,15 @@ from sottovoce.transport import DeliveryFailed, Peer
 from sottovoce.wire.version_offer import VersionOffer
 
 Document = TypeVar("Document")
-_MAX_REMEMBERED = 256  # peers
+_MAX_REMEMBERED = 256  # number of peers
 
 
 class DocumentGossip(Generic[Document]):
-    """One device's part in the gossip of a document.
+    """Gossip of a document on one device.
 
     Args:
-        voice: reaches peers.
-        kind: the payload type.
+        voice: connection to peers.
+        kind: payload type.
         encode: encodes an offer as a payload.
         decode: decodes a payload; raises MessageRefused.
         held: returns the version and the document that this device holds.
@@ -40,7 +40,7 @@ class DocumentGossip(Generic[Document]):
         self._known: OrderedDict[str, int] = OrderedDict()
 
     def known(self, peer: str) -> int:
-        """Return the version that a peer is known to hold, at least."""
+        """Return the lowest version that a peer is known to hold."""
         return self._known.get(peer, 0)
 
     async def tell(self, peer: Peer) -> Exception | None:

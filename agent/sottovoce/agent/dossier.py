@@ -1,4 +1,4 @@
-"""A device's promise as a document for auditors and data-protection officers: from its ledger and its configuration.
+"""Dossier of a device's promise for auditors and data-protection officers, from its ledger and configuration.
 
 Every fact is the vault's statement, the ledger's, or a key of the configuration. A fact that neither of them states
 is not guessed: it is marked open, for the operator of the device to answer.
@@ -29,12 +29,12 @@ _EVENTS = {
 
 
 def dossier(config: AgentConfig, ledger: Ledger, where: str, version: str) -> dict[str, Any]:
-    """The document, JSON-ready.
+    """Return the dossier, JSON-ready.
 
     Args:
         config: configuration of the device.
-        ledger: the device's, open for reading.
-        where: its path.
+        ledger: ledger of the device, open for reading.
+        where: path of the ledger.
         version: version of this program.
 
     Raises:
@@ -83,11 +83,11 @@ def dossier(config: AgentConfig, ledger: Ledger, where: str, version: str) -> di
 
 
 def _kinds(ledger: Ledger) -> list[dict[str, Any]]:
-    """Each kind of charge, with its parameters, and how often it was made."""
+    """Return each kind of charge, with its parameters and its number of charges."""
     kinds: Counter[str] = Counter()
     for _, terms, _ in ledger.charges():
         found = json.loads(terms)
-        for own in ("units", "record"):  # whose it is, not what kind
+        for own in ("units", "record"):  # identifies the unit, not the kind of charge
             found.pop(own, None)
         kinds[json.dumps(found, sort_keys=True)] += 1
     return [
@@ -97,7 +97,7 @@ def _kinds(ledger: Ledger) -> list[dict[str, Any]]:
 
 
 def _lasting(task: dict[str, Any] | None) -> str:
-    """Words for the duration of a promise."""
+    """Return a description of the duration of a promise."""
     life = "for the whole life of the ledger"
     if task is None:
         return life
@@ -109,7 +109,7 @@ def _lasting(task: dict[str, Any] | None) -> str:
 
 
 def _questions(facts: dict[str, Any]) -> list[dict[str, str]]:
-    """Questions that NIST SP 800-226 asks of an evaluator, in our words; its sections in brackets."""
+    """Return questions that NIST SP 800-226 asks of an evaluator, in our words; its sections in brackets."""
     statement, unit, spent = facts["statement"], facts["unit"], facts["spent"]
     epsilon = "nothing is promised" if statement["epsilon"] is None else f"ε = {statement['epsilon']:g}"
     answers = [
@@ -142,7 +142,7 @@ def _questions(facts: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def _registry(facts: dict[str, Any]) -> dict[str, Any]:
-    """The fields by which registries of deployments describe one."""
+    """Return the fields by which registries of deployments describe one."""
     statement = facts["statement"]
     pure = any(kind["parameters"]["event"] in ("record", "pure-sum") for kind in facts["spent"]["by_kind"])
     return {
@@ -167,7 +167,7 @@ def _registry(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _assessment(facts: dict[str, Any]) -> list[dict[str, str]]:
-    """A draft for a data-protection impact assessment (Regulation (EU) 2016/679, Article 35 (7))."""
+    """Return a draft for a data-protection impact assessment (Regulation (EU) 2016/679, Article 35 (7))."""
     statement, released = facts["statement"], facts["released"]
     return [
         {
@@ -191,7 +191,7 @@ def _assessment(facts: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def written(found: dict[str, Any]) -> str:
-    """The document as a page of Markdown."""
+    """Return the dossier as a page of Markdown."""
     device, statement, spent = found["device"], found["statement"], found["spent"]
     lines = [
         f"# Privacy dossier of device {device['id']}",

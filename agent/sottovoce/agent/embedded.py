@@ -24,9 +24,9 @@ class AgentEvent:
     """A public change of an agent.
 
     Attributes:
-        kind: `ready` once it is at work, `cycle` after each cycle of its learner, `stopped` at the end.
-        cycle: cycles of its learner so far.
-        releases: releases of its vault so far.
+        kind: `ready` once the agent is at work, `cycle` after each cycle of its learner, `stopped` at the end.
+        cycle: number of cycles of its learner so far.
+        releases: number of releases of its vault so far.
         spent_epsilon: ε that its ledger has spent; None where nothing is promised.
     """
 
@@ -37,10 +37,10 @@ class AgentEvent:
 
 
 class Agent:
-    """A device's agent, at work as long as its `async with` block lasts.
+    """Agent of a device, running for the duration of its `async with` block.
 
     Signals and the loop's exception handler stay the program's own. A fault ends the block with its error, which says
-    what to do; `sottovoce agent run` is the command that also outlives faults.
+    the remedy; the command `sottovoce agent run` also survives faults.
 
     Args:
         config: configuration of the device.
@@ -61,7 +61,7 @@ class Agent:
 
     @classmethod
     def open(cls, config: Path | str | AgentConfig) -> Self:
-        """An agent for `async with`.
+        """Return an agent for `async with`.
 
         Args:
             config: a configuration, or the path of its file.
@@ -98,7 +98,7 @@ class Agent:
             work.result()
 
     def stop(self) -> None:
-        """Ask the agent to stop; `async with` waits for it."""
+        """Ask the agent to stop; the end of the `async with` block waits for it."""
         self._agent.stop()
 
     async def wait(self) -> None:
@@ -110,7 +110,7 @@ class Agent:
         await asyncio.shield(self._started())
 
     def status(self) -> dict[str, Any]:
-        """The document of `sottovoce agent status --json`: public state, and nothing of a record."""
+        """Return the document of `sottovoce agent status --json`: public state, and nothing of a record."""
         return self._agent.status()
 
     @property
@@ -139,7 +139,7 @@ class Agent:
         yield self._event("stopped")
 
     def predict(self, features: ArrayLike) -> NDArray[Any]:
-        """Predictions of the public model. The features stay here, and nothing is charged.
+        """Return predictions of the public model. The features stay on this machine, and nothing is charged.
 
         Args:
             features: float[M, d], as they are measured; the declared transform is applied here.
@@ -171,7 +171,7 @@ class Agent:
         return AgentEvent(kind, self._agent.cycle, spending.releases, spending.promised_epsilon)
 
     async def _run(self) -> None:
-        """Run the agent; once the fleet signs another task, run the one that is assembled for it."""
+        """Run the agent; when the fleet signs another task, run the agent that is assembled for that task."""
         while True:
             await watch.run(self._agent, embedded=True)
             if not self._agent.changing:

@@ -1,4 +1,4 @@
-"""An agent that outlives its faults: it is assembled again from its disk, as after a power cut."""
+"""Restarts of an agent after faults: it is assembled again from its disk, as after a power cut."""
 
 import asyncio
 import contextlib
@@ -21,11 +21,11 @@ from sottovoce.errors import ExitCode, SottovoceError
 _LONGEST_PAUSE = 60.0  # seconds
 _NULL = Path(os.devnull)
 _DESCRIPTORS = 32  # more than an agent has open before its first connection
-_WORKED_SECONDS = 60.0  # after which an agent has got over the fault that ended the one before
+_WORKED_SECONDS = 60.0  # run time after which the previous fault counts as overcome
 
 
 def run(config: AgentConfig) -> ExitCode:
-    """Run until stopped, with retries after transient faults; under a service manager, after every fault with a remedy.
+    """Run until stopped, retrying after transient faults; under a service manager, after every fault with a remedy.
 
     Returns:
         See Agent.run.
@@ -42,7 +42,7 @@ def run(config: AgentConfig) -> ExitCode:
 
 
 def _run_with_retries(config: AgentConfig) -> ExitCode:
-    patience = Patience(min(_LONGEST_PAUSE, config.learner.period))  # two periods after a fault it is at work
+    patience = Patience(min(_LONGEST_PAUSE, config.learner.period))  # at work two periods after a fault
     has_worked, lives = False, None
     while True:
         signal.signal(signal.SIGTERM, _stop)
@@ -69,7 +69,7 @@ def _run_with_retries(config: AgentConfig) -> ExitCode:
             try:
                 _enough_descriptors()
                 code = asyncio.run(Pause(config, fault, pause).wait())
-            except (OSError, MemoryError, RuntimeError) as further:  # no one can be answered meanwhile
+            except (OSError, MemoryError, RuntimeError) as further:  # no question can be answered meanwhile
                 if passing(further, worked=True) is None:
                     raise
                 time.sleep(pause)

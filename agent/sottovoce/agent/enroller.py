@@ -1,8 +1,8 @@
-"""An enroller: lets one invited device in, or renews certificates, for as long as an operator lets it run.
+"""Enroller: admits one invited device, or renews certificates, for as long as an operator runs it.
 
-It has the fleet's key, so it is not a part of a running fleet: it is started for a moment, on the machine that has the
-fleet's directory. The secret of an invitation is in its memory alone, and so is the key of the certificate that a token
-names: an enroller that is started again knows nothing of the tokens of the one before.
+The enroller holds the fleet's key, so it is no part of a running fleet: it is started briefly, on the machine with the
+fleet's directory. The secret of an invitation is only in its memory, as is the key of the certificate that a token
+names: a restarted enroller does not accept tokens that were issued before the restart.
 """
 
 import asyncio
@@ -34,22 +34,22 @@ INVITATIONS = "invitations"
 _QUESTION_SECONDS = 10.0
 _MAX_CONNECTIONS = 16
 _CERTIFICATE_DAYS = 30
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # a machine that sleeps does not stop it
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # this clock continues while the machine sleeps
 
 
 class Enroller:
-    """Answers devices that ask to join, or to renew their certificates.
+    """Server for devices that ask to join, or to renew their certificates.
 
     Args:
-        fleet: opened with its key.
+        fleet: the fleet, opened with its key.
         address: host:port, where devices reach it and it listens.
-        revoked: returns the devices that get no new certificate.
-        validity: validity of the certificates that it issues, from when it issues them; ninety days by default.
+        revoked: function that returns the devices that get no new certificate.
+        validity: validity of issued certificates, from the time of issue; ninety days by default.
         seeds: seeds for a new device.
 
     Attributes:
-        joined: the device that was let in.
-        renewed: how many certificates were renewed.
+        joined: the device that was admitted.
+        renewed: number of certificates that were renewed.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Enroller:
         self._context = _context(encode_private_key(key), certificate.public_bytes(Encoding.PEM))
 
     def invite(self, seconds: float) -> Token:
-        """A token for one device, valid for this many seconds from now."""
+        """Return a token for one device, valid for this many seconds from now."""
         self._token = Token.draw(self._address, self._der)
         self._ends = time.clock_gettime(_CLOCK) + seconds
         return self._token
@@ -89,7 +89,7 @@ class Enroller:
         """Answer until the invitation is used or has expired; without an invitation, for ever.
 
         Args:
-            listening: is called once devices are answered.
+            listening: function to call once the enroller accepts connections.
 
         Raises:
             NetworkError: if the address cannot be used.
@@ -116,7 +116,7 @@ class Enroller:
                     writer.write(msgspec.json.encode(self._answer(await reader.readline())) + b"\n")
                     await writer.drain()
         except (TimeoutError, ConnectionError, ValueError, ssl.SSLError):
-            pass  # the caller has gone, or sent more than a question
+            pass  # the caller has disconnected, or sent more than a question
         finally:
             self._connections -= 1
             writer.close()
@@ -142,7 +142,7 @@ class Enroller:
         if self.joined is not None or time.clock_gettime(_CLOCK) >= self._ends:
             return Declined("the token has been used, or has expired: ask for a new one")
         asked = read_request(request.encode(), "the request")
-        self.joined = asked.node_id  # before anything is issued: a token is for one
+        self.joined = asked.node_id  # before anything is issued: a token admits a single device
         return self._issued(self._fleet.issue(asked, self._validity()), self._seeds)
 
     def _renew(self, request: str) -> Answer:
@@ -157,7 +157,7 @@ class Enroller:
 
 @contextlib.contextmanager
 def noted(fleet: Path, address: str, seconds: float) -> Iterator[None]:
-    """Context in which `sottovoce fleet show` reports an open invitation."""
+    """Record an open invitation for the duration of the context, so that `sottovoce fleet show` reports it."""
     directory = fleet / INVITATIONS
     directory.mkdir(mode=0o700, exist_ok=True)
     path = directory / f"{os.getpid()}.json"
@@ -170,7 +170,7 @@ def noted(fleet: Path, address: str, seconds: float) -> Iterator[None]:
 
 
 def open_invitations(fleet: Path) -> list[dict[str, str]]:
-    """Invitations that have not expired; notes of processes that have gone are removed."""
+    """Return the unexpired invitations; notes of ended processes are removed."""
     found = []
     for path in sorted((fleet / INVITATIONS).glob("*.json")):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
@@ -184,7 +184,7 @@ def open_invitations(fleet: Path) -> list[dict[str, str]]:
 
 
 def _runs(process: int) -> bool:
-    """Whether there is such a process, of whatever user."""
+    """Return whether a process with this id exists, for any owner."""
     try:
         os.kill(process, 0)
     except PermissionError:
@@ -195,7 +195,7 @@ def _runs(process: int) -> bool:
 
 
 def _context(key: bytes, certificate: bytes) -> ssl.SSLContext:
-    """TLS for the enroller. Python reads keys only from files, which exist here only while they are read."""
+    """Return the TLS context of the enroller. Python reads keys only from files, which exist only during the read."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     with tempfile.TemporaryDirectory() as directory:

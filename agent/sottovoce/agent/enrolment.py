@@ -1,4 +1,4 @@
-"""The protocol between a device and an enroller: one question and one answer over TLS, a line of JSON each."""
+"""Protocol between a device and an enroller: one question and one answer over TLS, a line of JSON each."""
 
 import socket
 import ssl
@@ -17,10 +17,10 @@ _SECONDS = 20.0
 
 
 class JoinQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="join"):
-    """A new device asks to be let in.
+    """Request of a new device to join.
 
     Attributes:
-        secret: secret of its token, in hexadecimal.
+        secret: secret of the device's token, in hexadecimal.
         request: the request for a certificate, PEM.
     """
 
@@ -29,7 +29,7 @@ class JoinQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=
 
 
 class RenewQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="renew"):
-    """A device of the fleet asks for its next certificate.
+    """Request of a device of the fleet for its next certificate.
 
     Attributes:
         request: the request for the next certificate, PEM, with the present one beside it.
@@ -42,12 +42,12 @@ Question = JoinQuestion | RenewQuestion
 
 
 class Issued(msgspec.Struct, frozen=True, tag="issued"):
-    """The answer to a device that gets a certificate.
+    """Answer that issues a certificate to a device.
 
     Attributes:
         certificate: PEM.
         fleet_certificate: PEM.
-        seeds: where a new device finds the fleet.
+        seeds: contacts through which a new device finds the fleet.
     """
 
     certificate: str
@@ -56,10 +56,10 @@ class Issued(msgspec.Struct, frozen=True, tag="issued"):
 
 
 class Declined(msgspec.Struct, frozen=True, tag="declined"):
-    """The answer to a device that gets no certificate.
+    """Answer that declines to issue a certificate.
 
     Attributes:
-        reason: in words, with the remedy.
+        reason: explanation, with the remedy.
     """
 
     reason: str
@@ -69,7 +69,7 @@ Answer = Issued | Declined
 
 
 def redeem(token: Token, request: bytes) -> Issued:
-    """Asks the enroller that a token names to let a device in. The device's clock does not matter.
+    """Redeem a token at its enroller to join the fleet. The device's clock does not matter.
 
     Raises:
         NetworkError: if it does not answer.
@@ -78,7 +78,7 @@ def redeem(token: Token, request: bytes) -> Issued:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # the token names the one right certificate: no other is talked to
+    context.verify_mode = ssl.CERT_NONE  # the token pins the enroller's certificate: any other server is rejected
 
     def known(certificate: bytes) -> None:
         if not token.names(certificate):
@@ -92,7 +92,7 @@ def redeem(token: Token, request: bytes) -> Issued:
 
 
 def ask_renewal(address: str, request: bytes, identity: Identity) -> bytes:
-    """Asks the fleet's enroller for this device's next certificate, PEM.
+    """Request this device's next certificate, PEM, from the fleet's enroller.
 
     Raises:
         NetworkError: if it does not answer.

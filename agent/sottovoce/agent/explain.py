@@ -1,4 +1,4 @@
-"""The promise of a configuration in plain words: its content, whom it protects, and its limits."""
+"""Plain-language explanation of a configuration's promise: its content, whom it protects, and its limits."""
 
 import math
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ class Spent:
     """Totals of a device's ledger.
 
     Attributes:
-        spending: so far.
+        spending: spending so far.
         where: the ledger's file.
         life: largest cost of all tasks together, where the fleet has signed the present one.
     """
@@ -54,7 +54,7 @@ class Spent:
 
 
 def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
-    """The explanation of a configuration, JSON-ready.
+    """Return the explanation of a configuration, JSON-ready.
 
     Args:
         config: configuration of an agent.
@@ -92,7 +92,7 @@ def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
 
 
 def person(config: AgentConfig) -> list[dict[str, Any]]:
-    """The promise for several units of one person under a configuration, JSON-ready; empty without a promise.
+    """Return the promise for several units of one person under a configuration, JSON-ready; empty without a promise.
 
     Raises:
         PrivacyError: if the configuration has no guarantee.
@@ -102,7 +102,7 @@ def person(config: AgentConfig) -> list[dict[str, Any]]:
 
 
 def _person(budget: Budget, lifetime: Mapping[Event, int]) -> list[dict[str, Any]]:
-    """The promise for several units of one person, at the same δ; null where ε is too large to mean anything.
+    """Return the promise for several units of one person, at the same δ; null where ε is too large to mean anything.
 
     Records of a device are in the same releases, devices in releases of their own; windows may be either.
     """
@@ -121,7 +121,7 @@ def _person(budget: Budget, lifetime: Mapping[Event, int]) -> list[dict[str, Any
 
 
 def person_words(one: dict[str, Any], unit: str) -> str:
-    """The `person` part of the explanation, in words."""
+    """Return the `person` part of the explanation as text."""
     costs = [
         f"{'no meaningful ε' if epsilon is None else f'ε = {epsilon:.3g}'}, {_TOGETHER[way]}"
         for way in _WAYS[unit]
@@ -169,7 +169,7 @@ def _remaining_budget(budget: Budget, spent: Spent | None) -> dict[str, Any]:
 
 
 def _all_tasks(spent: Spent | None) -> dict[str, Any] | None:
-    """Joint cost of all tasks of the fleet; null if there are none."""
+    """Return the joint cost of all tasks of the fleet; null if there are none."""
     if spent is None or spent.life is None or spent.spending.of_task is None:
         return None
     life = spent.life
@@ -184,7 +184,7 @@ def _all_tasks(spent: Spent | None) -> dict[str, Any] | None:
 
 
 def _signal_and_noise(family: Family) -> dict[str, Any] | None:
-    """Signal-to-noise ratio of the device's releases; null where it is not known."""
+    """Return the signal-to-noise ratio of the device's releases; null where it is not known."""
     found = family.signal()
     if found is None:
         return None

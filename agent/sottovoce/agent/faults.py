@@ -1,4 +1,4 @@
-"""Table of faults: which ones pass without help, and which need a person.
+"""Classification of faults: transient ones, and ones that need a person.
 
 The agent waits for a transient fault to pass, with growing pauses; the device then continues from its disk, as after a
 power cut. A fault that needs a person is reported to callers, by an agent that a service manager has started; any
@@ -45,7 +45,7 @@ _OF_THE_SYSTEM = {
     errno.ENOMEM: "memory",
     errno.ENOBUFS: "memory",
 }
-_NO_THREAD = "can't start new thread"  # all that Python says, whether memory or a limit on tasks is the cause
+_NO_THREAD = "can't start new thread"  # Python's only message, whether memory or a limit on tasks is the cause
 _LATER_ONLY = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
 _ADDRESS = {errno.EADDRINUSE, errno.EADDRNOTAVAIL}
 
@@ -66,12 +66,12 @@ FOR_A_PERSON = tuple(_FOR_A_PERSON.values())
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why an agent is not at work.
+    """Reason why an agent is not at work.
 
     Attributes:
-        kind: one of KINDS or FOR_A_PERSON.
-        reason: the problem and the remedy, for anyone who may read this device's log.
-        needs_a_person: whether it does not pass without help.
+        kind: a member of KINDS or FOR_A_PERSON.
+        reason: problem and remedy, for readers of this device's log.
+        needs_a_person: whether the fault persists until a person fixes it.
     """
 
     kind: str
@@ -80,7 +80,7 @@ class Fault:
 
     @property
     def public_reason(self) -> str:
-        """The error for people who may not read its log: nothing about its records, not even which row is wrong."""
+        """Return the error for people who may not read the device's log: nothing about its records or their rows."""
         return "its log and `sottovoce agent status` say why" if self.kind == _RECORDS else self.reason
 
     @classmethod
@@ -90,20 +90,20 @@ class Fault:
 
     @property
     def doing(self) -> str:
-        """The agent's action in the meantime."""
+        """Return the agent's action in the meantime, in words."""
         return "needs a person" if self.needs_a_person else "waits for a fault to pass"
 
     @property
     def words(self) -> str:
-        """The public part of a fault, in one line."""
+        """Return the public part of the fault, in one line."""
         return f"{self.doing}: {self.kind}: {' '.join(self.public_reason.split())}"
 
 
 def fault_of(error: BaseException, *, worked: bool) -> Fault | None:
-    """The fault that ended the agent; None for a defect, or for a fault that only a new process survives.
+    """Return the fault that ended the agent; None for a defect, or for a fault that only a new process survives.
 
     Args:
-        error: error that it ended with.
+        error: error with which the agent ended.
         worked: see `passing`.
     """
     if (kind := passing(error, worked=worked)) is not None:
@@ -116,7 +116,7 @@ def fault_of(error: BaseException, *, worked: bool) -> Fault | None:
 
 
 def passing(error: BaseException, *, worked: bool) -> str | None:
-    """The kind of fault behind this error, if it passes by itself; None when it needs a person.
+    """Return the kind of a transient fault behind this error; None when the fault needs a person.
 
     Args:
         error: the error that ended the agent.
@@ -130,7 +130,7 @@ def passing(error: BaseException, *, worked: bool) -> str | None:
 
 
 def only_anew(directory: Path) -> DiskReadOnly | None:
-    """The error with which a process ends when waiting does not help: its disk was read-only when it started.
+    """Return the error with which to end a process that cannot recover: its disk was read-only at its start.
 
     A service manager gives a process a view of the disks of its own (ReadWritePaths=), which stays read-only when the
     disk is mounted for writing again.
@@ -142,7 +142,7 @@ def only_anew(directory: Path) -> DiskReadOnly | None:
 
 @contextmanager
 def shown() -> Iterator[None]:
-    """Reports a fault that ends the process, and that needs a person, to the service manager."""
+    """Report a fault that ends the process, and that needs a person, to the service manager."""
     try:
         yield
     except SottovoceError as error:
@@ -152,7 +152,7 @@ def shown() -> Iterator[None]:
 
 
 class Patience:
-    """Pauses after faults: logs each fault, once a minute at most, and gives the pause, longer each time.
+    """Pauses after faults: each fault is logged, once a minute at most, and each pause is longer than the last.
 
     Args:
         longest: longest pause for a transient fault, seconds.
@@ -164,7 +164,7 @@ class Patience:
         self._sparse_log = RateLimitedLog(_log)
 
     def renewed(self) -> None:
-        """Starts again with the shortest pause, after the fault has passed."""
+        """Start again with the shortest pause, after the fault has passed."""
         self._pause = 0.0
 
     def pause(self, fault: Fault) -> float:
@@ -202,7 +202,7 @@ def _kind(error: BaseException, *, worked: bool) -> str | None:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error, and its causes."""
+    """Yield the error and its causes."""
     found: BaseException | None = error
     while found is not None:
         yield found

@@ -1,4 +1,4 @@
-"""Another model from records that were published already: post-processing, at no further cost of privacy."""
+"""Fitting of another model to records that are already published: post-processing, at no further privacy cost."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ class Fitted:
     """A model and its origin.
 
     Attributes:
-        weights: float64[copies, d], of transformed features.
+        weights: float64[copies, d], for transformed features.
         features: d.
         classes: c.
-        records: how many published records.
-        owners: how many devices published them.
-        epsilon: the largest ε any of them was charged when it was published; None for none.
+        records: number of published records.
+        owners: number of devices that published them.
+        epsilon: largest ε that was charged for one of these records; None if none was charged.
     """
 
     weights: NDArray[np.float64]
@@ -81,7 +81,7 @@ def _scheme(how: Perturbation) -> Scheme:
 
 
 def _walked(grouped: list[tuple[Perturbation, NDArray[np.int64]]], model: str, epochs: int) -> NDArray[np.float64]:
-    """Sequential passes in one random, reproducible order."""
+    """Return the weights after sequential passes in one random, reproducible order."""
     rule, first = RULES[model], _scheme(grouped[0][0])
     weights: NDArray[np.float64] = np.zeros((1, first.copies, first.features))
     steps = np.zeros(1, dtype=np.int64)

@@ -1,7 +1,7 @@
-"""The tasks that the fleet has signed: the newest one is kept, passed on, and taken up when its time has come.
+"""Tasks that the fleet has signed: the newest task is stored, forwarded, and started when its time has come.
 
-A device with a new task tells each peer that it has a link to, once; and a device that hears from a peer with another
-task asks which task it holds. So a device that was off learns of the new task from the first peer that has changed
+A device with a new task notifies each linked peer once; and a device that receives a message from a peer with another
+task asks it for that task. So a device that was off learns of the new task from the first peer that has changed
 over, and a fleet whose task does not change sends nothing.
 """
 
@@ -30,24 +30,24 @@ from sottovoce.wire.version_offer import VersionOffer
 _log = logging.getLogger(__name__)
 NAME = "task"
 FLEET_TASK = "fleet-task/1"
-"""The payload type by which devices tell which of the fleet's tasks they hold."""
+"""Payload type by which devices report which of the fleet's tasks they hold."""
 
 _WAIT = "task"
 _LOOK_SECONDS = 10.0
-_AGAIN_SECONDS = 600.0  # before this device retries what it could not do for want of something
+_AGAIN_SECONDS = 600.0  # before this device retries a step for which something was missing
 _ASK_EVERY_SECONDS = 30.0  # between two questions to one peer
 _MAX_REMEMBERED = 1024
 
 
 class _Payload(Struct, frozen=True, forbid_unknown_fields=True):
-    """A peer's holdings: the epoch, 0 for none; and the task, for a peer that lacks it."""
+    """Task held by a peer: the epoch, 0 for none; and the task, for a peer that lacks it."""
 
     epoch: Annotated[int, Meta(ge=0, le=2**53)]
     task: SignedTask | None = None
 
 
 def kept_task(directory: Path, authority: Authority) -> SignedTask | None:
-    """The newest task in a directory, a device's or the fleet's; None before any, or where a retired key has signed it.
+    """Return the newest task in a device's or the fleet's directory; None before any, or if a retired key signed it.
 
     Raises:
         IdentityError: if it cannot be read, or does not belong to this fleet.
@@ -68,7 +68,7 @@ def kept_task(directory: Path, authority: Authority) -> SignedTask | None:
 
 
 def keep_task(directory: Path, task: SignedTask, authority: Authority) -> bool:
-    """Put a verified task into a directory unless it or a newer one is there; return whether it was put there.
+    """Store a verified task in a directory unless it or a newer task is there; return whether it was stored.
 
     Raises:
         IdentityError: if it cannot be written, or the present file is damaged.
@@ -81,13 +81,13 @@ def keep_task(directory: Path, task: SignedTask, authority: Authority) -> bool:
 
 
 def propose(directory: Path, fleet: Fleet, tables: dict[str, dict[str, Any]], when: dict[str, Any]) -> SignedTask:
-    """Signs a task of the next epoch, and keeps it beside the fleet's key.
+    """Sign a task of the next epoch, and keep it beside the fleet's key.
 
     Args:
-        directory: the fleet's.
+        directory: directory of the fleet.
         fleet: opened with its key.
         tables: see SignedTask.
-        when: begins, ends, purpose and period, each where it is given; by default the period of the task before.
+        when: begins, ends, purpose and period, as far as given; the period defaults to that of the previous task.
 
     Raises:
         IdentityError: if a file beside the key is damaged or cannot be written, or the task is too large.
@@ -111,18 +111,18 @@ def propose(directory: Path, fleet: Fleet, tables: dict[str, dict[str, Any]], wh
 
 
 class FleetTasks:
-    """One device's part in spreading the fleet's tasks.
+    """Distribution of the fleet's tasks by one device.
 
     Args:
-        trust: who is believed.
+        trust: trust in the fleet's signatures.
         state: the directory where the newest task is kept.
-        voice: how to reach peers.
+        voice: connection to peers.
         epoch: epoch of the task that this device has taken up; 0 before any.
-        take_up: takes up another, in the vault; see sottovoce.agent.task_activator.
+        take_up: activates another task in the vault; see sottovoce.agent.task_activator.
 
     Attributes:
         held: the newest task known.
-        because: why it has not been taken up, in words; None if it has been, or if that has not been tried yet.
+        because: reason why it has not been activated; None if it has been, or if activation has not been tried yet.
     """
 
     def __init__(
@@ -160,11 +160,11 @@ class FleetTasks:
 
     @property
     def behind(self) -> bool:
-        """Whether a newer task has begun than the one that is worked on."""
+        """Return whether a newer task than the active task has begun."""
         return self.held is not None and self.newest > self.epoch and self.held.begins <= time.time()
 
     def document(self) -> dict[str, Any]:
-        """Part of `agent status`: the present epoch, and any newer task that is not taken up, with the reason."""
+        """Return the part of `agent status` with the present epoch, and any newer inactive task with the reason."""
         waiting = None
         if self.held is not None and self.newest > self.epoch:
             name = str(self.held.tables.get("task", {}).get("name", ""))
@@ -172,7 +172,7 @@ class FleetTasks:
         return {"epoch": self.epoch, "next": waiting}
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Pass on a new task, and start it when its time has come, until stopped."""
+        """Forward a new task, and start it when its time has come, until stopped."""
         while self._signed and not stopping.is_set():
             self._awake.clear()
             if await self._try_take_up():
@@ -188,17 +188,17 @@ class FleetTasks:
         self._voice.waits.end(_WAIT)
 
     async def reload(self) -> None:
-        """Read the task's file again, which an operator may have replaced."""
+        """Read the task's file again; an operator may have replaced it."""
         if self._signed:
             self._adopt(await asyncio.get_running_loop().run_in_executor(self._disk, self._read_installed))
 
     def look(self) -> None:
-        """Try again at once: the owner may have answered, or there may be a newer task."""
+        """Retry at once: the owner may have answered, or there may be a newer task."""
         self._retry_at = 0.0
         self._awake.set()
 
     def heard_another(self, peer: Peer) -> None:
-        """Note that a peer has another task: it may hold a newer one than this device, or the other way round."""
+        """Note that a peer has another task, which may be newer or older than this device's."""
         now, alike = time.monotonic(), self._spread.known(peer.id) == self.newest
         pause = _AGAIN_SECONDS if alike else _ASK_EVERY_SECONDS
         if self._signed and now - self._asked.get(peer.id, -pause) >= pause:
@@ -209,7 +209,7 @@ class FleetTasks:
             self._spawn(self._tell(peer))
 
     async def receive(self, sender: str, payload: bytes) -> bytes:
-        """Take in a peer's task, and answer with this device's.
+        """Process a peer's task, and answer with this device's task.
 
         Raises:
             MessageRefused: if it is malformed, or not signed by the fleet.
@@ -217,7 +217,7 @@ class FleetTasks:
         return await self._spread.answer(sender, _decoded(payload))
 
     async def _try_take_up(self) -> bool:
-        """Whether another task was taken up just now."""
+        """Try to activate another task; return whether one was activated just now."""
         task = self.held
         if task is None or task.epoch <= self.epoch or time.monotonic() < self._retry_at:
             return False
@@ -237,7 +237,7 @@ class FleetTasks:
         return False
 
     def _read_installed(self) -> SignedTask | None:
-        """The task in the state directory."""
+        """Return the task in the state directory."""
         try:
             return kept_task(self._state, self._trust.identity.authority)
         except IdentityError as error:
@@ -247,7 +247,7 @@ class FleetTasks:
     def _keep(self, task: SignedTask) -> None:
         try:
             keep_task(self._state, task, self._trust.identity.authority)
-        except IdentityError as error:  # peers tell it again
+        except IdentityError as error:  # peers send it again
             _log.error("task-not-kept %s", error)
 
     def _note(self, task: SignedTask, why: str) -> None:
@@ -256,7 +256,7 @@ class FleetTasks:
         self.because = why
 
     async def _tell_all(self) -> None:
-        """Sends the newest task to peers that are not known to hold it."""
+        """Send the newest task to peers that are not known to hold it."""
         uninformed = [peer for peer in self._peers() if self._spread.known(peer.id) < self.newest]
         await asyncio.gather(*(self._tell(peer) for peer in uninformed))
 
@@ -268,7 +268,7 @@ class FleetTasks:
         return VersionOffer(self.newest, self.held)
 
     async def _take(self, peer: str, task: SignedTask) -> None:
-        """Keep a newer task than the one that is held."""
+        """Store a task from a peer that is newer than the held task."""
         if task.epoch <= self.newest or not self._signed:
             return
         authority = self._trust.identity.authority
@@ -290,7 +290,7 @@ def _encoded(offer: VersionOffer[SignedTask]) -> bytes:
 
 
 def _decoded(payload: bytes) -> VersionOffer[SignedTask]:
-    """A peer's message, decoded and not verified yet.
+    """Return a peer's message, decoded and not verified yet.
 
     Raises:
         MessageRefused: if it is malformed, or too large.

@@ -1,7 +1,7 @@
-"""The highest ledger head that each device has reported, on the disk: it exposes a restored copy.
+"""Book of the highest ledger head that each device has reported, on the disk: it exposes a restored copy.
 
 Nothing about this device's own spending is stored here alone, so a book that cannot be read is replaced by a new one;
-but until its peers have sent their heads again, this device is not a witness for them, and says so.
+but until its peers have sent their heads again, this device is not a witness for them, and its answers state that.
 """
 
 import sqlite3
@@ -37,7 +37,7 @@ class Taken:
 
     Attributes:
         known: the highest of its device that was known before; None when none was.
-        fits: whether it continues the head known before; the book keeps no other.
+        fits: whether it continues the head known before; the book keeps only heads that do.
     """
 
     known: SignedHead | None
@@ -45,13 +45,13 @@ class Taken:
 
 
 class HeadBook:
-    """Heads of at most 4096 devices. Beyond that, the device whose head changed longest ago is dropped.
+    """Book of the heads of at most 4096 devices. Beyond that, the device whose head changed longest ago is dropped.
 
     Args:
-        path: the file; made if it is not there.
+        path: path of the file, which is created if missing.
 
     Attributes:
-        created_because: why the book is new, in words; None when it was there and whole.
+        created_because: reason why the book is new; None if an intact book existed.
 
     Raises:
         DataError: if the disk is full or failing, or the file is not this user's.
@@ -76,7 +76,7 @@ class HeadBook:
             raise self._unusable(error) from error
 
     def known(self, owner: str) -> SignedHead | None:
-        """The highest head of a device; None when none is known.
+        """Return the highest head of a device; None when none is known.
 
         Raises:
             DataError: if it cannot be read.
@@ -90,7 +90,7 @@ class HeadBook:
             raise self._unusable(error) from error
 
     def note(self, head: SignedHead) -> Taken:
-        """Keep this device's own head, which survives the process but not a power cut: then its keepers return it.
+        """Store this device's own head. It survives the process but not a power cut, after which its keepers return it.
 
         Raises:
             DataError: see `take`.
@@ -102,10 +102,10 @@ class HeadBook:
             self._set_synchronous("FULL")
 
     def take(self, head: SignedHead, kept: Collection[str]) -> Taken:
-        """Keep a verified head if it continues its device's last known one, durably on return.
+        """Store a verified head, durably on return, if it continues its device's last known head.
 
         Args:
-            head: as its device sent it.
+            head: the head as its device sent it.
             kept: devices that never make room for others.
 
         Raises:
@@ -172,6 +172,6 @@ class HeadBook:
 
 
 def continues(head: SignedHead, known: SignedHead) -> bool:
-    """Whether one ledger can have shown both, `known` first."""
+    """Return whether a single ledger can have had both heads, `known` first."""
     before, now = (known.charges, known.released), (head.charges, head.released)
     return head.mark == known.mark if now == before else now[0] >= before[0] and now[1] >= before[1]

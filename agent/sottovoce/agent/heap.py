@@ -1,4 +1,4 @@
-"""Freed memory that the C library keeps; on a small device it is worth returning."""
+"""Return of freed memory that the C library retains, which matters on a small device."""
 
 import ctypes
 

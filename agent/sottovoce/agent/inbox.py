@@ -1,4 +1,4 @@
-"""Messages for the learner: applied once, or refused permanently if they belong to another task."""
+"""Inbox of messages for the learner: each is applied once, or refused permanently if it belongs to another task."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,14 +14,14 @@ from sottovoce.wire import Receipt, VerifiedMessage, decode, encode
 
 
 class Inbox:
-    """Messages for the learner of one device.
+    """Inbox of one device's learner.
 
     Args:
-        core: applies the messages.
-        tasks: the task that this device has.
-        quota: limits how much one peer may hand over.
-        departure: departure of this device, which accepts nothing more once it is closed.
-        serially: runs an action of the core, one at a time.
+        core: core that applies the messages.
+        tasks: tasks of this device.
+        quota: limit on the messages of one peer.
+        departure: departure of this device, after whose close no message is accepted.
+        serially: function that runs an action of the core, one at a time.
     """
 
     def __init__(
@@ -40,10 +40,10 @@ class Inbox:
         self._serially = serially
 
     async def take(self, sender: str, opened: VerifiedMessage) -> Receipt:
-        """Apply a message of an authenticated sender, durably; returns the outcome.
+        """Apply a message of an authenticated sender, durably; return the outcome.
 
         Raises:
-            MessageRefused: if it is not for now, or does not fit; nothing changed.
+            MessageRefused: if the message is not for the present, or does not fit; nothing changed.
         """
         receipt, key, clock = Receipt(), (sender, opened.incarnation, opened.sequence), asyncio.get_running_loop().time
 
@@ -62,7 +62,7 @@ class Inbox:
             duplicate, actions = self._core.receive(*key, message, clock())
             replies = [encode(action.message) for action in actions if isinstance(action, Reply)]
             if duplicate and replies:
-                self._quota.share(sender)  # an answer is long, and a repetition short
+                self._quota.share(sender)  # computing an answer takes long, repeating it does not
             receipt = Receipt(duplicate, reply=replies[0] if replies else None)
             return actions
 

@@ -1,4 +1,4 @@
-"""Making a device: its identity and its ledger, together or not at all. Nothing else ever creates a ledger."""
+"""Creation of a device: its identity and its ledger, together or not at all. Nothing else ever creates a ledger."""
 
 import shutil
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from sottovoce.identity.pinned import enrol_pinned
 from sottovoce.vault import Budget, Ledger
 
 Choice = Callable[[Promised | None], Budget]
-"""Chooses a new ledger's budget, given what the fleet's devices promise, if the fleet states it."""
+"""Function that chooses a new ledger's budget, given the promise of the fleet's devices, if the fleet states it."""
 
 _REQUESTED = ".requested"
 
@@ -41,12 +41,12 @@ def join(
 
 
 def join_from_bundle(bundle: Path, state: Path, budget: Choice, *, vault: Path | None = None) -> Identity:
-    """Joins with the bundle that was made for this device; the bundle is used up.
+    """Join with the bundle that was made for this device; the bundle is used up.
 
     Args:
         bundle: the file.
         state: the directory to make; it must not exist.
-        budget: chosen by the promise of the fleet's devices.
+        budget: function that chooses the budget from the promise of the fleet's devices.
         vault: the directory of a separate vault, to make too.
 
     Raises:
@@ -66,7 +66,7 @@ def join_from_bundle(bundle: Path, state: Path, budget: Choice, *, vault: Path |
 
 
 def join_with_token(token: Token, state: Path, budget: Choice, *, vault: Path | None = None) -> Identity:
-    """Joins with a certificate from the enroller of a token; the device makes its keys itself and keeps them.
+    """Join with a certificate from a token's enroller; the device makes its keys itself and keeps them.
 
     Raises:
         NetworkError: if the enroller does not answer.
@@ -88,7 +88,7 @@ def join_with_token(token: Token, state: Path, budget: Choice, *, vault: Path | 
 def join_pinned(
     fleet: str, state: Path, budget: Budget, validity: Validity | None = None, *, vault: Path | None = None
 ) -> Identity:
-    """Joins as a device that others know by its id alone.
+    """Join as a device that others identify by its id alone.
 
     Args:
         fleet: name of the fleet.
@@ -109,7 +109,7 @@ def join_pinned(
 
 
 def request_external(fleet: str, state: Path) -> bytes:
-    """Make the keys of a device whose certificate another CA will issue, beside `state`; returns the request, PEM.
+    """Make the keys, beside `state`, of a device whose certificate another CA will issue; return the request, PEM.
 
     Raises:
         IdentityError: if there is something already.
@@ -155,14 +155,14 @@ def _made(
     make: Callable[[Path], Identity],
     claim: Callable[[], None] = lambda: None,
 ) -> Identity:
-    """Make the state directory, and give it its name once it is complete.
+    """Make the state directory, and rename it once it is complete.
 
     Args:
-        state: where it goes.
-        budget: returns the ledger's budget, once the rest is made.
+        state: path of the state directory.
+        budget: function that returns the ledger's budget, once the rest is made.
         vault: directory of the separate vault, if there is one; the ledger goes there instead.
-        make: writes all but the ledger into a draft of the directory.
-        claim: called just before the draft gets its name: this device joins, or none does.
+        make: function that writes all but the ledger into a draft of the directory.
+        claim: called just before the draft is renamed: either this device joins, or no device does.
     """
     if vault is not None and state.absolute() in (vault.absolute(), *vault.absolute().parents):
         raise IdentityError(f"{vault}: is the agent's own; choose a directory outside of {state} for the vault")
@@ -185,14 +185,14 @@ def _made(
 
 
 def _settled(draft: Path, seeds: Seeds) -> Identity:
-    """The identity in a draft, checked in all but its dates: this device may have no clock yet."""
+    """Return the identity in a draft, checked except for its dates: this device may have no clock yet."""
     if seeds.contacts or seeds.broker:
         write_seeds(draft, seeds)
     return load(draft / IDENTITY, dated=False)
 
 
 def _requested(state: Path) -> Path:
-    """Directory in which a device's keys wait for their certificate."""
+    """Return the directory in which a device's keys wait for their certificate."""
     return state.with_name(state.name + _REQUESTED)
 
 
@@ -202,7 +202,7 @@ def _check_new(directory: Path) -> None:
 
 
 def _draft(directory: Path) -> Path:
-    """Directory that gets its final name once it is complete."""
+    """Return the directory that is renamed once it is complete."""
     _check_new(directory)
     draft = directory.with_name(directory.name + ".joining")
     try:

@@ -1,8 +1,8 @@
-"""A device's keepers: a few peers that receive every ledger head, and are asked for the newest at every start.
+"""Keepers of a device: a few peers that receive every ledger head, and are asked for the newest at every start.
 
 They are named in the ledger before anything is charged, so that a restored copy asks the same peers, and the size of
 the fleet does not matter. Only a peer that has accepted a head is named, so that even a device that stops at once is
-known to the peers it asks. A keeper that has left the fleet, or was away for long, makes room for another.
+known to the peers it asks. A keeper that has left the fleet, or was away for long, is replaced.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ from sottovoce.transport import DeliveryFailed, Peer
 from sottovoce.vault import Keeper, VaultFront
 
 KEEPERS = 8
-"""Number of peers that keep a head. With half of them away, one device in 256 finds none."""
+"""Number of peers that keep a head. With half of the fleet away, one device in 256 finds no keeper."""
 
 TOLD_AT_ONCE = KEEPERS // 2
-"""Keepers that hear of a charge at once, by turns, so that after the next one all know of it; all are asked at a
+"""Number of keepers that receive a charge at once, by turns, so that all have it after the next; all are asked at a
 start."""
 
 AWAY_SECONDS = 3 * 86_400.0
@@ -28,13 +28,13 @@ AWAY_SECONDS = 3 * 86_400.0
 
 
 class Keeping:
-    """Names keepers, and sends them the ledger's heads.
+    """Keepers of one device, and the sending of ledger heads to them.
 
     Args:
         vault: the vault of the ledger.
-        detector: judges their answers.
-        tell: sends a peer the present head and receives the one it knew; raises DeliveryFailed or MessageRefused.
-        dns_name: DNS name of a node.
+        detector: judge of the keepers' answers.
+        tell: sends a peer the present head and receives its known head; raises DeliveryFailed or MessageRefused.
+        dns_name: function that returns the DNS name of a node.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Keeping:
         detector.keepers = self.nodes
 
     def attend(self, peers: Callable[[], list[Peer]], left: Callable[[str], bool]) -> None:
-        """Set the peers that this device knows, and those that have left the fleet or are shut out of it."""
+        """Set the peers that this device knows, and the peers that have left or are excluded from the fleet."""
         self._peers, self._left = peers, left
 
     @property
@@ -65,7 +65,7 @@ class Keeping:
         return frozenset(keeper.node for keeper in self.keepers)
 
     async def tell(self, due: Callable[[str], bool], most: int) -> None:
-        """Send the head to keepers that lack it, `most` at a time and in turn; absent ones are noted.
+        """Send the head to keepers that lack it, `most` at a time and in turn; absent keepers are noted.
 
         Raises:
             LedgerError: if a keeper knows a newer head, or a head of another past.
@@ -82,7 +82,7 @@ class Keeping:
         return sum(self._detector.acknowledged_head(keeper.node) is not None for keeper in self.keepers)
 
     async def appoint(self, due: Callable[[str], bool]) -> None:
-        """Appoint keepers while there are too few, and list those that have answered.
+        """Appoint keepers while there are too few, and record the peers that have answered.
 
         Raises:
             PrivacyError: if the ledger could not be written.
@@ -110,7 +110,7 @@ class Keeping:
         self._failing.pop(node, None)
 
     def _is_gone(self, node: str) -> bool:
-        """Whether a peer has left, or has been unreachable for more than AWAY_SECONDS."""
+        """Return whether a peer has left, or has been unreachable for more than AWAY_SECONDS."""
         since = self._failing.get(node, math.inf)
         return self._left(node) or time.monotonic() - since > AWAY_SECONDS
 
@@ -122,7 +122,7 @@ class Keeping:
             self._detector.missed(keeper.node)
 
     def _peer(self, keeper: Keeper) -> Peer:
-        """Address of a keeper, as known now or when it was named."""
+        """Return address of a keeper, as known now or when it was named."""
         met = {peer.id: peer for peer in self._peers()}
         first, *others = keeper.endpoints
         return met.get(keeper.node) or Peer(keeper.node, first, self._dns_name(keeper.node), tuple(others))

@@ -1,6 +1,6 @@
-"""Exchange of ledger heads: each device keeps its peers' newest heads, and learns which head of its own they know.
+"""Exchange of ledger heads: each device stores its peers' newest heads, and finds out which of its own they know.
 
-A peer knows the head before it uses the release that was paid for: links send it with the share, or before.
+A peer has the head before it uses a release that was charged for: links send the head with the share, or before it.
 """
 
 import asyncio
@@ -28,10 +28,10 @@ T = TypeVar("T")
 _LIFE_BYTES = 16
 _FIRST_PAUSE, _LOOK_SECONDS = 0.5, 60.0
 INFORM_EVERY_SECONDS = 1.0
-"""Seconds between two messages to keepers: a device that charges faster tells them of several charges at once."""
+"""Minimum interval of messages to keepers, in seconds: a device that charges faster reports several charges at once."""
 
 TELL_EVERY_SECONDS = 60.0
-"""Seconds after which a head is repeated to a peer: two devices with the same keys then learn of each other."""
+"""Seconds after which a head is repeated to a peer, so that two devices with the same keys detect each other."""
 
 _WAIT = "ledger"
 _MAX_UNFITTING, _MAX_EARLIER = 64, 512
@@ -39,13 +39,13 @@ _MAX_UNFITTING, _MAX_EARLIER = 64, 512
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """Connections of ledger-head gossip to other devices.
+    """Connection of gossip to other devices.
 
     Attributes:
-        seal: makes the envelope of a payload for (recipient, payload type, payload).
-        transport: carries the envelopes.
-        timeout: seconds for one question.
-        counters: counts their bytes.
+        seal: returns the envelope for (recipient, payload type, payload).
+        transport: transport of the envelopes.
+        timeout: timeout of one question, in seconds.
+        counters: counters of the bytes sent and received.
         waits: the metric of waits in progress.
     """
 
@@ -57,14 +57,14 @@ class Voice:
 
 
 class LedgerHeadGossip:
-    """One device's part in watching over ledgers, its own and others'.
+    """Gossip of ledger heads on one device, its own and its peers'.
 
     Args:
-        identity: signs the heads.
+        identity: identity that signs the heads.
         vault: the vault of this device's ledger.
-        book: stores heads.
-        detector: judges the heads that peers know.
-        voice: reaches peers.
+        book: store of heads.
+        detector: judge of the heads that peers know.
+        voice: connection to peers.
         contacts: whether the configuration names any peer, or a way to find some.
 
     Raises:
@@ -109,7 +109,7 @@ class LedgerHeadGossip:
     def attend(self, disk: Executor, peers: Callable[[], list[Peer]], left: Callable[[str], bool]) -> None:
         """Set the executor of writes, the peers that this device sends to, and the devices that left or are shut out.
 
-        The heads of these peers never make room for others'.
+        The heads of these peers are never dropped in favour of other heads.
         """
         self._disk, self._peers = disk, lambda: [peer.id for peer in peers()]
         self.keeping.attend(peers, left)
@@ -150,7 +150,7 @@ class LedgerHeadGossip:
         return self.detector.alone or self.detector.charged or self.keeping.informed >= self.detector.needed
 
     def _lags(self, peer: str) -> bool:
-        """Whether a peer does not know the present head."""
+        """Return whether a peer does not know the present head."""
         return self.detector.acknowledged_head(peer) != self.head
 
     def stop(self) -> None:
@@ -163,14 +163,14 @@ class LedgerHeadGossip:
         self._book.close()
 
     async def advance(self, tip: Tip) -> None:
-        """Note how far the ledger has come; return once that is in the device's own book."""
+        """Note how far the ledger has come; return once the head is in the device's own book."""
         if (tip.charges, tip.released) != (self.head.charges, self.head.released):
             head = self._signed(tip)
             await self._on_disk(lambda: self._book.note(head))
             self.head = head
 
     async def inform(self) -> None:
-        """Tell half of the keepers of the last charge, by turns; not more often than once a second.
+        """Send the last charge to half of the keepers, by turns; at most once a second.
 
         Raises:
             LedgerError: see `permission`.
@@ -181,12 +181,12 @@ class LedgerHeadGossip:
         await self.keeping.tell(self._lags, TOLD_AT_ONCE)
 
     def due(self, peer: str) -> bool:
-        """Whether this peer lacks the present head, or was sent it a minute ago."""
+        """Return whether this peer lacks the present head, or was last sent it a minute ago."""
         stale = time.monotonic() - self._told_at.get(peer, float("-inf")) >= TELL_EVERY_SECONDS
         return stale or self.detector.acknowledged_head(peer) != self.head
 
     async def tell(self, peer: Peer) -> None:
-        """Send a peer the present head, and receive the one it knew.
+        """Send a peer the present head, and receive its known head.
 
         Raises:
             DeliveryFailed: if it is not known to have arrived.
@@ -200,7 +200,7 @@ class LedgerHeadGossip:
         await self.answered(peer.id, head, await voice.transport.deliver(peer, raw, voice.timeout))
 
     async def question(self, peer: str) -> tuple[SignedHead, bytes]:
-        """The present head, and the request that carries it to a peer and asks for the one it knew."""
+        """Return the present head, and the request that carries it to a peer and asks for the peer's known head."""
         head = self.head
         known = await self._on_disk(lambda: self._book.known(peer))
         return head, encode_heads(Heads(head, known))
@@ -219,7 +219,7 @@ class LedgerHeadGossip:
         self._told_at.pop(peer, None)
 
     async def receive(self, sender: str, payload: bytes) -> tuple[bytes, MessageRefused | None]:
-        """Take in a peer's head, and the head of this device that it knows.
+        """Process a peer's head, and the head of this device that the peer knows.
 
         Returns:
             the answer, and why the head was not kept, if it was not: the answer tells its device the known head, and
@@ -255,7 +255,7 @@ class LedgerHeadGossip:
         return answer, refusal
 
     def _head_before_this_life(self, sender: str, head: SignedHead, known: SignedHead | None) -> SignedHead | None:
-        """The head known before this device's present life, until the peer reports a newer one: answers may be lost."""
+        """Return the head known before this device's present life, until the peer reports a newer head."""
         if known == head:
             return self._earlier.get(sender, known)
         self._earlier.pop(sender, None)
@@ -310,5 +310,5 @@ class LedgerHeadGossip:
 
 
 def _shows_another_past(head: SignedHead, known: SignedHead) -> bool:
-    """Whether a head that follows the known one shows another past, and not merely messages out of order."""
+    """Return whether a head that follows the known one shows another past, and not merely messages out of order."""
     return head.life != known.life or (head.charges, head.released) == (known.charges, known.released)

@@ -1,6 +1,6 @@
-"""Reads a ledger from outside, and leaves it unchanged.
+"""Read-only snapshot of a ledger for other programs; the original is left unchanged.
 
-SQLite makes files beside a database that it reads, which the ledger's own user would have to be able to write later. So
+SQLite creates files beside a database that it reads, and the ledger's own user must be able to write these later. So
 a copy is read if no program has the ledger open.
 """
 
@@ -16,7 +16,7 @@ from sottovoce.vault import Ledger
 
 @contextmanager
 def snapshot(path: Path) -> Iterator[tuple[Ledger, Path]]:
-    """A ledger, opened for reading, and the file that is read in its place.
+    """Open a ledger for reading, and give the path of the file that is read in its place.
 
     Raises:
         LedgerError: if it is missing or damaged, or cannot be read.
@@ -34,7 +34,7 @@ def snapshot(path: Path) -> Iterator[tuple[Ledger, Path]]:
 
 @contextmanager
 def _still(path: Path) -> Iterator[Path]:
-    """The ledger, if a program has it open or was killed over it; else a copy."""
+    """Yield the ledger if a program has it open or was killed with it open; otherwise a copy."""
     if not path.exists() or path.with_name(path.name + "-shm").exists():
         yield path
         return

@@ -1,6 +1,6 @@
-"""One link to one peer: it tries until its share is confirmed, with ever longer pauses, always with the same bytes.
+"""Link to one peer: repeats each share until it is confirmed, with growing pauses and always the same bytes.
 
-With a share, at the beginning, and once a minute, it tells the peer how far this device's ledger has come.
+With a share, at the beginning, and once a minute, the link sends the peer this device's ledger head.
 """
 
 import asyncio
@@ -21,44 +21,44 @@ _log = logging.getLogger(__name__)
 _LOOK_EVERY_SECONDS = 30.0
 _HEADS_BYTES = 1024
 _UNSENT_SECONDS = 5.0
-"""The longest pause after an attempt for which the peer cannot be blamed, as while the broker is away."""
+"""Longest pause, in seconds, after an attempt whose failure is not the peer's fault, as while the broker is away."""
 
 
 class Telling(Protocol):
     """Interface of sottovoce.agent.ledger_head_gossip.LedgerHeadGossip that a link uses."""
 
     def due(self, peer: str) -> bool:
-        """Whether this peer lacks the present ledger head, or was sent it long ago."""
+        """Return whether this peer lacks the present ledger head, or was last sent it long ago."""
         ...
 
     async def tell(self, peer: Peer) -> None:
-        """Tell a peer the head; raises DeliveryFailed or MessageRefused if it is not known to have arrived."""
+        """Send a peer the head; raise DeliveryFailed or MessageRefused if it is not known to have arrived."""
         ...
 
     async def question(self, peer: str) -> tuple[SignedHead, bytes]:
-        """The present head, and the request that carries it beside a share."""
+        """Return the present head, and the request that carries it beside a share."""
         ...
 
     async def answered(self, peer: str, head: SignedHead, raw: bytes) -> None:
-        """Handle the peer's answer to that request; raises MessageRefused if the answer is malformed."""
+        """Handle the peer's answer to that request; raise MessageRefused if the answer is malformed."""
         ...
 
 
 class Link:
-    """Delivers one outgoing share at a time.
+    """Link to one peer, which delivers one outgoing share at a time.
 
     Args:
         peer: the recipient.
-        transport: carries the bytes.
-        head_gossip: tells the peer this device's ledger head.
+        transport: transport of the bytes.
+        head_gossip: sender of this device's ledger head.
         confirmed: called once the recipient has made a share durable, with its learner's reply, if any.
         declined: called with the reason once the recipient has permanently refused it.
         missed: called with the peer's id after each attempt that failed, and may have failed because of the peer.
-        counters: counts attempts and failures.
+        counters: counters of attempts and failures.
         waits: the metric of waits in progress.
-        timeout: seconds for one attempt.
-        backoff: seconds of the first pause, before jitter.
-        backoff_max: seconds of the longest pause.
+        timeout: timeout of one attempt, in seconds.
+        backoff: length of the first pause before jitter, in seconds.
+        backoff_max: length of the longest pause, in seconds.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Link:
         self._sparse_log = RateLimitedLog(_log)
 
     def offer(self, outgoing: Outgoing) -> None:
-        """Take a share to deliver; the core offers the next one only after this one is confirmed."""
+        """Take a share to deliver; the core offers the next share only after this one is confirmed."""
         self._outgoing.put_nowait(outgoing)
 
     @property
@@ -106,11 +106,11 @@ class Link:
         return self._outgoing.empty() and not self._delivering
 
     def nudge(self) -> None:
-        """End the pause after a failure, since the peer has been heard from."""
+        """End the pause after a failure, since the peer has sent something."""
         self._awake.set()
 
     def returned(self) -> None:
-        """End the pause, since there is a way to the peer again, and begin with short ones."""
+        """End the pause, since the peer is reachable again, and restart with short pauses."""
         self._blamed = 0
         self._awake.set()
 
@@ -120,7 +120,7 @@ class Link:
         self._awake.set()
 
     async def run(self) -> None:
-        """Send the peer the ledger's head, and deliver shares, until stopped."""
+        """Send the peer the ledger head, and deliver shares, until stopped."""
         stopping = asyncio.ensure_future(self._stopping.wait())
         try:
             await self._deliver(None)
@@ -140,7 +140,7 @@ class Link:
             stopping.cancel()
 
     async def _deliver(self, outgoing: Outgoing | None) -> None:
-        """Deliver a share, or only tell the ledger head."""
+        """Deliver a share, or only the ledger head."""
         attempt, handed_over, receipt = 0, 0, Receipt()
         while not self._stopping.is_set():
             name = f"peer:{self.peer.id}"
@@ -169,7 +169,7 @@ class Link:
             return
 
     def _has_room_for_heads(self, outgoing: Outgoing | None) -> bool:
-        """Whether a share leaves room for ledger heads: a message in parts always has the same bytes."""
+        """Return whether a share leaves room for ledger heads: a message in parts always has the same bytes."""
         if outgoing is None or not isinstance(outgoing.parcel, bytes):
             return False
         return len(outgoing.parcel) + _HEADS_BYTES <= self._transport.largest

@@ -1,4 +1,4 @@
-"""The links of a device, which are opened, used and forgotten as its peers come and go."""
+"""Table of a device's links, which are opened, used and closed as its peers come and go."""
 
 import logging
 from collections.abc import Callable, Coroutine, Iterable
@@ -15,14 +15,14 @@ class LinkTable:
     """The links of a device, one for each peer.
 
     Args:
-        make_link: makes a link to a peer, which is not at work yet.
+        make_link: returns a link to a peer, not started yet.
         spawn: runs a coroutine in the background.
-        find_peer: finds a peer by its node id, from all that is known beside the links; None if it is unknown.
-        is_refused: whether nothing is sent to a node any more.
-        on_forget: called with a node without a link.
+        find_peer: returns a peer by its node id, from all sources besides the links; None if it is unknown.
+        is_refused: returns whether nothing may be sent to a node any more.
+        on_forget: called with a node that no longer has a link.
 
     Attributes:
-        links: by node id.
+        links: links by node id.
     """
 
     def __init__(
@@ -42,13 +42,13 @@ class LinkTable:
         self._on_forget = on_forget
 
     def open(self, peer: Peer) -> Link:
-        """Open a link to a peer, and set it to work."""
+        """Open a link to a peer, and start it."""
         link = self.links[peer.id] = self._make_link(peer)
         self._spawn(link.run())
         return link
 
     def linked(self) -> list[Peer]:
-        """Peers with a link."""
+        """Return peers with a link."""
         return [link.peer for link in self.links.values()]
 
     def find(self, node: str) -> Peer | None:
@@ -69,13 +69,13 @@ class LinkTable:
             self.forget(node)
 
     def heard(self, node: str) -> None:
-        """Note that a device has sent something: a link that failed to reach it tries again now, not after a pause."""
+        """Note that a device has sent something: a link that failed to reach it retries now, without a pause."""
         link = self.links.get(node)
         if link is not None and link.failures:
             link.nudge()
 
     def offer(self, outgoing: Outgoing) -> None:
-        """Deliver a message by a link, which is opened if the recipient has none but is known otherwise."""
+        """Deliver a message by a link, which is opened if the recipient has no link but is known otherwise."""
         recipient = outgoing.recipient
         if self._is_refused(recipient):
             return
@@ -92,7 +92,7 @@ class LinkTable:
         link.offer(outgoing)
 
     def forget(self, recipient: str) -> None:
-        """Stop the link after the attempt in progress; another begins if the peer comes back."""
+        """Stop the link after the attempt in progress; a new link is opened if the peer comes back."""
         if (link := self.links.pop(recipient, None)) is not None:
             link.stop()
             self._on_forget(recipient)

@@ -1,4 +1,4 @@
-"""Storage that survives a power cut, and messages that move between agents."""
+"""Durable state and messages of an agent: storage that survives a power cut, and messages between agents."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ Parcel = bytes | Message  # an envelope for a socket, or the message itself insi
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A share on its way: kept, and sent again with the same bytes, until its recipient has confirmed it.
+    """Share in transit: stored, and repeated with the same bytes, until its recipient has confirmed it.
 
     Attributes:
         recipient: node id.
@@ -26,12 +26,12 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The newest message from one sender, which was applied or permanently refused.
+    """Newest message from one sender that was applied or permanently refused.
 
     Attributes:
         incarnation: the life of the sender's durable state.
         sequence: position on the link from the sender.
-        refused: the reason, in a word, why it was not applied and never will be; empty if it was applied.
+        refused: one-word reason for which it was permanently refused; empty if it was applied.
     """
 
     incarnation: int
@@ -41,11 +41,11 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """Everything a store holds.
+    """Complete content of a store.
 
     Attributes:
-        state: the learner's.
-        outbox: at most one for each recipient.
+        state: state of the learner.
+        outbox: outgoing shares, at most one for each recipient.
         sequences: the last sequence used towards each recipient.
         seen: the newest message applied from each sender.
     """
@@ -60,22 +60,22 @@ class Store(Protocol):
     """The durable state of one agent."""
 
     def load(self) -> Saved:
-        """The last commit."""
+        """Return the last commit."""
         ...
 
     def commit(
         self, state: Any, sent: Sequence[Outgoing], confirmed: Sequence[str], seen: tuple[str, Seen] | None
     ) -> None:
-        """Write all of this, or nothing, durably on return.
+        """Write all changes or none, durably on return.
 
         Args:
             state: the learner's new state.
-            sent: enters the outbox and raises the sequence of its recipient.
+            sent: shares that enter the outbox and raise the sequence numbers of their recipients.
             confirmed: recipients whose entry leaves the outbox, before `sent` enters.
-            seen: sender and newest message applied.
+            seen: senders, each with its newest applied message.
 
         Raises:
-            SottovoceError: if it failed, so that it may be durable or not: continue only from what a new store
+            SottovoceError: if the write failed, and may or may not be durable: continue only from what a new store
                 loads.
         """
         ...

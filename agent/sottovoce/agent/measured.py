@@ -1,4 +1,4 @@
-"""The values of an agent's metrics, read when someone asks for them: see sottovoce.observe.metrics for their names."""
+"""Values of an agent's metrics, read on request; see sottovoce.observe.metrics for their names."""
 
 import asyncio
 import time
@@ -19,33 +19,33 @@ WAITS = (
     "broker", "day", "disk-wear", "fleet-task", "leave", "ledger", "membership", "peer", "renewal", "revocations",
     "roll-call", "source", "task", "timer", "vault-process", "wear",
 )  # fmt: skip
-"""Things an agent can wait for, except its vault, whose time depends on the records."""
+"""Reasons for which an agent can wait, except its vault, whose time depends on the records."""
 
 REASONS = (
     "cell", "certificate", "entries", "fleet", "head", "incarnation", "incomplete", "learner", "leaving", "ledger",
     "malformed", "membership", "neighbour", "phase", "provenance", "quota", "range", "rate", "recipient", "record",
     "revocations", "revoked", "sender", "shape", "signature", "size", "task", "type", "unsolicited", "version", "walks",
 )  # fmt: skip
-"""Why an agent may refuse a message."""
+"""Reasons for which an agent may refuse a message."""
 
 RECORD_REASONS = ("certificate", "fleet", "record", "revoked", "sender", "signature")
-"""Why an agent may refuse the record of a device that a peer passes on."""
+"""Reasons for which an agent may refuse another device's record that a peer forwards."""
 
 CAUSES = ("busy", "other", "refused", "rejected", "timeout", "tls", "unreachable")
-"""Why an attempt to reach a peer may fail; see sottovoce.transport.DeliveryFailed."""
+"""Causes for which an attempt to reach a peer may fail; see sottovoce.transport.DeliveryFailed."""
 
 OUTCOMES = ("answered", "failed", "received", "sent")
 _UNTOLD = "vault"
-_OVERDUE_SECONDS = 5.0  # past a deadline: what a busy machine may need to notice it
+_OVERDUE_SECONDS = 5.0  # seconds past a deadline that a busy machine may need to notice it
 
 
 def troubles(agent: Reported) -> dict[str, str]:
-    """The reason why no one can reach this device, by transport; empty if someone can."""
+    """Return the reason, by transport, why no device can reach this one; empty if a device can."""
     return dict(zip(agent.config.transport.use, agent.transport.listener().troubles, strict=True))
 
 
 def values(agent: Reported, seen: Machine | None) -> Values:
-    """The metrics of an agent, now; see sottovoce.observe.metrics."""
+    """Return the present metrics of an agent; see sottovoce.observe.metrics."""
     return {
         **fault_values(None),
         **_learning(agent),
@@ -58,7 +58,7 @@ def values(agent: Reported, seen: Machine | None) -> Values:
 
 
 def fault_values(fault: Fault | None) -> Values:
-    """Values of an agent that are known whether it works or not."""
+    """Return the values of an agent that are known whether it works or not."""
     kinds = dict.fromkeys((*KINDS, *FOR_A_PERSON), 0)
     return {
         "sottovoce_build_info": {sottovoce.__version__: 1},
@@ -101,7 +101,7 @@ def _privacy(agent: Reported) -> Values:
 
 
 def _ledger_bytes(agent: Reported) -> int:
-    """Size with SQLite's log, which holds the latest charges."""
+    """Return the size of the ledger in bytes, with SQLite's log, which holds the latest charges."""
     ledger = agent.config.agent.state / LEDGER
     return sum(file.stat().st_size for file in (ledger, ledger.with_name(f"{LEDGER}-wal")) if file.exists())
 
@@ -151,7 +151,7 @@ def _peer_values(agent: Reported) -> Values:
 
 
 def waiting(waits: Waits) -> Values:
-    """Waits by kind, 0 if there is none."""
+    """Return the number of waits by kind, 0 if there is none."""
     now = time.monotonic()
     going, overdue, longest = _with_zeros(WAITS), _with_zeros(WAITS), _with_zeros(WAITS)
     for name, wait in waits.current.copy().items():
@@ -170,7 +170,7 @@ def waiting(waits: Waits) -> Values:
 
 
 def _with_zeros(labels: tuple[str, ...], values: Mapping[str, float] | None = None) -> dict[str, float]:
-    """Values by label, 0 for every label that has none."""
+    """Return values by label, with 0 for every label that has no value."""
     return {**dict.fromkeys(labels, 0.0), **(values or {})}
 
 

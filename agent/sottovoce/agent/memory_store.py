@@ -7,7 +7,7 @@ from sottovoce.agent.links import Outgoing, Saved, Seen
 
 
 class MemoryStore:
-    """Implements sottovoce.agent.links.Store.
+    """Implementation of sottovoce.agent.links.Store in memory.
 
     Args:
         state: the learner's first state.
@@ -20,7 +20,7 @@ class MemoryStore:
         self._seen: dict[str, Seen] = {}
 
     def load(self) -> Saved:
-        """The last commit."""
+        """Return the last commit."""
         return Saved(self._state, list(self._outbox.values()), dict(self._sequences), dict(self._seen))
 
     def commit(

@@ -1,4 +1,4 @@
-"""Moves a device to another place: it continues there, from the same ledger, and the old one has ended for good.
+"""Migration of a device: it continues in the new place, from the same ledger, and the old ledger is closed for good.
 
 The order matters. Everything in the new place is on its disk, except for the ledger's name, before the old ledger ends;
 and the new ledger gets its name only after that. Whenever power fails, at most one of the two can be used, and the same
@@ -19,12 +19,12 @@ from sottovoce.errors import LedgerError
 from sottovoce.vault import Ledger
 
 _LEDGER = "ledger.db"
-_MOVING = "moving"  # in a draft: the owner and the nonce of the move that made it
+_MOVING = "moving"  # file in a draft: owner and nonce of the move that made it
 _STAYS = (".sock", ".lock", "-shm", ".new")
 
 
 def move(state: Path, target: Path) -> Path:
-    """Move a device that is stopped.
+    """Move a stopped device.
 
     Args:
         state: its state directory; of a separate vault, the vault's.
@@ -62,7 +62,7 @@ def move(state: Path, target: Path) -> Path:
 
 
 def _check_place(state: Path, target: Path, draft: Path, owner: str) -> None:
-    """Refuse a place that is taken, or lies in the old one.
+    """Refuse a place that is taken, or lies inside the old one.
 
     Raises:
         LedgerError: if it is.
@@ -82,7 +82,7 @@ def _check_place(state: Path, target: Path, draft: Path, owner: str) -> None:
 
 
 def _mark(draft: Path) -> str | None:
-    """Return the mark of the move that made a draft; None if none did."""
+    """Return the mark of the move that made a draft; None if no move made it."""
     mark = draft / _MOVING
     return mark.read_text() if mark.is_file() else None
 
@@ -113,7 +113,7 @@ def _begun(old: Ledger, path: Path, nonce: str) -> None:
 
 
 def _finished(draft: Path, target: Path) -> Path:
-    """Give the new ledger its name, and the new place its own; this can be repeated after a power cut."""
+    """Give the new ledger and the new place their final names; safe to repeat after a power cut."""
     moving = draft / (_LEDGER + ".moving")
     if moving.exists():
         rename(moving, draft / _LEDGER)

@@ -1,4 +1,4 @@
-"""Messages to the service manager that started this process, if one did: sd_notify(3), one datagram each.
+"""Notifications to the service manager that started this process, if any: sd_notify(3), one datagram each.
 
 Every message is shown to every user of the machine: public words only, and nothing that was computed from records.
 """
@@ -12,23 +12,23 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 
 _log = logging.getLogger(__name__)
-_SECONDS = 1.0  # for a service manager that is busy
+_SECONDS = 1.0  # limit for a busy service manager
 READY, ALIVE, STOPPING = "READY=1", "WATCHDOG=1", "STOPPING=1"
 
 
 def supervised() -> bool:
-    """Whether a service manager started this process and wants notifications."""
+    """Return whether a service manager started this process and wants notifications."""
     return bool(os.environ.get("NOTIFY_SOCKET"))
 
 
 def tell(*facts: str) -> bool:
-    """Tell the service manager named by NOTIFY_SOCKET, in one datagram.
+    """Notify the service manager named by NOTIFY_SOCKET, in one datagram.
 
     Args:
         facts: assignments such as READY or `STATUS=…`, without line ends.
 
     Returns:
-        Whether there is one and it was notified.
+        Whether there is a service manager and it was notified.
     """
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
@@ -44,7 +44,7 @@ def tell(*facts: str) -> bool:
 
 
 def ping_every() -> float | None:
-    """Seconds between two ALIVE, half of the service manager's limit; None when it has none."""
+    """Return the seconds between two ALIVE, half of the service manager's limit; None without a limit."""
     microseconds = os.environ.get("WATCHDOG_USEC", "")
     if not microseconds.isdecimal() or os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return None
@@ -58,7 +58,7 @@ async def attend(
 
     Args:
         stopping: set when the process begins to stop.
-        thread: a thread that must not get stuck. While it is, ALIVE is not sent, and the service manager acts.
+        thread: a thread that must not get stuck. While it is stuck, ALIVE is not sent, and the service manager acts.
         status: a line for `systemctl status`.
         ends: asked at the end: whether the process ends. A process that sends STOPPING, and continues, is killed.
     """
@@ -76,4 +76,4 @@ async def attend(
 
 
 def _nothing() -> None:
-    """An empty job for the thread."""
+    """Do nothing, as a job for the thread."""

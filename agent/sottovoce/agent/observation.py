@@ -1,4 +1,4 @@
-"""Observation of an agent: its metrics and its health, read when someone asks. Imported only if it is configured.
+"""Observation of an agent: its metrics and its health, read on request. Imported only if it is configured.
 
 Processor time, memory and free space depend on the records that a process holds. If the vault is inside, they are
 published on this machine alone, whose users see them anyway. The vault's time is reported to no one, and metrics are
@@ -27,7 +27,7 @@ _KEPT_SECONDS = 1.0
 
 
 class Watched(Reported, Protocol):
-    """An agent, as its observers see it."""
+    """Interface of an agent for its observers."""
 
     trust: Trust
 
@@ -38,7 +38,7 @@ class Watched(Reported, Protocol):
 
 @asynccontextmanager
 async def watched(agent: Watched) -> AsyncIterator[None]:
-    """Answer anyone who asks for this agent's metrics and health, as its configuration says.
+    """Serve this agent's metrics and health, as configured, for the duration of the context.
 
     Raises:
         ConfigError: if a package that it needs is not installed.
@@ -67,7 +67,7 @@ async def watched(agent: Watched) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def watched_fault(address: tuple[str, int], fault: Fault) -> AsyncIterator[None]:
-    """Observation of an agent that a fault keeps from working: alive, and not ready.
+    """Serve the observation of an agent that a fault keeps from working: alive, and not ready.
 
     Raises:
         ConfigError, NetworkError: as `watched`.
@@ -119,24 +119,24 @@ async def _answering(
 
 
 def tells_machine(agent: Watched) -> bool:
-    """Whether the operating system's figures of this process may be published."""
+    """Return whether the operating system's figures of this process may be published."""
     return agent.config.observe.local or agent.config.vault.socket is not None
 
 
 async def core_finding(agent: Watched, seconds: float = _CORE_SECONDS) -> str:
-    """The core's defect: empty when it responds in time."""
+    """Return the core's defect; empty when it responds in time."""
     try:
         async with asyncio.timeout(seconds):
             await agent.serially(list)
     except TimeoutError:
         return f"it has not responded for {seconds:g} s"
-    except RuntimeError:  # its thread takes nothing new
+    except RuntimeError:  # its thread accepts no new jobs
         return "the agent is stopping"
     return ""
 
 
 def readiness(agent: Watched) -> dict[str, str]:
-    """Reasons why this device cannot learn with others, by the missing part."""
+    """Return the reasons why this device cannot learn with others, by the missing part."""
     ways = troubles(agent)
     up = not all(ways.values())
     return {

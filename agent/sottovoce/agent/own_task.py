@@ -1,4 +1,4 @@
-"""The task document of a configuration."""
+"""Task document of a configuration."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -16,11 +16,11 @@ from sottovoce.task import LARGEST, Task, Value
 _FORM = 1
 _OF_THE_DATA = ("features", "classes", "expected_records", "ranges", "windows")
 _SAID_OTHERWISE = {"fidelity", "hidden", "model", "step_size"}
-_LONG = LARGEST // 8  # bytes of a value, above which its digest stands for it
+_LONG = LARGEST // 8  # size of a value in bytes above which its digest replaces it
 
 
 def task_of(config: AgentConfig, ranges: str | None = None) -> Task:
-    """The device's task, in the form that must be equal on all devices that mix.
+    """Return the device's task, in the form that must be equal on all devices that mix.
 
     Args:
         config: configuration of the device.
@@ -36,7 +36,7 @@ def task_of(config: AgentConfig, ranges: str | None = None) -> Task:
 
 
 def declared_ranges(config: AgentConfig) -> str:
-    """The ranges that are declared for the features, as JSON, or a digest of it; or `none`, or `unknown`."""
+    """Return the declared ranges of the features, as JSON or a digest of it; or `none`, or `unknown`."""
     declared, bounds = ranges_of(config)
     if bounds is None:
         return declared
@@ -78,7 +78,7 @@ def _settings(config: AgentConfig, ranges: str) -> Iterator[tuple[str, Value]]:
 
 
 def _model(name: str) -> str:
-    """A graph by its content, wherever its file is."""
+    """Return a graph's identity by its content, wherever its file is."""
     if not has_graph(name):
         return name
     from sottovoce.kernels.onnx.allowed import digest_of, stock_hashes

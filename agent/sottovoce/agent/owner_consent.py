@@ -1,4 +1,4 @@
-"""The owner's consent, given outside the agent: on the command line, or in Home Assistant."""
+"""Owner's consent, given outside the agent: on the command line, or in Home Assistant."""
 
 import contextlib
 from pathlib import Path
@@ -14,12 +14,12 @@ from sottovoce.identity.signed_task import SignedTask
 
 
 def consent_directory(config: AgentConfig) -> Path:
-    """The directory of the ledger and of the owner's consent."""
+    """Return the directory of the ledger and of the owner's consent."""
     return config.vault.directory or config.agent.state
 
 
 def newest_task(config: AgentConfig) -> SignedTask | None:
-    """The fleet's newest task that the device knows; None for none.
+    """Return the fleet's newest task that the device knows; None for none.
 
     Raises:
         IdentityError: if the device's keys, or the task, cannot be read.
@@ -29,12 +29,12 @@ def newest_task(config: AgentConfig) -> SignedTask | None:
 
 
 def record_consent(config: AgentConfig, task: SignedTask, said: Said) -> None:
-    """Record the owner's answer, durably; a running agent looks at it at once.
+    """Record the owner's answer, durably; a running agent reads it at once.
 
     Raises:
         IdentityError: if it cannot be written.
         TaskRefused: if its owner has withdrawn, which cannot be undone.
     """
     consent(consent_directory(config), task, said)
-    with contextlib.suppress(NetworkError):  # it looks anyway once it is at work again
+    with contextlib.suppress(NetworkError):  # the agent looks anyway once it is at work again
         ask(config.agent.state, "look")

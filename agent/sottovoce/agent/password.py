@@ -1,4 +1,4 @@
-"""The passwords of brokers, each in a file for its owner alone."""
+"""Passwords of brokers, each in a file that only its owner may read."""
 
 import stat
 from pathlib import Path
@@ -7,7 +7,7 @@ from sottovoce.errors import ConfigError
 
 
 def password(key: str, file: Path) -> str:
-    """The password in a file, without the white space around it.
+    """Return the password in a file, without the white space around it.
 
     Args:
         key: the configuration key that names the file.

@@ -19,12 +19,12 @@ from sottovoce.threads import USUAL, Threads
 
 
 class Pause:
-    """A pause until the agent is tried again; see Controlled.
+    """Pause until the agent is tried again; see Controlled.
 
     Args:
-        config: the agent's.
-        fault: fault that it ended with.
-        seconds: seconds that it lasts.
+        config: configuration of the agent.
+        fault: fault that ended the agent.
+        seconds: length of the pause, in seconds.
     """
 
     model: NDArray[np.float64] | None = None
@@ -38,7 +38,7 @@ class Pause:
         self._code: ExitCode | None = None
 
     async def wait(self) -> ExitCode | None:
-        """Wait, and return None once the pause has elapsed; or the agent's exit code, if it was stopped."""
+        """Wait, and return None once the pause has elapsed, or the agent's exit code if it was stopped."""
         loop = asyncio.get_running_loop()
         loop.set_default_executor(Threads(USUAL))
         loop.add_signal_handler(signal.SIGTERM, self.stop)
@@ -46,13 +46,13 @@ class Pause:
         section = self.config.agent
         control = ControlServer(section.state / "agent.sock", self, section.readers_socket)
         async with contextlib.AsyncExitStack() as stack:
-            with contextlib.suppress(OSError):  # a full disk has no room for a socket either
+            with contextlib.suppress(OSError):  # a full disk has no space for a socket either
                 await control.start()
                 stack.push_async_callback(control.stop)
             if self.config.observe.metrics is not None:
                 from sottovoce.agent.observation import watched_fault
 
-                with contextlib.suppress(SottovoceError, OSError):  # what cannot be had may be the fault itself
+                with contextlib.suppress(SottovoceError, OSError):  # the missing resource may be the fault itself
                     await stack.enter_async_context(watched_fault(self.config.observe.address, self.fault))
             thread = stack.enter_context(Threads(1))
             told = loop.create_task(attend(self._stopping, thread, self.fault.words))
@@ -62,7 +62,7 @@ class Pause:
         return self._code
 
     def status(self) -> dict[str, Any]:
-        """Status document: the fault that it waits for, and until when."""
+        """Return the status document: the fault, and the time until which the pause lasts."""
         fault, left = self.fault, max(0.0, self._until - time.monotonic())
         told = {
             "kind": fault.kind,
@@ -73,7 +73,7 @@ class Pause:
         return {"schema": SCHEMA, "state": "needs-a-person" if fault.needs_a_person else "waiting", "fault": told}
 
     def stop(self) -> None:
-        """Wait no longer, and end."""
+        """End the pause and the agent."""
         self._end(ExitCode.DONE)
 
     async def leave(self) -> dict[str, Any]:

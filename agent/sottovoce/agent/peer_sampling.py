@@ -1,6 +1,6 @@
-"""Runs peer sampling: the membership's exchanges over this device's transport, and the peers that the learner gets.
+"""Peer sampling: the membership's exchanges over this device's transport, and the choice of the learner's peers.
 
-Runs on the event loop; only the address book is written elsewhere, because the disk may be slow.
+It runs on the event loop; only the address book is written elsewhere, because the disk may be slow.
 """
 
 import asyncio
@@ -38,14 +38,14 @@ _MAX_TROUBLES = 64
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """An agent, as peer sampling sees it.
+    """Interface of an agent for peer sampling.
 
     Attributes:
         seal: makes the envelope of a payload for (recipient, payload type, payload).
-        peer: how to reach a contact.
+        peer: function that returns the peer of a contact.
         meet: called with the learner's peers when they change.
         spawn: runs a coroutine in the background.
-        disk: the executor of writes.
+        disk: executor of writes.
         waits: the metric of waits in progress.
     """
 
@@ -59,11 +59,11 @@ class Door:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A peer with whom no exchange succeeds.
+    """Peer with which no exchange succeeds.
 
     Attributes:
         failures: number of consecutive failures.
-        last: the last failure, in words.
+        last: description of the last failure.
     """
 
     failures: int = 0
@@ -71,16 +71,16 @@ class Trouble:
 
 
 class PeerSampling:
-    """Drives one device's membership.
+    """Peer sampling of one device.
 
     Args:
         membership: the state machine.
-        book: where contacts are remembered.
-        boots: where an incarnation is made durable.
-        transport: carries exchanges.
-        counters: counts their bytes.
-        timeout: seconds for one exchange.
-        discovery: looks for contacts elsewhere.
+        book: store of contacts.
+        boots: store of the incarnation.
+        transport: transport of the exchanges.
+        counters: counters of the exchanged bytes.
+        timeout: timeout of one exchange, in seconds.
+        discovery: search for contacts in other sources.
 
     Attributes:
         troubles: peers with whom the last exchanges failed, by node id; the newest 64.
@@ -158,7 +158,7 @@ class PeerSampling:
         self._perform([])
 
     def returned(self, peer: str | None) -> None:
-        """Note that there is a way to a peer again, or, for None, to all of them."""
+        """Note that a peer, or for None every peer, is reachable again."""
         if hasattr(self, "_door"):
             self.membership.on_return(peer, self._loop.time())
             self._perform([])
@@ -173,7 +173,7 @@ class PeerSampling:
             self._perform([])
 
     async def leave(self) -> None:
-        """Announce the departure to the warm peers, which tell others: it takes two seconds at most, and may fail."""
+        """Announce the departure to the warm peers, which forward it: takes two seconds at most, and may fail."""
         self.stop()
         await self.discovery.close()
         if not hasattr(self, "_door") or self.membership.record.leaving:
@@ -223,7 +223,7 @@ class PeerSampling:
             effects = self.membership.on_reply(contact.node_id, decode_exchange(answer), self._loop.time())
         except (DeliveryFailed, MessageRefused) as failure:
             if contact.node_id in self._expelled:
-                return  # it was expelled while it was being asked
+                return  # the peer was expelled while it was being asked
             self.troubles[contact.node_id] = self._failed(contact.node_id, failure)
             if len(self.troubles) > _MAX_TROUBLES:
                 self.troubles.popitem(last=False)

@@ -1,6 +1,6 @@
 """Predictions for programs on the same device, by the agent's public model: answers to `predict` over its socket.
 
-A prediction is made from the asker's own features, and goes to the asker alone. The model is public, so nothing is
+A prediction is made from the caller's own features, and goes to the caller alone. The model is public, so nothing is
 charged.
 """
 
@@ -25,11 +25,11 @@ Floats = NDArray[np.float64]
 
 
 class Question(Struct, frozen=True, forbid_unknown_fields=True):
-    """A question.
+    """Request for predictions.
 
     Attributes:
-        predict: one list of feature values per row.
-        transformed: whether the values are as the model sees them, and not as they were measured.
+        predict: feature values, one list per row.
+        transformed: whether the values are transformed already, and not as they were measured.
     """
 
     predict: list[list[float]]
@@ -37,7 +37,7 @@ class Question(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Predictor:
-    """Answers questions. The kernel is made when it is first needed, and kept.
+    """Predictor for requests. The kernel is made when it is first needed, and kept.
 
     Args:
         config: configuration of the agent.
@@ -48,7 +48,7 @@ class Predictor:
         self._model: Model | None = None
 
     def answer(self, line: bytes, parameters: Floats | None, cycle: int) -> dict[str, Any]:
-        """The answer to a question, JSON-ready: `labels` or `values` with `cycle`, or an `error`.
+        """Return the answer to a question, JSON-ready: `labels` or `values` with `cycle`, or an `error`.
 
         Args:
             line: the question.
@@ -66,7 +66,7 @@ class Predictor:
             return {"error": str(error)}
 
     def predict(self, rows: Floats, parameters: Floats | None, *, transformed: bool = False) -> NDArray[Any]:
-        """Labels int64[M], or values float64[M] of a regression.
+        """Return labels int64[M], or values float64[M] of a regression.
 
         Args:
             rows: float64[M, d], finite.
@@ -88,7 +88,7 @@ class Predictor:
 
 
 def _usable(parameters: Floats | None) -> Floats:
-    """The public model.
+    """Return the public model.
 
     Raises:
         DataError: if there is none yet, or it has diverged.
@@ -101,10 +101,10 @@ def _usable(parameters: Floats | None) -> Floats:
 
 
 def predicting(config: AgentConfig) -> Model:
-    """The model of a configuration.
+    """Return the model of a configuration.
 
     Raises:
-        ConfigError: if it predicts nothing.
+        ConfigError: if the model predicts nothing.
     """
     if config.learner.chosen_model == "mean":
         raise ConfigError("learner.model: mean is the average of a fleet and predicts nothing; use `model`")
@@ -113,7 +113,7 @@ def predicting(config: AgentConfig) -> Model:
 
 @np.errstate(over="ignore", invalid="ignore")  # a warning would be a message about a record
 def predict(model: Model, parameters: Floats, rows: Floats, classes: int) -> NDArray[Any]:
-    """Labels int64[M], or values float64[M] of a regression.
+    """Return labels int64[M], or values float64[M] of a regression.
 
     Args:
         model: model of a configuration.
@@ -130,7 +130,7 @@ def predict(model: Model, parameters: Floats, rows: Floats, classes: int) -> NDA
 
 
 def prepared(rows: Floats, description: Description, *, transformed: bool) -> Floats:
-    """Rows as the model sees them, float64[M, columns].
+    """Return rows in the form that the model takes, float64[M, columns].
 
     Args:
         rows: float64[M, d].
@@ -155,7 +155,7 @@ def prepared(rows: Floats, description: Description, *, transformed: bool) -> Fl
 
 
 def _rows(question: Question) -> Floats:
-    """The rows as an array, float64[M, d], finite.
+    """Return the rows as an array, float64[M, d], finite.
 
     Raises:
         DataError: if they are not valid rows.

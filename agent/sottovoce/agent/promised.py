@@ -1,4 +1,4 @@
-"""The promise of all devices of a fleet: fixed with the fleet, carried by each invitation, kept by each ledger."""
+"""Promise of all devices of a fleet: fixed with the fleet, carried by each invitation, kept by each ledger."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,9 +16,9 @@ PURPOSES = {
     "meters": Promised(epsilon=2.0, delta=1e-5, unit="window", neighbouring="add-remove"),
     "records": Promised(epsilon=2.0, delta=1e-5, unit="record", neighbouring="add-remove"),
 }
-"""Purpose of a fleet, and its devices' promises unless its founder says otherwise."""
+"""Purposes of a fleet, each with its devices' promise unless the founder states another."""
 
-_ALONE = Budget(2.0, 1e-5, "record", "add-remove")  # for a device whose fleet states no promise
+_ALONE = Budget(2.0, 1e-5, "record", "add-remove")  # default of a device whose fleet states no promise
 
 
 def keep(fleet: Path, promised: Promised) -> None:
@@ -31,7 +31,7 @@ def keep(fleet: Path, promised: Promised) -> None:
 
 
 def promised_in(fleet: Path) -> Promised | None:
-    """The promise in a fleet's directory; None if its devices decide for themselves.
+    """Return the promise in a fleet's directory; None if each device chooses its own.
 
     Raises:
         IdentityError: if the file is damaged.
@@ -46,7 +46,7 @@ def promised_in(fleet: Path) -> Promised | None:
 
 
 def agreed(promised: Promised | None, **chosen: Any) -> Budget:
-    """The budget of a new ledger.
+    """Return the budget of a new ledger.
 
     Args:
         promised: the promise of all devices of the fleet.

@@ -1,4 +1,4 @@
-"""Provenance of published records: signed with the device's key, believed by the fleet's certificate of its owner."""
+"""Provenance of published records: signed with the owner's key, trusted through the owner's fleet certificate."""
 
 import time
 from collections import OrderedDict
@@ -54,7 +54,7 @@ class Witness:
             raise MessageRefused("provenance", "a published document was not signed by its owner") from error
 
     def admit(self, published: Signed, now: float) -> None:
-        """Verifies a record, and that the certificate holds now.
+        """Verify a record, and that the owner's certificate is valid now.
 
         Raises:
             MessageRefused: if it does not.
@@ -65,7 +65,7 @@ class Witness:
             raise MessageRefused("certificate", f"the certificate of device {published.owner} is not valid now")
 
     def _subject(self, credential: bytes) -> Subject:
-        """The content of a certificate; the newest few thousand are remembered."""
+        """Return the content of a certificate; the newest few thousand are remembered."""
         subject = self._subjects.get(credential)
         if subject is None:
             subject = self._subjects[credential] = verify_credential(credential, self._authority)
@@ -94,7 +94,7 @@ class RosterWitness:
         self._witness, self._revoked, self._clock = Witness(authority, task), revoked, clock
 
     def verify(self, published: Signed) -> None:
-        """Check that a member has signed.
+        """Verify the signature of a member.
 
         Raises:
             MessageRefused: if no member signed it.
@@ -105,12 +105,12 @@ class RosterWitness:
 
 
 class FleetProvenance:
-    """Implements sottovoce.learners.Provenance with the keys of a fleet.
+    """Implementation of sottovoce.learners.Provenance with the keys of a fleet.
 
     Args:
         identity: identity of this device.
         task: digest of its task document.
-        refuses: whether the fleet has revoked a device.
+        refuses: returns whether the fleet has revoked a device.
         clock: seconds of Unix time.
     """
 
@@ -130,7 +130,7 @@ class FleetProvenance:
         return cast(S, replace(cast(Any, own), credential=self._credential, signature=signature))
 
     def renew(self, identity: Identity) -> None:
-        """Uses this device's new certificate for records published from now on."""
+        """Use this device's new certificate for records published from now on."""
         self._identity, self._credential = identity, identity.certificate_der
         self._witness = Witness(identity.authority, self._task)
 
@@ -154,10 +154,10 @@ def _revoked(owner: str) -> MessageRefused:
 
 
 class Unsigned:
-    """Implements sottovoce.learners.Provenance inside one process, where no one lies."""
+    """Implementation of sottovoce.learners.Provenance inside one process, where no device lies."""
 
     def signed(self, own: S) -> S:
-        """The record, unchanged."""
+        """Return the record unchanged."""
         return own
 
     def verify(self, published: Signed) -> None:
@@ -167,5 +167,5 @@ class Unsigned:
         """Accept without a check."""
 
     def refuses(self, owner: str) -> bool:
-        """False: no device is revoked here."""
+        """Return False: no device is revoked here."""
         return _nobody(owner)

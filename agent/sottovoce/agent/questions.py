@@ -1,4 +1,4 @@
-"""Questions to the vault: one at a time, and only while peers let this device release and the disk may be written."""
+"""Questions to the vault: one at a time, and only while peers permit releases and the disk may be written."""
 
 import asyncio
 import contextlib
@@ -17,14 +17,14 @@ _AGAIN_SECONDS = 60.0
 
 
 class Questions:
-    """Asks the vault, and has the ledger's new head kept before anyone acts on the answer.
+    """Queue of questions to the vault, which has the ledger's new head stored by peers before an answer is used.
 
     Args:
-        vault: is asked.
-        head_gossip: knows whether this device may release.
+        vault: vault to ask.
+        head_gossip: source of the permission to release.
         waits: the metric of waits in progress.
         throttle: waits while the ledger's share of the disk's wear is used up.
-        leaving: whether the device leaves, so that nothing is asked any more.
+        leaving: returns whether the device is leaving, so that no more questions are asked.
 
     Attributes:
         spending: spending in the ledger after the last answer.
@@ -47,7 +47,7 @@ class Questions:
         self._lock = asyncio.Lock()
 
     async def ask(self, query: Query | CellQuery) -> Answer | CellAnswer | None:
-        """The answer, or None if the agent stops or leaves first; the next start asks again.
+        """Return the answer, or None if the agent stops or leaves first; the next start asks again.
 
         If the task has ended, or the owner does not take part in it, the query is repeated periodically.
 
@@ -76,7 +76,7 @@ class Questions:
             async with asyncio.timeout(_SECONDS):
                 answer = await self._put(query)
             self._waits.end(_WAIT)
-            if isinstance(answer, Refused) and answer.reason == "terms":  # nothing the learner could continue from
+            if isinstance(answer, Refused) and answer.reason == "terms":  # the learner cannot continue from it
                 raise PrivacyError(
                     f"{name} to the vault: {answer.explanation}: put the settings under [learner], "
                     "[data] and [privacy] back as they were, in the agent's and in the vault's configuration"

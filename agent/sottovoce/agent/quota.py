@@ -1,4 +1,4 @@
-"""Quota of one peer, however often it asks: a token bucket for each of three resources.
+"""Quota of one peer, however often it sends: a token bucket for each of three resources.
 
 A device of the fleet is not a stranger, but may be defective or compromised by now. Its messages cost others processor
 time, memory while they are handled, and disk writes. An honest device sends a neighbour a few shares a period, and its
@@ -35,9 +35,9 @@ class _Limit:
 
 
 _LIMITS = {
-    "messages": _Limit(128, 1, 256),  # a part of a large message is one too
+    "messages": _Limit(128, 1, 256),  # a part of a large message counts as a message too
     "bytes": _Limit(4 * MAX_ENVELOPE_BYTES, 2**14, 8 * MAX_ENVELOPE_BYTES),
-    "shares": _Limit(8, 0, 64),  # only new ones: each is a commit
+    "shares": _Limit(8, 0, 64),  # only new shares: each costs a commit
 }
 
 
@@ -48,10 +48,10 @@ class _Bucket:
 
 
 class Refusals:
-    """Messages that had no effect: counted by reason, and logged once a minute for each sender.
+    """Refused messages: counted by reason, and logged once a minute for each sender.
 
     Args:
-        counters: counts them.
+        counters: counters of refusals.
     """
 
     def __init__(self, counters: Counters) -> None:
@@ -70,8 +70,8 @@ class Quota:
     """Quotas of all peers.
 
     Args:
-        period: period of the learner, seconds.
-        clock: seconds that never go back.
+        period: period of the learner, in seconds.
+        clock: monotonic clock, in seconds.
     """
 
     def __init__(self, period: float, clock: Callable[[], float] = time.monotonic) -> None:

@@ -1,4 +1,4 @@
-"""Entrance of every message from the network: it checks the sender, and finds the part that answers."""
+"""Reception of every message from the network: it checks the sender, and passes the message to the right part."""
 
 import time
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from sottovoce.wire.revocation import REVOCATIONS
 _OF_NOW = (TASK, FLEET_TASK, ROLL_CALL, PEER_EXCHANGE, LEDGER_HEAD)
 """Payload types that are sealed when they are sent, whereas a share may be of an earlier task."""
 _NO_SHARE = (*_OF_NOW, REVOCATIONS)
-_LARGEST_NUMBER = 2**63 - 1  # the largest that SQLite keeps
+_LARGEST_NUMBER = 2**63 - 1  # the largest integer that SQLite stores
 
 
 class Reception:
@@ -34,7 +34,7 @@ class Reception:
         head_gossip: answers about ledger heads.
         peer_sampling: answers exchanges of views; None where peers are listed.
         tasks: called with the task of a sender.
-        roll_call: reports how this device is doing.
+        roll_call: report of this device's condition.
         counters: counts messages and refusals.
         inbox: takes messages for the learner.
         heard: called with the sender of each validly signed message.
@@ -98,7 +98,7 @@ class Reception:
             self._failed(failure)
             raise
         except MemoryError as failure:
-            if opened is not None:  # it is unknown what was begun: only the disk is certain
+            if opened is not None:  # unfinished work is unknown: only the disk is certain
                 self._failed(failure)
             raise
         if receipt.refused:
@@ -117,7 +117,7 @@ class Reception:
         return answer
 
     async def confirmed(self, outgoing: Outgoing, reply: tuple[str, bytes] | None) -> None:
-        """Handle a peer's confirmation of a message. Its reply may be refused; the confirmation stands."""
+        """Handle a peer's confirmation of a message. The reply may be refused; the confirmation stands."""
         try:
             await self._inbox.confirm(outgoing, reply)
         except MessageRefused as refusal:
@@ -125,7 +125,7 @@ class Reception:
             await self._inbox.confirm(outgoing, None)
 
     def _opened(self, sender: str, raw: bytes | None) -> VerifiedMessage:
-        """The content of an envelope for this device, signed by the peer that handed it over."""
+        """Return the content of an envelope for this device, signed by the peer that sent it."""
         if raw is None:
             raise MessageRefused("incomplete", "it was larger than any message may be, or its sender gave up")
         own = self._trust.identity
@@ -141,7 +141,7 @@ class Reception:
         return opened
 
     def _exchanged(self, sender: str, payload: bytes) -> bytes:
-        """Answer a peer that exchanges views."""
+        """Answer a peer's exchange of views."""
         if self._peer_sampling is None:
             raise MessageRefused("membership", "this device accepts only the peers in its configuration")
         reply = self._peer_sampling.receive(sender, payload)
@@ -149,7 +149,7 @@ class Reception:
         return reply
 
     async def _witnessed(self, sender: str, payload: bytes) -> bytes:
-        """Answer a peer that sends its ledger head: also if the head is not kept, so that the peer learns why."""
+        """Answer a peer that sends its ledger head, even if the head is not stored, so that the peer knows why."""
         answer, refusal = await self._head_gossip.receive(sender, payload)
         if refusal is not None:
             self._refusals.note(sender, refusal)

@@ -1,4 +1,4 @@
-"""The published records that a device holds, on its disk: all are public and passed on, so that a lost book refills."""
+"""Book of the published records that a device holds, on its disk: all are public, and gossip refills a lost book."""
 
 import logging
 import sqlite3
@@ -31,10 +31,10 @@ SCHEMA = Schema(
 
 
 class RecordBook:
-    """An open book. A damaged book is replaced by a new one; a full disk stops the agent.
+    """Book of published records. A damaged book is replaced by a new one; a full disk stops the agent.
 
     Args:
-        path: path of the file; made if it is missing.
+        path: path of the file, which is created if missing.
         epoch: epoch of the fleet's task that the records are published for, 0 for none; records of an earlier epoch
             are deleted.
 
@@ -93,7 +93,7 @@ class RecordBook:
 
 
 def read(path: Path) -> tuple[PublishedRecord, ...]:
-    """The records of a book, also while its agent runs.
+    """Return the records of a book, even while its agent runs.
 
     Raises:
         DataError: if there is none, or it is damaged.

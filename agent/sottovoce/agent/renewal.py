@@ -1,4 +1,4 @@
-"""Changes to a new certificate while the agent runs: it watches the files, and asks an enroller in time."""
+"""Renewal of the certificate while the agent runs: it watches the files, and asks an enroller in time."""
 
 import asyncio
 import contextlib
@@ -24,16 +24,16 @@ _NEVER: Stamp = (("", 0, 0, 0),)
 
 
 class Renewal:
-    """Reloads a trust when its files on the disk change.
+    """Watch that reloads a trust when its files on the disk change.
 
     Args:
-        trust: given each new identity.
-        directory: the identity's files.
+        trust: trust to which each new identity is given.
+        directory: directory of the identity's files.
         watched: other files, and the function to call when one has changed.
-        floor: the clock's floor, which gets the time hourly.
-        enroller: host:port, asked for a new certificate in time; None when an operator brings it.
+        floor: floor of the clock, to which the time is written hourly.
+        enroller: host:port of the enroller that issues new certificates; None if an operator installs them.
         pinned: the node ids that a pinned device trusts.
-        pause: seconds between two looks at the files.
+        pause: seconds between two checks of the files.
         waits: the metric of waits in progress.
     """
 
@@ -59,11 +59,11 @@ class Renewal:
         self._waits = waits
         self._stopping = asyncio.Event()
         self._noted = self._warned = self._asked = datetime.min.replace(tzinfo=UTC)
-        # So that the first look sees what changed since they were read.
+        # The first check must detect changes since the files were read.
         self._identity_stamp, self._file_stamps = _NEVER, dict.fromkeys(watched, _NEVER)
 
     async def run(self) -> None:
-        """Look at the files repeatedly, until stopped.
+        """Check the files repeatedly, until stopped.
 
         Raises:
             IdentityError: if this device is revoked.
@@ -126,7 +126,7 @@ class Renewal:
             _log.warning("certificate-due %s", overdue_warning(identity, now))
 
     def _ask(self, enroller: str, identity: Identity) -> None:
-        from sottovoce.agent.enrolment import ask_renewal  # memory that an agent without an enroller has no use for
+        from sottovoce.agent.enrolment import ask_renewal  # imported late: saves memory in an agent without an enroller
 
         pem = ask_renewal(enroller, renewal_request(self._directory), identity)
         install_certificate(self._directory, pem, f"what the enroller at {enroller} issued")
@@ -143,7 +143,7 @@ class Renewal:
 
     @staticmethod
     def _request_interval(identity: Identity) -> timedelta:
-        """Pause between requests to an enroller, which may not always be there; short lifetimes leave little time."""
+        """Return the pause between requests to an enroller, which may be absent; short lifetimes leave little time."""
         return min(_ASK_AGAIN, (identity.not_after - identity.not_before) / 50)
 
 
@@ -152,7 +152,7 @@ def _same_certificates(one: Identity, other: Identity) -> bool:
 
 
 def overdue_warning(identity: Identity, now: datetime) -> str:
-    """Warning to the operator of a device whose certificate was not renewed in time."""
+    """Return the warning to the operator of a device whose certificate was not renewed in time."""
     if now >= identity.not_after:
         return (
             f"this device's certificate expired on {identity.not_after:%Y-%m-%d %H:%M} UTC, and peers refuse it: "
@@ -166,10 +166,10 @@ def overdue_warning(identity: Identity, now: datetime) -> str:
 
 
 def _stamp(path: Path) -> Stamp:
-    """Stamp that changes whenever a file, or any file below a directory, is replaced; drafts do not count."""
+    """Return a stamp that changes when a file, or any file below a directory, is replaced; drafts do not count."""
     try:
         files = [path] if path.is_file() else [file for file in path.rglob("*") if not file.name.startswith(".")]
         found = [(file, file.stat()) for file in sorted(files)]
-    except OSError:  # one has gone meanwhile: the next look sees it
+    except OSError:  # a file has vanished meanwhile: the next check detects it
         return ()
     return tuple((file.name, stat.st_ino, stat.st_mtime_ns, stat.st_size) for file, stat in found)

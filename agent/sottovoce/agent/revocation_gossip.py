@@ -1,6 +1,6 @@
 """The fleet's revocation list: kept on disk, exchanged among devices, and enforced.
 
-A list spreads in two ways. A device with a new list tells each peer that it has a link to, once; and every period a
+A list spreads in two ways. A device with a new list notifies each linked peer once; and every period a
 device asks one of its peers which list the peer has, so that a device that was off, or cut off, learns of it too. In a
 fleet that has revoked no device, that is a question of some 250 bytes per period.
 """
@@ -36,12 +36,12 @@ _MAX_REMEMBERED = 256
 
 
 class RevocationGossip:
-    """One device's part in spreading its fleet's revocations.
+    """Distribution of a fleet's revocations by one device.
 
     Args:
-        trust: refuses revoked devices.
-        state: the directory where the list is kept.
-        voice: how to reach peers.
+        trust: trust that refuses revoked devices.
+        state: directory in which the list is stored.
+        voice: connection to peers.
         period: seconds between two questions, before jitter.
 
     Raises:
@@ -68,12 +68,12 @@ class RevocationGossip:
 
     @property
     def version(self) -> int:
-        """Version of the list that is held; 0 for none."""
+        """Return the version of the held list; 0 for none."""
         return 0 if self.list is None else self.list.version
 
     @property
     def rank(self) -> int:
-        """Version by which the list ranks among others; 0 for none."""
+        """Return the version by which the held list ranks among others; 0 for none."""
         return 0 if self.list is None else self.list.rank
 
     @property
@@ -82,13 +82,13 @@ class RevocationGossip:
         return self._trust.revoked
 
     def attend(self, disk: Executor, peers: Callable[[], Collection[Peer]], on_change: Callable[[], None]) -> None:
-        """Connects the file to write, the peers with links, and the function to call when other devices are refused."""
+        """Connect the executor of writes, the linked peers, and the function to call when refused devices change."""
         self._disk, self._peers, self._on_change = disk, peers, on_change
 
     async def run(self) -> None:
-        """Tell and ask, until stopped."""
+        """Send and request the list, until stopped."""
         if self._trust.identity.mode != "fleet-ca":
-            return  # there is no one who could revoke
+            return  # no authority could revoke a device
         while not self._stopping:
             pause = self._period * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, not a secret
             self._voice.waits.begin(_WAIT, "the next question for revocations", pause)
@@ -106,7 +106,7 @@ class RevocationGossip:
         self._awake.set()
 
     async def reload(self) -> None:
-        """Read the list's file again, which an operator may have replaced.
+        """Read the list's file again; an operator may have replaced it.
 
         Raises:
             IdentityError: if this device is in the list.
@@ -123,7 +123,7 @@ class RevocationGossip:
             await self._adopt(found)
 
     async def receive(self, sender: str, payload: bytes) -> bytes:
-        """Take in a peer's list, and answer with this device's; a revoked device gets one, too, once a minute.
+        """Process a peer's list, and answer with this device's; a revoked device is answered too, once a minute.
 
         Raises:
             MessageRefused: if it is malformed, not signed by the fleet, or a revoked device asks again.
@@ -135,13 +135,13 @@ class RevocationGossip:
         return await self._spread.answer(sender, offer)
 
     async def _ask(self) -> None:
-        """Ask one of the peers, drawn at random."""
+        """Ask a randomly drawn peer for its list."""
         peers = list(self._peers())
         if peers:
             await self._tell(random.choice(peers))  # noqa: S311 - whom to ask is no secret
 
     async def _tell_all(self) -> None:
-        """Sends the list to peers that are not known to hold it, one by one; silent peers are retried with others."""
+        """Send the list to peers not known to hold it, one by one; silent peers are retried with others."""
         for peer in list(self._peers()):
             if not self._stopping and self._spread.known(peer.id) < self.rank:
                 await self._tell(peer)
@@ -154,7 +154,7 @@ class RevocationGossip:
         return Revocations(self.rank, self.list)
 
     async def _take(self, peer: str, revoked: RevocationList) -> None:
-        """Keep a newer list than the one that is held."""
+        """Store a list that is newer than the held list."""
         if revoked.rank <= self.rank:
             return
         authority = self._trust.identity.authority
@@ -186,13 +186,13 @@ class RevocationGossip:
         self._awake.set()
 
     def _identity_under(self, revoked: RevocationList) -> Identity | None:
-        """The identity under the keys that a list brings, which are kept; None if it is the present one."""
+        """Return the identity under the keys that a list brings, which are kept; None if it is the present one."""
         if keep_keys(self._identity, revoked.keys) or _keys_unknown(revoked, self._trust.identity):
             return load(self._identity, dated=False)
         return None
 
     def _enforce(self, revoked: RevocationList, identity: Identity | None) -> None:
-        """Refuse the devices of a list.
+        """Refuse the devices on a list.
 
         Args:
             revoked: the list.
@@ -222,7 +222,7 @@ class RevocationGossip:
 
 
 def _keys_unknown(revoked: RevocationList, identity: Identity) -> bool:
-    """Whether this identity was loaded before the changes of keys that a list brings."""
+    """Return whether this identity was loaded before the changes of keys that a list brings."""
     authority = identity.authority
     if not isinstance(authority, FleetAuthority) or not revoked.keys:
         return False

@@ -1,4 +1,4 @@
-"""The list of devices that a fleet has revoked, as a directory keeps it.
+"""Storage of a fleet's revocation list in a directory.
 
 Neither this module nor its imports use a network: a separate vault reads the list, too.
 """
@@ -19,7 +19,7 @@ NAME = "revoked"
 
 
 def read_list(raw: bytes, authority: Authority, source: object) -> RevocationList:
-    """A list from a file, verified; `source` names it in the error.
+    """Return a list from a file, verified; `source` names it in the error.
 
     Raises:
         IdentityError: if it is damaged, of another fleet, or not signed by this one.
@@ -36,7 +36,7 @@ def read_list(raw: bytes, authority: Authority, source: object) -> RevocationLis
 
 
 def kept_list(state: Path, authority: Authority) -> RevocationList | None:
-    """The list in a state directory; None if none has come yet.
+    """Return the list in a state directory; None if none has come yet.
 
     Raises:
         IdentityError: if it cannot be read, is damaged, or does not belong to this fleet.
@@ -52,7 +52,7 @@ def kept_list(state: Path, authority: Authority) -> RevocationList | None:
 
 
 def keep_list(state: Path, revoked: RevocationList, authority: Authority) -> bool:
-    """Put a verified list into a state directory unless it or a newer one is there; return whether it was put there.
+    """Store a verified list in a state directory unless it or a newer list is there; return whether it was stored.
 
     Raises:
         IdentityError: if it cannot be written, or the present file is damaged.
@@ -65,7 +65,7 @@ def keep_list(state: Path, revoked: RevocationList, authority: Authority) -> boo
 
 
 def keep_keys(directory: Path, changes: Sequence[KeyChange]) -> bool:
-    """Put verified changes of a fleet's keys beside its certificate; return whether there was anything new.
+    """Store verified changes of a fleet's keys beside its certificate; return whether any was new.
 
     Raises:
         IdentityError: if they cannot be written.
@@ -78,7 +78,7 @@ def keep_keys(directory: Path, changes: Sequence[KeyChange]) -> bool:
 
 
 def revoke(directory: Path, fleet: Fleet, node_ids: Collection[str]) -> RevocationList:
-    """Signs a list with these devices and all that the fleet has revoked before, and keeps it beside the fleet's key.
+    """Sign a list with these devices and all that the fleet has revoked before, and keep it beside the fleet's key.
 
     Args:
         directory: the fleet's.
@@ -103,10 +103,10 @@ def revoke(directory: Path, fleet: Fleet, node_ids: Collection[str]) -> Revocati
 
 
 class RevokedHere:
-    """The devices that a directory's list names; the file is read again when it has changed.
+    """Devices on a directory's revocation list; the file is read again when it has changed.
 
     Args:
-        directory: where it is.
+        directory: directory of the list.
         authority: authority of the fleet.
     """
 

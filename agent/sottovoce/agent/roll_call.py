@@ -1,4 +1,4 @@
-"""Condition of the devices of a fleet: each reports its own to others that ask, and asks on its operator's behalf."""
+"""Roll call of a fleet: each device reports its own condition on request, and asks others for its operator."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
@@ -16,22 +16,22 @@ from sottovoce.transport import DeliveryFailed, Peer
 ROLL_CALL = "roll-call/1"
 
 Health = Literal["well", "behind", "apart"]
-"""behind: a task of the fleet has begun that is newer than the device's; apart: no peer takes what it sends."""
+"""Health of a device: `behind` if a newer fleet task has begun, `apart` if no peer accepts its messages."""
 
 _WAIT = "roll-call"
 _WHOLE_SECONDS, _EACH_SECONDS = 8.0, 3.0
 _AT_ONCE = 64
-_LONGEST = 1024  # bytes of an answer
+_LONGEST = 1024  # size limit of an answer, in bytes
 _Word = Annotated[str, Meta(max_length=64)]
 
 
 class Condition(Struct, frozen=True):
-    """A device's report about itself; fields that a later release adds are ignored.
+    """Report of a device about itself; fields that a later release adds are ignored.
 
     Attributes:
         release: release of its program.
-        epoch: epoch of the fleet's task that it works on; 0 for none.
-        health: one word.
+        epoch: epoch of the fleet's task in progress; 0 for none.
+        health: health of the device, in one word.
         task: digest of the task that it has, in hexadecimal digits.
     """
 
@@ -42,10 +42,10 @@ class Condition(Struct, frozen=True):
 
 
 class RollCall:
-    """One device's part in the roll call.
+    """Roll call on one device.
 
     Args:
-        voice: how to reach others.
+        voice: connection to other devices.
         tasks: the task that this device has.
     """
 
@@ -55,22 +55,22 @@ class RollCall:
         self._find: Callable[[str], Peer | None] = lambda _: None
 
     def attend(self, links: Mapping[str, Link], find: Callable[[str], Peer | None]) -> None:
-        """Set the devices to which this one has links, and the addresses of all others."""
+        """Set the devices with links, and the function that finds all other devices."""
         self._links, self._find = links, find
 
     def own(self) -> Condition:
-        """Condition of this device."""
+        """Return the condition of this device."""
         own, epoch = self._tasks.own, self._tasks.fleets.epoch
         return Condition(sottovoce.__version__, epoch, self._health(), own.digest.hex())
 
     def answer(self) -> bytes:
-        """The report, for a device of the fleet that asks."""
+        """Return the report for a device of the fleet that asks."""
         raw = json.encode(self.own())
         self._voice.counters.wire_bytes += len(raw)
         return raw
 
     async def of(self, nodes: Iterable[str]) -> dict[str, Condition]:
-        """Condition of the others that answer within a few seconds."""
+        """Return the condition of the devices that answer within a few seconds."""
         conditions: dict[str, Condition] = {}
         turn = asyncio.Semaphore(_AT_ONCE)
 

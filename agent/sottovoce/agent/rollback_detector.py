@@ -1,4 +1,4 @@
-"""Permission to release: only while the heads that peers know of this ledger are its own past.
+"""Permission to release, granted only while the heads that peers know of this ledger are in the ledger's past.
 
 A device restored from a copy has forgotten part of its spending, and a second one with the same keys spends the same
 budget again: peers' heads reveal both. Peers can withhold heads, but they cannot forge them.
@@ -16,7 +16,7 @@ _REMEDY = (
     "Nothing more is released. Remedy: stop every other device that has these keys, and put this device's newest "
     "ledger back; where it is lost, this identity can never release again, and a new device has to join"
 )
-_MAX_LATE = 1  # a message of an earlier life that was still on its way when that life ended
+_MAX_LATE = 1  # tolerance for a message of an earlier life that was in transit when that life ended
 
 
 @dataclass(slots=True)
@@ -49,12 +49,12 @@ class RollbackDetector:
 
     @property
     def agreeing(self) -> int:
-        """Number of peers that have said, since this start, that they know nothing newer."""
+        """Return the number of peers that have reported, since this start, that they know nothing newer."""
         return len(self._agreeing)
 
     @property
     def may_release(self) -> bool:
-        """Whether this device may release: enough agree, and every keeper has been asked, or could not be."""
+        """Return whether this device may release: enough peers agree, and every keeper was asked or unreachable."""
         all_tried = not self.charged or self.keepers <= self._tried
         return self.alone or (all_tried and len(self._agreeing) >= self.needed)
 
@@ -63,14 +63,14 @@ class RollbackDetector:
         self._tried.add(peer)
 
     def acknowledged_head(self, peer: str) -> SignedHead | None:
-        """The head that was last sent to this peer and answered."""
+        """Return the head that was last sent to this peer and answered."""
         return self._peers[peer].acknowledged_head if peer in self._peers else None
 
     def hear(self, peer: str, own: SignedHead, known: SignedHead | None, mark: bytes | None) -> None:
         """Record the head of this device that a peer has sent.
 
         Args:
-            peer: its node id.
+            peer: node id of the peer.
             own: this device's head now.
             known: the highest of this device that the peer knows, its signature verified; None when it knows none.
             mark: this ledger's own head at `known`'s charges and releases; None when it never held those.
@@ -86,7 +86,7 @@ class RollbackDetector:
             self._agreeing.add(peer)
 
     def answered(self, peer: str, sent_head: SignedHead, known: SignedHead | None) -> None:
-        """Note that a peer answered when it was sent `told`; its own knowledge was recorded before.
+        """Note that a peer answered a message with head `sent_head`; its own knowledge was recorded before.
 
         Raises:
             LedgerError: if another process sends the peer heads of this device, in turn with this one.

@@ -1,4 +1,4 @@
-"""The fleet as one of its devices knows it: the devices that it has heard of, and when; for operators."""
+"""Roster of the fleet as one of its devices sees it: the known devices, and their last signs of life; for operators."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ SCHEMA = "sottovoce.fleet/1"
 
 
 class Listing(Protocol):
-    """The parts of an agent that its roster is made of."""
+    """Parts of an agent that its roster is made of."""
 
     config: AgentConfig
     trust: Trust
@@ -32,7 +32,7 @@ class Listing(Protocol):
 
 
 async def roster(agent: Listing) -> dict[str, Any]:
-    """Every device that this one knows, itself included, JSON-ready: public facts alone."""
+    """Return every device that this one knows, itself included, JSON-ready: public facts alone."""
     identity, sampling = agent.identity, agent.peer_sampling
     own = _device(
         agent, identity.node_id, agent.config.transport.announced, heard=0.0, expires=identity.not_after, same_task=True
@@ -56,7 +56,7 @@ async def roster(agent: Listing) -> dict[str, Any]:
 
 
 def _condition_fields(condition: Condition | None) -> dict[str, Any]:
-    """A device's report about itself; null if it does not answer."""
+    """Return a device's report about itself; null if it does not answer."""
     said = ("release", "epoch", "health")
     return dict.fromkeys(said) if condition is None else {name: getattr(condition, name) for name in said}
 
@@ -78,7 +78,7 @@ def _sampled_devices(agent: Listing, sampling: PeerSampling) -> list[dict[str, A
 
 
 def _configured_devices(agent: Listing) -> list[dict[str, Any]]:
-    """Roster of a fleet that keeps to a list, where peers introduce no peers."""
+    """Return the roster of a fleet with a static list, where peers introduce no peers."""
     peers = agent.config.transport.peers
     return [_device(agent, peer.id, (peer.address,), same_task=agent.tasks.mixes(peer.id)) for peer in peers]
 
@@ -93,7 +93,7 @@ def _device(
     expires: datetime | None = None,
     same_task: bool | None = None,
 ) -> dict[str, Any]:
-    """One device; null for an unknown fact."""
+    """Return the entry of one device; null for an unknown fact."""
     return {
         "id": node,
         "endpoints": list(endpoints),

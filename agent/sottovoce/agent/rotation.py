@@ -1,4 +1,4 @@
-"""Changing a fleet's key: by the present one, as a rule of years, or by the spare one, when the present is lost."""
+"""Rotation of a fleet's key, authorised by the present key as usual, or by the spare key when that one is lost."""
 
 import time
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from sottovoce.wire.revocation import RevocationList, encode_list
 
 
 def rotate(directory: Path, accept: int) -> Fleet:
-    """Have a new key sign for a fleet from now on, as authorised by the present key.
+    """Replace a fleet's signing key by a new one, as authorised by the present key.
 
     Args:
         directory: the fleet's, with its present key.
@@ -38,7 +38,7 @@ def rotate(directory: Path, accept: int) -> Fleet:
     key, certificate = new_key(fleet.name)
     spare_files: dict[str, bytes] = {}
     spare = fleet.spare
-    if spare is None:  # a fleet of earlier versions gets one
+    if spare is None:  # a fleet of an earlier version gets a spare key
         spare_key, spare = new_key(fleet.name)
         spare_files = {FLEET_KEY: encode_private_key(spare_key)}
     change = _change(fleet.certificate, Anchors(certificate, spare), accept, "current")
@@ -47,11 +47,11 @@ def rotate(directory: Path, accept: int) -> Fleet:
 
 
 def rotate_by_spare(directory: Path, spare: Path, state: Path | None, accept: int) -> Fleet:
-    """Have the spare key sign for a fleet from now on, without the present one; another spare key is made.
+    """Replace a fleet's signing key by the spare key, without the present key; another spare key is made.
 
     Args:
         directory: the fleet's directory; made if it is gone.
-        spare: where the spare key is.
+        spare: directory of the spare key.
         state: state directory of any device of the fleet, with the fleet's signed documents, if the fleet's is lost.
         accept: seconds for which certificates of the present key still hold.
 

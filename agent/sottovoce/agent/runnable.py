@@ -1,4 +1,4 @@
-"""Checks that a configuration can run here, as far as can be seen before anything is opened."""
+"""Checks that a configuration can run here, as far as this can be determined before anything is opened."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def check_state(state: Path) -> None:
 
 
 def check_mode(config: AgentConfig, identity: Identity) -> None:
-    """Refuse a device that joined in another way than the configuration says.
+    """Refuse a device whose way of joining differs from the configuration's.
 
     Raises:
         ConfigError: if it did.

@@ -1,4 +1,4 @@
-"""The agent at work: one asyncio loop that drives the core, the vault, the links and the control socket.
+"""Agent at work: one asyncio loop that drives the core, the vault, the links and the control socket.
 
 The core runs on a thread of its own, one call at a time, because its commits wait for the disk; the vault on another.
 Any failure inside ends the agent with that failure's exit code: nothing is skipped over.
@@ -52,7 +52,7 @@ from sottovoce.transport import Peer, Transport
 from sottovoce.vault import Spending, VaultFront
 from sottovoce.wire import parcel_task
 
-if TYPE_CHECKING:  # only learners of published records have a book
+if TYPE_CHECKING:  # imported late: only learners of published records have a book
     from sottovoce.agent.record_book import RecordBook
 
 _log = logging.getLogger(__name__)
@@ -60,12 +60,12 @@ _GRACE_SECONDS = 2.0
 
 
 class Agent:
-    """One device. Build it with sottovoce.agent.assemble.assemble.
+    """Agent of one device. Build it with sottovoce.agent.assemble.assemble.
 
     Attributes:
-        has_worked: whether it has been at work.
-        changing: whether it has stopped for another task of the fleet, with which it is to be assembled again.
-        lives: logs that it begins and that it ends; shared by the agents of a process, which follow one another.
+        has_worked: whether the agent has been at work.
+        changing: whether the agent has stopped for another fleet task, with which it is to be assembled again.
+        lives: log of starts and ends, shared by the successive agents of a process.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class Agent:
         """Work until stopped.
 
         Args:
-            embedded: in another program's loop, whose signals and exception handler stay as they are.
+            embedded: whether the loop belongs to another program, whose signals and exception handler stay unchanged.
 
         Returns:
             DONE after SIGTERM or `agent stop`, INTERRUPTED after Ctrl-C.
@@ -223,7 +223,7 @@ class Agent:
         self._stopping.set()
 
     async def leave(self) -> dict[str, Any]:
-        """Hand this device's part to a peer, say goodbye, and stop; see Departure.outcome."""
+        """Hand this device's part to a peer, announce the departure, and stop; see Departure.outcome."""
         if not self._departure.begun:
             self._departure.begun = True
             self._spawn(self._depart())
@@ -233,7 +233,7 @@ class Agent:
         self._timers.cancel()
         self.head_gossip.stop()
         self.waits.begin("leave", "a peer to take over what the others would miss", 2 * LEAVE_SECONDS)
-        with contextlib.suppress(TimeoutError):  # an answer that is on its way belongs to what is handed over
+        with contextlib.suppress(TimeoutError):  # a pending answer is part of what is handed over
             async with asyncio.timeout(LEAVE_SECONDS):
                 await self._questions.wait_until_idle()
         if self.peer_sampling is not None:
@@ -245,7 +245,7 @@ class Agent:
         return self.peer_sampling is not None and self.peer_sampling.membership.has_left(peer)
 
     def status(self) -> dict[str, Any]:
-        """The document of `agent status --json`."""
+        """Return the document of `agent status --json`."""
         return status_document(self)
 
     def _link(self, peer: Peer) -> Link:
@@ -305,7 +305,7 @@ class Agent:
 
     def _perform(self, actions: list[Action]) -> None:
         if self._stopping.is_set():
-            return  # no new work: what is in the store is asked, sent and timed again by the next start
+            return  # no new work: the next start repeats questions, messages and timers from the store
         for action in actions:
             match action:
                 case Transmit(outgoing):
@@ -319,7 +319,7 @@ class Agent:
                 case Forget(recipient):
                     self._table.forget(recipient)
                     if recipient in self.tasks.peers and (peer := self._known_peer(recipient)) is not None:
-                        self._table.open(peer)  # of another task: all but the model continues
+                        self._table.open(peer)  # a share of another task: everything but the model continues
                 case PublishModel(parameters, cycle):
                     self.model, self.cycle = parameters, cycle
 
@@ -361,7 +361,7 @@ class Agent:
         self._departure.note_progress()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        if self._stopping.is_set():  # no one would wait for it
+        if self._stopping.is_set():  # no caller would wait for the result
             work.close()
             return
         task = self._loop.create_task(work)

@@ -1,4 +1,4 @@
-"""The public model of an agent that is not running, from its last commit. Nothing is changed."""
+"""Public model of an agent that is not running, from its last commit. Nothing is changed."""
 
 import sqlite3
 from pathlib import Path
@@ -24,7 +24,7 @@ _NOT_OPENED = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_REA
 
 
 def saved_model(config: AgentConfig) -> tuple[NDArray[np.float64] | None, int]:
-    """The model that the agent would publish if it were started now, float64[P], and its cycle; None if there is none.
+    """Return the model, float64[P], that the agent would publish if it started now, and its cycle; or None.
 
     Args:
         config: configuration of the agent.
@@ -57,7 +57,7 @@ def _of_another(path: Path, error: Exception) -> DataError:
 
 
 def _published(learner: Learner[Any], state: Any) -> PublishModel | None:
-    """The model after a start, or after its first beat: a learner is a function, and its effects are not performed."""
+    """Return the model after a start, or after its first beat; no effects of the learner are performed."""
     state, effects = learner.start(state, 0.0)
     if (found := _model_in(effects)) is not None:
         return found

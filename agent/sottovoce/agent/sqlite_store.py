@@ -1,4 +1,4 @@
-"""The durable state of a real agent: one SQLite file, every commit on the disk before it returns."""
+"""Durable state of a real agent: one SQLite file, with every commit on the disk before it returns."""
 
 import sqlite3
 import time
@@ -56,14 +56,14 @@ SCHEMA = Schema(
 
 
 class SqliteStore:
-    """Implements sottovoce.agent.links.Store.
+    """Implementation of sottovoce.agent.links.Store in SQLite.
 
     A device's first start begins its first incarnation with the learner's fresh state. If the file is ever lost, the
     next start begins another incarnation, without_state: the content of the lost state is gone, not counted twice.
 
     Args:
         directory: the agent's state directory.
-        learner: gives the first state.
+        learner: learner that provides the first state.
         codec: codec of its states.
         released: answers already in the ledger; a device that lost its state does not apply them again.
         epoch: epoch of the fleet's task that the state is for, 0 for none. An epoch above the state's begins another
@@ -95,7 +95,7 @@ class SqliteStore:
             raise DataError(f"{self._path}: {error.strerror}; make room and check its permissions") from error
 
     def load(self) -> Saved:
-        """The last commit."""
+        """Return the last commit."""
         execute = self._connection.execute
         try:
             row = execute("SELECT state FROM learner").fetchone()
@@ -200,14 +200,14 @@ class SqliteStore:
 
 
 def _next_incarnation(counter: Path, released: int) -> int:
-    """1 for a device that has never run; else a number above all earlier ones, even if the count was lost too."""
+    """Return 1 for a device that has never run; else a number above all earlier ones, even if the count is lost."""
     if (lives := _counted(counter)) is not None:
         return lives + 1
     return 1 if released == 0 else int(time.time())
 
 
 def _counted(counter: Path) -> int | None:
-    """The number that was written last; None if there is none."""
+    """Return the last number written; None if there is none."""
     try:
         return int(counter.read_text())
     except FileNotFoundError:

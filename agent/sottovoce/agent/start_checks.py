@@ -1,4 +1,4 @@
-"""Checks before a device starts; `agent run`, `config check` and the doctor make the same ones, in the same words."""
+"""Checks before a device starts; `agent run`, `config check` and the doctor share them, with identical messages."""
 
 from collections.abc import Callable, Iterator
 
@@ -19,7 +19,7 @@ _ANSWERS_SECONDS = 2.0
 
 
 def problems(config: AgentConfig) -> Iterator[SottovoceError]:
-    """Each error with which an agent of this configuration would end on this machine.
+    """Yield each error with which an agent of this configuration would end on this machine.
 
     If its state directory is missing, this machine is not the device, and its addresses, peers and records are not
     looked at.
@@ -33,7 +33,7 @@ def problems(config: AgentConfig) -> Iterator[SottovoceError]:
 
 
 def doubts(config: AgentConfig) -> list[tuple[str, str]]:
-    """Declarations that do not fit this device's records, each with its remedy.
+    """Return declarations that do not fit this device's records, each with its remedy.
 
     They are for the owner alone: an agent that acted on them, or ended, would reveal something of its records to peers.
     """
@@ -57,7 +57,7 @@ def doubts(config: AgentConfig) -> list[tuple[str, str]]:
 
 
 def _outside(config: AgentConfig) -> int | None:
-    """Return the first column that is constant only because of the bounds; None if there is none."""
+    """Return the first column that is constant only because of the bounds; None if there is no such column."""
     raw = load(config.data.source).records.features
     low, high = config.data.bounds or (-np.inf, np.inf)
     beyond = ((raw <= low).all(axis=0) | (raw >= high).all(axis=0)) & (raw.min(axis=0) < raw.max(axis=0))
@@ -65,7 +65,7 @@ def _outside(config: AgentConfig) -> int | None:
 
 
 def _readable(config: AgentConfig) -> bool:
-    """Whether records are in a file that this process reads itself."""
+    """Return whether records are in a file that this process reads itself."""
     return config.vault.socket is None and not config.data.source.startswith("feed:")
 
 
@@ -90,7 +90,7 @@ def _addresses(config: AgentConfig) -> None:
 
 
 def _runs(config: AgentConfig) -> bool:
-    """Whether the device's agent is at work, and holds its addresses itself."""
+    """Return whether the device's agent is at work, and holds its addresses itself."""
     try:
         ask(config.agent.state, "status", _ANSWERS_SECONDS, waiting=True)
     except NetworkError:

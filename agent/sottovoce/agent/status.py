@@ -26,7 +26,7 @@ SCHEMA = "sottovoce.status/1"
 
 
 class Reported(Protocol):
-    """The parts of an agent that its status is made of."""
+    """Parts of an agent that its status is made of."""
 
     config: AgentConfig
     revocations: RevocationGossip
@@ -54,7 +54,7 @@ class Reported(Protocol):
 
 
 def status_document(agent: Reported) -> dict[str, Any]:
-    """The status of an agent, JSON-ready."""
+    """Return the status of an agent, JSON-ready."""
     progress, counters = agent.core.progress, agent.counters
     pending = agent.core.state.pending
     listener = agent.transport.listener()
@@ -126,13 +126,13 @@ def status_document(agent: Reported) -> dict[str, Any]:
 
 
 def _certificate(identity: Identity) -> dict[str, Any]:
-    """Time by which the certificate must be renewed, and whether renewal is overdue."""
+    """Return the time by which the certificate must be renewed, and whether renewal is overdue."""
     due = renewal_due(identity)
     return {"mode": identity.mode, "renew_from": due.isoformat(), "overdue": datetime.now(UTC) > due}
 
 
 def _unmet(agent: Reported) -> list[dict[str, Any]]:
-    """Contacts from any source with which no exchange succeeds, so that the operator sees why."""
+    """Return the contacts from any source with which no exchange succeeds, so that the operator sees why."""
     if agent.peer_sampling is None:
         return []
     find = agent.peer_sampling.membership.find
@@ -150,7 +150,7 @@ def _unmet(agent: Reported) -> list[dict[str, Any]]:
 
 
 def _membership(peer_sampling: PeerSampling | None) -> dict[str, Any]:
-    """The devices that this one knows of, and the state of its exchanges of views."""
+    """Return the devices that this one knows of, and the state of its exchanges of views."""
     if peer_sampling is None:
         return {"sampling": "static"}
     membership = peer_sampling.membership
@@ -166,7 +166,7 @@ def _membership(peer_sampling: PeerSampling | None) -> dict[str, Any]:
 
 
 def _period(spent: PeriodSpending | None) -> dict[str, Any] | None:
-    """Budget period of the ledger; null for a budget of the device's life."""
+    """Return the budget period of the ledger; null for a budget of the device's life."""
     if spent is None:
         return None
     return {
@@ -179,7 +179,7 @@ def _period(spent: PeriodSpending | None) -> dict[str, Any] | None:
 
 
 def _limit(spent: LimitSpending) -> dict[str, Any]:
-    """The owner's limit, for all tasks together."""
+    """Return the owner's limit, for all tasks together."""
     return {
         "span": spent.span,
         "epsilon": spent.limit,
@@ -189,5 +189,5 @@ def _limit(spent: LimitSpending) -> dict[str, Any]:
 
 
 def _days(lasts: float | None) -> float | None:
-    """Time that the budget lasts at its past pace; null where that is unknown, or nothing was spent."""
+    """Return the days that the budget lasts at its past pace; null if that is unknown, or nothing was spent."""
     return None if lasts is None or not math.isfinite(lasts) else lasts / 86_400

@@ -1,4 +1,4 @@
-"""Decides whether this device takes up a task that its fleet has signed: beside the ledger, in the vault's process.
+"""Decision whether this device activates a task that its fleet has signed: beside the ledger, in the vault's process.
 
 Neither this module nor its imports use a network. The caller may be a compromised agent: the signature, the epoch, the
 calendar, the owner's policy and consent are all checked here, and the ledger stores the outcome. Whether a task is
@@ -23,17 +23,17 @@ from sottovoce.identity.identity import FLEET_CERTIFICATE
 from sottovoce.identity.signed_task import SignedTask, read_task
 from sottovoce.vault import Ledger, Mandate, read_policy
 
-_EARLY_SECONDS = 60.0  # how far another device's clock may be ahead
+_EARLY_SECONDS = 60.0  # seconds by which another device's clock may be ahead
 
 
 @dataclass(frozen=True, slots=True)
 class TaskActivator:
-    """Takes up tasks for one device.
+    """Activator of tasks for one device.
 
     Attributes:
         config: the device's own.
         ledger: opened for charging.
-        directory: where the ledger is, and the owner's consent.
+        directory: directory of the ledger and of the owner's consent.
         authority: the authority whose signatures are accepted.
         clock: seconds of Unix time.
     """
@@ -45,7 +45,7 @@ class TaskActivator:
     clock: Callable[[], float] = time.time
 
     def __call__(self, document: bytes) -> None:
-        """Charge for this task from now on, and for no earlier one any more; durably.
+        """Charge for this task from now on, and for no earlier task any more; durably.
 
         Args:
             document: the task document, from an untrusted source.
@@ -91,7 +91,7 @@ class TaskActivator:
 
 
 def _check_shape(own: AgentConfig, config: AgentConfig) -> None:
-    """Check public facts about the records, without reading them: everyone sees who takes up a task.
+    """Check public facts about the records, without reading them: which devices activate a task is visible to all.
 
     Raises:
         ConfigError: if the task is for other records than the owner has declared.
@@ -105,7 +105,7 @@ def _check_shape(own: AgentConfig, config: AgentConfig) -> None:
 def closed_by(
     config: AgentConfig, ledger: Ledger, directory: Path, clock: Callable[[], float]
 ) -> Callable[[], str | None]:
-    """Return the VaultContext.closed of the task that was taken up last: why nothing more is released for it.
+    """Return the VaultContext.closed of the last activated task: the reason why nothing more is released for it.
 
     Args:
         config: the device's own.
@@ -141,7 +141,7 @@ def closed_by(
 
 
 def in_force(config: AgentConfig, ledger: Ledger) -> AgentConfig:
-    """The configuration under the task that was taken up last; the device's own before any."""
+    """Return the configuration under the last activated task; the device's own before any."""
     mandate = ledger.mandate
     if mandate is None:
         return config

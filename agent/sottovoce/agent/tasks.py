@@ -1,4 +1,4 @@
-"""Tasks that other devices report: a device with another task gets everything except the model."""
+"""Tasks that other devices report: a device with another task receives everything except the model."""
 
 import asyncio
 import logging
@@ -17,13 +17,13 @@ from sottovoce.transport import DeliveryFailed, Peer
 
 _log = logging.getLogger(__name__)
 TASK = "task/1"
-"""The payload type of a question for a task document; the answer is the document."""
+"""Payload type of a question for a task document; the answer is the document."""
 
 ANOTHER_TASK = "task"
 """One-word reason for the refusal of a share of another task."""
 
 RECONSIDER_SECONDS = 600.0
-"""Seconds after which a peer that has not repeated its report of another task is taken to have this device's."""
+"""Seconds after which a peer that has not repeated its report of another task is taken to have this device's task."""
 
 _ASK_EVERY_SECONDS = 60.0  # between two questions to one peer
 _MAX_DEVICES, _MAX_DOCUMENTS, _MAX_QUESTIONS = 4096, 16, 4
@@ -32,12 +32,12 @@ _MAX_CHANGES = 4  # of task, within RECONSIDER_SECONDS: a device that makes more
 
 @dataclass(frozen=True, slots=True)
 class _TaskReport:
-    """A device's report.
+    """Report of a device about its task.
 
     Attributes:
-        digest: digest of its task, while that is another than this device's.
+        digest: digest of its task, while it differs from this device's.
         until: time until which it counts against the peer, on the monotonic clock.
-        changes: how often it has come back to this device's task before that time.
+        changes: number of times that it has returned to this device's task before that time.
     """
 
     digest: bytes
@@ -46,11 +46,11 @@ class _TaskReport:
 
 
 class Tasks:
-    """This device's task, and those of the others.
+    """Task of this device, and the tasks that other devices report.
 
     Args:
-        own: this device's.
-        voice: how to reach others.
+        own: task of this device.
+        voice: connection to other devices.
         fleets: tasks that the fleet has signed.
 
     Attributes:
@@ -88,12 +88,12 @@ class Tasks:
         self._spawn, self._find, self._mix = spawn, find, mix
 
     def announce_mixing_peers(self) -> tuple[str, ...]:
-        """Peers with which the learner may mix, which is also notified of them."""
+        """Return the peers with which the learner may mix, and notify the learner of them."""
         self._announced_peers = self._mixing_peers()
         return self._announced_peers
 
     def mixes(self, node: str) -> bool:
-        """Whether a device is known to have this task."""
+        """Return whether a device is known to have this task."""
         report = self._others.get(node)
         return report is None or time.monotonic() >= report.until
 
@@ -110,7 +110,7 @@ class Tasks:
             self._store_report(node, _TaskReport(b"", now, changes + (now < report.until)))
 
     def declined(self, node: str, task: bytes) -> None:
-        """Note that a device has refused a share that was sealed under a task, because its own task is another."""
+        """Note that a device has refused a share sealed under a task, because its own task is another one."""
         if task == self.own.digest:  # not a share from the time of an earlier task of this device
             report = self._others.get(node, _TaskReport(b"", 0.0))
             self._store_report(node, _TaskReport(report.digest, time.monotonic() + RECONSIDER_SECONDS, report.changes))
@@ -121,7 +121,7 @@ class Tasks:
         return sum(not self.mixes(node) for node in self._others)
 
     def document(self) -> dict[str, Any]:
-        """Part of `agent status --json`; the most frequent of the others' tasks comes first.
+        """Return the part of `agent status --json`; the most frequent of the others' tasks comes first.
 
         For each: its digest, the devices known to have it, and the difference from this device's in words:
         none while its document is not known.
@@ -141,7 +141,7 @@ class Tasks:
         self._look()
 
     def _look(self) -> None:
-        """Inform the learner of a change; look again when the answer may change with time."""
+        """Inform the learner of a change; check again when the answer may change with time."""
         if self._mixing_peers() != self._announced_peers:
             self._spawn(self._mix())
         apart = [self._others[node].until for node in self.peers if not self.mixes(node)]
@@ -157,7 +157,7 @@ class Tasks:
         self._look()
 
     def _request_document(self, node: str, digest: bytes) -> None:
-        """Have a peer asked for the document of its task, unless that is known, or enough are being asked."""
+        """Have a peer asked for the document of its task, unless it is known, or enough peers are being asked."""
         now, peer = time.monotonic(), self._find(node)
         known = digest in self._differences or digest in self._asking or len(self._asking) >= _MAX_QUESTIONS
         if known or peer is None or now - self._asked.get(node, -_ASK_EVERY_SECONDS) < _ASK_EVERY_SECONDS:

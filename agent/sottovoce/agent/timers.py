@@ -7,7 +7,7 @@ from sottovoce.agent.wait_status import Waits
 
 
 class Timers:
-    """Timers by name, one of each at a time.
+    """Timers by name, at most one of each name at a time.
 
     Args:
         waits: the metric of waits in progress.
@@ -20,7 +20,7 @@ class Timers:
         self._handles: dict[str, asyncio.TimerHandle] = {}
 
     def set(self, name: str, at: float) -> None:
-        """Let a timer be due at a time of the event loop's clock, in place of an earlier one of its name."""
+        """Set a timer to a time of the event loop's clock, in place of an earlier timer of this name."""
         if name in self._handles:
             self._handles[name].cancel()
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""The transports of a device, from its configuration."""
+"""Creation of a device's transports from its configuration."""
 
 import ssl
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from sottovoce.plugins import TRANSPORT, Plugin, find, load
 from sottovoce.transport import Transport
 from sottovoce.transport.multi_transport import MultiTransport
 
-if TYPE_CHECKING:  # a device without a broker holds nothing of it in memory
+if TYPE_CHECKING:  # imported late: saves memory in a device without a broker
     from sottovoce.transport.mqtt import Broker
     from sottovoce.transport.plugin import TransportPlugin
 
@@ -32,13 +32,13 @@ def transport_of(
     quota: Quota,
     counters: Counters,
 ) -> MultiTransport:
-    """Every transport that `transport.use` names, as one.
+    """Return every transport that `transport.use` names, combined into one.
 
     Args:
         config: configuration of the agent.
         trust: this device's identity, and the devices that it trusts.
         directory: directory of its identity.
-        incarnation: how often the device has started.
+        incarnation: number of starts of the device.
         waits: the metric of waits in progress.
         quota: quota of every peer.
         counters: counters of refused messages.
@@ -128,7 +128,7 @@ def _broker(section: MqttSection, directory: Path, longest_pause: float) -> "Bro
 
 
 def _tls(section: MqttSection, directory: Path) -> Callable[[], ssl.SSLContext]:
-    """Mutual TLS with this device's certificate, read again for each connection, since it is renewed."""
+    """Return a function for mutual TLS with this device's certificate, read again per connection due to renewal."""
     authority = section.ca or directory / FLEET_CERTIFICATE
 
     def context() -> ssl.SSLContext:

@@ -11,7 +11,7 @@ _seldom = RateLimitedLog(_log)
 
 
 def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Take an error that no task waits for; see asyncio.loop.set_exception_handler.
+    """Handle an error that no task waits for; see asyncio.loop.set_exception_handler.
 
     The system may refuse something that is tried again, such as a descriptor or memory: one line a minute. Everything
     else is a defect, logged with its traceback, once a minute for each kind.

@@ -1,4 +1,4 @@
-"""The vault of a configuration, in this process: an agent's own, or the one that `sottovoce vault run` serves.
+"""Vault of a configuration, in this process: an agent's own, or the one that `sottovoce vault run` serves.
 
 Neither this module nor its imports use a network: the separate vault's process is built from it.
 """
@@ -24,14 +24,14 @@ from sottovoce.vault import (
     read_policy,
 )
 
-if TYPE_CHECKING:  # which devices without a cell have no use for
+if TYPE_CHECKING:  # imported late: only devices in a cell need it
     from sottovoce.secure_sum.statements import Statement
 
 LEDGER = "ledger.db"
 
 
 def closed_before_any(config: AgentConfig) -> Callable[[], str | None]:
-    """Return the VaultContext.closed of a vault without a task: why nothing is released before the fleet signs one."""
+    """Return the VaultContext.closed of a vault without a task: nothing is released before the fleet signs one."""
     waits = "the fleet has signed no task that this device does" if config.vault.tasks == "signed" else None
     return lambda: waits
 
@@ -47,17 +47,17 @@ def vault_here(
     closed: Callable[[], str | None] = lambda: None,
     belongs: "Callable[[Statement], None] | None" = None,
 ) -> Vault:
-    """The vault over the configured records and an open ledger.
+    """Return the vault over the configured records and an open ledger.
 
     Args:
         config: configuration of the agent.
         family: family of its learner.
         ledger: opened for charging.
         clock: seconds of Unix time.
-        lived: seconds on a clock that only goes forward; the machine's uptime.
+        lived: seconds on a monotonic clock; the machine's uptime.
         noise: noise of a simulation, whose releases no wire takes; None for the operating system's.
-        closed: says why nothing more is released, or None.
-        belongs: verifies the signatures of others in secure sums.
+        closed: returns the reason why nothing more is released, or None.
+        belongs: verifies the signatures of other devices in secure sums.
 
     Raises:
         SottovoceError: if the records cannot be read, or the terms have no guarantee.
@@ -81,7 +81,7 @@ def vault_here(
 
 
 def _count(config: AgentConfig, ledger: Ledger) -> None:
-    """Apply the owner's limits for a month, a year and a budget period, and count their time.
+    """Apply the owner's limits for a month, a year and a budget period, and count the time of each.
 
     If tasks follow one another, or days do, time is counted without limits too, to tell how long the budget lasts.
     """
@@ -100,7 +100,7 @@ def _count(config: AgentConfig, ledger: Ledger) -> None:
 
 
 def records_here(data: DataSection) -> Records:
-    """The configured records, as they are declared, clamped and transformed.
+    """Return the configured records, clamped and transformed as declared.
 
     A feed gives a regression its forecasting records, and anything else the loads of the days that are declared.
 

@@ -1,4 +1,4 @@
-"""The separate vault's process: built from the agent's configuration file, which the agent cannot write."""
+"""Process of a separate vault: built from the agent's configuration file, which the agent cannot write."""
 
 import contextlib
 import logging
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _LONGEST_PAUSE = 30.0  # seconds; a fault that passes while it serves is reported to callers
-_WORKED_SECONDS = 60.0  # after which it has got over the fault that ended it before
+_WORKED_SECONDS = 60.0  # run time after which the previous fault counts as overcome
 
 
 def keep(config: AgentConfig, file: Path) -> ExitCode:
@@ -100,7 +100,7 @@ def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
             from sottovoce.agent.task_activator import (
                 closed_by,
                 in_force,
-            )  # memory that a vault without tasks has no use for
+            )  # imported late: saves memory in a vault without tasks
 
             config, closed = in_force(own, ledger), closed_by(own, ledger, directory, time.time)
         try_graph(config)
@@ -143,7 +143,7 @@ def _take_up(config: AgentConfig, ledger: Ledger, directory: Path, document: byt
 
 
 def _authority(directory: Path) -> "Authority":
-    """Authority of the fleet whose certificate is in the vault's directory."""
+    """Return the authority of the fleet whose certificate is in the vault's directory."""
     from sottovoce.identity.identity import FLEET_CERTIFICATE, fleet_authority
 
     if not (directory / FLEET_CERTIFICATE).exists():
@@ -152,7 +152,7 @@ def _authority(directory: Path) -> "Authority":
 
 
 def _check_readers(path: Path, user: int) -> None:
-    """Check that the user whom the vault is to be safe from cannot reach the records, by file or directory mode."""
+    """Check that the user whom the vault guards against cannot reach the records, by file or directory mode."""
     _check_writers(path, user)
     for place in (place for place in (path.resolve(), *path.resolve().parents) if place.exists()):
         needed = stat.S_IROTH if place.is_file() else stat.S_IXOTH
@@ -171,7 +171,7 @@ def _owner(path: Path) -> str:
 
 
 def _number(user: str | None) -> int:
-    """The number of the user that may ask."""
+    """Return the number of the user that may ask the vault."""
     if user is None:
         return os.getuid()
     if user.isdecimal():
@@ -200,7 +200,7 @@ def _check_writers(path: Path, user: int) -> None:
 
 @contextlib.contextmanager
 def _stopping() -> Iterator[socket.socket]:
-    """A socket from which the number of the first signal to stop can be read."""
+    """Yield a socket from which the number of the first signal to stop can be read."""
     here, there = socket.socketpair()
     with here, there:
         there.setblocking(False)

@@ -1,4 +1,4 @@
-"""The vault of a device, in this process or behind a socket, under the task of the fleet's that it has taken up."""
+"""Session with a device's vault, in this process or behind a socket, under the fleet task that it has activated."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,11 +28,11 @@ class VaultSession:
 
     Attributes:
         vault: the vault.
-        config: the device's, under the task that it has taken up.
+        config: configuration of the device, under the activated task.
         family: family of the learner.
-        task: the task, which others have to share.
+        task: the task, which peers must share to mix.
         epoch: epoch of the fleet's task; 0 for none.
-        take_up: takes up another; see sottovoce.agent.task_activator.
+        take_up: activates another task; see sottovoce.agent.task_activator.
     """
 
     vault: VaultFront
@@ -44,7 +44,7 @@ class VaultSession:
 
 
 def open_local_vault(config: AgentConfig, trust: Trust, clock: Callable[[], float]) -> VaultSession:
-    """The vault in this process.
+    """Open a session with the vault in this process.
 
     A task that cannot begin, because the records do not fit it, is given up for the next task, if that one can begin.
     """
@@ -82,7 +82,7 @@ def _under_task(own: AgentConfig, ledger: Ledger, taking_up: TaskActivator) -> V
 
 
 def _next_taken_up(own: AgentConfig, identity: Identity, taking_up: TaskActivator) -> bool:
-    """Take up a newer task from the state directory, if one is there; return whether it was taken up."""
+    """Activate a newer task from the state directory, if there is one; return whether it was activated."""
     try:
         task = kept_task(own.agent.state, identity.authority)
         if task is None:
@@ -96,7 +96,7 @@ def _next_taken_up(own: AgentConfig, identity: Identity, taking_up: TaskActivato
 
 def open_remote_vault(config: AgentConfig, identity: Identity, waits: Waits) -> VaultSession:
     """Open a session with a separate vault."""
-    from sottovoce.vault.remote import RemoteVault  # memory that an agent without one has no use for
+    from sottovoce.vault.remote import RemoteVault  # imported late: saves memory in an agent without a separate vault
 
     path, socket = config.agent.state / LEDGER, config.vault.socket or Path()
     if path.exists():
@@ -132,7 +132,7 @@ def open_remote_vault(config: AgentConfig, identity: Identity, waits: Waits) -> 
 
 
 def _check_runnable(own: AgentConfig, document: bytes) -> None:
-    """Refuse a task under which this agent could not begin, before its vault takes it up for good.
+    """Refuse a task under which this agent could not begin, before its vault activates the task for good.
 
     Raises:
         TaskRefused: if it is such a task.

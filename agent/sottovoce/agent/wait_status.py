@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """One wait, on the monotonic clock.
+    """Wait in progress, on the monotonic clock.
 
     Attributes:
-        reason: in words.
-        since: when it began.
-        until: when it ends at the latest, or, if it repeats, when it is looked at again.
+        reason: description of the reason.
+        since: start of the wait.
+        until: latest end of the wait, or, if the wait repeats, the time of the next check.
         repeats: whether it may continue after that.
         counted: time up to which it is included in the sum of its kind.
     """
@@ -25,10 +25,10 @@ class Wait:
 
 @dataclass(slots=True)
 class Past:
-    """The waits of one kind so far.
+    """Past waits of one kind.
 
     Attributes:
-        begun: number of waits that have begun.
+        begun: number of waits begun.
         seconds: their total duration; a wait in progress is added when it ends, or at the next look.
     """
 
@@ -38,7 +38,7 @@ class Past:
 
 @dataclass(slots=True)
 class Waits:
-    """The waits in progress, by name, and past ones, by kind: the part of a name before its colon."""
+    """Waits in progress, by name, and past waits, by kind: the part of a name before its colon."""
 
     current: dict[str, Wait] = field(default_factory=dict)
     past: dict[str, Past] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Waits:
     def begin(
         self, name: str, reason: str, seconds: float, since: float | None = None, *, repeats: bool = False
     ) -> None:
-        """A wait of at most `seconds` more begins, or continues since then; it replaces one of the same name.
+        """Begin a wait of at most `seconds` more, or continue it since then; it replaces a wait of this name.
 
         A wait that repeats has no such end: after `seconds` it is checked whether it has ended.
         """
@@ -57,12 +57,12 @@ class Waits:
         self.current[name] = Wait(reason, now if since is None else since, now + seconds, repeats, now)
 
     def end(self, name: str) -> None:
-        """Ends the wait."""
+        """End the wait."""
         if (wait := self.current.pop(name, None)) is not None:
             self.past[_kind(name)].seconds += time.monotonic() - wait.counted
 
     def document(self) -> list[dict[str, str | float | bool]]:
-        """The waits for `agent status --why`: seconds since the start, and seconds left."""
+        """Return the waits for `agent status --why`: seconds since the start, and seconds left."""
         now = time.monotonic()
         return [
             {

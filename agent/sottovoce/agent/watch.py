@@ -1,4 +1,4 @@
-"""An agent and its metrics, if its configuration asks for them; their packages are imported only then."""
+"""Run of an agent with its metrics, if they are configured; their packages are imported only then."""
 
 import asyncio
 

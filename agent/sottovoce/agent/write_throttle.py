@@ -11,12 +11,12 @@ from sottovoce.agent.wait_status import Waits
 
 _log = logging.getLogger(__name__)
 _DAY_SECONDS = 86_400
-_AT_ONCE = 0.25  # of a day's bytes, which may be written as soon as the day begins
+_AT_ONCE = 0.25  # share of a day's bytes that may be written as soon as the day begins
 
 
 @dataclass(slots=True)
 class DailyCounter:
-    """A counter's growth since midnight UTC, or since this object was made.
+    """Growth of a counter since midnight UTC, or since this object was made.
 
     Attributes:
         count: returns the counter's total.
@@ -43,13 +43,13 @@ class DailyCounter:
 
 @dataclass(slots=True)
 class WriteThrottle:
-    """Throttle that holds while more was written than the day's share so far.
+    """Throttle that blocks while more was written than the day's share so far.
 
     Attributes:
-        most: bytes in a day, UTC.
-        written: bytes today.
+        most: limit in bytes per day, UTC.
+        written: returns the bytes written today.
         waits: the metric of waits in progress.
-        stopping: ends the wait.
+        stopping: event that ends the wait.
         wait: name of the wait.
         reason: reason of the wait.
         tell: logs the number of bytes written.
@@ -65,7 +65,7 @@ class WriteThrottle:
     _last_told_day: int = field(default=-1, init=False)
 
     async def wait_if_needed(self) -> bool:
-        """Wait, if today's writes require it; False when the agent stops."""
+        """Wait, if today's writes require it; return False when the agent stops."""
         written, now = self.written(), time.time()
         if (seconds := seconds_to_wait(written, self.most, now)) > 0:
             if self._last_told_day != (day := int(now // _DAY_SECONDS)):  # once a day
@@ -79,7 +79,7 @@ class WriteThrottle:
 
 
 def ledger_throttle(most: int, written: Callable[[], int], waits: Waits, stopping: asyncio.Event) -> WriteThrottle:
-    """See WriteThrottle."""
+    """Return the throttle of the ledger's writes."""
 
     def tell(count: int) -> None:
         _log.warning("ledger-rests it has written %d bytes today, and goes slower: ledger.bytes_per_day", count)
@@ -89,7 +89,7 @@ def ledger_throttle(most: int, written: Callable[[], int], waits: Waits, stoppin
 
 
 def file_throttle(most: int, written: Callable[[], int], waits: Waits, stopping: asyncio.Event) -> WriteThrottle:
-    """See WriteThrottle."""
+    """Return the throttle of a file's writes."""
 
     def tell(count: int) -> None:
         _log.warning("device-rests it has written %d bytes today, and goes slower: agent.bytes_per_day", count)
@@ -99,7 +99,7 @@ def file_throttle(most: int, written: Callable[[], int], waits: Waits, stopping:
 
 
 def seconds_to_wait(written: int, most: int, now: float) -> float:
-    """Seconds until this many bytes may have been written on this day, UTC: a part at once, the rest by the clock.
+    """Return the seconds until this many bytes may be written on this day, UTC: a part at once, the rest by the clock.
 
     Args:
         written: bytes written today.

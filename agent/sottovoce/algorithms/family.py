@@ -1,4 +1,4 @@
-"""Builds the parts that differ between learners from a configuration, for real and simulated agents.
+"""Construction, from a configuration, of the parts that differ between learners, for real and simulated agents.
 
 Codecs are imported where a learner is made: a separate vault makes no learner, and has no use for the wire's code.
 """
@@ -46,12 +46,12 @@ class SignalAndNoise:
 
     @property
     def devices(self) -> int:
-        """Number of releases at which signal and noise are equal: their mean is less noisy by that factor."""
+        """Return the number of releases at which signal equals noise; their mean is less noisy by that factor."""
         return max(1, math.ceil((self.noise / self.signal) ** 2)) if self.signal > 0 else 0
 
     @property
     def words(self) -> str:
-        """Signal and noise, in words."""
+        """Return signal and noise as text."""
         if self.inert:
             return (
                 f"over all steps together, its records move the model by {self.signal:.2g} at most, which is "
@@ -74,7 +74,7 @@ class Family:
     """The parts of a learner.
 
     Attributes:
-        model: the public one: its size, its predictions, its loss.
+        model: public model: its size, its predictions, its loss.
         kernel: the loss that the vault differentiates, if any.
         terms: terms of the vault.
         learner: makes the state machine and its codec, for (node id, provenance, published records kept).
@@ -95,7 +95,7 @@ class Family:
 
 
 def settings_of(config: AgentConfig, kind: type[Settings]) -> Settings:
-    """Settings of a learner, in its family's type.
+    """Return settings of a learner, in its family's type.
 
     Args:
         config: configuration of an agent.
@@ -107,7 +107,7 @@ def settings_of(config: AgentConfig, kind: type[Settings]) -> Settings:
 
 
 def kernel_of(config: AgentConfig) -> Kernel:
-    """The kernel of a model that is trained by its gradient.
+    """Return the kernel of a model that is trained by its gradient.
 
     Raises:
         ConfigError: if there is none of that name for such data, or its graph may not be loaded or does not run here.
@@ -124,7 +124,7 @@ def kernel_of(config: AgentConfig) -> Kernel:
 
 
 def try_graph(config: AgentConfig) -> None:
-    """Try the model's graph, if it has one, in a separate process, before this process confines itself.
+    """Try the model's graph, if there is one, in a separate process, before this process confines itself.
 
     Raises:
         ConfigError: if it may not be loaded, or does not run here.
@@ -137,7 +137,7 @@ def try_graph(config: AgentConfig) -> None:
 
 
 def records_of(raw: Records, transform: TransformName, bounds: Bounds | None) -> Records:
-    """Records as the vault sees them: clamped to their declared bounds, each transformed by itself."""
+    """Return records in the vault's form: clamped to their declared bounds, each transformed by itself."""
     prepared = f"transform {transform}" + (
         "" if bounds is None else f" within declared bounds of {len(bounds[0])} columns"
     )
@@ -145,12 +145,12 @@ def records_of(raw: Records, transform: TransformName, bounds: Bounds | None) ->
 
 
 def scaling_of(config: AgentConfig) -> Scaling:
-    """Scaling of features before they reach the vault."""
+    """Return the scaling of features before they reach the vault."""
     return "declared" if config.data.ranges == "declared" else "training-min-max"
 
 
 def budget_of(config: AgentConfig) -> Budget:
-    """The budget the ledger must have been made for."""
+    """Return the budget for which the ledger must have been made."""
     privacy = config.privacy
     promised = math.isfinite(privacy.epsilon) and config.data.ranges == "declared" and not config.unproved
     epsilon = privacy.epsilon if promised else None

@@ -1,4 +1,4 @@
-"""A plug-in's learner, checked at every step: types, shapes, finite numbers, and how often it asks.
+"""Checks of a plug-in's learner at every step: types, shapes, finite numbers, and the number of its questions.
 
 The vault needs no such check: it refuses every question that its own terms do not allow.
 """
@@ -25,11 +25,11 @@ _MAX_TIMERS = 1000
 
 
 def guarded_family(plugin: Plugin, made: Callable[[], object]) -> Family:
-    """The parts of a plug-in's learner.
+    """Return the parts of a plug-in's learner.
 
     Args:
         plugin: plug-in that provides the learner.
-        made: makes the parts.
+        made: function that makes the parts.
 
     Raises:
         PluginError: if the plug-in failed, or the parts are not of the right types.
@@ -72,7 +72,7 @@ def _own(plugin: Plugin, thing: Any) -> Any:
 
 
 class GuardedLearner:
-    """A plug-in's learner, whose results are checked.
+    """Learner of a plug-in, whose results are checked.
 
     Args:
         plugin: plug-in that provides the learner.
@@ -88,7 +88,7 @@ class GuardedLearner:
         self._since = -math.inf
 
     def adapted(self) -> Learner[Any]:
-        """A learner with the plug-in's methods, each checked."""
+        """Return a learner with the plug-in's methods, each checked."""
         adapted = watched(self._plugin, self._learner)
         calls: dict[str, Callable[..., Any]] = {"on": self._on, "progress": self._progress}
         calls |= {name: self._step(name) for name in ("start", "over", "stepped", "hand_off") if hasattr(adapted, name)}

@@ -1,4 +1,4 @@
-"""Common base of every learner's codec."""
+"""Base class of every learner's codec."""
 
 from typing import Any, Protocol
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 
 class StateCodec(Protocol):
-    """Converts one learner's states to and from bytes."""
+    """Codec of one learner's states, to and from bytes."""
 
     def encode(self, state: Any) -> bytes:
         """Encode the part of a state that survives a restart."""
@@ -23,14 +23,14 @@ class StateCodec(Protocol):
 
 
 class OtherModel(ValueError):
-    """The saved model does not have the size that the configuration asks for."""
+    """Error of a saved model whose size differs from the configured one."""
 
     def __init__(self, found: int, expected: int) -> None:
         super().__init__(f"it holds a model of {found} parameters, but the configuration needs {expected}")
 
 
 def saved_model(raw: bytes, like: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A saved model in the shape of `like`, from the bytes of float64.
+    """Return a saved model in the shape of `like`, from the bytes of float64.
 
     Raises:
         ValueError: if it has another size, or holds a NaN or an infinity.

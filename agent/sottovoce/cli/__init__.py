@@ -1,1 +1,1 @@
-"""The command `sottovoce`: it parses, calls and prints."""
+"""Package of the command `sottovoce`: it parses, calls and prints."""

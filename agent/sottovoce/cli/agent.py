@@ -90,7 +90,7 @@ def _state(config: Path | None, state: Path | None) -> Path:
 
 
 def _person(config: Path) -> list[dict[str, Any]]:
-    """The promise for several units of one person: it follows from the configuration, so no agent is asked."""
+    """Return the promise for several units of one person, from the configuration, without asking an agent."""
     from sottovoce.agent.explain import person
     from sottovoce.config import load
 
@@ -105,7 +105,7 @@ def _due(answer: dict[str, Any]) -> str:
 
 
 def _reasons(answer: dict[str, Any]) -> list[str]:
-    """Reasons for which the agent waits, and peers that it cannot reach."""
+    """Return reasons for which the agent waits, and peers that it cannot reach."""
     waiting = []
     for wait in answer["waiting"]:
         left = f"{wait['left_s']:.1f} s"
@@ -116,7 +116,7 @@ def _reasons(answer: dict[str, Any]) -> list[str]:
 
 
 def _waiting(fault: dict[str, Any]) -> list[str]:
-    """Status of an agent that cannot work because of a fault."""
+    """Return status of an agent that cannot work because of a fault."""
     from sottovoce.agent.faults import Fault
 
     return [
@@ -134,7 +134,7 @@ def _learnt(day: int) -> str:
 
 
 def _tasks(task: dict[str, Any]) -> list[str]:
-    """Tasks that the fleet has signed, if any."""
+    """Return tasks that the fleet has signed, if any."""
     done = [f"task     epoch {task['epoch']} of the fleet's"] if task["epoch"] else []
     if (waiting := task["next"]) is None:
         return done
@@ -143,7 +143,7 @@ def _tasks(task: dict[str, Any]) -> list[str]:
 
 
 def _period(period: dict[str, Any] | None) -> list[str]:
-    """Period of a budget that is renewed."""
+    """Return the period of a budget that is renewed."""
     if period is None or period["spent_epsilon"] is None:
         return []
     least = "" if period["least_days"] is None else f" of at least {period['least_days']:.0f}"
@@ -155,7 +155,7 @@ def _period(period: dict[str, Any] | None) -> list[str]:
 
 
 def _lasts(ledger: dict[str, Any]) -> list[str]:
-    """The owner's allowance for a month or a year, and until when the budget lasts."""
+    """Return the owner's allowance for a month or a year, and until when the budget lasts."""
     lines = [
         f"limit    ε {_spent(limit['spent_epsilon'])} of {limit['epsilon']:g} spent this {limit['span']}, "
         f"which ends in {math.ceil(limit['ends_days'])} days at work"

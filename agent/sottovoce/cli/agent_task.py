@@ -67,7 +67,7 @@ def _say(epoch: int, path: Path, said: "Said") -> None:
 
 
 def _known(settings: "AgentConfig") -> "list[SignedTask]":
-    """The fleet's newest task and the active one, as far as this user may read them."""
+    """Return the fleet's newest task and the active task, as far as this user may read them."""
     from sottovoce.agent.assemble import LEDGER
     from sottovoce.agent.owner_consent import consent_directory, newest_task
     from sottovoce.identity.signed_task import read_task

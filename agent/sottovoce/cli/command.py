@@ -1,4 +1,4 @@
-"""The command line: its groups of commands, and how it parses its words."""
+"""Command line of Sottovoce: its groups of commands, and the parsing of arguments."""
 
 import sys
 from importlib import import_module
@@ -22,14 +22,14 @@ _PANELS = {
 """All commands, in the order and under the headings of `sottovoce --help`."""
 _OF_THE_LAB = ("testbed", "report", "run", "simulate", "reproduce", "init", "advise")
 _WITHOUT_COMMANDS = ("docs", "doctor", "plugins", "top")
-"""Commands of a device that have no commands below them."""
+"""Commands of a device that have no subcommands."""
 
 
 def command_line(first: str | None = None) -> TyperGroup:
-    """The command; on a device it loads only the part that runs.
+    """Return the command group; on a device it loads only the part that runs.
 
     Args:
-        first: the first word of the command line; anything but the name of a command loads all of them.
+        first: first word of the command line; any word but the name of a command loads all commands.
     """
     app = typer.Typer(
         name="sottovoce",

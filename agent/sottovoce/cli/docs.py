@@ -35,7 +35,7 @@ def run_docs(
 
 
 def all_pages() -> dict[str, Path]:
-    """Files of all pages, by their names.
+    """Return files of all pages, by their names.
 
     Raises:
         UsageError: if they are not installed.

@@ -1,4 +1,4 @@
-"""Durations as people write them: a number followed by s, m, h or d."""
+"""Durations in user notation: a number followed by s, m, h or d."""
 
 import re
 
@@ -10,7 +10,7 @@ _LONGEST_SECONDS = 100 * 365 * 86_400
 
 
 def seconds_of(text: str, option: str) -> float:
-    """Seconds; `option` names it in the error.
+    """Return a duration in seconds; `option` names it in the error.
 
     Raises:
         UsageError: if it is not a duration, or an implausible one.

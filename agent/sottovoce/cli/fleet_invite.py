@@ -138,7 +138,7 @@ def _serve(
 
 
 def enroller_of(directory: Path, fleet: "Fleet", address: str, seeds: "Seeds | None", valid: str | None) -> "Enroller":
-    """An enroller for a fleet's directory.
+    """Return an enroller for a fleet's directory.
 
     Raises:
         UsageError: if devices could not reach the address.
@@ -156,7 +156,7 @@ def enroller_of(directory: Path, fleet: "Fleet", address: str, seeds: "Seeds | N
 
 
 def _printer(qr: bool) -> Callable[[str], None]:
-    """Prints a token, as a QR code too if that is wanted; fails before anything is made if it cannot."""
+    """Return a function that prints a token, with a QR code if requested; fail early if it cannot."""
     if not qr:
         return lambda token: typer.echo(token)
     try:
@@ -172,7 +172,7 @@ def _printer(qr: bool) -> Callable[[str], None]:
 
 
 def _seeds(seeds: list[str], broker: str | None, realm: str) -> "Seeds":
-    """Seeds for the new device, checked as the device will check them."""
+    """Return seeds for the new device, checked as the device will check them."""
     import msgspec
     from sottovoce_bootstrap import Contact
 

@@ -29,12 +29,12 @@ def bundles(
         manifest: CSV with a column `name` and, if known, the devices' listening addresses in `address`; if the file is
             missing, it is made with `count` devices.
         out: directory for the bundles, NAME.bundle each.
-        count: how many devices there are; None for as many as are listed.
-        seeds: contacts that all of them receive besides.
+        count: number of devices; None for as many as are listed.
+        seeds: additional contacts for all devices.
         validity: validity of their certificates; 90 days from now by default.
 
     Returns:
-        the names.
+        the names of the devices.
 
     Raises:
         UsageError: if the list is invalid, or a bundle already exists; nothing was written.
@@ -61,7 +61,7 @@ def bundles(
 
 
 def _with_contacts(made: "list[Bundle]", rows: list[dict[str, str]], place: int, seeds: "Seeds") -> "Bundle":
-    """The bundle of one device, with those devices as contacts that follow it in the list and have an address."""
+    """Return the bundle of one device, with contacts: the devices that follow it in the list and have addresses."""
     import msgspec
 
     from sottovoce.identity.invitation import MAX_SEEDS, Seed
@@ -82,7 +82,7 @@ def _new(manifest: Path, count: int | None) -> list[dict[str, str]]:
 
 
 def _listed(manifest: Path) -> list[dict[str, str]]:
-    """The rows of a list."""
+    """Return the rows of a list."""
     from sottovoce_bootstrap import Contact
 
     from sottovoce.errors import MessageRefused

@@ -30,13 +30,13 @@ Valid = Annotated[str | None, typer.Option("--valid", help="Lifetime of the cert
 
 
 def check_budget(epsilon: float | None, delta: float | None) -> None:
-    """Raises UsageError for an ε or a δ that promises nothing."""
+    """Raise UsageError for an ε or a δ that promises nothing."""
     if not (epsilon is None or 0 < epsilon < math.inf) or not (delta is None or 0 < delta < 1):
         raise UsageError("--epsilon must be a positive number and --delta lie between 0 and 1, for example 2 and 1e-5")
 
 
 def reachable(address: str, option: str, what: str) -> str:
-    """An address that another device can connect to; `option` and `what` are for the error.
+    """Return an address that another device can connect to; `option` and `what` are for the error.
 
     Raises:
         UsageError: if it is not HOST:PORT, or does not name a particular host.
@@ -52,7 +52,7 @@ def reachable(address: str, option: str, what: str) -> str:
 
 
 def validity_of(valid: str | None) -> "Validity | None":
-    """The validity from now on that --valid asks for; None without it."""
+    """Return the validity from now on that --valid requests; None without it."""
     from sottovoce.cli.durations import seconds_of
     from sottovoce.identity import Validity
 

@@ -10,7 +10,7 @@ import typer
 from sottovoce.errors import NetworkError
 
 _AT_ONCE = 64
-_PATIENCE_SECONDS = 30.0  # to wait for the device, which asks the others
+_PATIENCE_SECONDS = 30.0  # seconds to wait for the device, which asks the others
 _HORIZON_PERIODS = 8  # after which devices no longer forward a record
 _SAID = ("release", "epoch", "health")
 _STATES = ("answers", "heard", "silent", "left", "revoked")
@@ -46,7 +46,7 @@ def status(
 
 
 def _reached(state: Path, found: dict[str, Any]) -> dict[str, str | None]:
-    """For each peer with an address, the reason why this device cannot reach it; None for peers that answer."""
+    """Return, for each peer with an address, the reason why it cannot be reached; None for peers that answer."""
     from functools import partial
 
     from sottovoce.doctor.contact import obstacle, obstacles

@@ -34,10 +34,10 @@ def add(app: typer.Typer, name: str, panel: str | None = None, group: str = "") 
 
 
 def part(module: str, command: str) -> Any:
-    """A module of the lab.
+    """Return a module of the lab.
 
     Args:
-        module: its name below the package.
+        module: name of the module below the package.
         command: the command that needs it, for the error.
 
     Raises:

@@ -93,7 +93,7 @@ def export(
 
 
 def _facts(state: Path) -> dict[str, Any]:
-    """Contents of the ledger of a state directory; opening it checks all of it."""
+    """Return contents of the ledger of a state directory; opening it checks all of it."""
     from sottovoce.agent.assemble import LEDGER
     from sottovoce.vault import Ledger
 

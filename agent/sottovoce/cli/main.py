@@ -1,4 +1,4 @@
-"""Entry point. It imports little, so that Ctrl-C works cleanly while the rest is still loading from a slow disk."""
+"""Entry point of the command. It imports little, so that Ctrl-C works cleanly while the rest is still loading."""
 
 import io
 import sys

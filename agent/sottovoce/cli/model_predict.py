@@ -112,7 +112,7 @@ def _by_agent(state: Path, config: Path | None, found: "DataSet", records: "Reco
 
 
 def _questions(rows: "NDArray[np.float64]", description: "Description") -> list[str]:
-    """Requests, each with as many records as fit."""
+    """Return requests, each with as many records as fit."""
     from sottovoce.agent.control import LONGEST_QUESTION
     from sottovoce.agent.predictions import MAX_ROWS
 
@@ -134,7 +134,7 @@ def _ask_agent(state: Path, question: str) -> list[Any]:
 
 
 def _without_target(found: "DataSet", records: "Records") -> "NDArray[np.float64]":
-    """Features float64[n, d]; the last column of a regression is the target."""
+    """Return features float64[n, d]; the last column of a regression is the target."""
     return records.features[:, :-1] if found.classes == 1 else records.features
 
 
@@ -148,7 +148,7 @@ def _bounds_of(
 
 
 def _score(found: "DataSet", records: "Records", predictions: "NDArray[np.generic]") -> dict[str, float | str]:
-    """Accuracy, or the mean absolute error, in the target's unit if it has one."""
+    """Return the accuracy, or the mean absolute error, in the target's unit if it has one."""
     import numpy as np
 
     regression = found.classes == 1

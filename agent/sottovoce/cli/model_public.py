@@ -38,7 +38,7 @@ class Found:
 
 
 def public_model(state: Path, config: Path | None) -> Found:
-    """The current public model of the agent of a state directory.
+    """Return the current public model of the agent of a state directory.
 
     Raises:
         SottovoceError: if it is not running and its configuration is not named, or it has no model yet.
@@ -82,7 +82,7 @@ def _some(parameters: "NDArray[np.float64] | None", state: Path) -> "NDArray[np.
 
 
 def _privacy(config: "AgentConfig") -> dict[str, Any]:
-    """The statement and the ε spent, from a running agent; the latter only if the ledger can be read."""
+    """Return the statement and the ε spent, from a running agent; the latter only if the ledger can be read."""
     from sottovoce.agent.assemble import state_files
     from sottovoce.agent.explain import explanation
     from sottovoce.vault import Ledger

@@ -5,7 +5,7 @@ from typing import Any
 
 
 def other_task_lines(others: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A line for each other task, from `task.others` of a status."""
+    """Return a line for each other task, from `task.others` of a status."""
     return [
         f"{other['devices']} device{'' if other['devices'] == 1 else 's'} of another task: "
         + ("; ".join(other["differences"]) or "which is not known yet")

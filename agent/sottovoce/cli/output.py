@@ -26,7 +26,7 @@ def check_writable(option: str, path: Path) -> None:
 
 
 def write(option: str, path: Path, text: str) -> None:
-    """Write a text and a line's end.
+    """Write a text and a line ending.
 
     Raises:
         UsageError: if it cannot be written after all.
@@ -38,7 +38,7 @@ def write(option: str, path: Path, text: str) -> None:
 
 
 def put(option: str, path: Path, raw: bytes, mode: int = 0o666) -> None:
-    """Write a file, which gets its name once it is all on the disk; write directly to a pipe or device, as /dev/stdout.
+    """Write a file, renamed into place once it is all on the disk; write directly to a pipe or device, as /dev/stdout.
 
     Args:
         option: option that named it.

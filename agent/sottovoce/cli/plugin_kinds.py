@@ -34,12 +34,12 @@ _OWN: dict[str, tuple[type, Container[str]]] = {
 
 
 def all_plugins() -> list[Plugin]:
-    """Every plug-in of every installed package, by kind and name."""
+    """Return every plug-in of every installed package, by kind and name."""
     return [plugin for kind in KINDS for _, found in sorted(installed(kind).items()) for plugin in found]
 
 
 def problem_of(plugin: Plugin) -> str | None:
-    """The error of a plug-in's import, or of its name; None without one."""
+    """Return the error of a plug-in's import, or of its name; None if there is none."""
     wanted, own = _OWN[plugin.kind]
     try:
         find(plugin.kind, plugin.name, own)

@@ -2,5 +2,5 @@
 
 
 def printable(words: str) -> str:
-    """The text, with a space in place of every unprintable character, such as line ends and escape sequences."""
+    """Return the text, with a space in place of every unprintable character, such as line ends and escape sequences."""
     return "".join(character if character.isprintable() else " " for character in words)

@@ -19,7 +19,7 @@ _EXAMPLE = {"features": 64, "classes": 10, "expected_records": 100.0}  # where n
 
 
 def learners() -> list[str]:
-    """Names of all learners, for completion."""
+    """Return names of all learners, for completion."""
     from sottovoce.registry import ALGORITHMS
 
     return list(ALGORITHMS)
@@ -71,7 +71,7 @@ def explain(
 
 
 def _present(settings: "AgentConfig") -> "tuple[AgentConfig, Spent]":
-    """Present state of the device, and its spending."""
+    """Return the present state of the device, and its spending."""
     from sottovoce.agent.explain import Spent
     from sottovoce.agent.task_activator import in_force
 
@@ -80,7 +80,7 @@ def _present(settings: "AgentConfig") -> "tuple[AgentConfig, Spent]":
 
 
 def ledger_path(settings: "AgentConfig") -> Path:
-    """Path of a device's own ledger."""
+    """Return the path of a device's own ledger."""
     from sottovoce.agent.assemble import state_files
 
     _, own = state_files(settings.agent.state)
@@ -89,7 +89,7 @@ def ledger_path(settings: "AgentConfig") -> Path:
 
 @contextmanager
 def ledger_of(settings: "AgentConfig") -> Iterator["tuple[Ledger, Path]"]:
-    """A device's own ledger, to read, and its path.
+    """Yield a device's own ledger, to read, and its path.
 
     Raises:
         LedgerError: if there is none, it is damaged, or it was made for another budget.
@@ -140,7 +140,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
 
 
 def _together(tasks: dict[str, Any]) -> str:
-    """Joint cost of all fleet tasks, in words."""
+    """Return the joint cost of all fleet tasks, in words."""
     if tasks["epsilon"] is None or tasks["spent_epsilon"] is None:
         return f"up to epoch {tasks['epoch']}: nothing is promised"
     spent = f"ε = {tasks['spent_epsilon']:.4g} of {tasks['epsilon']:g}"

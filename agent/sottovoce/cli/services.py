@@ -1,6 +1,6 @@
-"""The long-running commands, as units, containers and testbeds start them.
+"""Long-running commands, as started by units, containers and testbeds.
 
-They are recognised without the command-line parser, whose 2 MiB would stay in a device's memory.
+These commands are recognised without the command-line parser, whose 2 MiB would stay in a device's memory.
 """
 
 import faulthandler
@@ -45,7 +45,7 @@ _SERVICES = {"agent": agent, "vault": vault}
 
 
 def asked_for(words: list[str]) -> Callable[[], int] | None:
-    """The service of `agent run --config FILE` or `vault run --config FILE`; None for any other words."""
+    """Return the service of `agent run --config FILE` or `vault run --config FILE`; None for any other words."""
     match words:
         case [name, "run", "--config", file] if name in _SERVICES:
             return partial(_SERVICES[name], Path(file))

@@ -16,7 +16,7 @@ _AGENT = b"sottovoce_lab.testbed.process"  # the module that runs a testbed's ag
 
 
 def read_progress(directory: Path) -> dict[str, Any] | None:
-    """Newest measurement of a testbed; None before the first, or if the file is another program's."""
+    """Return the newest measurement of a testbed; None before the first, or if the file is another program's."""
     try:
         document = json.loads((directory / PROGRESS).read_text())
     except (OSError, ValueError):
@@ -25,12 +25,12 @@ def read_progress(directory: Path) -> dict[str, Any] | None:
 
 
 def states(directory: Path) -> list[Path]:
-    """The state directories of a testbed's agents, in order."""
+    """Return the state directories of a testbed's agents, in order."""
     return sorted(config.parent for config in directory.glob("agent-*/agent.toml"))
 
 
 def newest(processes: Path = Path("/proc")) -> Path:
-    """The directory of the running testbed that this user started last on this machine.
+    """Return the directory of the running testbed that this user started last on this machine.
 
     Args:
         processes: directory in which the kernel lists processes.

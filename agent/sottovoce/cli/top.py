@@ -63,12 +63,12 @@ def run_top(
 
 
 def _on_terminal() -> bool:
-    """Whether standard output is a terminal that can be redrawn."""
+    """Return whether standard output is a terminal that can be redrawn."""
     return sys.stdout.isatty() and os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
 
 
 def _devices(directory: Path | None, config: Path | None, state: Path | None, testbed: bool) -> "Devices":
-    """The devices to watch."""
+    """Return the devices to watch."""
     from sottovoce.cli.testbeds import newest, states
     from sottovoce.cli.top_devices import Devices
 
@@ -97,7 +97,7 @@ def _devices(directory: Path | None, config: Path | None, state: Path | None, te
 
 
 def _twice(devices: "Devices", pause: float) -> dict[str, Any]:
-    """The second of two updates, so that it has rates."""
+    """Return the second of two snapshots, so that it has rates."""
     devices.look()
     time.sleep(pause)
     return devices.look()

@@ -33,7 +33,7 @@ class Devices:
     _last: dict[Path, tuple[float, dict[str, int]]] = field(default_factory=dict)
 
     def look(self) -> dict[str, Any]:
-        """A snapshot of all devices; rates are since the previous snapshot, and null in the first."""
+        """Return a snapshot of all devices; rates are since the previous snapshot, and null in the first."""
         with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
             answers = list(pool.map(_asked, self.states))
         return {
@@ -44,7 +44,7 @@ class Devices:
         }
 
     def _device(self, state: Path, status: dict[str, Any] | None) -> dict[str, Any]:
-        """Row of one device; only its name if the device is away."""
+        """Return the row of one device, or only its name if the device is away."""
         facts: dict[str, Any] = {"name": state.absolute().name, "state_directory": str(state), "away": status is None}
         if status is None:
             self._last.pop(state, None)
@@ -84,7 +84,7 @@ class Devices:
         }
 
     def _rates(self, state: Path, traffic: dict[str, int]) -> dict[str, float | None]:
-        """Rates per second since the last snapshot; null in the first, and after an agent's restart."""
+        """Return rates per second since the last snapshot; null in the first, and after an agent's restart."""
         now = time.monotonic()
         before = self._last.get(state)
         self._last[state] = now, traffic
@@ -96,7 +96,7 @@ class Devices:
 
 
 def _asked(state: Path) -> dict[str, Any] | None:
-    """The status of one device; None if nothing answers that speaks this version."""
+    """Return the status of one device; None if nothing answers that speaks this version."""
     try:
         status = ask(state, "status", _ANSWERS_SECONDS)
     except NetworkError:
@@ -105,5 +105,5 @@ def _asked(state: Path) -> dict[str, Any] | None:
 
 
 def _progress(directory: Path) -> dict[str, Any]:
-    """Newest measurement of the testbed's harness, on records that no agent holds."""
+    """Return the newest measurement of the testbed's harness, on records that no agent holds."""
     return {"exists": directory.is_dir(), "measured": read_progress(directory)}

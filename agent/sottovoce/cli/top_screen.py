@@ -27,7 +27,7 @@ Device = dict[str, Any]
 
 
 class Screen:
-    """The terminal's alternate screen, redrawn at each update; `q` quits. Restores the terminal when it ends."""
+    """Alternate screen of the terminal, redrawn at each update; `q` quits. The terminal is restored at the end."""
 
     def __init__(self) -> None:
         self._console = Console(highlight=False)
@@ -50,7 +50,7 @@ class Screen:
             termios.tcsetattr(self._keys, termios.TCSADRAIN, self._before)
 
     def wait(self, seconds: float) -> bool:
-        """Wait for the next update. Returns whether to quit: `q` was pressed."""
+        """Wait for the next update; return whether to quit because `q` was pressed."""
         if self._keys is None:
             time.sleep(seconds)
             return False
@@ -70,7 +70,7 @@ def printed(found: dict[str, Any]) -> None:
 
 
 def shown(found: dict[str, Any], width: int, height: int | None) -> RenderableType:
-    """A snapshot in a form that Rich prints.
+    """Return a snapshot in a form that Rich prints.
 
     Args:
         found: a `sottovoce.top/1`.
@@ -103,7 +103,7 @@ def _heading(found: dict[str, Any]) -> Text:
 
 
 def _quality(measured: dict[str, Any]) -> str:
-    """Measurement of the harness, on records that no agent holds."""
+    """Return the measurement of the harness, on records that no agent holds."""
     if measured.get("accuracy_mean") is not None:
         low, high = measured["accuracy_min"], measured["accuracy_max"]
         return f"public accuracy {measured['accuracy_mean']:.3f} ({low:.3f} to {high:.3f})"
@@ -113,7 +113,7 @@ def _quality(measured: dict[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column of the table of a testbed: its heading, its width and its cells."""
+    """Column in the table of a testbed: its heading, its width and its cells."""
 
     name: str
     width: int
@@ -122,7 +122,7 @@ class _Column:
 
 
 def _testbed(devices: list[Device], width: int) -> tuple[Table, list[str]]:
-    """A row per device with the columns that fit, and the names of those that do not."""
+    """Return a row per device with the columns that fit, and the names of those that do not."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     used = 0
     chosen: list[_Column] = []
@@ -145,7 +145,7 @@ def _testbed(devices: list[Device], width: int) -> tuple[Table, list[str]]:
 
 
 def _waits(device: Device) -> str:
-    """The reason for which a device waits; its next cycle counts only if there is no other reason."""
+    """Return the reason for which a device waits; its next cycle counts only if there is no other reason."""
     waits = sorted(device["waiting"], key=lambda wait: wait["name"].startswith("timer:"))
     if not waits:
         return "nothing"
@@ -154,7 +154,7 @@ def _waits(device: Device) -> str:
 
 
 def _bar(device: Device) -> Text:
-    """ε spent, as a bar and in numbers; not in an alarming colour, since a budget is there to be spent."""
+    """Return ε spent, as a bar and in numbers; not in an alarming colour, since a budget is there to be spent."""
     spent, total = device["spent_epsilon"], device["epsilon"]
     if spent is None or total is None:
         return Text("no ε is promised", style="yellow")
@@ -182,7 +182,7 @@ def _kib(value: float | None) -> str:
 
 
 def _present(cell: Callable[[Device], Text | str]) -> Callable[[Device], Text]:
-    """A cell that is empty where the device is away."""
+    """Return a cell that is empty where the device is away."""
 
     def of(device: Device) -> Text:
         found = "" if device["away"] else cell(device)
@@ -205,7 +205,7 @@ _COLUMNS = (  # the first columns remain when there is little room
 
 
 def _device(device: Device, at: str, width: int) -> RenderableType:
-    """The lines of one device, with its peers below."""
+    """Return the lines of one device, with its peers below."""
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -240,7 +240,7 @@ def _facts(device: Device) -> Iterator[tuple[str, Text | str]]:
 
 
 def _reached(device: Device, width: int) -> Iterator[tuple[str, Text | str]]:
-    """A line for each peer."""
+    """Yield a line for each peer."""
     yield "peers", _peers(device)
     for line in other_task_lines(device["other_tasks"]):
         yield "apart", Text(printable(line), style="red")

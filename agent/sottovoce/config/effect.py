@@ -9,7 +9,7 @@ Key = tuple[str, ...]
 
 
 def without_effect(tables: Mapping[str, Any], config: AgentConfig) -> Iterator[tuple[Key, str]]:
-    """Keys without effect, each with the reason and the remedy.
+    """Yield keys without effect, each with the reason and the remedy.
 
     Args:
         tables: the tables of the file, as tomllib returns them.
@@ -25,9 +25,9 @@ def without_effect(tables: Mapping[str, Any], config: AgentConfig) -> Iterator[t
 
 
 def missing(tables: Mapping[str, Any], config: AgentConfig) -> Iterator[tuple[Key, str]]:
-    """Keys of a device's file that contradict other keys, each with the remedy.
+    """Yield keys of a device's file that contradict other keys, each with the remedy.
 
-    This is not for simulations, which know how many records each device has and provide public records themselves.
+    Simulations skip this: they have a known number of records per device and provide public records themselves.
     """
     learner, data = config.learner, config.data
     written = tables.get("learner", {})

@@ -1,4 +1,4 @@
-"""The sections of the schema about the home: its broker, its meters, and its Home Assistant."""
+"""Configuration sections of the home: its broker, its meters, and its Home Assistant."""
 
 import re
 import tomllib
@@ -58,7 +58,7 @@ class FormatSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     time_format: Literal["iso8601", "seconds", "milliseconds"] = "iso8601"
 
     def __post_init__(self) -> None:
-        """Energies are counted, powers measured; paths are for JSON."""
+        """Check that energies are counted and powers measured, and that paths are for JSON."""
         energy = self.unit.endswith("h")
         if energy != (self.kind == "counter"):
             raise invalid_key("unit", f"a {self.kind} is in {'Wh or kWh' if self.kind == 'counter' else 'W or kW'}")
@@ -215,26 +215,26 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     @property
     def file(self) -> Path:
-        """Path of the windows."""
+        """Path of the file of windows."""
         return self.store or Path("windows.db")
 
     def gap_of(self, meter: MeterSection) -> float:
-        """Longest gap between a meter's readings, in seconds."""
+        """Return the longest gap between a meter's readings, in seconds."""
         return meter.longest_gap or min(_GAP, float(self.window))
 
     def format_of(self, meter: MeterSection) -> FormatSection:
-        """A meter's format."""
+        """Return a meter's format."""
         declared = {one.name: one for one in self.formats}
         return declared.get(meter.format) or built_in()[meter.format]
 
 
 def filled(text: str, names: Mapping[str, str]) -> str:
-    """A topic or a part of a path, with each {word} replaced by a meter's name for it."""
+    """Return a topic or a part of a path, with each {word} replaced by a meter's name for it."""
     return _PLACEHOLDER.sub(lambda word: names.get(word[1], word[0]), text)
 
 
 def _misplaced(topic: str) -> str | None:
-    """The defect that makes a broker refuse a topic filter; None without one."""
+    """Return the defect that makes a broker refuse a topic filter; None without a defect."""
     *before, last = topic.split("/")
     if "#" in "".join(before) or ("#" in last and last != "#"):
         return "# stands alone at the end of a filter"
@@ -246,7 +246,7 @@ def _misplaced(topic: str) -> str | None:
 
 
 def is_zone(name: str) -> bool:
-    """Whether this system knows a time zone of this name."""
+    """Return whether this system knows a time zone of this name."""
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -255,7 +255,7 @@ def is_zone(name: str) -> bool:
 
 
 def is_broker(url: str) -> bool:
-    """Whether this is mqtt://HOST:PORT or mqtts://HOST:PORT, with a possible port and nothing else."""
+    """Return whether this is mqtt://HOST:PORT or mqtts://HOST:PORT, with a possible port and nothing else."""
     if re.fullmatch(BROKER, url) is None:
         return False
     try:
@@ -265,7 +265,7 @@ def is_broker(url: str) -> bool:
 
 
 def address_of(url: str) -> tuple[str, int, bool]:
-    """Host, port and whether it is TLS, of a broker's URL."""
+    """Return host, port and whether TLS is used, from a broker's URL."""
     split = urlsplit(url)
     encrypted = split.scheme == "mqtts"
     port = split.port if split.port is not None else 8883 if encrypted else 1883
@@ -274,6 +274,6 @@ def address_of(url: str) -> tuple[str, int, bool]:
 
 @cache
 def built_in() -> dict[str, FormatSection]:
-    """The built-in formats, by name."""
+    """Return the built-in formats, by name."""
     tables = {path.stem: tomllib.loads(path.read_text(encoding="utf-8")) for path in sorted(_FORMATS.glob("*.toml"))}
     return {name: msgspec.convert({"name": name, **table}, FormatSection) for name, table in tables.items()}

@@ -1,4 +1,4 @@
-"""The section of the schema about who a device is, and whose word it takes for who others are."""
+"""Configuration section of a device's identity, and of the authority that it trusts for other devices' identities."""
 
 from typing import Annotated, Literal
 

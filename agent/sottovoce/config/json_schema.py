@@ -1,4 +1,4 @@
-"""The schema of a configuration for other programs."""
+"""JSON schema of a configuration, for other programs."""
 
 from typing import Any, Union
 
@@ -11,7 +11,7 @@ _NAME = "AgentConfig"
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON schema of a configuration; `[learner]` is one of the algorithms' own."""
+    """Return the JSON schema of a configuration; `[learner]` is one of the algorithms' own."""
     learners: Any = Union[tuple(known.settings for known in ready().values())]  # noqa: UP007 - made at run time
     found = msgspec.json.schema(WholeConfig[learners], schema_hook=lambda _: {"type": "string"})
     definitions = found["$defs"]

@@ -1,4 +1,4 @@
-"""From a TOML file to a configuration, or to a list of its errors, one line each."""
+"""Loading of a TOML file into a configuration, or into a list of its errors, one line each."""
 
 import math
 import re
@@ -92,18 +92,18 @@ def load(path: Path) -> AgentConfig:
 
 
 def _at(path: Path, text: str, key: KeyPath, why: str) -> str:
-    """The error message for a key of a file; a missing key has no line."""
+    """Return the error message for a key of a file; a missing key has no line."""
     line = line_of(text, key)
     return f"{path}{f', line {line}' if line else ''}: {'.'.join(map(str, key))}: {why}"
 
 
 def _file(model: str | None, here: Path) -> str | None:
-    """A model, with its path, if it is a file, made relative to the configuration file."""
+    """Return a model, with its path made relative to the configuration file if it is a file."""
     return str(here / Path(model).expanduser()) if model is not None and model.endswith(GRAPH_SUFFIX) else model
 
 
 def _anchored(source: str, here: Path, store: Path) -> str:
-    """A data SPEC with its path, if it has one, made relative to the configuration file; a feed's is `feed.store`."""
+    """Return a data SPEC with any path made relative to the configuration file; a feed's path is `feed.store`."""
     head, hash_sign, options = source.partition("#")
     kind, _, location = head.partition(":")
     if kind == "feed":
@@ -114,12 +114,12 @@ def _anchored(source: str, here: Path, store: Path) -> str:
 
 
 def checked(tables: Mapping[str, Any], origin: str, line_of: LineOf = lambda key: None) -> AgentConfig:
-    """A configuration from parsed tables.
+    """Return a configuration from parsed tables.
 
     Args:
         tables: as tomllib gives them.
         origin: their name in errors.
-        line_of: the line on which a key stands, if there are lines.
+        line_of: returns the line of a key, if there are lines.
 
     Raises:
         ConfigError: with a line for each wrong table, naming the key and the remedy.
@@ -145,7 +145,7 @@ def checked(tables: Mapping[str, Any], origin: str, line_of: LineOf = lambda key
 
 
 def learner_settings(table: Mapping[str, Any], origin: str) -> LearnerSettings:
-    """A learner's settings alone, for the algorithm that is named.
+    """Return a learner's settings alone, for the algorithm that is named.
 
     Args:
         table: `[learner]`, as tomllib gives it.
@@ -165,7 +165,7 @@ def learner_settings(table: Mapping[str, Any], origin: str) -> LearnerSettings:
 
 
 def _of_learner(table: Any, origin: str, line_of: LineOf) -> tuple[type[LearnerSettings], Any, list[str]]:
-    """The named learner's settings type, its table without other learners' keys, and an error line per such key."""
+    """Return the learner's settings type, its table without other learners' keys, and an error line per such key."""
     usual = cast(type[LearnerSettings], ready()[DEFAULT].settings)
     if not isinstance(table, dict):
         return usual, table, []
@@ -187,7 +187,7 @@ def _name_of(kind: type[LearnerSettings]) -> str:
 
 
 def _types(kind: type[LearnerSettings]) -> dict[str, Any]:
-    """The annotated types of all tables, with this type for the learner's."""
+    """Return the annotated types of all tables, with this type for the learner's."""
     return {**get_type_hints(WholeConfig, include_extras=True), "learner": kind}
 
 
@@ -229,7 +229,7 @@ def _problem(message: str, table: KeyPath, types: Mapping[str, Any], origin: str
 
 
 def _described(location: KeyPath, types: Mapping[str, Any]) -> str:
-    """The schema's description of a key, in brackets."""
+    """Return the schema's description of a key, in brackets."""
     hint: Any = _hint(location, types)
     words = [meta.description for meta in get_args(hint) if isinstance(meta, Meta) and meta.description]
     inner = get_args(hint)[0] if words else hint
@@ -240,7 +240,7 @@ def _described(location: KeyPath, types: Mapping[str, Any]) -> str:
 
 
 def _fields(location: KeyPath, types: Mapping[str, Any]) -> list[str]:
-    """The keys of the table at a location."""
+    """Return the keys of the table at a location."""
     if not location:
         return [*types]
     hint = _hint(location, types)
@@ -248,7 +248,7 @@ def _fields(location: KeyPath, types: Mapping[str, Any]) -> list[str]:
 
 
 def _hint(location: KeyPath, types: Mapping[str, Any]) -> Any:
-    """The type at a location of the schema, annotations included; None if there is none."""
+    """Return the type at a location of the schema, annotations included; None if there is none."""
     hint: Any = types.get(str(location[0])) if location else None
     for part in location[1:]:
         if isinstance(part, int):
@@ -261,7 +261,7 @@ def _hint(location: KeyPath, types: Mapping[str, Any]) -> Any:
 
 
 def line_of(text: str, key: KeyPath) -> int | None:
-    """The line on which the statement that first gives `key` begins.
+    """Return the line on which the statement that first gives `key` begins.
 
     A prefix of whole lines that parses ends between two statements; the first such prefix that holds the key ends with
     its statement.

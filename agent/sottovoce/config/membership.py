@@ -1,4 +1,4 @@
-"""The section of the schema about finding peers."""
+"""Configuration section of peer discovery."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""The section of the schema about who may watch a device at work."""
+"""Configuration section of the observers that may watch a device at work."""
 
 from ipaddress import ip_address
 from typing import Annotated
@@ -43,7 +43,7 @@ class ObserveSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port; empty and 0 without them."""
+        """Host and port; empty and 0 if not configured."""
         host, _, port = (self.metrics or ":0").rpartition(":")
         return host[1:-1] if host.startswith("[") and host.endswith("]") else host, int(port)
 

@@ -1,4 +1,4 @@
-"""The one typed schema of an agent's configuration. Every key, its unit, its default and its limits are here."""
+"""Typed schema of an agent's configuration, with every key, its unit, its default and its limits."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -91,7 +91,7 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     ] = None
 
     def __post_init__(self) -> None:
-        """The bounds are a range, names are of all or of none, and a feed's address has no secrets in it."""
+        """Check that bounds are a range, that all features or none are named, and that a feed has no secret."""
         kind, _, location = self.source.partition("#")[0].partition(":")
         if kind == "feed" and ("@" in self.source or not (is_broker(location) or location in installed(METER_SOURCE))):
             raise invalid_key(
@@ -322,7 +322,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
         self._check_addresses()
 
     def _check_feed(self) -> None:
-        """Checks that the feed is forecast, or that its days are averaged."""
+        """Check that the feed is forecast, or that its days are averaged."""
         known, data = self.learner.algorithm, self.data
         if not (known.regression or known.loads):
             why = f"a feed is for forecasts, which {self.learner.name} does not learn"
@@ -346,7 +346,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
             )
 
     def _check_addresses(self) -> None:
-        """Checks that the agent and its metrics have ports of their own."""
+        """Check that the agent and its metrics have ports of their own."""
         metrics, listen = self.observe.metrics, self.transport.listen
         if metrics is None or "grpc" not in self.transport.use:
             return
@@ -419,7 +419,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
 
     @property
     def cell(self) -> Cell | None:
-        """The rule of the cell in which devices share their noise; None where each hides in its own."""
+        """Rule of the cell in which devices share their noise; None where each adds full noise itself."""
         asked = self.privacy.noise or ("cell" if self.learner.algorithm.in_cells == "always" else "local")
         return None if asked == "local" else (self.privacy.cell or CellSection()).rule
 

@@ -26,7 +26,7 @@ Tables = Mapping[str, Mapping[str, Any]]
 
 
 def under(config: AgentConfig, tables: Tables, epoch: int, epsilon: float | None = None) -> AgentConfig:
-    """The configuration with which a device carries out a task.
+    """Return the configuration with which a device carries out a task.
 
     The device's data, period and limits stay; the learner and its settings are the task's.
 
@@ -63,7 +63,7 @@ def under(config: AgentConfig, tables: Tables, epoch: int, epsilon: float | None
 
 
 def _own_learner(own: LearnerSettings, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The device's own choices for keys that the task's learner has too."""
+    """Return the device's own choices for keys that the task's learner has too."""
     name = asked.get("name", DEFAULT)
     known = ALGORITHMS[name].own_keys if isinstance(name, str) and name in ALGORITHMS else ()
     chosen = {key: getattr(own, key) for key in own.device_keys if key in known and hasattr(own, key)}
@@ -107,7 +107,7 @@ def proposed(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
 
 
 def _foreign(tables: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
-    """Keys that a task leaves to the device, and why."""
+    """Return keys that a task leaves to the device, and why."""
     found: dict[tuple[str, ...], str] = {}
     for name, table in tables.items():
         if name not in _TABLES or not isinstance(table, dict):
@@ -129,13 +129,13 @@ def _foreign(tables: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
 
 
 def _graph(learner: Mapping[str, Any]) -> str | None:
-    """The file of the task's model, if the model is a file."""
+    """Return the file of the task's model, if the model is a file."""
     model = learner.get("model")
     return model if isinstance(model, str) and model.endswith(GRAPH_SUFFIX) else None
 
 
 def _seconds(path: Path, key: str, given: Any) -> int:
-    """Unix time of a date's first moment, or of a time, which is in UTC if it has no zone."""
+    """Return the Unix time of a date's first moment, or of a time, which is in UTC if it has no zone."""
     if isinstance(given, date) and not isinstance(given, datetime):
         given = datetime.combine(given, time(), UTC)
     if not isinstance(given, datetime):

@@ -1,4 +1,4 @@
-"""The sections of the schema about the way to peers."""
+"""Configuration sections of the connections to peers."""
 
 import re
 from pathlib import Path
@@ -34,7 +34,7 @@ class PeerSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     @property
     def direct(self) -> bool:
-        """Whether it is host:port."""
+        """Whether the address is host:port."""
         return re.match(HOST_AND_PORT, self.address) is not None
 
 

@@ -25,7 +25,7 @@ _MAY_BE_A_RECORD = re.compile(r"[;|\t,]|^\s*[-+.]*\d")
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """The form of a file: its delimiter, whether line 1 names the columns, and the columns of words by option."""
+    """Form of a file: its delimiter, whether line 1 names the columns, and the columns of words by option."""
 
     delimiter: str
     header: bool

@@ -56,7 +56,7 @@ def breast_cancer() -> DataSet:
 
 
 def _carried(file: str, header: int = 0) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Features and labels from a table in scikit-learn, which is not imported, as that would slow down a demo's start.
+    """Return features and labels from a table in scikit-learn, which is not imported to keep a demo's start fast.
 
     Args:
         file: name of the file among scikit-learn's data.

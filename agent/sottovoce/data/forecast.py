@@ -47,7 +47,7 @@ _ANGLES = 2 * np.pi * np.arange(HALF_HOURS)[:, np.newaxis] * np.array([1, 2]) / 
 _WAVES = _WAVE * np.hstack([np.sin(_ANGLES), np.cos(_ANGLES)])
 _LEVEL_COLUMN = LAGS - 1
 FEATURES = LAGS + _WAVES.shape[1] + 2
-"""Columns of a record: changes, level, time of day, a constant, and the target."""
+"""Number of columns of a record: changes, level, time of day, a constant, and the target."""
 
 
 def forecast_dataset(
@@ -59,7 +59,7 @@ def forecast_dataset(
     origin: str,
     share: float = HELD_OUT,
 ) -> DataSet:
-    """Records of next-half-hour forecasting, each from one day; a half hour with a missing reading gives none.
+    """Return records of next-half-hour forecasting, each from one day; a half hour with a missing reading gives none.
 
     Records are grouped by meter. Their windows are days, numbered from 1970-01-01 if `first` counts from there. The
     test split consists of records of the last days, which no training record uses, with a reading of the day before;
@@ -102,7 +102,7 @@ def forecast_dataset(
 
 
 def days_of(wh: NDArray[np.integer], first: int, seconds: int, origin: str) -> tuple[Integers, int]:
-    """Energies of half hours by day, int64[meters, days, HALF_HOURS], -1 where one is missing; and the first day.
+    """Return energies of half hours by day, int64[meters, days, HALF_HOURS], -1 if missing; and the first day.
 
     Args:
         wh: see forecast_dataset.
@@ -119,7 +119,7 @@ def days_of(wh: NDArray[np.integer], first: int, seconds: int, origin: str) -> t
 
 
 def held_out(options: Mapping[str, str], origin: str) -> float:
-    """The option `test` of a data SPEC: the share of the days to hold back.
+    """Return the option `test` of a data SPEC: the share of the days to hold back.
 
     Raises:
         DataError: if it is not a number.
@@ -131,7 +131,7 @@ def held_out(options: Mapping[str, str], origin: str) -> float:
 
 
 def features_of(wh: Integers, half_hour: Integers) -> Floats:
-    """Input of a prediction: a record without its target.
+    """Return the input of a prediction: a record without its target.
 
     Args:
         wh: int64[n, LAGS], energies in Wh, from 0, of the preceding half hours, the latest last.
@@ -158,7 +158,7 @@ def energy_kwh(records: Floats, targets: Floats) -> Floats:
 
 
 def _half_hours(wh: NDArray[np.integer], first: int, seconds: int, origin: str) -> tuple[Integers, int]:
-    """Energies int64[meters, n] of half hours, and the number of the first; incomplete half hours count as missing."""
+    """Return energies int64[meters, n] of half hours, and the first one's number; incomplete ones are missing."""
     if seconds < 1 or _SECONDS % seconds:
         raise DataError(f"{origin}: half hours cannot be made of windows of {seconds} s: choose 1800 s or a part of it")
     parts = _SECONDS // seconds
@@ -169,14 +169,14 @@ def _half_hours(wh: NDArray[np.integer], first: int, seconds: int, origin: str) 
 
 
 def _whole(wh: NDArray[np.integer], first: int, size: int) -> Integers:
-    """The windows, padded with missing ones so that they begin and end at multiples of `size`."""
+    """Return the windows, padded with missing ones so that they begin and end at multiples of `size`."""
     before = first % size
     after = -(before + wh.shape[1]) % size
     return np.pad(wh.astype(np.int64), ((0, 0), (before, after)), constant_values=_MISSING)
 
 
 def _targets(days: Integers) -> NDArray[np.bool_]:
-    """Half hours of int64[meters, days, 48] that have a reading, with the LAGS before them on the same day."""
+    """Return half hours of int64[meters, days, 48] that have a reading, with the LAGS before them on the same day."""
     read = days >= 0
     found = read.copy()
     found[:, :, :LAGS] = False
@@ -186,7 +186,7 @@ def _targets(days: Integers) -> NDArray[np.bool_]:
 
 
 def _rows(days: Integers, places: Places) -> Floats:
-    """Records float64[n, FEATURES] of the half hours at these places, a chunk at a time to spare memory."""
+    """Return records float64[n, FEATURES] of the half hours at these places, a chunk at a time to spare memory."""
     rows = np.empty((len(places[0]), FEATURES))
     for start in range(0, len(rows), _CHUNK):
         meters, day, half_hours = (index[start : start + _CHUNK, np.newaxis] for index in places)

@@ -56,7 +56,7 @@ def load_npz(path: Path, options: Mapping[str, str]) -> DataSet:
 
 
 def arrays_of(path: Path, names: frozenset[str]) -> dict[str, NDArray[Any]]:
-    """The named arrays that an npz file holds.
+    """Return the named arrays that an npz file holds.
 
     Raises:
         DataError: if the file cannot be read, is damaged, or holds pickled objects.
@@ -99,7 +99,7 @@ def _split(whole: Arrays, arrays: Mapping[str, NDArray[Any]], origin: str) -> tu
 
 
 def _of_training(name: str, arrays: Mapping[str, NDArray[Any]], count: int) -> NDArray[Any] | None:
-    """The part of an array that belongs to records outside the test split."""
+    """Return the part of an array that belongs to records outside the test split."""
     array, test = arrays.get(name), arrays.get("test")
     return array if array is None or test is None or array.shape != (count,) else array[~test]
 

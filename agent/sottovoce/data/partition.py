@@ -70,7 +70,7 @@ def partition(
 
 
 def held_by_most(parts: list[Indices]) -> int:
-    """The largest number of agents that hold the same record. All of them spend on it."""
+    """Return the largest number of agents that hold the same record. All of them spend on it."""
     return int(np.bincount(np.concatenate(parts), minlength=1).max())
 
 

@@ -39,7 +39,7 @@ class Records:
         return len(self.labels)
 
     def places(self, units: Units | None) -> NDArray[np.int64]:
-        """The places of the records of these units, int64[m], ascending.
+        """Return the places of the records of these units, int64[m], ascending.
 
         Raises:
             InternalError: if only some units are requested and the records' units are not known.
@@ -54,11 +54,11 @@ class Records:
         return np.flatnonzero(kept)
 
     def within(self, units: Units | None) -> "Records":
-        """The records of these units, in their order; none of them for None. See `places`."""
+        """Return the records of these units, in their order; none of them for None. See `places`."""
         return self if units == EVERY else self.at(self.places(units))
 
     def at(self, places: NDArray[Any] | slice) -> "Records":
-        """The records at these places."""
+        """Return the records at these places."""
         told = {
             name: array[places]
             for name in ("windows", "identities", "units")
@@ -68,7 +68,7 @@ class Records:
 
 
 def identified(records: Records) -> Records:
-    """Records with the hash of each before any transform: of its features, label and window.
+    """Return records with the hash of each before any transform: of its features, label and window.
 
     Two records have the same identity if and only if they are equal. The identity follows a record through clamping and
     transforms, so that it stays the same whatever later settings make of the record's features.

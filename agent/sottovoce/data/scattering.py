@@ -23,7 +23,7 @@ _AT_ONCE = 64  # rows whose maps are in memory at the same time
 
 
 def scatter(rows: Rows, scales: int) -> Rows:
-    """Scattering coefficients of order 0, 1 and 2 of a square image with one channel or three.
+    """Return the scattering coefficients of order 0, 1 and 2 of a square image with one channel or three.
 
     A wavelet is a Gaussian times a wave, minus a multiple of the Gaussian that makes its sum 0. There are `scales`
     sizes, each twice as wide as the one before, in ANGLES directions. The image, |x * ψ| for every wavelet ψ, and
@@ -47,7 +47,7 @@ def scatter(rows: Rows, scales: int) -> Rows:
 
 
 def scatter_width(features: int, scales: int) -> int:
-    """Columns that `scatter` makes.
+    """Return the number of columns that `scatter` makes.
 
     Raises:
         DataError: see `scatter`.
@@ -58,7 +58,7 @@ def scatter_width(features: int, scales: int) -> int:
 
 
 def image_shape(features: int, scales: int) -> tuple[int, int]:
-    """Channels, 1 or 3, and pixels along one side of an image.
+    """Return channels, 1 or 3, and pixels along one side of an image.
 
     Raises:
         DataError: if the features are not an image that divides into squares of 2^scales pixels a side.
@@ -75,7 +75,7 @@ def image_shape(features: int, scales: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=8)
 def envelope(scale: int) -> Rows:
-    """The Gaussian of a wavelet, float64[2 r + 1] with sum 1; treat it as constant."""
+    """Return the Gaussian of a wavelet, float64[2 r + 1] with sum 1; treat it as constant."""
     sigma = _WIDTH * 2**scale
     reach = math.ceil(_REACH * sigma)
     return _gaussian(np.arange(-reach, reach + 1.0), sigma)
@@ -83,7 +83,7 @@ def envelope(scale: int) -> Rows:
 
 @lru_cache(maxsize=8)
 def average(scales: int) -> Rows:
-    """The Gaussian that averages around 2^scales pixels, float64[2^scales + 2 r] with sum 1; treat it as constant."""
+    """Return the Gaussian that averages around 2^scales pixels, float64[2^scales + 2 r] with sum 1; a constant."""
     sigma, side = _WIDTH * 2**scales, 1 << scales
     reach = math.ceil(_REACH * sigma) - side // 2
     return _gaussian(np.arange(side + 2 * reach) - (side + 2 * reach - 1) / 2, sigma)
@@ -96,7 +96,7 @@ def _gaussian(at: Rows, sigma: float) -> Rows:
 
 
 def waves(scale: int, angle: int) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
-    """The two factors, down and across the image, of a wavelet before its sum is made 0."""
+    """Return the two factors, down and across the image, of a wavelet before its sum is made 0."""
     weights = envelope(scale)
     at = np.arange(len(weights)) - len(weights) // 2
     turn = math.pi * angle / ANGLES
@@ -105,19 +105,19 @@ def waves(scale: int, angle: int) -> tuple[NDArray[np.complex128], NDArray[np.co
 
 
 def correction(scale: int, angle: int) -> float:
-    """The multiple of the Gaussian to subtract from a wavelet so that its sum is 0."""
+    """Return the multiple of the Gaussian to subtract from a wavelet so that its sum is 0."""
     down, across = waves(scale, angle)
     return float((down.sum() * across.sum()).real)
 
 
 def wavelet(scale: int, angle: int) -> NDArray[np.complex128]:
-    """A wavelet, complex128[2 r + 1, 2 r + 1]; its sum is 0, up to rounding."""
+    """Return a wavelet, complex128[2 r + 1, 2 r + 1]; its sum is 0, up to rounding."""
     whole: NDArray[np.complex128] = np.outer(*waves(scale, angle))
     return whole - correction(scale, angle) * np.outer(envelope(scale), envelope(scale))
 
 
 def _scattered(images: Rows, scales: int) -> Rows:
-    """Normalised maps, float64[n, maps, cells²], of images float64[n, channels, pixels, pixels].
+    """Return the normalised maps, float64[n, maps, cells²], of images float64[n, channels, pixels, pixels].
 
     Uses only elementwise operations and sums along rows, in a fixed order, so other images do not change a bit.
     """
@@ -131,7 +131,7 @@ def _scattered(images: Rows, scales: int) -> Rows:
 
 
 def _absolute(maps: Rows, scale: int) -> Rows:
-    """Absolute values of the wavelets of a scale: float64[n, maps, p, p] → float64[n, maps · ANGLES, p, p]."""
+    """Return absolute values of a scale's wavelets: float64[n, maps, p, p] → float64[n, maps · ANGLES, p, p]."""
     gaussian = envelope(scale)
     padded = _padded(maps, len(gaussian) // 2, len(gaussian) // 2)
     smooth = _filtered(_filtered(padded, gaussian).swapaxes(2, 3), gaussian)
@@ -147,7 +147,7 @@ def _absolute(maps: Rows, scale: int) -> Rows:
 
 
 def _averaged(maps: Rows, scales: int) -> Rows:
-    """Averages around each square: float64[n, maps, p, p] → float64[n, maps, p / 2^scales, p / 2^scales]."""
+    """Return averages around each square: float64[n, maps, p, p] → float64[n, maps, p / 2^scales, p / 2^scales]."""
     weights, side = average(scales), 1 << scales
     reach = (len(weights) - side) // 2
     rows = _filtered(_padded(maps, reach, reach), weights, side).swapaxes(2, 3)
@@ -159,7 +159,7 @@ def _padded(maps: Rows, before: int, after: int) -> Rows:
 
 
 def _filtered(maps: Rows, weights: Rows, stride: int = 1) -> Rows:
-    """Weighted sums down the image, wherever the weights fit: float64[n, maps, p, q] → float64[n, maps, p', q]."""
+    """Return weighted sums down the image, where the weights fit: float64[n, maps, p, q] → float64[n, maps, p', q]."""
     count = (maps.shape[2] - len(weights)) // stride + 1
     total = np.zeros((*maps.shape[:2], count, maps.shape[3]))
     for place, weight in enumerate(weights):

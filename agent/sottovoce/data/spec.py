@@ -1,4 +1,4 @@
-"""The data SPEC: `KIND`, `KIND:PATH` or `KIND:PATH#option=value&option=value`.
+"""Data SPEC: `KIND`, `KIND:PATH` or `KIND:PATH#option=value&option=value`.
 
 digits   breast-cancer   meters:FILE   synthetic   idx:DIR   csv:FILE#label=COLUMN   npz:FILE   covertype:FILE
 feed:mqtt://HOST:PORT#store=FILE
@@ -36,7 +36,7 @@ class DataSpec:
 
 @dataclass(frozen=True, slots=True)
 class DataKind:
-    """A kind of data SPEC; other packages provide one as an entry point of the group `sottovoce.datasets`.
+    """Kind of data SPEC; other packages provide kinds as entry points of the group `sottovoce.datasets`.
 
     Attributes:
         example: example of a SPEC.
@@ -165,7 +165,7 @@ def _kind(name: str) -> DataKind | None:
 
 
 def _brought(name: str, kind: DataKind, given: list[Any]) -> DataSet:
-    """The data set of a kind that another package brings, checked like one of a file."""
+    """Return the data set of a kind that another package brings, checked like one of a file."""
     plugin = find(DATA_KIND, name, KINDS)
     if plugin is None or isinstance(kind.loader, str):
         raise DataError(f"There is no data kind {name!r}.")
@@ -183,7 +183,7 @@ def _brought(name: str, kind: DataKind, given: list[Any]) -> DataSet:
 
 
 def _remedy(name: str) -> str:
-    """The remedy for an unknown kind."""
+    """Return the remedy for an unknown kind."""
     if (suffix := Path(name).suffix.lower()) in _SUFFIXES:
         return f"Write for example {_SUFFIXES[suffix].format(name)} to read this file."
     if name.lower() in _IN_IDX:

@@ -27,7 +27,7 @@ _AT_ONCE = 1024  # rows whose whole images `hog` keeps in memory
 
 
 def squash(rows: Rows, bounds: Bounds | None, scale: float) -> Rows:
-    """Rows scaled to [0, 1] by their bounds, 0 for a bound without width; without bounds, log(scale)."""
+    """Return rows scaled to [0, 1] by their bounds, 0 for a bound without width; without bounds, log(scale)."""
     if bounds is None:
         return log(rows, scale)
     low, high = bounds
@@ -37,7 +37,7 @@ def squash(rows: Rows, bounds: Bounds | None, scale: float) -> Rows:
 
 
 def log(rows: Rows, scale: float) -> Rows:
-    """Linear well below `scale`, logarithmic above: sign(x) · ln(1 + |x|/scale)."""
+    """Return a scale that is linear well below `scale`, logarithmic above: sign(x) · ln(1 + |x|/scale)."""
     magnitudes = np.abs(rows)
     if scale != 1:
         magnitudes = np.minimum(magnitudes, scale * 1e300) / scale  # larger values would overflow
@@ -46,7 +46,7 @@ def log(rows: Rows, scale: float) -> Rows:
 
 
 def pool(rows: Rows, side: int) -> Rows:
-    """Means over the side × side squares of a square image, whose width must be a multiple of `side`.
+    """Return means over the side × side squares of a square image, whose width must be a multiple of `side`.
 
     Raises:
         DataError: if the features are not such an image.
@@ -61,7 +61,7 @@ def pool(rows: Rows, side: int) -> Rows:
 
 
 def pooled_width(features: int, side: int) -> int:
-    """Pixels along one side of the pooled image.
+    """Return the number of pixels along one side of the pooled image.
 
     Raises:
         DataError: see `pool`.
@@ -70,7 +70,7 @@ def pooled_width(features: int, side: int) -> int:
 
 
 def dct(rows: Rows, side: int) -> Rows:
-    """The side × side lowest frequencies of a square image: its orthonormal two-dimensional DCT-II, cut off.
+    """Return the side × side lowest frequencies of a square image: its orthonormal two-dimensional DCT-II, cut off.
 
     Most of an image's energy is there, as in its first principal components, which would have to be fitted to records.
 
@@ -87,7 +87,7 @@ def dct(rows: Rows, side: int) -> Rows:
 
 
 def dct_width(features: int, side: int) -> int:
-    """Columns that `dct` makes.
+    """Return the number of columns that `dct` makes.
 
     Raises:
         DataError: see `dct`.
@@ -102,7 +102,7 @@ def dct_width(features: int, side: int) -> int:
 
 
 def hog(rows: Rows, side: int) -> Rows:
-    """Histograms of oriented gradients of a square image, in cells of side × side pixels (Dalal & Triggs 2005).
+    """Return histograms of oriented gradients of a square image, in cells of side × side pixels (Dalal & Triggs 2005).
 
     At each pixel the difference of its neighbours, g = (right - left, below - above), votes |g| cos⁴ of the angle
     between g and each of four directions. A cell adds up the votes of the 2 side × 2 side pixels around its centre,
@@ -122,7 +122,7 @@ def hog(rows: Rows, side: int) -> Rows:
 
 
 def hog_width(features: int, side: int) -> int:
-    """Columns that `hog` makes.
+    """Return the number of columns that `hog` makes.
 
     Raises:
         DataError: see `hog`.
@@ -131,7 +131,7 @@ def hog_width(features: int, side: int) -> int:
 
 
 def harmonics(rows: Rows, count: int) -> Rows:
-    """Level of each row, and cosine and sine of its first `count` frequencies: the smooth part of a day's profile.
+    """Return the level of each row, and cosine and sine of its first `count` frequencies: a day's smooth part.
 
     Raises:
         DataError: if the rows have too few columns.
@@ -143,7 +143,7 @@ def harmonics(rows: Rows, count: int) -> Rows:
 
 
 def harmonics_width(features: int, count: int) -> int:
-    """Columns that `harmonics` makes.
+    """Return the number of columns that `harmonics` makes.
 
     Raises:
         DataError: see `harmonics`.
@@ -181,7 +181,7 @@ def bias(rows: Rows, value: float) -> Rows:
 
 
 def _cells(step: str, features: int, side: int) -> int:
-    """Cells of side × side pixels along one side of a square image.
+    """Return the number of cells of side × side pixels along one side of a square image.
 
     Raises:
         DataError: if the features are not such an image.
@@ -197,7 +197,7 @@ def _cells(step: str, features: int, side: int) -> int:
 
 @lru_cache(maxsize=8)
 def _waves(pixels: int, count: int) -> Rows:
-    """The `count` slowest of the DCT-II's `pixels` orthonormal waves, float64[count, pixels]; treat it as constant."""
+    """Return the `count` slowest of the DCT-II's `pixels` orthonormal waves, float64[count, pixels]; a constant."""
     waves: Rows = np.cos(np.pi / pixels * np.outer(np.arange(count), np.arange(pixels) + 0.5)) * np.sqrt(2 / pixels)
     waves[0] /= np.sqrt(2)
     return waves
@@ -208,12 +208,12 @@ def _divide_rows(rows: Rows, divisors: Rows) -> None:
 
 
 def hog_weights(side: int) -> tuple[float, ...]:
-    """Weights of the 2 side pixels along one axis, from `side // 2` before a cell, in the sums of `hog`."""
+    """Return weights of the 2 side pixels along one axis, from `side // 2` before a cell, in the sums of `hog`."""
     return tuple(1 - abs(y - side // 2 - (side - 1) / 2) / side for y in range(2 * side))
 
 
 def _oriented(images: Rows, side: int) -> Rows:
-    """Normalised edges of images float64[n, pixels, pixels], float64[n, cells, cells, directions].
+    """Return the normalised edges of images float64[n, pixels, pixels], float64[n, cells, cells, directions].
 
     Only elementwise operations, in one order: no other image changes a bit.
     """
@@ -233,7 +233,7 @@ def _oriented(images: Rows, side: int) -> Rows:
 
 
 def _gathered(votes: Rows, side: int) -> Rows:
-    """Weighted sums around each cell along the second axis: float64[n, pixels, m] → float64[n, cells, m]."""
+    """Return the weighted sums around each cell along the second axis: float64[n, pixels, m] → float64[n, cells, m]."""
     cells = votes.shape[1] // side
     ends = ((0, 0), (side // 2, side - side // 2), (0, 0))
     padded = np.pad(votes, ends)

@@ -14,7 +14,7 @@ _SEPARATION = 3.0
 
 
 def synthetic(features: int, classes: int, count: int, seed: int) -> DataSet:
-    """Gaussian classes: means drawn from the sphere of radius 3 around 0, standard deviation 1 in every direction.
+    """Return Gaussian classes: means from the sphere of radius 3 around 0, standard deviation 1 in every direction.
 
     Args:
         features: d, at least 1.
@@ -38,7 +38,7 @@ def synthetic(features: int, classes: int, count: int, seed: int) -> DataSet:
 
 
 def from_options(options: Mapping[str, str]) -> DataSet:
-    """`synthetic` by the options of a data SPEC: features, classes, records and seed.
+    """Return the data set `synthetic` for the options of a data SPEC: features, classes, records and seed.
 
     Raises:
         DataError: if one of them is not an integer, or out of range.
@@ -52,7 +52,7 @@ def from_options(options: Mapping[str, str]) -> DataSet:
 
 
 def two_gaussians(count: int, seed: int) -> DataSet:
-    """The two-dimensional set of Hegedűs & Jelasity 2017: means (0, 10) and (10, 0), standard deviation 1.
+    """Return the two-dimensional set of Hegedűs & Jelasity 2017: means (0, 10) and (10, 0), standard deviation 1.
 
     See `synthetic`; nearly everything lies in the square from -6 to 16, which is declared.
     """

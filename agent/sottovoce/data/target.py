@@ -1,4 +1,4 @@
-"""Meaning of a regression's target: its unit, and a prediction without learning."""
+"""Target of a regression: its unit, and a prediction without learning."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

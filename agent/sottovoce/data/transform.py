@@ -1,4 +1,4 @@
-"""The public transform of features: a function of one record and of public declarations only.
+"""Public transform of features: a function of one record and of public declarations only.
 
 This independence is a privacy requirement. The privacy statement accounts for what one record can change; if a mean, a
 scale or even a rounding depended on the rest of the batch, one record would change how the others are seen, and the
@@ -41,7 +41,7 @@ from sottovoce.errors import DataError
 from sottovoce.suggestions import suggestion
 
 BIAS = 0.3
-"""The constant last column of `centred_unit`: a record has norm at most sqrt(1 + BIAS**2)."""
+"""Constant last column of `centred_unit`: a record has norm at most sqrt(1 + BIAS**2)."""
 
 TransformName = str
 """The name or the steps of a transform."""
@@ -57,7 +57,7 @@ Rows = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A step's function on rows, given bounds and its number, and the number of columns it makes from d."""
+    """Step of a transform: its function on rows, given bounds and its number, and its number of columns made from d."""
 
     do: Callable[[Rows, Bounds | None, float], Rows]
     number: str | None = None
@@ -98,7 +98,7 @@ _STEPS: dict[str, _Step] = {
 
 @lru_cache(maxsize=64)
 def parsed(name: TransformName) -> tuple[tuple[str, float], ...]:
-    """The steps of a transform, each with its number, or 0 if it has none.
+    """Return the steps of a transform, each with its number, or 0 if it has none.
 
     Raises:
         DataError: if it is not a transform; the message names the nearest step, or the range of its number.
@@ -112,7 +112,7 @@ def parsed(name: TransformName) -> tuple[tuple[str, float], ...]:
 
 
 def step_width(step: str, number: float, d: int) -> int:
-    """Number of columns that one step makes from d.
+    """Return the number of columns that one step makes from d.
 
     Raises:
         DataError: if the step does not fit this many features.

@@ -1,4 +1,4 @@
-"""Checks of the running agent, by its own status."""
+"""Checks of the running agent by its status."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ _SOCKET = "agent.sock"
 
 
 def agent(subject: Subject) -> Iterator[Finding]:
-    """Check that an agent answers, and its complaints.
+    """Check that an agent answers, and report the problems in its status.
 
     Raises:
         ConfigError: if none can answer, because the socket's path is too long.

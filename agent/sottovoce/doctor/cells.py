@@ -1,4 +1,4 @@
-"""Checks of secure sums: whether there are enough devices, and whether one of them is dishonest."""
+"""Checks of secure sums: whether there are enough devices, and whether any of them is dishonest."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from sottovoce.doctor.subject import Subject
 
 
 def cells(subject: Subject) -> Iterator[Finding]:
-    """Check that this device can take part in secure sums, and its agent's report of them.
+    """Check that this device can take part in secure sums, and the agent's report of them.
 
     Raises:
         ConfigError: if the device knows too few others and does not look for more.

@@ -1,4 +1,4 @@
-"""Check of the clock, by which certificates and windows are judged; on many devices it does not survive a power cut."""
+"""Check of the clock, which decides on certificates and windows; on many devices it does not survive a power cut."""
 
 from collections.abc import Callable, Iterator
 

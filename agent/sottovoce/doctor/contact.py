@@ -27,7 +27,7 @@ _REFUSALS = {
 
 
 def obstacle(host: str, port: int, tls: ssl.SSLContext | None = None, name: str | None = None) -> str | None:
-    """The obstacle between this device and an address, in words; None if there is none.
+    """Return the obstacle between this device and an address, in words; None if there is none.
 
     Args:
         host: a name or an address.
@@ -56,7 +56,7 @@ def obstacle(host: str, port: int, tls: ssl.SSLContext | None = None, name: str 
 
 
 def _objection(connection: ssl.SSLSocket) -> str | None:
-    """The other side's refusal of this device's certificate, which TLS 1.3 reports only after the handshake."""
+    """Return the server's refusal of this device's certificate, which TLS 1.3 reports only after the handshake."""
     connection.settimeout(_OBJECTS_SECONDS)
     try:
         return None if connection.recv(1) else _CLOSED
@@ -73,8 +73,8 @@ def obstacles(asked: Mapping[K, Callable[[], str | None]], seconds: float = DEAD
     """Run all checks concurrently, and wait no longer than the deadline: resolving a name can take minutes.
 
     Args:
-        asked: called for each.
-        seconds: for all together.
+        asked: checks to run, by key.
+        seconds: limit for all checks together.
 
     Returns:
         The answers; for a check that has not ended in time, a message that says so.

@@ -11,7 +11,7 @@ from sottovoce.identity.identity import FLEET_CERTIFICATE, TLS_CERTIFICATE, TLS_
 
 
 def device(state: Path, peers: list[str]) -> tuple[Identity, ssl.SSLContext]:
-    """The device's identity, and TLS as its agent uses it with other devices of its fleet.
+    """Return the device's identity, and TLS as its agent uses it with other devices of its fleet.
 
     Raises:
         IdentityError: if its keys and certificates cannot be used.
@@ -30,7 +30,7 @@ def device(state: Path, peers: list[str]) -> tuple[Identity, ssl.SSLContext]:
 
 
 def towards_broker(section: MqttSection, state: Path) -> ssl.SSLContext | None:
-    """TLS as the agent speaks it to the fleet's broker; None for a broker without TLS.
+    """Return TLS as the agent speaks it to the fleet's broker; None for a broker without TLS.
 
     Raises:
         ConfigError: if the authority's file or the device's certificate cannot be used.

@@ -1,4 +1,4 @@
-"""Check of the disk under a state directory. It writes an unnamed temporary file, all that the doctor ever writes."""
+"""Check of the disk under a state directory, by an unnamed temporary file, the doctor's only write."""
 
 import os
 import tempfile
@@ -18,7 +18,7 @@ _ROOM = "make room on it, or move agent.state to a larger disk"
 
 
 def written(directory: Path) -> float:
-    """Write a small nameless file and wait for the disk; returns the seconds that took."""
+    """Write a small nameless file and wait for the disk; return the seconds that this took."""
     began = time.monotonic()
     with tempfile.TemporaryFile(dir=directory) as file:
         file.write(bytes(4096))

@@ -46,14 +46,14 @@ CHECKS: dict[str, Callable[[Subject], Iterable[Finding]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A finding, and the check that made it."""
+    """Finding, with the check that made it."""
 
     check: str
     finding: Finding
 
 
 def examined(subject: Subject) -> Iterator[Entry]:
-    """Findings of all checks, in order. A check that fails, for example because a file vanishes, is a finding."""
+    """Yield findings of all checks, in order. A check that fails, for example because a file vanishes, is a finding."""
     for name, check in CHECKS.items():
         try:
             for finding in check(subject):
@@ -66,12 +66,12 @@ def examined(subject: Subject) -> Iterator[Entry]:
 
 
 def exit_code(entries: Iterable[Entry]) -> ExitCode:
-    """The exit code of the first problem; 0 if there is none."""
+    """Return the exit code of the first problem; 0 if there is none."""
     return next((entry.finding.code for entry in entries if entry.finding.level is Level.PROBLEM), ExitCode.DONE)
 
 
 def document(entries: list[Entry]) -> dict[str, Any]:
-    """The JSON document."""
+    """Return the JSON document."""
     levels = [entry.finding.level for entry in entries]
     verdict = next((level for level in (Level.PROBLEM, Level.WARNING) if level in levels), Level.OK)
     return {

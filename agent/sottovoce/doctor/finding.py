@@ -1,4 +1,4 @@
-"""The result of one check: its state, and the remedy."""
+"""Result of one check: its state, and the remedy."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from sottovoce.errors import ExitCode, SottovoceError
 
 
 class Level(StrEnum):
-    """Severity: a warning can wait; with a problem the agent does not work."""
+    """Severity: a warning can wait; a problem keeps the agent from working."""
 
     OK = "ok"
     WARNING = "warning"
@@ -20,7 +20,7 @@ class Finding:
     """A finding.
 
     Attributes:
-        level: how bad it is.
+        level: severity of the finding.
         what: the result in one line; nothing secret, and nothing computed from records.
         remedy: the remedy, in one line; empty where none is needed.
         code: the exit code of a problem's kind; 0 for other results.
@@ -43,22 +43,22 @@ _PAGES = {
 
 
 def ok(what: str) -> Finding:
-    """A finding without a problem."""
+    """Return a finding without a problem."""
     return Finding(Level.OK, what)
 
 
 def warning(what: str, remedy: str) -> Finding:
-    """A finding that does not stop the device, but that someone should look at."""
+    """Return a finding that does not stop the device, but that someone should look at."""
     return Finding(Level.WARNING, what, remedy)
 
 
 def problem(what: str, remedy: str, code: ExitCode) -> Finding:
-    """A finding that stops the device."""
+    """Return a finding that stops the device."""
     return Finding(Level.PROBLEM, what, remedy, code)
 
 
 def refused(check: Callable[[], object]) -> Iterator[Finding]:
-    """The finding of an agent's own check, if the agent would refuse to start."""
+    """Yield the finding of an agent's own check, if the agent would refuse to start."""
     try:
         check()
     except SottovoceError as error:
@@ -66,6 +66,6 @@ def refused(check: Callable[[], object]) -> Iterator[Finding]:
 
 
 def failed(error: SottovoceError) -> Finding:
-    """The finding of an error that would end the agent; its message names the thing and the first remedy."""
+    """Return the finding of an error that would end the agent; its message names the thing and the first remedy."""
     remedy = _PAGES.get(error.exit_code, "see docs/reference/exit-codes.md")
     return problem(" ".join(str(error).split()), remedy, error.exit_code)

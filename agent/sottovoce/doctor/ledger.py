@@ -58,7 +58,7 @@ def ledger(subject: Subject) -> Iterator[Finding]:
 
 
 def _place(subject: Subject) -> tuple[Path | None, bool]:
-    """Place of the ledger, and whether a separate vault keeps it."""
+    """Return the place of the ledger, and whether a separate vault keeps it."""
     if subject.config is not None and subject.config.vault.directory is not None:
         return subject.config.vault.directory / LEDGER, True
     return None if subject.state is None else state_files(subject.state)[1], False

@@ -1,4 +1,4 @@
-"""Listening addresses of this device: free for its agent, or held by it."""
+"""Check of this device's listening addresses: free for its agent, or held by it."""
 
 import errno
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ def listening(subject: Subject) -> Iterator[Finding]:
 
 
 def _at(key: str, address: str, subject: Subject, ours: Callable[[Subject, str, int], bool]) -> Finding:
-    """Finding about one address, which a key of the configuration names."""
+    """Return the finding about one address, which a key of the configuration names."""
     host, port = split(address)
     taken = refusal(address)
     if taken is None and subject.status is not None:
@@ -41,7 +41,7 @@ def _at(key: str, address: str, subject: Subject, ours: Callable[[Subject, str, 
 
 
 def _ours(subject: Subject, host: str, port: int) -> bool:
-    """Whether the listener there proves to be this device."""
+    """Return whether the listener at this address proves to be this device."""
     if subject.status is None or subject.state is None or subject.config is None or not subject.open:
         return False
     try:

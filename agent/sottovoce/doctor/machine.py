@@ -1,4 +1,4 @@
-"""Python and the processor."""
+"""Check of Python and the processor."""
 
 import platform
 import sys

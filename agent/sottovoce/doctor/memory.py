@@ -17,7 +17,7 @@ def memory(subject: Subject, root: Path = Path("/")) -> Iterator[Finding]:
 
     Args:
         subject: the device.
-        root: where /proc and /sys are.
+        root: directory that contains /proc and /sys.
     """
     found = {"of the machine": available(root), "of this control group": allowed(root)}
     known = {whose: room for whose, room in found.items() if room is not None}
@@ -41,7 +41,7 @@ def memory(subject: Subject, root: Path = Path("/")) -> Iterator[Finding]:
 
 
 def available(root: Path) -> int | None:
-    """Memory still available to programs, in bytes, by the kernel's estimate; None if unknown."""
+    """Return the memory still available to programs, in bytes, by the kernel's estimate; None if unknown."""
     try:
         lines = (root / "proc/meminfo").read_text().splitlines()
     except OSError:
@@ -51,7 +51,7 @@ def available(root: Path) -> int | None:
 
 
 def allowed(root: Path) -> int | None:
-    """Memory that the tightest of this process's control groups still allows, in bytes; None if none limits it."""
+    """Return the memory that this process's tightest control group still allows, in bytes; None without a limit."""
     try:
         own = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Check that this machine runs the model that is to be learnt."""
+"""Check that this machine runs the configured model."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The Python packages that Sottovoce always needs, and those that this configuration needs."""
+"""Check of the Python packages that Sottovoce always needs, and of those that this configuration needs."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ EXTRAS = (
 
 
 def installed(module: str) -> bool:
-    """Whether a module can be imported; it is not imported."""
+    """Return whether a module can be imported; it is not imported."""
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:  # its parent package is missing

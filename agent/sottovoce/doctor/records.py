@@ -1,4 +1,4 @@
-"""The records: their file, its permissions, and their agreement with the configuration."""
+"""Check of the records: their file, its permissions, and their agreement with the configuration."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""The examined device: its configuration and the state of its running agent, if there are any."""
+"""Subject of an examination: a device's configuration and the state of its running agent, if there are any."""
 
 import os
 import pwd
@@ -21,12 +21,12 @@ _ANSWERS_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A device, or a machine without one.
+    """Device, or a machine without one.
 
     Attributes:
         file: its configuration file, if one was named.
         config: its configuration; None if it cannot be used.
-        state: its state directory; None where none is known of.
+        state: its state directory; None if unknown.
         status: status of its agent; None if none answers.
         now: an aware datetime, the clock's.
         wrong: the reason why the configuration cannot be used.
@@ -41,12 +41,12 @@ class Subject:
 
     @property
     def open(self) -> bool:
-        """Whether its state directory exists and this user may read it."""
+        """Return whether the state directory exists and this user may read it."""
         return self.state is not None and os.access(self.state / ".", os.R_OK | os.X_OK)
 
 
 def subject_of(file: Path | None, state: Path | None) -> Subject:
-    """The device of a configuration file, of a state directory, of both, or none.
+    """Return the device of a configuration file, of a state directory, of both, or none.
 
     Args:
         file: its configuration; it may be wrong or missing.
@@ -112,7 +112,7 @@ def _status(state: Path) -> dict[str, Any] | None:
 
 
 def _state_in(file: Path) -> Path | None:
-    """The state directory named by a configuration that is otherwise invalid."""
+    """Return the state directory named by a configuration that is otherwise invalid."""
     try:
         tables = tomllib.loads(file.read_text(encoding="utf-8"))
         return Path(file.absolute().parent, tables["agent"]["state"])

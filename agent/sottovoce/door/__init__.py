@@ -1,4 +1,4 @@
-"""Public types of the vault's interface: queries go in, releases come out.
+"""Public types of the vault's interface: queries and releases.
 
 These are the only types that a learner shares with the vault. The class that implements `Release` is inside the vault,
 and only the vault can build one; import contracts keep learners, wire and transport out of the vault.

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """Degree to which a guarantee can be trusted."""
+    """Status of a guarantee's proof."""
 
     PROVED = "proved"
     AS_PUBLISHED = "as-published"
@@ -15,15 +15,15 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PrivacyStatement:
-    """The guarantee behind one release and behind the run it belongs to.
+    """Guarantee behind one release and behind the run it belongs to.
 
     Attributes:
         unit: the privacy unit, for example `record`.
         neighbouring: `add-remove` or `replace-one`.
         mechanism: the mechanism's name with its parameters, in words.
-        composition: the rule by which releases add up to `epsilon`.
+        composition: rule by which releases add up to `epsilon`.
         epsilon: total ε of everything the budget allows; None when nothing is promised.
-        delta: total δ of the same.
+        delta: total δ of everything the budget allows.
         threat_model: the adversary's view.
         status: proved, as-published, refuted, or none.
         reason: the reason for the status, with the section or page to read.
@@ -43,6 +43,6 @@ class PrivacyStatement:
     epsilon_alone: float | None = None
 
     def as_dict(self) -> dict[str, str | float | None]:
-        """The statement as a JSON-ready dictionary."""
+        """Return the statement as a JSON-ready dictionary."""
         said = {**asdict(self), "status": self.status.value}
         return said if self.epsilon_alone is not None else {key: said[key] for key in said if key != "epsilon_alone"}

@@ -28,7 +28,7 @@ class Query:
 
     @property
     def id(self) -> bytes:
-        """SHA-256 over learner, kind and slot. Queries with equal ids get the same stored bytes, whatever the point."""
+        """SHA-256 over learner, kind and slot. Queries with equal ids get equal stored bytes, whatever the point."""
         return hashlib.sha256(f"sottovoce/query/v1|{self.learner}|{self.kind}|{self.slot}".encode()).digest()
 
 

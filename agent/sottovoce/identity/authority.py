@@ -26,7 +26,7 @@ from sottovoce.identity.verification import (
 
 
 class Authority(Protocol):
-    """The authority that vouches for the devices of one fleet."""
+    """Authority that vouches for the devices of one fleet."""
 
     @property
     def fleet(self) -> str:
@@ -39,12 +39,12 @@ class Authority(Protocol):
         ...
 
     def verify(self, certificate: x509.Certificate, now: datetime | None, source: object) -> Subject:
-        """Checks all that a device's certificate claims: issuer, validity, names and binding.
+        """Check everything that a device's certificate claims: issuer, validity, names and binding.
 
         Args:
             certificate: the device's certificate.
             now: an aware datetime; None if the signed document outlives the certificate.
-            source: names the certificate in the error.
+            source: name of the certificate in the error.
 
         Raises:
             IdentityError: if something does not hold.
@@ -60,7 +60,7 @@ class Authority(Protocol):
         ...
 
     def following(self, changes: Sequence[KeyChange]) -> "Authority":
-        """The authority after changes of the fleet's keys.
+        """Return the authority after changes of the fleet's keys.
 
         Raises:
             IdentityError: if they do not lead on from here.
@@ -69,7 +69,7 @@ class Authority(Protocol):
 
 
 class RetiredKey(IdentityError):
-    """A document was signed by a key that the fleet has retired."""
+    """Error of a document signed by a key that the fleet has retired."""
 
 
 def check_signed(
@@ -105,7 +105,7 @@ def check_signed(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FleetAuthority:
-    """A fleet's own certificate, which `sottovoce fleet init` made, and those that it has retired.
+    """Fleet's own certificate, which `sottovoce fleet init` made, and the certificates that it has retired.
 
     Attributes:
         certificate: certificate of its present key.
@@ -135,7 +135,7 @@ class FleetAuthority:
         return Anchors(self.certificate, self.spare)
 
     def retirement(self, certificate: x509.Certificate) -> Retired | None:
-        """Retirement of the key that issued this certificate; None for the present key, or one of another fleet."""
+        """Return the retirement of this certificate's issuing key; None for the present key or another fleet's."""
         return next((one for one in self.retired if _issued(certificate, one.certificate)), None)
 
     def verify(self, certificate: x509.Certificate, now: datetime | None, source: object) -> Subject:
@@ -188,7 +188,7 @@ def _issued(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IssuerAuthority:
-    """A certificate authority that also serves others: it vouches for a fleet only in certificates that name the fleet.
+    """Certificate authority that also serves others: it vouches for a fleet only in certificates that name the fleet.
 
     Attributes:
         certificate: certificate of the CA that issues the devices' certificates itself, a root or an intermediate.
@@ -222,7 +222,7 @@ class IssuerAuthority:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PinnedAuthority:
-    """A few devices that know one another by id, and trust no other device.
+    """Authority of a few devices that recognise one another by id, and trust no other device.
 
     An id is a digest of a device's key, and the key has signed the device's self-signed certificate. So only the list
     of ids must be trusted, and certificates may come from anywhere.
@@ -272,7 +272,7 @@ def verify_self_signed(certificate: x509.Certificate, fleet: str, now: datetime 
 
 
 def decode_issuer(pem: bytes, source: object) -> x509.Certificate:
-    """Reads the certificate of an external CA; `source` names it in the error.
+    """Read the certificate of an external CA; `source` names it in the error.
 
     Raises:
         IdentityError: if it cannot be read, or is not that of a CA.
@@ -291,7 +291,7 @@ def decode_issuer(pem: bytes, source: object) -> x509.Certificate:
 def pinned(
     fleet: str, certificates: Iterable[x509.Certificate], peers: Iterable[str], source: object
 ) -> PinnedAuthority:
-    """An authority of the certificates whose devices are listed.
+    """Return an authority of the certificates whose devices are listed.
 
     Raises:
         IdentityError: if one of them is not self-signed, or belongs to another fleet.

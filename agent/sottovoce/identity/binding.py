@@ -1,4 +1,4 @@
-"""The extension of a device's certificate that ties its TLS key to its identity key.
+"""Extension of a device's certificate that ties its TLS key to its identity key.
 
 As libp2p does (specs/tls/tls.md), it carries the device's Ed25519 key and a signature by that key over the TLS
 key: the holder of the identity key named the holder of the TLS key. Neither the fleet's key nor a stolen TLS key
@@ -22,13 +22,13 @@ _HEADER = bytes([0x04, PUBLIC_KEY_BYTES + SIGNATURE_BYTES])
 
 
 def bind(device_key: Ed25519PrivateKey, tls_key: EllipticCurvePublicKey) -> bytes:
-    """The value of the extension, which only the device can make."""
+    """Return the value of the extension, which only the device can make."""
     public_key = device_key.public_key().public_bytes_raw()
     return _HEADER + public_key + device_key.sign(_message(tls_key))
 
 
 def verify_binding(binding: bytes, tls_key: EllipticCurvePublicKey) -> bytes:
-    """Checks the value of the extension against the certificate's own key.
+    """Check the value of the extension against the certificate's own key.
 
     Returns:
         The device's raw Ed25519 key.

@@ -1,4 +1,4 @@
-"""Building certificates: a fleet's own, and those it issues to devices."""
+"""Construction of certificates: a fleet's own, and those it issues to devices."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -18,20 +18,20 @@ _CLOCK_LAG = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class Validity:
-    """The time in which a certificate holds, both ends included; aware datetimes."""
+    """Time in which a certificate is valid, both ends included; aware datetimes."""
 
     not_before: datetime
     not_after: datetime
 
     @classmethod
     def from_now(cls, days: float) -> Self:
-        """`days` from now, and from five minutes back for the clocks that lag."""
+        """Return a validity of `days` from now, which starts five minutes ago for clocks that lag."""
         now = datetime.now(UTC)
         return cls(now - _CLOCK_LAG, now + timedelta(days=days))
 
 
 def fleet_certificate(fleet: str, key: EllipticCurvePrivateKey, validity: Validity) -> x509.Certificate:
-    """The self-signed certificate of a fleet.
+    """Return the self-signed certificate of a fleet.
 
     Raises:
         IdentityError: `fleet` cannot name a fleet.
@@ -53,7 +53,7 @@ def device_certificate(
     binding: bytes,
     validity: Validity,
 ) -> x509.Certificate:
-    """Issues a device's certificate; none of the device's private keys is needed.
+    """Issue a device's certificate; none of the device's private keys is needed.
 
     Args:
         authority: the fleet's certificate.
@@ -78,7 +78,7 @@ def device_certificate(
 def self_signed_certificate(
     fleet: str, tls_key: EllipticCurvePrivateKey, binding: bytes, validity: Validity
 ) -> x509.Certificate:
-    """The certificate of a device that no one vouches for but its own identity key, in the binding.
+    """Return the certificate of a device that only its own identity key vouches for, in the binding.
 
     Raises:
         ValueError: if the binding does not belong to this TLS key.
@@ -91,7 +91,7 @@ def self_signed_certificate(
 def enroller_certificate(
     authority: x509.Certificate, authority_key: EllipticCurvePrivateKey, key: EllipticCurvePublicKey, validity: Validity
 ) -> x509.Certificate:
-    """The certificate of an enroller: a name of the fleet's that no device can have, and no binding."""
+    """Return the certificate of an enroller: a name in the fleet that no device can have, and no binding."""
     fleet = fleet_of(authority)
     return (
         _builder(common_name(enroller_dns_name(fleet)), authority.subject, key, validity)
@@ -105,12 +105,12 @@ def enroller_certificate(
 
 
 def common_name(value: str) -> x509.Name:
-    """The X.509 name that consists of one common name."""
+    """Return the X.509 name that consists of one common name."""
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, value)])
 
 
 def fleet_of(authority: x509.Certificate) -> str:
-    """The name of the fleet that a fleet certificate belongs to.
+    """Return the name of the fleet that a fleet certificate belongs to.
 
     Raises:
         ValueError: if its subject is not one common name.
@@ -121,7 +121,7 @@ def fleet_of(authority: x509.Certificate) -> str:
 
 
 def device_names(node_id: str, fleet: str) -> x509.SubjectAlternativeName:
-    """The alternative names of a device's certificate."""
+    """Return the alternative names of a device's certificate."""
     dns, uri = peer_dns_name(node_id, fleet), device_uri(node_id, fleet)
     return x509.SubjectAlternativeName([x509.DNSName(dns), x509.UniformResourceIdentifier(uri)])
 
@@ -141,7 +141,7 @@ def _builder(
 
 
 def _of_device(builder: x509.CertificateBuilder, device: str, fleet: str, binding: bytes) -> x509.CertificateBuilder:
-    """Contents common to every certificate of a device, for any signer."""
+    """Return a builder with the contents common to every certificate of a device, for any signer."""
     usages = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH])
     return (
         builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)

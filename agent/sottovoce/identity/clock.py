@@ -25,7 +25,7 @@ _NEVER = datetime.fromtimestamp(0, UTC)
 
 
 def kernel_clock() -> int:
-    """Clock status of adjtimex(2); -1 where it is not available, as in some containers."""
+    """Return the clock status of adjtimex(2); -1 where it is not available, as in some containers."""
     library = ctypes.CDLL(None)
     if not hasattr(library, "adjtimex"):
         return -1
@@ -33,12 +33,12 @@ def kernel_clock() -> int:
 
 
 def synchronised(kernel: Callable[[], int] = kernel_clock) -> bool:
-    """Whether the kernel says that something keeps the clock right."""
+    """Return whether the kernel reports that the clock is synchronised."""
     return 0 <= kernel() != UNSYNCHRONISED
 
 
 def boot_id() -> str:
-    """Id that changes at every start of this machine."""
+    """Return the id of this boot of the machine."""
     try:
         return _BOOT.read_text(encoding="ascii").strip()
     except OSError:
@@ -47,12 +47,12 @@ def boot_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The latest time known, as kept on disk.
+    """Latest time known, as kept on disk.
 
     Attributes:
-        latest: latest that the clock has said.
-        certain: latest time that it said under an earlier boot, or while it was synchronised.
-        boot: the boot under which it said `latest`.
+        latest: latest time that the clock has shown.
+        certain: latest time that it showed under an earlier boot, or while it was synchronised.
+        boot: boot under which it showed `latest`.
     """
 
     latest: datetime = _NEVER
@@ -61,11 +61,11 @@ class _Seen:
 
 
 class ClockFloor:
-    """The latest time that this device has seen, stored on its disk.
+    """Latest time that this device has seen, stored on its disk.
 
     Args:
         path: path of the file; made by the first `note`.
-        synchronised: returns whether something keeps the clock right.
+        synchronised: returns whether the clock is synchronised.
         boot: returns the id of the machine's current boot.
     """
 

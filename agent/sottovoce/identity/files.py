@@ -19,7 +19,7 @@ _RETRY_SECONDS = 0.01
 
 
 def make_private_directory(directory: Path) -> None:
-    """Makes a directory of mode 0700, or accepts one that others cannot enter.
+    """Make a directory of mode 0700, or accept one that other users cannot enter.
 
     Raises:
         IdentityError: if it cannot be made, or it exists and others can enter it.
@@ -146,7 +146,7 @@ def _lock(directory: Path) -> Iterator[None]:
 
 
 def read(path: Path) -> bytes:
-    """Reads a public file.
+    """Read a public file.
 
     Raises:
         IdentityError: if it cannot be read.
@@ -155,7 +155,7 @@ def read(path: Path) -> bytes:
 
 
 def read_private(path: Path) -> bytes:
-    """Reads a private file.
+    """Read a private file.
 
     Raises:
         IdentityError: if it cannot be read, or others than its owner can read or change it.

@@ -1,4 +1,4 @@
-"""A fleet's authority: made once, kept offline, needed only to enrol a device or to renew its certificate.
+"""Authority of a fleet: made once, kept offline, needed only to enrol a device or to renew its certificate.
 
 Its directory holds `ca.pem`, which every device gets a copy of, and `ca.key`, unencrypted and mode 0600: anyone who
 reads `ca.key` can let any device into the fleet. Keep that directory on a medium that no device of the fleet can read,
@@ -26,14 +26,14 @@ from sottovoce.identity.request import Request, read_request
 
 FLEET_KEY = "ca.key"
 SPARE = "spare"
-"""The directory of the spare key, in a fleet's directory until it is moved elsewhere."""
+"""Directory of the spare key, in a fleet's directory until it is moved elsewhere."""
 _FLEET_DAYS = 3650
 _DEVICE_DAYS = 90
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fleet:
-    """A fleet's authority, able to issue certificates.
+    """Authority of a fleet, able to issue certificates.
 
     Attributes:
         name: the fleet's name.
@@ -55,17 +55,17 @@ class Fleet:
         return FleetAuthority(self.certificate, self.spare, retired_by(self.changes))
 
     def sign(self, message: bytes) -> bytes:
-        """The fleet's own signature, ECDSA with SHA-256, of a message that begins with its own domain string."""
+        """Return the fleet's own signature, ECDSA with SHA-256, of a message that begins with its own domain string."""
         return self.key.sign(message, ECDSA(SHA256()))
 
     def issue(self, request: Request, validity: Validity | None = None) -> bytes:
-        """The certificate of a device that the operator lets in, PEM; for ninety days from now by default."""
+        """Return the certificate of a device that the operator admits, PEM; for ninety days from now by default."""
         validity = validity or Validity.from_now(_DEVICE_DAYS)
         certificate = device_certificate(self.certificate, self.key, request.tls_key, request.binding, validity)
         return certificate.public_bytes(Encoding.PEM)
 
     def renew(self, request: Request, revoked: Container[str], validity: Validity | None = None) -> bytes:
-        """A new certificate for a device of this fleet, whose present one may have expired, PEM.
+        """Return a new certificate for a device of this fleet, whose present one may have expired, PEM.
 
         Args:
             request: a request that includes the present certificate.
@@ -88,10 +88,10 @@ class Fleet:
 
 
 def create_fleet(directory: Path, name: str, *, validity: Validity | None = None) -> Fleet:
-    """Makes a fleet's key and certificate.
+    """Make a fleet's key and certificate.
 
     Args:
-        directory: where they are written; made if it is not there.
+        directory: directory to write to, created if missing.
         name: 1 to 40 lowercase letters, digits and inner hyphens.
         validity: when the fleet's certificate holds; ten years from now by default.
 
@@ -115,7 +115,7 @@ def new_key(name: str, validity: Validity | None = None) -> tuple[EllipticCurveP
 
 
 def open_fleet(directory: Path) -> Fleet:
-    """Opens the authority that `create_fleet` wrote.
+    """Open the authority that `create_fleet` wrote.
 
     Raises:
         IdentityError: if a file is missing, malformed or open to other users, or the two do not belong together.
@@ -136,11 +136,11 @@ def open_fleet(directory: Path) -> Fleet:
 
 
 def enrol(fleet: Fleet, directory: Path, *, validity: Validity | None = None) -> Identity:
-    """Makes the identity of a new device: its keys, and its certificate from the fleet.
+    """Make the identity of a new device: its keys, and its certificate from the fleet.
 
     Args:
         fleet: the authority.
-        directory: where it is written; made if it is not there.
+        directory: directory to write to, created if missing.
         validity: when the device's certificate holds; ninety days from now by default.
 
     Returns:

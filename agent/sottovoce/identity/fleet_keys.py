@@ -37,15 +37,15 @@ _NOT_FROM_HERE = (
 
 
 class KeyChange(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One change of a fleet's keys.
+    """Change of a fleet's keys.
 
     Attributes:
         before: certificate of the key that is retired, PEM.
         current: certificate of the key that signs from now on, PEM.
         spare: certificate of the key that may sign the next change, PEM.
-        since: when it was made, seconds of Unix time.
+        since: time of the change, in seconds of Unix time.
         until: when certificates that the retired key has signed end at the latest.
-        by: which key has signed this.
+        by: the key that has signed this change.
         signature: ECDSA P-256 with SHA-256, DER, in hexadecimal digits.
     """
 
@@ -58,11 +58,11 @@ class KeyChange(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     signature: Annotated[str, Meta(pattern="^([0-9a-f]{2}){0,80}$")] = ""
 
     def signed(self, sign: Callable[[bytes], bytes], signer: x509.Certificate) -> "KeyChange":
-        """The change, signed with the key of this certificate."""
+        """Return the change, signed with the key of this certificate."""
         return structs.replace(self, signature=sign(self._signed_bytes(signer)).hex())
 
     def holds(self, signer: x509.Certificate) -> bool:
-        """Whether the key of this certificate has signed the change."""
+        """Return whether the key of this certificate has signed the change."""
         key = signer.public_key()
         if not isinstance(key, EllipticCurvePublicKey):
             return False
@@ -79,7 +79,7 @@ class KeyChange(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Anchors:
-    """The keys of a fleet at some time.
+    """Keys of a fleet at some time.
 
     Attributes:
         current: certificate of the key that signs.
@@ -96,7 +96,7 @@ class Anchors:
 
 
 def read_anchors(pem: bytes, source: object) -> Anchors:
-    """Reads the file of a fleet's keys; `source` names it in the error.
+    """Read the file of a fleet's keys; `source` names it in the error.
 
     Raises:
         IdentityError: if it is not one certificate of a fleet, or two of the same.
@@ -117,7 +117,7 @@ def read_anchors(pem: bytes, source: object) -> Anchors:
 
 @dataclass(frozen=True, slots=True)
 class Retired:
-    """A key that no longer signs.
+    """Key that no longer signs.
 
     Attributes:
         certificate: its certificate.
@@ -131,7 +131,7 @@ class Retired:
 
 
 def follow(anchors: Anchors, changes: Sequence[KeyChange]) -> Anchors:
-    """The keys after these changes, given trusted keys from some time before the last change.
+    """Return the keys after these changes, given trusted keys from some time before the last change.
 
     Raises:
         IdentityError: if the changes do not follow from the trusted keys.
@@ -151,7 +151,7 @@ def follow(anchors: Anchors, changes: Sequence[KeyChange]) -> Anchors:
 
 
 def retired_by(changes: Sequence[KeyChange]) -> tuple[Retired, ...]:
-    """The keys that these changes have retired.
+    """Return the keys that these changes have retired.
 
     Raises:
         IdentityError: if one of them is not a certificate of a fleet.
@@ -160,13 +160,13 @@ def retired_by(changes: Sequence[KeyChange]) -> tuple[Retired, ...]:
 
 
 def rank(changes: Sequence[KeyChange]) -> int:
-    """Rank of these changes: by the number signed with the spare key, then by later ones with the present key."""
+    """Return the rank of these changes: the number signed with the spare key, then later ones with the present key."""
     by_spare = [place for place, change in enumerate(changes, start=1) if change.by == "spare"]
     return (len(by_spare) << 8) + len(changes) - (by_spare[-1] if by_spare else 0)
 
 
 def encode_changes(changes: Sequence[KeyChange]) -> bytes:
-    """Canonical form of changes: JSON with sorted names; empty if there are none."""
+    """Return the canonical form of changes: JSON with sorted names; empty if there are none."""
     return json.encode(list(changes), order="sorted") if changes else b""
 
 

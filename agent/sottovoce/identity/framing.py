@@ -4,5 +4,5 @@ from collections.abc import Iterable
 
 
 def framed(domain: bytes, fields: Iterable[bytes]) -> bytes:
-    """The domain string, then each field after its length in eight bytes, big endian."""
+    """Return the domain string, then each field after its length in eight bytes, big endian."""
     return domain + b"".join(len(field).to_bytes(8, "big") + field for field in fields)

@@ -1,4 +1,4 @@
-"""The identity of this device, loaded from its directory or not at all.
+"""Identity of this device, loaded from its directory or not at all.
 
 Every failure is an `IdentityError`; there is no fallback without TLS or without a signature.
 """
@@ -55,14 +55,14 @@ class Identity:
     Attributes:
         node_id: this device's id.
         fleet: the fleet it belongs to.
-        mode: who vouches for its devices.
+        mode: kind of authority that vouches for its devices.
         public_key: its raw Ed25519 public key, 32 bytes.
         tls_key_pem: its TLS key, secret.
         tls_cert_pem: its certificate.
         certificate_der: its certificate in DER, which its records carry to devices that it has never met.
         not_before: the first moment at which its certificates hold.
         not_after: the last moment at which its certificates hold.
-        authority: the authority that decides who belongs to its fleet.
+        authority: authority that decides which devices belong to its fleet.
         retired: the key that has issued its certificate, if the fleet has retired it.
     """
 
@@ -90,15 +90,15 @@ class Identity:
         return peer_dns_name(self.node_id, self.fleet)
 
     def sign(self, message: bytes) -> bytes:
-        """The Ed25519 signature of a message that begins with its own domain string, 64 bytes."""
+        """Return the Ed25519 signature of a message that begins with its own domain string, 64 bytes."""
         return self._device_key.sign(message)
 
 
 def load(directory: Path, now: datetime | None = None, peers: Iterable[str] = (), *, dated: bool = True) -> Identity:
-    """Loads and checks the identity that `sottovoce fleet join` wrote.
+    """Load and check the identity that `sottovoce fleet join` wrote.
 
     Args:
-        directory: where its files are.
+        directory: directory of the identity's files.
         now: an aware datetime to judge the certificates by; the clock's by default.
         peers: the node ids that a pinned device trusts; ignored for other devices.
         dated: whether the certificates must be valid at `now`; those about to be renewed need not be.
@@ -155,7 +155,7 @@ def load(directory: Path, now: datetime | None = None, peers: Iterable[str] = ()
 
 
 def fleet_authority(directory: Path) -> FleetAuthority:
-    """A fleet's authority, from the certificates in a directory and later changes of its keys.
+    """Return a fleet's authority, from the certificates in a directory and later changes of its keys.
 
     Raises:
         IdentityError: if a file cannot be read, or is damaged.
@@ -167,7 +167,7 @@ def fleet_authority(directory: Path) -> FleetAuthority:
 
 
 def mode_of(directory: Path) -> tuple[Mode, Path]:
-    """The authority's mode according to the files of an identity, and the file or directory that shows it."""
+    """Return the authority's mode according to an identity's files, and the file or directory that shows it."""
     if (directory / PINS).is_dir():
         return "pinned", directory / PINS
     if (directory / ISSUER_CERTIFICATE).exists():
@@ -194,7 +194,7 @@ def verify_peer_certificate(pem: bytes, identity: Identity, now: datetime | None
 
 
 def verify_credential(der: bytes, authority: Authority, now: datetime | None = None) -> Subject:
-    """Checks a certificate that came with something its device has signed.
+    """Check a certificate that came with something its device has signed.
 
     Args:
         der: the certificate.
@@ -211,7 +211,7 @@ def verify_credential(der: bytes, authority: Authority, now: datetime | None = N
 
 
 def subject_of(der: bytes, fleet_certificate: bytes, now: datetime | None = None) -> Subject:
-    """Subject for a caller without an identity, who holds only the certificate of a trusted fleet, PEM."""
+    """Return the subject for a caller without an identity, who holds only the certificate of a trusted fleet, PEM."""
     anchors = read_anchors(fleet_certificate, "the trusted certificate")
     return _subject(der, FleetAuthority(anchors.current, anchors.spare), now)
 
@@ -225,7 +225,7 @@ def _subject(der: bytes, authority: Authority, now: datetime | None) -> Subject:
 
 
 def _own_fleet(certificate: x509.Certificate, source: Path) -> str:
-    """The fleet in this device's own SPIFFE id, where no fleet certificate names it."""
+    """Return the fleet in this device's own SPIFFE id, where no fleet certificate names it."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except UNREADABLE as error:
@@ -237,7 +237,7 @@ def _own_fleet(certificate: x509.Certificate, source: Path) -> str:
 
 
 def _pins(directory: Path) -> list[x509.Certificate]:
-    """The pinned certificates, oldest first; the newest one of each device counts."""
+    """Return the pinned certificates, oldest first; the newest one of each device counts."""
     try:
         files = sorted(directory.glob("*.pem"))
     except OSError as error:

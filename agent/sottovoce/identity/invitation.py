@@ -30,7 +30,7 @@ _AGAIN = "ask for a new one, which the holder of the fleet's key makes with `sot
 
 
 class Seed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A device to try first.
+    """Contact that a device tries first.
 
     Attributes:
         id: node id.
@@ -91,7 +91,7 @@ class Seeds(
 
 
 class Bundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="schema", tag="sottovoce.bundle/1"):
-    """Everything a new device needs, its private keys included.
+    """Complete set of files for a new device, its private keys included.
 
     Attributes:
         fleet: the fleet's name.
@@ -99,8 +99,8 @@ class Bundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
         device_key: its identity key, PEM.
         tls_key: its TLS key, PEM.
         certificate: its certificate, PEM.
-        fleet_certificate: the fleet's, PEM.
-        seeds: where to find the fleet.
+        fleet_certificate: certificate of the fleet, PEM.
+        seeds: contacts through which to find the fleet.
     """
 
     fleet: str
@@ -112,7 +112,7 @@ class Bundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
     seeds: Seeds
 
     def __repr__(self) -> str:
-        """Representation without the keys."""
+        """Return a representation without the keys."""
         return f"Bundle(fleet={self.fleet!r}, id={self.id!r})"
 
     @property
@@ -126,7 +126,7 @@ class Bundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
 
 
 class Used(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="schema", tag="sottovoce.bundle-used/1"):
-    """The note that replaces a bundle once a device has joined with it.
+    """Note that replaces a bundle once a device has joined with it.
 
     Attributes:
         fleet: the fleet's name.
@@ -153,7 +153,7 @@ class Token:
 
     @classmethod
     def draw(cls, address: str, certificate: bytes) -> Self:
-        """A new token for an enroller with this certificate, DER."""
+        """Return a new token for an enroller with this certificate, DER."""
         return cls(address, secrets.token_bytes(_SECRET_BYTES), _fingerprint(certificate))
 
     @classmethod
@@ -172,16 +172,16 @@ class Token:
         return cls(match["address"], word[:_SECRET_BYTES], word[_SECRET_BYTES:])
 
     def __str__(self) -> str:
-        """Token to type, paste or scan; secret."""
+        """Return the token to type, paste or scan; secret."""
         word = base64.b32encode(self.secret + self.fingerprint).decode("ascii").rstrip("=").lower()
         return f"sottovoce1:{self.address}/{word}"
 
     def names(self, certificate: bytes) -> bool:
-        """Whether this certificate, DER, is the enroller's."""
+        """Return whether this certificate, DER, is the enroller's."""
         return hmac.compare_digest(_fingerprint(certificate), self.fingerprint)
 
     def admits(self, secret: str) -> bool:
-        """Whether this secret, in hexadecimal, is that of an invited device."""
+        """Return whether this secret, in hexadecimal, is that of an invited device."""
         try:
             return hmac.compare_digest(bytes.fromhex(secret), self.secret)
         except ValueError:
@@ -189,7 +189,7 @@ class Token:
 
 
 def write_bundle(path: Path, bundle: Bundle) -> None:
-    """Writes a bundle, for its owner alone.
+    """Write a bundle, for its owner alone.
 
     Raises:
         IdentityError: if there is a file already, or it cannot be written.
@@ -200,7 +200,7 @@ def write_bundle(path: Path, bundle: Bundle) -> None:
 
 
 def read_bundle(path: Path) -> Bundle:
-    """Reads a bundle.
+    """Read a bundle.
 
     Raises:
         IdentityError: if it cannot be read, is damaged, or a device has joined from it.
@@ -238,7 +238,7 @@ def write_seeds(state: Path, seeds: Seeds) -> None:
 
 
 def read_seeds(state: Path) -> Seeds:
-    """Seeds from the invitation; empty for a device that joined without one.
+    """Return seeds from the invitation; empty for a device that joined without one.
 
     Raises:
         IdentityError: if the file cannot be read or is damaged.
@@ -255,7 +255,7 @@ def read_seeds(state: Path) -> Seeds:
 
 
 def check_seeds(seeds: Seeds) -> None:
-    """Raises IdentityError when there are too many."""
+    """Raise IdentityError when there are too many."""
     if len(seeds.contacts) > MAX_SEEDS:
         raise IdentityError(f"an invitation names at most {MAX_SEEDS} devices")
 

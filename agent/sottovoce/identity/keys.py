@@ -21,7 +21,7 @@ _NODE_ID_CHARACTERS = 32
 
 
 def node_id(public: Ed25519PublicKey | bytes) -> str:
-    """The id of the device that holds the private half of a key.
+    """Return the id of the device that holds the private half of a key.
 
     Args:
         public: an Ed25519 public key, or its 32 raw bytes.
@@ -39,14 +39,14 @@ def node_id(public: Ed25519PublicKey | bytes) -> str:
 
 
 def encode_private_key(key: PrivateKeyTypes) -> bytes:
-    """PKCS #8 PEM, unencrypted: the file's mode guards it."""
+    """Return a key as PKCS #8 PEM, unencrypted: the file's mode guards it."""
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
 
 
 def decode_device_key(pem: bytes, source: object) -> Ed25519PrivateKey:
-    """Reads a device's Ed25519 key; `source` names it in the error.
+    """Read a device's Ed25519 key; `source` names it in the error.
 
     Raises:
         IdentityError: if it is anything else.
@@ -58,7 +58,7 @@ def decode_device_key(pem: bytes, source: object) -> Ed25519PrivateKey:
 
 
 def decode_tls_key(pem: bytes, source: object) -> EllipticCurvePrivateKey:
-    """Reads an ECDSA P-256 key, a device's or a fleet's; `source` names it in the error.
+    """Read an ECDSA P-256 key, a device's or a fleet's; `source` names it in the error.
 
     Raises:
         IdentityError: if it is anything else.

@@ -9,7 +9,7 @@ _DEVICE_URI = re.compile(r"spiffe://(?P<fleet>[a-z0-9-]+)/device/[a-z2-7]{32}")
 
 
 def check_fleet_name(name: str) -> str:
-    """Returns the name of a fleet unchanged if it can be one.
+    """Return the name of a fleet unchanged if it is valid.
 
     Raises:
         IdentityError: if it is not 1 to 40 lowercase letters, digits and inner hyphens.
@@ -22,21 +22,21 @@ def check_fleet_name(name: str) -> str:
 
 
 def peer_dns_name(node_id: str, fleet: str) -> str:
-    """The DNS name in a device's certificate: a client asks TLS to verify it, and never resolves it."""
+    """Return the DNS name in a device's certificate: a client asks TLS to verify it, and never resolves it."""
     return f"{node_id}.{fleet}.internal"
 
 
 def enroller_dns_name(fleet: str) -> str:
-    """The DNS name in an enroller's certificate; device names begin with 32 characters of base32, so none equals it."""
+    """Return the DNS name in an enroller's certificate; no device name, 32 characters of base32, can equal it."""
     return f"enroller.{fleet}.internal"
 
 
 def device_uri(node_id: str, fleet: str) -> str:
-    """The SPIFFE id in a device's certificate."""
+    """Return the SPIFFE id in a device's certificate."""
     return f"spiffe://{fleet}/device/{node_id}"
 
 
 def fleet_in_uri(uri: str) -> str | None:
-    """The fleet in the SPIFFE id of a device; None if it is not one."""
+    """Return the fleet in the SPIFFE id of a device; None if it is not one."""
     match = _DEVICE_URI.fullmatch(uri)
     return match["fleet"] if match and _FLEET_NAME.fullmatch(match["fleet"]) else None

@@ -39,7 +39,7 @@ class DeviceKeys:
 
     @classmethod
     def read(cls, directory: Path) -> Self:
-        """Keys of an identity directory.
+        """Return keys of an identity directory.
 
         Raises:
             IdentityError: if one is missing, malformed or open to other users.
@@ -49,7 +49,7 @@ class DeviceKeys:
 
     @classmethod
     def decode(cls, device: bytes, tls: bytes, source: object) -> Self:
-        """Keys of two PEM files."""
+        """Return keys of two PEM files."""
         return cls(decode_device_key(device, source), decode_tls_key(tls, source))
 
     @property
@@ -58,16 +58,16 @@ class DeviceKeys:
         return node_id(self.device.public_key())
 
     def encoded(self) -> tuple[bytes, bytes]:
-        """Both keys in PEM, the identity key first."""
+        """Return both keys in PEM, the identity key first."""
         return encode_private_key(self.device), encode_private_key(self.tls)
 
     def request(self, *, fleet: str | None = None, present: bytes = b"") -> bytes:
-        """A request for a certificate; see sottovoce.identity.request.make_request."""
+        """Return a request for a certificate; see sottovoce.identity.request.make_request."""
         return make_request(self.device, self.tls, fleet=fleet, present=present)
 
 
 def write_keys(directory: Path, keys: DeviceKeys) -> None:
-    """Writes the keys of a device that has no certificate yet.
+    """Write the keys of a device that has no certificate yet.
 
     Raises:
         IdentityError: if the directory holds an identity, is open to other users or cannot be written.
@@ -78,7 +78,7 @@ def write_keys(directory: Path, keys: DeviceKeys) -> None:
 
 
 def write_identity(directory: Path, keys: DeviceKeys, certificate: bytes, *, fleet_certificate: bytes) -> None:
-    """Writes the identity of a device of a fleet with a certificate of its own.
+    """Write the identity of a device of a fleet with a certificate of its own.
 
     Args:
         directory: made if it is not there.
@@ -116,7 +116,7 @@ def write_external_certificate(directory: Path, chain: bytes, issuer: bytes) -> 
 
 
 def first_certificate(chain: bytes) -> bytes:
-    """The device's own certificate from an external CA's chain, both PEM.
+    """Return the device's own certificate from an external CA's chain, both PEM.
 
     Raises:
         IdentityError: if there is none.

@@ -1,4 +1,4 @@
-"""Pinned devices: a few that trust one another by id, each with a self-signed certificate and without an authority."""
+"""Pinned devices: a few devices that trust one another by id, each self-signed and without an authority."""
 
 from pathlib import Path
 
@@ -19,10 +19,10 @@ _PINNED_DAYS = 3650
 
 
 def enrol_pinned(directory: Path, fleet: str, validity: Validity | None = None) -> str:
-    """Writes the identity of a device that others will know by its id alone; returns the id.
+    """Write the identity of a device that others identify by its id alone; return the id.
 
     Args:
-        directory: made if it is not there.
+        directory: directory to write to, created if missing.
         fleet: name of the fleet.
         validity: validity of its certificate; ten years from now by default, because it is never renewed.
 
@@ -47,7 +47,7 @@ def enrol_pinned(directory: Path, fleet: str, validity: Validity | None = None) 
 
 
 def pin(directory: Path, certificate: bytes, source: object) -> str:
-    """Puts another device's certificate beside this device's identity; returns the other's id.
+    """Store another device's certificate beside this device's identity; return the id of that device.
 
     The certificate may come by any way: it is believed only as long as its id is listed under transport.peers, and
     only that device can have made it.
@@ -55,7 +55,7 @@ def pin(directory: Path, certificate: bytes, source: object) -> str:
     Args:
         directory: this device's identity.
         certificate: PEM.
-        source: names it in the error.
+        source: name of the certificate in the error.
 
     Raises:
         IdentityError: if this device is not pinned, the certificate is not of such a device of the same fleet, or there

@@ -1,4 +1,4 @@
-"""Renewing a device's certificate: the same keys, a later end.
+"""Renewal of a device's certificate: the same keys, a later end.
 
 The TLS key is kept. It is stored beside the identity key, which cannot change, and is readable by the same user, so a
 new one would lock no one out. So only one file changes, in one step; a power cut leaves the old certificate or the new.
@@ -18,7 +18,7 @@ _JITTER = 1 / 12  # share of a lifetime, added to two thirds of it
 
 
 def renewal_due(identity: Identity) -> datetime:
-    """The time to renew a certificate: two thirds of its lifetime, and up to a twelfth more.
+    """Return the time to renew a certificate: after two thirds of its lifetime, and up to a twelfth more.
 
     The extra time is derived from the device and the certificate, so a fleet enrolled within an hour does not renew
     within an hour, and a restart does not change it. After a change of the fleet's keys, the time depends on how long
@@ -32,7 +32,7 @@ def renewal_due(identity: Identity) -> datetime:
 
 
 def renewal_request(directory: Path) -> bytes:
-    """A request to renew the certificate of an identity directory, PEM; the certificate may have expired.
+    """Return a request to renew the certificate of an identity directory, PEM; the certificate may have expired.
 
     Raises:
         IdentityError: if the directory holds no identity, or a pinned one.
@@ -45,7 +45,7 @@ def renewal_request(directory: Path) -> bytes:
 
 
 def install_certificate(directory: Path, pem: bytes, source: object, now: datetime | None = None) -> datetime:
-    """Replace the present certificate by a renewed one, in one step; returns when the new one expires.
+    """Replace the present certificate by a renewed one, in one step; return when the new one expires.
 
     Args:
         directory: the identity directory.

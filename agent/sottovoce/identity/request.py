@@ -1,4 +1,4 @@
-"""A device's request for a certificate: PKCS #10, with the binding of its TLS key to its identity key inside.
+"""Request of a device for a certificate: PKCS #10, with the binding of its TLS key to its identity key inside.
 
 The request is public. It is signed with the TLS key, and the binding in it with the identity key. So no one can request
 a certificate for another device's keys, and repeating a request only yields that device's own certificate. A request
@@ -47,7 +47,7 @@ def make_request(
     fleet: str | None = None,
     present: bytes = b"",
 ) -> bytes:
-    """A request, PEM.
+    """Return a request, PEM.
 
     Args:
         device_key: the identity key.
@@ -67,7 +67,7 @@ def make_request(
 
 
 def read_request(pem: bytes, source: object) -> Request:
-    """Reads a request and checks its signatures; `source` names it in the error.
+    """Read a request and check its signatures; `source` names it in the error.
 
     Raises:
         IdentityError: if it is not one, or something in it does not hold.

@@ -55,7 +55,7 @@ class SignedTask(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return json.encode(named, order="sorted")
 
     def signed(self, sign: Callable[[bytes], bytes]) -> "SignedTask":
-        """A copy that is signed with the fleet's key."""
+        """Return a copy that is signed with the fleet's key."""
         return structs.replace(self, signature=sign(self._signed_bytes()).hex())
 
     def verify(self, authority: Authority) -> None:

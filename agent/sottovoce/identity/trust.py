@@ -16,7 +16,7 @@ _MAX_VERIFIED = 256  # certificates
 
 
 class Trust:
-    """The present identity, and the devices that the fleet has revoked.
+    """Present identity, and the devices that the fleet has revoked.
 
     Code that caches anything derived from either must subscribe. Change it on one thread only; any thread may read it.
 
@@ -41,17 +41,17 @@ class Trust:
 
     @property
     def revoked(self) -> frozenset[str]:
-        """The node ids that are refused."""
+        """Node ids of the devices that are refused."""
         return self._revoked
 
     def subscribe(self, changed: Callable[[], None]) -> None:
-        """Call this after every change."""
+        """Register a function to call after every change."""
         self._subscribers.append(changed)
 
     def authenticate(self, pem: bytes) -> str:
-        """The node id of a peer's certificate, as TLS reports it.
+        """Return the node id of a peer's certificate, as TLS reports it.
 
-        A revoked device is authenticated too: the receiver of its messages refuses them, and tells it why. A
+        A revoked device is authenticated too: the receiver of its messages refuses them, and sends it the reason. A
         certificate is verified once, but its validity is checked at every call, since a connection may outlive it.
 
         Raises:
@@ -66,7 +66,7 @@ class Trust:
         return subject.node_id
 
     def verify(self, der: bytes, now: datetime | None = None) -> Subject:
-        """Checks a certificate that came with something its device has signed.
+        """Check a certificate that came with something its device has signed.
 
         Args:
             der: the certificate.
@@ -81,11 +81,11 @@ class Trust:
         return subject
 
     def refuses(self, node_id: str) -> bool:
-        """Whether the fleet has revoked a device."""
+        """Return whether the fleet has revoked a device."""
         return node_id in self._revoked
 
     def renew(self, identity: Identity) -> None:
-        """Replaces the device's certificate, or its trusted peers.
+        """Replace the device's certificate, or its trusted peers.
 
         Raises:
             IdentityError: if it is another device, or trusts no one.
@@ -111,7 +111,7 @@ class Trust:
 
 
 class Following:
-    """Implements sottovoce.identity.authority.Authority with the present authority of a trust.
+    """Implementation of sottovoce.identity.authority.Authority with the present authority of a trust.
 
     Args:
         trust: the trust whose present identity names the authority.

@@ -42,7 +42,7 @@ class Subject:
 
 
 def decode_certificate(pem: bytes, source: object) -> x509.Certificate:
-    """Reads the one certificate of a PEM file; `source` names it in the error.
+    """Read the one certificate of a PEM file; `source` names it in the error.
 
     Raises:
         IdentityError: if it cannot be read, or there is more than one.
@@ -55,7 +55,7 @@ def decode_certificate(pem: bytes, source: object) -> x509.Certificate:
 
 
 def decode_fleet_certificate(pem: bytes, source: object) -> x509.Certificate:
-    """Reads a fleet's certificate; `source` names it in the error.
+    """Read a fleet's certificate; `source` names it in the error.
 
     Raises:
         IdentityError: if it cannot be read, is not self-signed, or is not a fleet's.
@@ -75,7 +75,7 @@ def decode_fleet_certificate(pem: bytes, source: object) -> x509.Certificate:
 def check_issuer(
     certificate: x509.Certificate, authority: x509.Certificate, fleet: str, now: datetime | None, source: object
 ) -> None:
-    """Checks who issued a certificate, and that both hold.
+    """Check the issuer of a certificate, and that both certificates are valid.
 
     Raises:
         IdentityError: if the issuer is another, or one of them is not valid at `now`.
@@ -92,7 +92,7 @@ def check_issuer(
 def subject_in(
     certificate: x509.Certificate, fleet: str, authority: x509.Certificate, source: object, *, exact: bool = True
 ) -> Subject:
-    """The subject of a certificate, after a check of its names and binding.
+    """Return the subject of a certificate, after a check of its names and binding.
 
     Args:
         certificate: the device's certificate, whose issuer is trusted.
@@ -135,7 +135,7 @@ def _bound_key(certificate: x509.Certificate) -> bytes:
 
 
 def check_validity(certificate: x509.Certificate, now: datetime, source: object) -> None:
-    """Checks that a certificate holds at `now`.
+    """Check that a certificate is valid at `now`.
 
     Raises:
         IdentityError: if it is not valid yet, or has expired.

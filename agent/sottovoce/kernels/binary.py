@@ -27,16 +27,16 @@ class _Trained(OneVsAll, PerExample):
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """One row per binary model."""
+        """Return one row per binary model."""
         return {"weight": (copies(self.classes), self.features)}
 
     def initial(self, seed: int) -> Floats:
-        """Zeros, float64[P]. See Kernel.initial."""
+        """Return zeros, float64[P]. See Kernel.initial."""
         return np.zeros(self.size)
 
     @np.errstate(over="ignore", invalid="ignore")  # a warning would be a message about a record
     def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
-        """Per-example gradients ℓ'(s, y) ⊗ x, float64[N, B, P]. See Kernel.gradients."""
+        """Return the per-example gradients ℓ'(s, y) ⊗ x, float64[N, B, P]. See Kernel.gradients."""
         nodes, batch = labels.shape
         signs = targets(labels.reshape(-1), self.classes).reshape(nodes, batch, copies(self.classes))
         slopes = self._slopes(inner(features[:, :, np.newaxis], self._weights(parameters)[:, np.newaxis]), signs)
@@ -45,18 +45,18 @@ class _Trained(OneVsAll, PerExample):
 
     @np.errstate(over="ignore")
     def loss(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
-        """Loss summed over binary models, averaged over examples, float64[N]."""
+        """Return loss summed over binary models, averaged over examples, float64[N]."""
         losses = self._losses(scores(self._weights(parameters), features), targets(labels, self.classes))
         mean: Floats = losses.sum(axis=2).mean(axis=1)
         return mean
 
     @abstractmethod
     def _losses(self, given: Floats, signs: Floats) -> Floats:
-        """ℓ(s, y)."""
+        """Return ℓ(s, y)."""
 
     @abstractmethod
     def _slopes(self, given: Floats, signs: Floats) -> Floats:
-        """ℓ'(s, y), the derivative with respect to the score."""
+        """Return ℓ'(s, y), the derivative with respect to the score."""
 
 
 class Logistic(_Trained):

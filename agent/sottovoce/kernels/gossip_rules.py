@@ -26,19 +26,19 @@ Slope = Callable[[NDArray[Any]], NDArray[Any]]
 
 
 def hinge_slope(margins: NDArray[Float]) -> NDArray[Float]:
-    """1[m < 1] for margins m = w'q: minus the derivative of the hinge loss."""
+    """Return 1[m < 1] for margins m = w'q: minus the derivative of the hinge loss."""
     return (margins < 1).astype(margins.dtype)
 
 
 @np.errstate(over="ignore")  # exp(large) is infinite, and the slope 0, as it should be
 def logistic_slope(margins: NDArray[Float]) -> NDArray[Float]:
-    """1 - 1/(1 + exp(-m)) = 1/(1 + exp(m)): minus the derivative of ln(1 + exp(-m))."""
+    """Return 1 - 1/(1 + exp(-m)) = 1/(1 + exp(m)): minus the derivative of ln(1 + exp(-m))."""
     slopes: NDArray[Float] = 1 / (1 + np.exp(margins))
     return slopes
 
 
 def pegasos(weights: NDArray[Float], steps: NDArray[np.int64], records: NDArray[Float]) -> Model[Float]:
-    """Pegasos SVM, rule (14): t ← t+1; w ← (1 - 1/t)w + 1[w'q < 1]q/(λt).
+    """Update by Pegasos SVM, rule (14): t ← t+1; w ← (1 - 1/t)w + 1[w'q < 1]q/(λt).
 
     Args:
         weights: float[N,k,d].
@@ -52,7 +52,7 @@ def pegasos(weights: NDArray[Float], steps: NDArray[np.int64], records: NDArray[
 
 
 def logistic(weights: NDArray[Float], steps: NDArray[np.int64], records: NDArray[Float]) -> Model[Float]:
-    """Logistic regression, rule (15): t ← t+1; w ← (1 - 1/t)w + (1 - 1/(1 + exp(-w'q)))q/(λt). See `pegasos`."""
+    """Return Logistic regression, rule (15): t ← t+1; w ← (1 - 1/t)w + (1 - 1/(1 + exp(-w'q)))q/(λt). See `pegasos`."""
     return _updated(weights, steps, records, logistic_slope)
 
 
@@ -64,7 +64,7 @@ SLOPES: dict[str, Slope] = {"pegasos": hinge_slope, "logistic": logistic_slope}
 def merge(
     weights: NDArray[Float], steps: NDArray[np.int64], others: NDArray[Float], other_steps: NDArray[np.int64]
 ) -> Model[Float]:
-    """Algorithm 1's merge: the average of two models; the counter is the larger of the two.
+    """Merge by Algorithm 1: the average of two models; the counter is the larger of the two.
 
     The paper does not define the counter of the result; the larger one keeps step sizes from growing again.
 

@@ -12,7 +12,7 @@ Float = TypeVar("Float", bound=np.floating[Any])
 
 
 def descents(weights: NDArray[Float], batch: NDArray[Float], slope: Slope) -> NDArray[Float]:
-    """Minus the loss (sub)gradient of each record, slope(w'q) · q, without the regulariser.
+    """Return minus the loss (sub)gradient of each record, slope(w'q) · q, without the regulariser.
 
     A slope lies between 0 and 1, so a descent is no longer than its record, in any norm.
 
@@ -32,7 +32,7 @@ def descents(weights: NDArray[Float], batch: NDArray[Float], slope: Slope) -> ND
 def descend(
     weights: NDArray[Float], steps: NDArray[np.int64], noisy_gradients: NDArray[Float]
 ) -> tuple[NDArray[Float], NDArray[np.int64]]:
-    """t ← t+1; w ← w - (λw + g)/(λt).
+    """Take the step t ← t+1; w ← w - (λw + g)/(λt).
 
     Args:
         weights: float[N,k,d].

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 @lru_cache(maxsize=8)
 def harmonic_waves(width: int, count: int) -> NDArray[np.float64]:
-    """Orthonormal basis of level, and cosine and sine of the first `count` frequencies: float64[1 + 2 count, width].
+    """Return the orthonormal basis of level and first `count` frequencies, cosine, sine: float64[1 + 2 count, width].
 
     Args:
         width: values in a row, more than 2 count.

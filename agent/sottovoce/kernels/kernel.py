@@ -26,11 +26,11 @@ class Model(Protocol):
         ...
 
     def predict(self, parameters: Parameters, features: Features) -> Labels:
-        """Labels int64[N, M] of features float64[M, d]."""
+        """Return labels int64[N, M] of features float64[M, d]."""
         ...
 
     def loss(self, parameters: Parameters, features: Features, labels: Labels) -> NDArray[np.float64]:
-        """Mean loss float64[N] over features float64[M, d] and labels int64[M]."""
+        """Return the mean loss float64[N] over features float64[M, d] and labels int64[M]."""
         ...
 
 
@@ -56,11 +56,11 @@ class Kernel(Model, Protocol):
         ...
 
     def initial(self, seed: int) -> Parameters:
-        """The fleet's common initial parameters, float64[P]: the same bits for the same public seed, 0 or more."""
+        """Return the fleet's common initial parameters, float64[P]: identical bits for one public seed, 0 or more."""
         ...
 
     def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> NDArray[np.float64]:
-        """Per-example gradients of the loss, float64[N, B, P].
+        """Return the per-example gradients of the loss, float64[N, B, P].
 
         Each example's gradient depends, to the last bit, on that example and the parameters alone.
 
@@ -74,7 +74,7 @@ class Kernel(Model, Protocol):
     def clipped_gradient_sum(
         self, parameters: Parameters, features: Features, labels: Labels, clip: float
     ) -> NDArray[np.float64]:
-        """Σ over examples of g · min(1, t/‖g‖), t = SAFETY · clip: rounding never makes a term longer than the clip.
+        """Return Σ over examples of g · min(1, t/‖g‖), t = SAFETY · clip: rounded terms never exceed the clip.
 
         An example whose gradient is not finite adds 0.
 

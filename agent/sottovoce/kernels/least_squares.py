@@ -32,28 +32,28 @@ class LeastSquares(PerExample):
         return {"weight": (self.features - 1,)}
 
     def initial(self, seed: int) -> Floats:
-        """Zeros, float64[P]. See Kernel.initial."""
+        """Return zeros, float64[P]. See Kernel.initial."""
         return np.zeros(self.size)
 
     @np.errstate(over="ignore", invalid="ignore")  # a warning would be a message about a record
     def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
-        """Per-example gradients (w'x - y) x, float64[N, B, P]. See Kernel.gradients."""
+        """Return the per-example gradients (w'x - y) x, float64[N, B, P]. See Kernel.gradients."""
         x = np.ascontiguousarray(features[:, :, :-1])
         residuals = inner(x, parameters[:, np.newaxis]) - features[:, :, -1]
         outer: Floats = residuals[:, :, np.newaxis] * x
         return outer
 
     def predict(self, parameters: Parameters, features: Features) -> Labels:
-        """Zeros, int64[N, M]: there are no classes to distinguish."""
+        """Return zeros, int64[N, M]: there are no classes to distinguish."""
         return np.zeros((len(parameters), len(features)), dtype=np.int64)
 
     def values(self, parameters: Parameters, features: Features) -> Floats:
-        """The predicted targets w'x, float64[N, M], of features float64[M, d]."""
+        """Return the predicted targets w'x, float64[N, M], of features float64[M, d]."""
         predicted: Floats = parameters @ features[:, :-1].T
         return predicted
 
     @np.errstate(over="ignore")
     def loss(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
-        """Half the mean squared error, float64[N]."""
+        """Return half the mean squared error, float64[N]."""
         losses: Floats = np.mean((self.values(parameters, features) - features[:, -1]) ** 2, axis=1) / 2
         return losses

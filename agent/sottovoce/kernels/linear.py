@@ -31,7 +31,7 @@ class OneVsAll:
         return decide(scores(self._weights(parameters), features))
 
     def loss(self, parameters: Parameters, features: Features, labels: Labels) -> NDArray[np.float64]:
-        """Mean hinge loss over examples and binary models, float64[N]."""
+        """Return the mean hinge loss over examples and binary models, float64[N]."""
         margins = scores(self._weights(parameters), features) * targets(labels, self.classes)
         losses: NDArray[np.float64] = np.maximum(0.0, 1.0 - margins).mean(axis=(1, 2))
         return losses

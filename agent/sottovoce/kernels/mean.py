@@ -24,11 +24,11 @@ class Mean:
         return self.features
 
     def predict(self, parameters: Parameters, features: Features) -> Labels:
-        """Zeros, int64[N, M]: there are no classes to distinguish."""
+        """Return zeros, int64[N, M]: there are no classes to distinguish."""
         return np.zeros((len(parameters), len(features)), dtype=np.int64)
 
     def loss(self, parameters: Parameters, features: Features, labels: Labels) -> NDArray[np.float64]:
-        """Half the mean squared distance to the vectors, float64[N]: least at their mean."""
+        """Return half the mean squared distance to the vectors, float64[N]: least at their mean."""
         away = parameters[:, np.newaxis] - features
         losses: NDArray[np.float64] = np.mean(np.add.reduce(away * away, axis=2), axis=1) / 2
         return losses

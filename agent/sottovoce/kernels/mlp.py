@@ -45,7 +45,7 @@ class Perceptron(PerExample):
         }
 
     def initial(self, seed: int) -> Floats:
-        """Weights uniform within ±√(6/(inputs + outputs)) (Glorot & Bengio 2010, equation 16), biases 0. See Kernel."""
+        """Return weights uniform in ±√(6/(inputs + outputs)) (Glorot & Bengio 2010, eq. 16), biases 0. See Kernel."""
         start = drawn(seed, self.size)
         U, a, V, b = self._layers(start)
         U *= np.sqrt(6 / (self.features + self.hidden))
@@ -55,7 +55,7 @@ class Perceptron(PerExample):
 
     @np.errstate(over="ignore", invalid="ignore")  # a warning would be a message about a record
     def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
-        """Per-example gradients by back-propagation, float64[N, B, P]. See Kernel.gradients."""
+        """Return the per-example gradients by back-propagation, float64[N, B, P]. See Kernel.gradients."""
         U, a, V, b = (layer[:, np.newaxis] for layer in self._layers(parameters))
         units = np.tanh(inner(features[:, :, np.newaxis], U) + a)
         error = cross_entropy_slopes(inner(units[:, :, np.newaxis], V) + b, labels)
@@ -68,21 +68,21 @@ class Perceptron(PerExample):
         return gradients
 
     def predict(self, parameters: Parameters, features: Features) -> Labels:
-        """The most likely label, int64[N, M]."""
+        """Return the most likely label, int64[N, M]."""
         labels: Labels = np.argmax(self._logits(parameters, features), axis=2)
         return labels
 
     def loss(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
-        """Mean cross-entropy in nats, float64[N]."""
+        """Return the mean cross-entropy in nats, float64[N]."""
         return mean_cross_entropy(self._logits(parameters, features), labels)
 
     def first_layer(self, parameters: Parameters, features: Features) -> Floats:
-        """Ux + a, float64[N, M, h], of features float64[M, d]: linear in the parameters."""
+        """Return Ux + a, float64[N, M, h], of features float64[M, d]: linear in the parameters."""
         U, a, _, _ = self._layers(parameters)
         return features @ U.swapaxes(1, 2) + a[:, np.newaxis]
 
     def rest(self, layer: NDArray[Float], parameters: NDArray[Float]) -> NDArray[Float]:
-        """Logits float[N, M, classes] computed from a first layer float[N, M, h].
+        """Return logits float[N, M, classes] computed from a first layer float[N, M, h].
 
         Args:
             layer: from `first_layer`.
@@ -97,7 +97,7 @@ class Perceptron(PerExample):
         return self.rest(self.first_layer(parameters, features), parameters)
 
     def _layers(self, flat: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Views of float64[…, P] as U[…, h, d], a[…, h], V[…, classes, h] and b[…, classes]."""
+        """Return views of float64[…, P] as U[…, h, d], a[…, h], V[…, classes, h] and b[…, classes]."""
         leading, h = flat.shape[:-1], self.hidden
         U, a, V, b = np.split(flat, np.cumsum([h * self.features, h, self.classes * h]), axis=-1)
         return U.reshape(*leading, h, self.features), a, V.reshape(*leading, self.classes, h), b

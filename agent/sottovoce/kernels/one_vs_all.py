@@ -12,12 +12,12 @@ Float = TypeVar("Float", bound=np.floating[Any])
 
 
 def copies(classes: int) -> int:
-    """k: a single model separates two classes; c > 2 classes need one each."""
+    """Return k: a single model separates two classes; c > 2 classes need one model each."""
     return 1 if classes == 2 else classes
 
 
 def targets(labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
-    """Labels as each binary model sees them, y^(k) in {-1, +1}.
+    """Return labels as each binary model sees them, y^(k) in {-1, +1}.
 
     Args:
         labels: int64[n], 0 … classes-1.
@@ -32,7 +32,7 @@ def targets(labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
 
 
 def scores(weights: NDArray[Float], features: NDArray[Float]) -> NDArray[Float]:
-    """w'x of every model on every example.
+    """Return w'x of every model on every example.
 
     Args:
         weights: float[N,k,d].
@@ -47,7 +47,7 @@ def scores(weights: NDArray[Float], features: NDArray[Float]) -> NDArray[Float]:
 
 
 def predict(weights: NDArray[Float], features: NDArray[Float]) -> NDArray[np.int64]:
-    """The label that each node predicts for each example: the sign of the one score, or the class with the largest.
+    """Return each node's predicted label per example: the sign of the one score, or the class with the largest.
 
     Args:
         weights: float[N,k,d].
@@ -60,7 +60,7 @@ def predict(weights: NDArray[Float], features: NDArray[Float]) -> NDArray[np.int
 
 
 def decide(given: NDArray[Float]) -> NDArray[np.int64]:
-    """Labels int64[N,M] from scores float[N,M,k]."""
+    """Return labels int64[N,M] from scores float[N,M,k]."""
     if given.shape[2] == 1:
         return (given[:, :, 0] > 0).astype(np.int64)
     labels: NDArray[np.int64] = np.argmax(given, axis=2)

@@ -11,7 +11,7 @@ _SPAN = 4096  # einsum splits rows longer than its buffer of 8192 values whereve
 
 
 def inner(left: NDArray[Float], right: NDArray[Float]) -> NDArray[Float]:
-    """Σ_i left[…, i] · right[…, i], with the leading axes broadcast against each other.
+    """Return Σ_i left[…, i] · right[…, i], with the leading axes broadcast against each other.
 
     No BLAS: it may add up in an order that depends on an array's address, hence on a record's neighbours. Here the
     order depends on the length of the last axis alone.

@@ -56,7 +56,7 @@ class Profile:
         return math.sqrt((stretch**-2 + self.size - 1) / self.width)
 
     def coefficients(self, vector: Floats) -> Floats:
-        """Coefficients, float64[size], of a vector float64[width]; not finite where the vector is not.
+        """Return coefficients, float64[size], of a vector float64[width]; not finite where the vector is not.
 
         With harmonics, level and shape are clipped. The mechanism clips all coefficients together at `bound`.
         """
@@ -68,7 +68,7 @@ class Profile:
         return np.append(stretch * level, shortened(shape, bound))
 
     def vector(self, coefficients: Floats) -> Floats:
-        """Vector with these coefficients, float64[width]."""
+        """Return the vector with these coefficients, float64[width]."""
         if self.harmonics is None:
             return self._public + coefficients
         stretch, _ = self._stretch_and_shape
@@ -91,5 +91,5 @@ class Profile:
 
 
 def shortened(numbers: Floats, bound: float) -> Floats:
-    """The vector, scaled to L2 norm `bound` if it is longer."""
+    """Return the vector, scaled to L2 norm `bound` if it is longer."""
     return numbers * min(1.0, bound / max(bound, math.sqrt(float(numbers @ numbers))))

@@ -21,7 +21,7 @@ REGRESSION = "ridge"
 def kernel_named(
     name: str, features: int, classes: int, hidden: int, *, graphs: Sequence[str] = (), threads: int = 1
 ) -> Kernel:
-    """The kernel with that name.
+    """Return the kernel with that name.
 
     Args:
         name: `softmax`, `logistic`, `pegasos`, `ridge` or `mlp`; or a graph: one in the package, such as `mnist-cnn`,

@@ -28,12 +28,12 @@ class Softmax(PerExample):
         return {"weight": (self.features, self.classes)}
 
     def initial(self, seed: int) -> NDArray[np.float64]:
-        """Zeros, float64[P]. See Kernel.initial."""
+        """Return zeros, float64[P]. See Kernel.initial."""
         return np.zeros(self.size)
 
     @np.errstate(over="ignore", invalid="ignore")  # a warning would be a message about a record
     def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> NDArray[np.float64]:
-        """Per-example gradients x ⊗ (softmax(xᵀW) - e_y), float64[N, B, P]. See Kernel.gradients."""
+        """Return the per-example gradients x ⊗ (softmax(xᵀW) - e_y), float64[N, B, P]. See Kernel.gradients."""
         nodes, batch = labels.shape
         weights = parameters.reshape(nodes, 1, self.features, self.classes).swapaxes(2, 3)
         error = cross_entropy_slopes(inner(features[:, :, np.newaxis], weights), labels)
@@ -41,12 +41,12 @@ class Softmax(PerExample):
         return outer.reshape(nodes, batch, self.size)
 
     def predict(self, parameters: Parameters, features: Features) -> Labels:
-        """The most likely label, int64[N, M]."""
+        """Return the most likely label, int64[N, M]."""
         labels: Labels = np.argmax(self._logits(parameters, features), axis=2)
         return labels
 
     def loss(self, parameters: Parameters, features: Features, labels: Labels) -> NDArray[np.float64]:
-        """Mean cross-entropy in nats, float64[N]."""
+        """Return the mean cross-entropy in nats, float64[N]."""
         return mean_cross_entropy(self._logits(parameters, features), labels)
 
     def _logits(self, parameters: Parameters, features: Features) -> NDArray[np.float64]:
@@ -55,7 +55,7 @@ class Softmax(PerExample):
 
 
 def cross_entropy_slopes(logits: NDArray[np.float64], labels: Labels) -> NDArray[np.float64]:
-    """softmax(logits) - e_y, the gradient of the cross-entropy with respect to the logits.
+    """Return softmax(logits) - e_y, the gradient of the cross-entropy with respect to the logits.
 
     Args:
         logits: float64[N, B, classes].
@@ -72,7 +72,7 @@ def cross_entropy_slopes(logits: NDArray[np.float64], labels: Labels) -> NDArray
 
 
 def mean_cross_entropy(logits: NDArray[np.float64], labels: Labels) -> NDArray[np.float64]:
-    """Mean cross-entropy in nats, float64[N], of logits float64[N, M, classes] and labels int64[M]."""
+    """Return the mean cross-entropy in nats, float64[N], of logits float64[N, M, classes] and labels int64[M]."""
     peak = logits.max(axis=2)
     total = peak + np.log(np.exp(logits - peak[:, :, np.newaxis]).sum(axis=2))
     losses: NDArray[np.float64] = np.mean(total - logits[:, np.arange(len(labels)), labels], axis=1)

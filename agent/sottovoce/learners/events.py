@@ -1,4 +1,4 @@
-"""Events and effects of a learner. Times are seconds on the driver's monotonic clock."""
+"""Events and effects of a learner. Times are in seconds on the driver's monotonic clock."""
 
 from dataclasses import dataclass
 
@@ -12,14 +12,14 @@ from sottovoce.learners.published import PublishedRecord
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """The timer `name` is due."""
+    """Event that the timer `name` is due."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """An authenticated message from `sender`, received for the first time."""
+    """Event that an authenticated message from `sender` was received for the first time."""
 
     sender: str
     message: Message
@@ -27,10 +27,10 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The last message to `recipient` has had its effect there, which is durable unless the learner restates.
+    """Event that the last message to `recipient` took effect there, durably unless the learner restates.
 
     Attributes:
-        recipient: a peer.
+        recipient: node id of a peer.
         reply: its learner's answer, if any.
     """
 
@@ -40,7 +40,7 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """The last message to `recipient` was permanently refused there: its mass has returned."""
+    """Event that the last message to `recipient` was permanently refused there: its mass has returned."""
 
     recipient: str
     message: Message
@@ -48,7 +48,7 @@ class Returned:
 
 @dataclass(frozen=True, slots=True)
 class PeersChanged:
-    """New set of possible recipients, in the order in which to contact them."""
+    """Event of a new set of possible recipients, in the order in which to contact them."""
 
     peers: tuple[str, ...]
 
@@ -58,7 +58,7 @@ Event = Timer | Received | Delivered | Returned | PeersChanged | Release | Refus
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Deliver `message` to `recipient` exactly once, in as many attempts as necessary."""
+    """Effect that delivers `message` to `recipient` exactly once, in as many attempts as necessary."""
 
     recipient: str
     message: Message
@@ -66,7 +66,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Send this to the sender of the message just received, with the confirmation that it has arrived.
+    """Effect that replies to the sender of the message just received, with the confirmation of its arrival.
 
     It is sent once, and lost if this device crashes or the sender gives up. Only for learners that restate knowledge.
     """
@@ -76,14 +76,14 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """Stop sending the last message to `recipient`, which has left: nothing is lost with it."""
+    """Effect that stops sending the last message to `recipient`, which has left: nothing is lost with it."""
 
     recipient: str
 
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """Raise `Timer(name)` at time `at`; replaces an earlier timer of that name."""
+    """Effect that raises `Timer(name)` at time `at`; replaces an earlier timer of that name."""
 
     name: str
     at: float
@@ -91,21 +91,21 @@ class SetTimer:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Ask the vault."""
+    """Effect that asks the vault."""
 
     query: Query
 
 
 @dataclass(frozen=True, slots=True)
 class TakePart:
-    """Ask the vault for a step of a secure sum; only for a learner that is TakingPart."""
+    """Effect that asks the vault for a step of a secure sum; only for a learner that is TakingPart."""
 
     query: CellQuery
 
 
 @dataclass(frozen=True, slots=True)
 class PublishModel:
-    """The model this device now holds, made of public values only.
+    """Effect that publishes the model this device now holds, made of public values only.
 
     Attributes:
         parameters: float64[P].
@@ -118,7 +118,7 @@ class PublishModel:
 
 @dataclass(frozen=True, slots=True)
 class Shelve:
-    """Store newly received published records, and delete those that had to make room, for the next start."""
+    """Effect that stores newly received published records, and deletes those they displace, for the next start."""
 
     new: tuple[PublishedRecord, ...]
     gone: tuple[PublishedRecord, ...]

@@ -11,11 +11,11 @@ from sottovoce.learners.events import Effect, Event
 
 
 class State(Protocol):
-    """State of a learner, as its driver sees it."""
+    """Interface of a learner's state for its driver."""
 
     @property
     def cycle(self) -> int:
-        """Cycles begun."""
+        """Number of cycles begun."""
         ...
 
     @property
@@ -24,7 +24,7 @@ class State(Protocol):
         ...
 
     def traced(self) -> dict[str, Any]:
-        """The part of the state that a step-by-step comparison needs, JSON-ready."""
+        """Return the part of the state that a step-by-step comparison needs, JSON-ready."""
         ...
 
 
@@ -51,18 +51,18 @@ S = TypeVar("S")
 
 
 class Learner(Protocol[S]):
-    """A state machine: the same object runs in an agent and in a simulation. States are never changed in place."""
+    """State machine: the same object runs in an agent and in a simulation. States are never changed in place."""
 
     def fresh(self) -> S:
-        """The state of a device that joins."""
+        """Return the state of a device that joins."""
         ...
 
     def without_state(self, releases: int) -> S:
-        """The state of a device that lost its state after `releases` answers of its vault."""
+        """Return the state of a device that lost its state after `releases` answers of its vault."""
         ...
 
     def resumed(self, state: S, pending: frozenset[str]) -> S:
-        """A saved state, with the peers that have not confirmed their last message."""
+        """Return a saved state, with the peers that have not confirmed their last message."""
         ...
 
     def start(self, state: S, now: float) -> tuple[S, list[Effect]]:
@@ -70,7 +70,7 @@ class Learner(Protocol[S]):
         ...
 
     def on(self, state: S, event: Event, now: float) -> tuple[S, list[Effect]]:
-        """The next state, and the effects.
+        """Return the next state and its effects.
 
         Raises:
             MessageRefused: if a received message does not fit; the state stays as it was.
@@ -78,13 +78,13 @@ class Learner(Protocol[S]):
         ...
 
     def progress(self, state: S) -> Progress:
-        """Progress of the learner."""
+        """Return progress of the learner."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Belief:
-    """The part of a state that news would change.
+    """Part of a state that news would change.
 
     Attributes:
         model: float64, values that settle.
@@ -97,16 +97,16 @@ class Belief:
 
 @runtime_checkable
 class Settling(Protocol):
-    """A learner that continues for ever, although its result settles in the end."""
+    """Learner that continues for ever, although its result settles in the end."""
 
     def belief(self, state: Any) -> Belief | None:
-        """The result, made of released values; None while private steps are ahead."""
+        """Return the result, made of released values; None while private steps are ahead."""
         ...
 
 
 @runtime_checkable
 class Restating(Protocol):
-    """A learner whose messages restate its device's knowledge: the next message replaces a lost one.
+    """Learner whose messages restate its device's knowledge: the next message replaces a lost one.
 
     A message that arrives twice changes nothing, or little. So a device need not wait for its disk before it sends or
     confirms a message: its knowledge is durable on its next beat, and messages that have arrived since may arrive again
@@ -118,16 +118,16 @@ class Restating(Protocol):
 
 @runtime_checkable
 class Following(Protocol):
-    """A learner that continues with each new window of a feed that it follows."""
+    """Learner that continues with each new window of a feed that it follows."""
 
     def over(self, state: Any, window: int, now: float) -> tuple[Any, list[Effect]]:
-        """Note that windows up to this one have ended, and may be learnt from."""
+        """Note that windows up to this one have ended, and may be used for learning."""
         ...
 
 
 @runtime_checkable
 class TakingPart(Protocol):
-    """A learner whose device takes part in secure sums."""
+    """Learner whose device takes part in secure sums."""
 
     def stepped(self, state: Any, answer: CellAnswer | Refused, now: float) -> tuple[Any, list[Effect]]:
         """Handle the vault's answer to a step."""
@@ -136,7 +136,7 @@ class TakingPart(Protocol):
 
 @runtime_checkable
 class HandingOff(Protocol):
-    """A learner whose device must hand over a part of its state before it leaves."""
+    """Learner whose device must hand over a part of its state before it leaves."""
 
     def hand_off(self, state: Any, heir: str) -> tuple[Any, list[Effect]]:
         """Send `heir`, which has confirmed all earlier messages, as much of that part as one message holds.
@@ -146,5 +146,5 @@ class HandingOff(Protocol):
         ...
 
     def holds(self, state: Any) -> bool:
-        """Whether anything is left that can be sent."""
+        """Return whether anything is left that can be sent."""
         ...

@@ -9,11 +9,11 @@ class Message(Protocol):
     """Interface of every message."""
 
     kind: ClassVar[str]
-    """The payload type under which it travels; `wire.codec` knows where its encoding is."""
+    """Payload type under which the message travels; `wire.codec` has its encoding."""
 
     @property
     def simulated(self) -> bool:
-        """Some of it stems from a seeded noise stream; the wire refuses to encode it."""
+        """Whether part of the message stems from a seeded noise stream; the wire refuses to encode it."""
         ...
 
     @property
@@ -22,7 +22,7 @@ class Message(Protocol):
         ...
 
     def traced(self) -> dict[str, Any]:
-        """The whole message, JSON-ready."""
+        """Return the whole message, JSON-ready."""
         ...
 
 

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 _DOMAIN = b"sottovoce/published-record/v1"
 
 Key = tuple[str, int]
-"""Owner and slot: there is only ever one record for each."""
+"""Owner and slot, which identify exactly one record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Perturbation:
-    """The perturbation of a record: the facts needed to learn from it.
+    """Perturbation of a record: the facts needed to learn from it.
 
     Attributes:
         scheme: name of a sottovoce.perturbation scheme.
@@ -39,12 +39,12 @@ class Perturbation:
 
 @dataclass(frozen=True, slots=True)
 class PublishedRecord:
-    """One perturbed record.
+    """Perturbed record.
 
     Attributes:
         owner: node id of the device that published it.
         slot: number of the record among the owner's, from 0.
-        perturbation: how it was perturbed.
+        perturbation: perturbation of the record.
         values: int64[width], the release on its scheme's grid, read-only.
         credential: the owner's certificate, DER.
         signature: the owner's, over `signed_bytes`.
@@ -82,11 +82,11 @@ class PublishedRecord:
 
 
 class Signed(Protocol):
-    """A record that its owner has signed, and that travels under that signature from device to device."""
+    """Record that its owner has signed, and that travels under that signature from device to device."""
 
     @property
     def owner(self) -> str:
-        """Node id."""
+        """Node id of the owner."""
         ...
 
     @property
@@ -100,10 +100,10 @@ class Signed(Protocol):
         ...
 
     def signed_bytes(self, fleet: str, task: bytes) -> bytes:
-        """Bytes under the owner's signature: each field after its length, in a domain of its own.
+        """Return bytes under the owner's signature: each field after its length, in a domain of its own.
 
         Args:
-            fleet: its name.
+            fleet: name of the fleet.
             task: digest of the fleet's task document.
         """
         ...
@@ -116,7 +116,7 @@ class Provenance(Protocol):
     """Signer of a device's own documents, and verifier of others'."""
 
     def signed(self, own: S) -> S:
-        """The record with this device's credential and signature."""
+        """Return the record with this device's credential and signature."""
         ...
 
     def verify(self, published: Signed) -> None:
@@ -136,13 +136,13 @@ class Provenance(Protocol):
         ...
 
     def refuses(self, owner: str) -> bool:
-        """Whether the fleet has revoked a device."""
+        """Return whether the fleet has revoked a device."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A digest of a set of records: two devices with equal digests need not send each other records.
+    """Digest of a set of records: two devices with equal digests need not send each other records.
 
     Attributes:
         count: number of records.
@@ -159,7 +159,7 @@ def _rank(key: Key) -> int:
 
 @dataclass(frozen=True)
 class Shelf:
-    """The records a device holds: at most `capacity`, those whose keys hash lowest. Never changed in place.
+    """Records that a device holds: at most `capacity`, those whose keys hash lowest. Never changed in place.
 
     All devices of the same capacity therefore come to hold the same records, a uniform sample of all published ones.
 
@@ -190,11 +190,11 @@ class Shelf:
         return _rank(key) in self.ranked
 
     def records(self) -> Iterable[PublishedRecord]:
-        """All records, in the same order on every device."""
+        """Return all records, in the same order on every device."""
         return (self.ranked[rank] for rank in self._order)
 
     def wants(self, key: Key) -> bool:
-        """Whether a record of this key would be kept and is not here yet."""
+        """Return whether a record of this key would be kept and is not here yet."""
         rank = _rank(key)
         return rank not in self.ranked and (len(self.ranked) < self.capacity or rank < self._order[-1])
 
@@ -220,7 +220,7 @@ class Shelf:
         return replace(self, ranked=left), gone
 
     def batch(self, after: int, count: int) -> tuple[tuple[PublishedRecord, ...], int]:
-        """Up to `count` records in cyclic rank order, beginning beyond rank `after`; and the rank of the last."""
+        """Return up to `count` records in cyclic rank order, beginning beyond rank `after`; and the last one's rank."""
         order = self._order
         start = int(np.searchsorted(np.array(order, dtype=np.uint64), np.uint64(after), side="right")) if order else 0
         chosen = list(islice((order[(start + i) % len(order)] for i in range(len(order))), count))

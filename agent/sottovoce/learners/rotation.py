@@ -1,15 +1,15 @@
-"""Rotation of peers, so that each is sent to as often as any other."""
+"""Rotation of peers, so that all are sent to equally often."""
 
 from collections.abc import Container, Iterator, Sequence
 
 
 def in_turn(peers: Sequence[str], turn: int, waiting: Container[str]) -> Iterator[int]:
-    """Places of the peers without a message in transit, beginning with the next in rotation.
+    """Yield places of the peers without a message in transit, beginning with the next in rotation.
 
     Args:
         peers: node ids, in rotation.
-        turn: the place of the next.
-        waiting: those that have yet to confirm their last message.
+        turn: place of the next peer.
+        waiting: peers that have yet to confirm their last message.
     """
     places = ((turn + i) % len(peers) for i in range(len(peers)))
     return (place for place in places if peers[place] not in waiting)

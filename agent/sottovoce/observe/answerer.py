@@ -1,4 +1,4 @@
-"""A few monitoring pages over HTTP/1.0: GET and HEAD, one request per connection, with short deadlines.
+"""HTTP/1.0 server of a few monitoring pages: GET and HEAD, one request per connection, with short deadlines.
 
 A request that is too long, too slow or malformed gets a short answer or none, and its connection is closed. Only the
 method and the path of a request are used.
@@ -33,7 +33,7 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """An answer.
+    """HTTP response.
 
     Attributes:
         status: status of HTTP.
@@ -46,7 +46,7 @@ class Page:
     body: bytes
 
     def encoded(self, *, head_only: bool = False) -> bytes:
-        """The page as it is sent."""
+        """Return the page as it is sent."""
         head = (
             f"HTTP/1.0 {self.status} {_REASONS[self.status]}\r\n"
             f"Content-Type: {self.kind}\r\n"
@@ -58,12 +58,12 @@ class Page:
 
 
 def plain(status: int, words: str) -> Page:
-    """A page of a few words."""
+    """Return a page of a few words."""
     return Page(status, "text/plain; charset=utf-8", f"{words}\n".encode())
 
 
 class Answerer:
-    """Listens, and answers with pages.
+    """HTTP server of pages.
 
     Args:
         pages: functions that make the pages, by path.
@@ -80,7 +80,7 @@ class Answerer:
         return 0 if self._server is None else self._server.connections
 
     async def start(self, host: str, port: int) -> None:
-        """Listen there.
+        """Listen on this address.
 
         Raises:
             NetworkError: if the address cannot be used.
@@ -106,7 +106,7 @@ class Answerer:
             await self._server.stop(grace=0.0)
 
     async def page(self, request: bytes) -> tuple[Page, bool]:
-        """The answer to a request, and whether only its head is wanted."""
+        """Return the answer to a request, and whether only its head is requested."""
         if (asked := _REQUEST.match(request)) is None:
             return plain(400, "this is not a request of HTTP/1"), False
         method, path = asked[1], asked[2].partition(b"?")[0].decode()

@@ -10,7 +10,7 @@ JSON = "application/json"
 
 
 def health(findings: Mapping[str, str]) -> Page:
-    """The page of some checks.
+    """Return the page of some checks.
 
     Args:
         findings: faults, by the name of the check; empty if there are none.

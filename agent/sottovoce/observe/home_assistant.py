@@ -42,12 +42,12 @@ TASK_KEYS = ("task", "takes_part")
 
 
 def take_part(epoch: int) -> str:
-    """Payload of the switch when it is turned on: it names one task, since a newer one may have come meanwhile."""
+    """Return the switch's payload when it is turned on: it names one task, since a newer one may have arrived."""
     return f"take part in {epoch}"
 
 
 def leave(epoch: int) -> str:
-    """Payload of the switch when it is turned off."""
+    """Return the payload of the switch when it is turned off."""
     return f"leave {epoch}"
 
 
@@ -68,7 +68,7 @@ class Topics:
 
     @property
     def birth(self) -> str:
-        """Topic of Home Assistant's start and end."""
+        """Topic on which Home Assistant announces its start and end."""
         return f"{self.prefix}/status"
 
     @property
@@ -98,7 +98,7 @@ class Topics:
 
 
 def discovery(topics: Topics, name: str, expires: int, epoch: int | None = None) -> dict[str, Any]:
-    """The device's description.
+    """Return the device's description.
 
     Args:
         topics: topics of the device.

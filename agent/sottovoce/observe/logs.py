@@ -34,10 +34,10 @@ def log_to_stderr(level: str, form: Literal["text", "json"] = "text") -> None:
 
 
 class JsonLines(logging.Formatter):
-    """`time`, `level`, `event`, `text` and `fields`, made of each `name=…` in the event's words."""
+    """Formatter of JSON lines: `time`, `level`, `event`, `text`, and `fields` from each `name=…` in the event."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line of JSON, of ASCII alone."""
+        """Return one line of JSON, of ASCII alone."""
         event, _, words = record.getMessage().partition(" ")
         document = {
             "time": self.formatTime(record, _TIME),
@@ -52,7 +52,7 @@ class JsonLines(logging.Formatter):
 
 
 def fields(template: str, values: object) -> dict[str, Any]:
-    """Fields of a log line.
+    """Return fields of a log line.
 
     Args:
         template: as for logging, such as `message-refused sender=%s reason=%s %s`.
@@ -69,5 +69,5 @@ def fields(template: str, values: object) -> dict[str, Any]:
 
 
 def _is_number(value: object) -> bool:
-    """Whether JSON can represent the value as a number."""
+    """Return whether JSON can represent the value as a number."""
     return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))

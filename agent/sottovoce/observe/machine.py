@@ -1,4 +1,4 @@
-"""The operating system's figures on this process and its memory. They depend on the records held."""
+"""Operating system's figures on this process and its memory. They depend on the records held."""
 
 import os
 import resource
@@ -36,7 +36,7 @@ def machine(directory: Path) -> Machine:
 
 
 def resident_bytes() -> int:
-    """Resident memory now; from /proc where there is one, else the highest so far."""
+    """Return the resident memory now; from /proc where there is one, else the highest so far."""
     statm = _PROC / "self" / "statm"
     if statm.exists():
         return int(statm.read_text().split()[1]) * _PAGE_BYTES
@@ -44,12 +44,12 @@ def resident_bytes() -> int:
 
 
 def written_bytes() -> int:
-    """Bytes that this process has written to disks since it began; 0 where the system does not count."""
+    """Return bytes that this process has written to disks since it began; 0 where the system does not count."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_oublock * _BLOCK_BYTES
 
 
 def memory_limit_bytes(proc: Path = _PROC, groups: Path = _GROUPS) -> int | None:
-    """The lowest limit of this process's control groups, version 2, and of the machine; None without /proc."""
+    """Return the lowest limit of this process's control groups, version 2, and of the machine; None without /proc."""
     try:
         lines = (proc / "self" / "cgroup").read_text().splitlines()
         total = int((proc / "meminfo").read_text().split()[1]) * 1024

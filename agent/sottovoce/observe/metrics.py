@@ -105,7 +105,7 @@ CATALOGUE: Mapping[str, Described] = {
 
 
 def page(values: Values) -> Page:
-    """Metrics as Prometheus reads them.
+    """Return metrics as Prometheus reads them.
 
     Args:
         values: values of metrics of the catalogue.
@@ -140,7 +140,7 @@ class _Values(Collector):
 
 
 def bounded(values: Mapping[str, float]) -> Mapping[str, float]:
-    """Values by label, for a bounded number of labels; all others are added up as `other`."""
+    """Return values by label, for a bounded number of labels; all others are added up as `other`."""
     kept: dict[str, float] = {}
     for label, value in sorted(values.items()):
         fits = _LABEL.fullmatch(label) is not None and len(kept) < _MAX_LABELS

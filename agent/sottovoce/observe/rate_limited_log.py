@@ -8,10 +8,10 @@ _EVERY_SECONDS = 60.0
 
 
 class RateLimitedLog:
-    """A log that writes at most one line a minute per cause.
+    """Log that writes at most one line a minute per cause.
 
     Args:
-        log: where they go.
+        log: logger of the lines.
     """
 
     def __init__(self, log: logging.Logger) -> None:
@@ -19,20 +19,20 @@ class RateLimitedLog:
         self._logged_at: dict[Hashable, float] = {}
 
     def say(self, level: int, cause: Hashable, text: str, *values: object) -> bool:
-        """Log a line unless its cause was logged less than a minute ago; returns whether the line was logged.
+        """Log a line unless its cause was logged less than a minute ago; return whether the line was logged.
 
         Args:
             level: level of the line.
             cause: one of a small number of causes, since each is remembered.
             text: as for logging.
-            values: the same.
+            values: values for the text, as for logging.
         """
         if said := self.due(cause):
             self._log.log(level, text, *values)
         return said
 
     def due(self, cause: Hashable) -> bool:
-        """Whether this cause was not logged within the last minute; it counts as logged from now on."""
+        """Return whether this cause was not logged within the last minute; it counts as logged from now on."""
         now = time.monotonic()
         if now - self._logged_at.get(cause, float("-inf")) < _EVERY_SECONDS:
             return False

@@ -1,4 +1,4 @@
-"""A server of short requests: each connection sends one, reads one answer, and is closed.
+"""Server of short requests: each connection sends one, reads one answer, and is closed.
 
 The number of connections is bounded. Beyond the bound, the server closes the oldest connection without a complete
 request, from the origin (user or address) with the most of them. So a client that sends its request at once is answered
@@ -19,7 +19,7 @@ from sottovoce.observe.rate_limited_log import RateLimitedLog
 
 _log = logging.getLogger(__name__)
 MAX_CONNECTIONS = 32
-"""Connections at once."""
+"""Largest number of connections at once."""
 
 _BACKLOG = 1024  # connections that the kernel holds until they are accepted
 _BURST, _PAUSE_SECONDS = 8, 0.004  # when each new connection displaces another: pause after this many
@@ -33,7 +33,7 @@ class _Connection:
     """A connection of one client.
 
     Attributes:
-        socket: to it.
+        socket: socket to the client.
         origin: its address, or its user on this machine.
         request: the request as received so far.
         deadline: closes the connection unless the whole request is there by then.
@@ -50,12 +50,12 @@ class _Connection:
 
 
 class RequestServer:
-    """Serves requests on one listening socket.
+    """Server of requests on one listening socket.
 
     Args:
-        place: the address that it listens at, for the log.
+        place: listening address, for the log.
         complete: whether these bytes are a whole request.
-        answer: makes the answer; gets None for a request that is too long.
+        answer: function that makes the answer; gets None for a request that is too long.
         longest: bytes of a request.
         seconds: for the whole request to arrive, and again for the answer to be read.
     """
@@ -105,7 +105,7 @@ class RequestServer:
             await asyncio.wait(self._answering)
 
     def _opened(self, caller: socket.socket, address: Any) -> float:
-        """Keep a new connection; returns the pause before the next is accepted."""
+        """Keep a new connection; return the pause before the next is accepted."""
         full = len(self._connections) >= MAX_CONNECTIONS
         if full and not self._make_room():
             caller.close()
@@ -214,7 +214,7 @@ class RequestServer:
 
 
 def _origin(caller: socket.socket, address: Any) -> str:
-    """The address of a client, or its user where it is on this machine."""
+    """Return the address of a client, or its user where it is on this machine."""
     if caller.family != socket.AF_UNIX:
         return str(address[0])
     return str(_CREDENTIALS.unpack(caller.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))[1])

@@ -62,7 +62,7 @@ class Cap:
 
 @lru_cache(maxsize=64)
 def best_cap(dimension: int, epsilon: float) -> Cap:
-    """The cap with the least error at ε, in ℝᴰ.
+    """Return the cap with the least error at ε, in ℝᴰ.
 
     With D = 1 this is randomised response on the sign: the sphere is {-1, 1}, the cap is {u}.
 
@@ -86,14 +86,14 @@ def best_cap(dimension: int, epsilon: float) -> Cap:
 
 
 def _inside(epsilon: float, q: float) -> int:
-    """⌊p 2^128⌋ or less, where p is the largest with p/(1 - p) ≤ e^ε q/(1 - q)."""
+    """Return ⌊p 2^128⌋ or less, where p is the largest with p/(1 - p) ≤ e^ε q/(1 - q)."""
     odds = math.exp(epsilon) * q / (1 - q) * (1 - _SLACK)
     outside = int(math.ldexp(1 / (1 + odds), PROBABILITY_BITS)) + 1
     return _ALL - outside
 
 
 def _tail(dimension: int, gamma: float) -> tuple[float, float]:
-    """q(γ) = P[t ≥ γ] and E[t; t ≥ γ] for t = ⟨V, u⟩, V uniform on the sphere of ℝᴰ, D ≥ 2, 0 ≤ γ < 1.
+    """Return q(γ) = P[t ≥ γ] and E[t; t ≥ γ] for t = ⟨V, u⟩, V uniform on the sphere of ℝᴰ, D ≥ 2, 0 ≤ γ < 1.
 
     q = I_{1-γ²}(a, ½)/2 with a = (D - 1)/2, the regularised incomplete beta function. It is computed by the faster of
     two series with positive terms: for the cap itself, or for the band 0 ≤ t < γ, which is subtracted from ½. In the
@@ -108,7 +108,7 @@ def _tail(dimension: int, gamma: float) -> tuple[float, float]:
 
 
 def _series(top: float, bottom: float, x: float) -> float:
-    """Σ_n (top)_n/(bottom)_n xⁿ, all terms positive, 0 ≤ x < 1; its relative error is below 2^-51 per term added."""
+    """Return Σ_n (top)_n/(bottom)_n xⁿ, all terms positive, 0 ≤ x < 1; relative error below 2^-51 per term added."""
     total, term, n = 1.0, 1.0, 0
     while True:
         places = np.arange(n, n + _TERMS, dtype=np.float64)
@@ -122,7 +122,7 @@ def _series(top: float, bottom: float, x: float) -> float:
 
 
 def _inverse_beta(a: float) -> float:
-    """1/B(½, a) = Γ(a + ½)/(√π Γ(a))."""
+    """Return 1/B(½, a) = Γ(a + ½)/(√π Γ(a))."""
     if a < 20:
         return math.gamma(a + 0.5) / math.gamma(a) / math.sqrt(math.pi)
     tail = 17 / 14336 / a**7 - 1 / 640 / a**5 + 1 / 192 / a**3 - 1 / 8 / a

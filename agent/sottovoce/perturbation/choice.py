@@ -25,7 +25,7 @@ _SOUND = ("laplace", "privunit", "krr-privunit")
 
 
 def scheme(name: str, features: int, classes: int, epsilon: float | None) -> Scheme:
-    """The scheme `name` for d features and c classes at ε.
+    """Return the scheme `name` for d features and c classes at ε.
 
     Args:
         name: `laplace-copies`, `laplace`, `privunit` or `krr-privunit`; `exact` for no noise.
@@ -64,7 +64,7 @@ def bring(name: str, make: Callable[[int, int, float], Scheme]) -> None:
 
 
 def best(features: int, classes: int, epsilon: float | None) -> Scheme:
-    """The scheme with the least predicted error (`Scheme.error`), which depends on public d, c and ε alone.
+    """Return the scheme with the least predicted error (`Scheme.error`), which depends on public d, c and ε alone.
 
     At small ε it is PrivUnit on the tensor, at larger ε randomised response with PrivUnit. Without ε it is `exact`.
 

@@ -18,7 +18,7 @@ _SCHEMES = ("laplace", "privunit", "krr-privunit")
 
 
 def best_for_ridge(features: int, classes: int, epsilon: float) -> Scheme:
-    """The scheme with the least predicted error of the contrasts.
+    """Return the scheme with the least predicted error of the contrasts.
 
     Raises:
         PrivacyError: if no scheme supports this data and ε.
@@ -33,7 +33,7 @@ def best_for_ridge(features: int, classes: int, epsilon: float) -> Scheme:
 
 
 def contrast_error(candidate: Scheme) -> float:
-    """E‖contrast's estimate - contrast‖² / ‖x‖², averaged over the copies; with two classes, Scheme.error."""
+    """Return E‖contrast's estimate - contrast‖² / ‖x‖², averaged over the copies; with two classes, Scheme.error."""
     if candidate.classes == 2:
         return candidate.error
     common = (1 - 2 / candidate.classes) ** 2

@@ -11,7 +11,7 @@ from sottovoce.perturbation.scheme import Floats, Moments, Values, copies_of, la
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """Releases the label, then x at L2 length 1, rounded to a fine grid. Everyone can read the record.
+    """Scheme that releases the label, then x at L2 length 1, rounded to a fine grid. Everyone can read the record.
 
     Attributes:
         features: d.
@@ -42,7 +42,7 @@ class Exact:
         return 0 <= values[0] < self.classes and length(values[1:], self.exponent) <= longest
 
     def decode(self, values: Values) -> Floats:
-        """y⁽ᵏ⁾x, float64[n, copies, d]. See Scheme.decode."""
+        """Return y⁽ᵏ⁾x, float64[n, copies, d]. See Scheme.decode."""
         vectors = scaled(values[:, 1:], 2.0**self.exponent, self.features)
         return label_signs(values[:, 0], self.classes)[:, :, np.newaxis] * vectors
 

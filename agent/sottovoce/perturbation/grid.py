@@ -1,4 +1,4 @@
-"""The grid on which a point on a sphere is released."""
+"""Grid on which a point on a sphere is released."""
 
 import math
 
@@ -7,15 +7,15 @@ from numpy.typing import NDArray
 
 
 def sphere_exponent(dimension: int) -> int:
-    """Exponent giving coordinates of size 1/√D 12 bits: rounding after the draw adds 2^-26 to an error of 1 or more."""
+    """Return the exponent giving coordinates of size 1/√D 12 bits: rounding adds 2^-26 to an error of 1 or more."""
     return -12 - math.ceil(math.log2(dimension) / 2)
 
 
 def length(values: NDArray[np.int64], exponent: int) -> float:
-    """L2 length of a vector int64[D] on the grid with step 2**exponent."""
+    """Return L2 length of a vector int64[D] on the grid with step 2**exponent."""
     return float(np.linalg.norm(values.astype(np.float64))) * 2.0**exponent
 
 
 def slack(dimension: int, exponent: int) -> float:
-    """Twice the largest change in length caused by rounding to the grid."""
+    """Return twice the largest change in length caused by rounding to the grid."""
     return math.sqrt(dimension) * 2.0**exponent

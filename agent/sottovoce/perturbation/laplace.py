@@ -20,7 +20,7 @@ _MAX_SCALE = 2**54  # noise beyond 2^63 has a probability below e^-500
 
 @dataclass(frozen=True, slots=True)
 class LaplaceCopies:
-    """The paper's scheme to the letter: one noisy copy y⁽ᵏ⁾x per class, each at ε/copies, hence with scale 2 copies/ε.
+    """Scheme exactly as in the paper: a noisy copy y⁽ᵏ⁾x per class, each at ε/copies, hence with scale 2 copies/ε.
 
     Attributes:
         features: d.
@@ -35,7 +35,7 @@ class LaplaceCopies:
     norm: Literal["l1"] = "l1"
 
     def __post_init__(self) -> None:
-        """Raises PrivacyError when the noise does not fit the grid."""
+        """Raise PrivacyError when the noise does not fit the grid."""
         _check(self.scale, self.epsilon)
 
     @property
@@ -78,11 +78,11 @@ class LaplaceCopies:
         return _within(self, values)
 
     def decode(self, values: Values) -> Floats:
-        """Each copy as released, in units of x. See Scheme.decode."""
+        """Return each copy as released, in units of x. See Scheme.decode."""
         return scaled(values, 2.0**self.exponent, self.features)
 
     def moments(self, values: Values) -> Moments:
-        """The mean of q⁽ᵏ⁾q⁽ᵏ⁾ᵀ over the copies, minus the noise's variance. See Scheme.moments."""
+        """Return the mean of q⁽ᵏ⁾q⁽ᵏ⁾ᵀ over the copies, minus the noise's variance. See Scheme.moments."""
         first, second = sums(values, self.features)
         step = 2.0**self.exponent
         second *= step * step / self.copies
@@ -107,7 +107,7 @@ class Laplace:
     norm: Literal["l1"] = "l1"
 
     def __post_init__(self) -> None:
-        """Raises PrivacyError when the noise does not fit the grid."""
+        """Raise PrivacyError when the noise does not fit the grid."""
         _check(self.scale, self.epsilon)
 
     @property
@@ -163,7 +163,7 @@ class Laplace:
 
 
 def grid(features: int, epsilon: float) -> int:
-    """Grid exponent: rounding loses at most 2^-16 of a record, and a scale near 2/ε has at least 2^14 steps."""
+    """Return the grid exponent: rounding loses at most 2^-16 of a record; a scale near 2/ε has at least 2^14 steps."""
     return -max(16 + math.ceil(math.log2(features)), 14 + math.ceil(math.log2(epsilon)))
 
 
@@ -174,13 +174,13 @@ def _within(scheme: "LaplaceCopies | Laplace", values: Values) -> bool:
 
 
 def _variance(scheme: LaplaceCopies | Laplace) -> float:
-    """Variance of the discrete Laplace on the grid, 2r/(1 - r)² steps² with r = exp(-1/scale)."""
+    """Return the variance of the discrete Laplace on the grid, 2r/(1 - r)² steps² with r = exp(-1/scale)."""
     steps = 0.5 / math.sinh(0.5 / scheme.scale) ** 2
     return math.ldexp(steps, 2 * scheme.exponent)
 
 
 def _dense(features: int) -> float:
-    """‖x‖₁²/‖x‖₂² for a long Gaussian vector; never below 1."""
+    """Return ‖x‖₁²/‖x‖₂² for a long Gaussian vector; never below 1."""
     return max(1.0, 2 * features / math.pi)
 
 

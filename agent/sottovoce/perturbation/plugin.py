@@ -22,7 +22,7 @@ class ReleasingScheme(Scheme, Protocol):
     """A scheme that also draws its releases."""
 
     def release(self, row: Floats, label: int, words: Words) -> Values:
-        """The release of one record.
+        """Return the release of one record.
 
         Args:
             row: float64[d], the transformed record, which the mechanism itself must scale to length 1 in `norm`.

@@ -58,14 +58,14 @@ class PrivUnit:
         return from_tensor(scaled(values, 2.0**self.exponent / self.cap.mean, self.features))
 
     def moments(self, values: Values) -> Moments:
-        """E Σ_k V_k V_kᵀ = copies (1 - γm)/D · I + γm · xxᵀ, and copies/D = 1/d. See Scheme.moments."""
+        """Return E Σ_k V_k V_kᵀ = copies (1 - γm)/D · I + γm · xxᵀ, and copies/D = 1/d. See Scheme.moments."""
         cap, step = self.cap, 2.0**self.exponent
         first, second = sums(values, self.features)
         return Moments(from_tensor(first * (step / cap.mean)), debiased(second, cap, step, len(values)), len(values))
 
 
 def debiased(second: Floats, cap: Cap, step: float, count: int) -> Floats:
-    """Σ xxᵀ, float64[d, d], from Σ VVᵀ in grid steps, taken over `count` releases and over the blocks of each."""
+    """Return Σ xxᵀ, float64[d, d], from Σ VVᵀ in grid steps, taken over `count` releases and each one's blocks."""
     features = len(second)
     estimate: Floats = second * (step * step / cap.share)
     estimate.flat[:: features + 1] -= count * (1 / cap.share - 1) / features

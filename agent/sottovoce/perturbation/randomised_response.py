@@ -10,7 +10,7 @@ _WEIGHT = 2**32
 
 @dataclass(frozen=True, slots=True)
 class RandomisedLabel:
-    """Releases the true label with probability exactly `true_weight / total`, any other with `other_weight / total`.
+    """Release of the true label with probability exactly `true_weight / total`, or another with `other_weight / total`.
 
     Attributes:
         classes: c.
@@ -43,7 +43,7 @@ class RandomisedLabel:
         return 4 * variance / (true - other) ** 2
 
     def decode(self, labels: Values) -> Floats:
-        """Unbiased estimates 2 q_k - 1 of y⁽ᵏ⁾, with q_k = (1[label = k] - p_other)/(p_true - p_other).
+        """Return the unbiased estimates 2 q_k - 1 of y⁽ᵏ⁾, with q_k = (1[label = k] - p_other)/(p_true - p_other).
 
         Args:
             labels: int64[n], as released.

@@ -31,7 +31,7 @@ class Moments:
 
 
 class Scheme(Protocol):
-    """One way to release one record (x, y), defined by public values only, for d features and c classes.
+    """Way to release one record (x, y), defined by public values only, for d features and c classes.
 
     x is scaled to length 1 in the norm `norm`; a record x = 0 stays 0. With two classes there is one copy of a record,
     y⁽¹⁾x with y⁽¹⁾ = 1 for label 1 and -1 for label 0; with more there are c, y⁽ᵏ⁾ = 1 for label k and -1 for others.
@@ -87,11 +87,11 @@ class Scheme(Protocol):
         ...
 
     def emits(self, values: Values) -> bool:
-        """Whether a release may have these values, int64[width]; all others together have probability ≤ e^-60."""
+        """Return whether a release may have these values, int64[width]; all others together have P ≤ e^-60."""
         ...
 
     def decode(self, values: Values) -> Floats:
-        """Unbiased estimates of y⁽ᵏ⁾x.
+        """Return the unbiased estimates of y⁽ᵏ⁾x.
 
         Args:
             values: int64[n, width].
@@ -102,7 +102,7 @@ class Scheme(Protocol):
         ...
 
     def moments(self, values: Values) -> Moments:
-        """Sums over all releases of unbiased estimates of y⁽ᵏ⁾x and of xxᵀ.
+        """Return sums over all releases of unbiased estimates of y⁽ᵏ⁾x and of xxᵀ.
 
         On the sphere (`privunit`, `krr-privunit`) a record x = 0 counts in `second` as one with random direction: I/d.
 
@@ -113,18 +113,18 @@ class Scheme(Protocol):
 
 
 def copies_of(classes: int) -> int:
-    """One-vs-all copies of a record: 1 for two classes, where the second would be the first with its sign changed."""
+    """Return the one-vs-all copies of a record: 1 for two classes, where a second would only change the sign."""
     return 1 if classes == 2 else classes
 
 
 def label_signs(labels: Values, classes: int) -> Floats:
-    """y⁽ᵏ⁾ = ±1, float64[n, copies], for labels int64[n]."""
+    """Return y⁽ᵏ⁾ = ±1, float64[n, copies], for labels int64[n]."""
     compared = np.array([1]) if classes == 2 else np.arange(classes)
     return np.where(labels[:, np.newaxis] == compared, 1.0, -1.0)
 
 
 def from_tensor(tensor: Floats) -> Floats:
-    """Estimates of y⁽ᵏ⁾x, float64[…, copies, d], from estimates of x ⊗ e_y of the same shape (of yx for one copy).
+    """Return estimates of y⁽ᵏ⁾x, float64[…, copies, d], from estimates of x ⊗ e_y of this shape (yx for one copy).
 
     y⁽ᵏ⁾x = 2 T_k - Σ_j T_j for T = x ⊗ e_y.
     """
@@ -135,14 +135,14 @@ def from_tensor(tensor: Floats) -> Floats:
 
 
 def scaled(values: Values, factor: float, features: int) -> Floats:
-    """Vector parts of releases, int64[n, k·d], multiplied by `factor`, as float64[n, k, d]."""
+    """Return the vector parts of releases, int64[n, k·d], multiplied by `factor`, as float64[n, k, d]."""
     vectors: Floats = values.astype(np.float64)
     vectors *= factor
     return vectors.reshape(len(values), values.shape[1] // features, features)
 
 
 def sums(values: Values, features: int) -> tuple[Floats, Floats]:
-    """Sum float64[k, d] of vectors in k blocks of d, int64[n, k·d], and Σ v vᵀ over the blocks, float64[d, d]."""
+    """Return the sum float64[k, d] of vectors in k blocks of d, int64[n, k·d], and Σ v vᵀ over blocks, float64[d,d]."""
     first = values.sum(axis=0, dtype=np.float64).reshape(-1, features)
     second = np.zeros((features, features))
     rows = values.reshape(-1, features)

@@ -64,12 +64,12 @@ class LabelledPrivUnit:
         return 0 <= values[0] < self.classes and off <= slack(self.features, self.exponent)
 
     def decode(self, values: Values) -> Floats:
-        """(2 q_k - 1) z. See Scheme.decode."""
+        """Return (2 q_k - 1) z. See Scheme.decode."""
         vectors = scaled(values[:, 1:], 2.0**self.exponent / self.cap.mean, self.features)
         return self.label.decode(values[:, 0])[:, :, np.newaxis] * vectors
 
     def moments(self, values: Values) -> Moments:
-        """xxᵀ from the vectors alone. See Scheme.moments."""
+        """Return xxᵀ from the vectors alone. See Scheme.moments."""
         cap, step = self.cap, 2.0**self.exponent
         signs = self.label.decode(values[:, 0])
         vectors = scaled(values[:, 1:], step / cap.mean, self.features)[:, 0]

@@ -50,17 +50,17 @@ class Plugin:
         return self.value.partition(":")[0].partition(".")[0]
 
     def error(self, problem: str, remedy: str = "repair or remove the package") -> PluginError:
-        """The error for a problem of this plug-in, with the remedy."""
+        """Return the error for a problem of this plug-in, with the remedy."""
         return PluginError(f"{self.kind} {self.name} of package {self.package}: {problem}; {remedy}")
 
 
 def installed(kind: str) -> Mapping[str, tuple[Plugin, ...]]:
-    """Plug-ins of a kind, by name. Several with one name are an error once that name is used."""
+    """Return plug-ins of a kind, by name. Several with one name are an error once that name is used."""
     return _installed(KINDS[kind]) if _any(tuple(sys.path)) else {}
 
 
 def find(kind: str, name: str, own: Container[str]) -> Plugin | None:
-    """The plug-in with a name; None if there is none.
+    """Return the plug-in with a name; None if there is none.
 
     Args:
         kind: one of KINDS.
@@ -81,7 +81,7 @@ def find(kind: str, name: str, own: Container[str]) -> Plugin | None:
 
 @lru_cache(maxsize=4)
 def _any(path: tuple[str, ...]) -> bool:
-    """Whether any installed package mentions our groups; this saves 2 MiB over reading all packages and versions."""
+    """Return whether any installed package mentions our groups; cheaper by 2 MiB than reading packages and versions."""
     files = (file for folder in path for file in Path(folder or ".").glob("*-info/entry_points.txt"))
     return any(_MARK in _bytes(file) for file in files)
 
@@ -105,7 +105,7 @@ def _installed(group: str) -> dict[str, tuple[Plugin, ...]]:
 
 
 def _entry_points(group: str) -> Iterator[tuple[Any, str, tuple[str, ...]]]:
-    """Entry points of a group, each with its package and its requirements; a package that cannot be read has none."""
+    """Yield entry points of a group, each with its package and requirements; unreadable packages have none."""
     from importlib.metadata import distributions
 
     seen = set()

@@ -23,7 +23,7 @@ _QUIET = (DATA_KIND, MECHANISM, METER_SOURCE)
 def guarded(
     plugin: Plugin, call: str, seconds: float = watchdog.SECONDS, passing: tuple[type[Exception], ...] = ()
 ) -> Iterator[None]:
-    """Context for a call into a plug-in.
+    """Guard a call into a plug-in for the duration of the context.
 
     Args:
         plugin: the plug-in whose code runs.
@@ -82,7 +82,7 @@ def stepped(
 
 
 def watched(plugin: Plugin, thing: Any) -> Any:
-    """A proxy for an object of a plug-in, whose methods are called within `guarded`."""
+    """Return a proxy for an object of a plug-in, whose methods are called within `guarded`."""
     kind = type(thing)
 
     def method(name: str) -> Callable[..., Any]:
@@ -106,7 +106,7 @@ def watched(plugin: Plugin, thing: Any) -> Any:
 
 
 def attributed(error: BaseException) -> PluginError | None:
-    """The error of a plug-in for an exception outside a guard; None where no plug-in was called in this process.
+    """Return the error of a plug-in for an exception outside a guard; None where no plug-in was called in this process.
 
     It is blamed on the plug-in whose code raised it, or else on the plug-in called last, whose result must be faulty.
     """
@@ -124,7 +124,7 @@ def attributed(error: BaseException) -> PluginError | None:
 
 
 def place(plugin: Plugin, code: list[tuple[str, str, int, str]]) -> str:
-    """Last place in a plug-in's code, as `FILE line N`; empty where none of it is on the stack.
+    """Return the last place in a plug-in's code, as `FILE line N`; empty where none of it is on the stack.
 
     Args:
         plugin: the plug-in whose code is looked for.
@@ -135,7 +135,7 @@ def place(plugin: Plugin, code: list[tuple[str, str, int, str]]) -> str:
 
 
 def _taken(step: Callable[[], Any]) -> tuple[bool, Any]:
-    """One step of a coroutine: whether it has ended, and its result or the object it waits for."""
+    """Take one step of a coroutine; return whether it has ended, and its result or the object it waits for."""
     try:
         return False, step()
     except StopIteration as end:
@@ -151,14 +151,14 @@ def _sent(steps: Any, value: Any) -> Any:
 
 
 def _ending() -> tuple[type[BaseException], ...]:
-    """Exceptions by which a program ends, or a task of it."""
+    """Return the exceptions by which a program, or a task of it, ends."""
     from asyncio import CancelledError
 
     return KeyboardInterrupt, GeneratorExit, CancelledError
 
 
 def _raised_by(plugin: Plugin, error: BaseException) -> bool:
-    """Whether a plug-in's own code raised the exception, and not a function that it called."""
+    """Return whether a plug-in's own code raised the exception, and not a function that it called."""
     frames = _frames(error.__traceback__)
     return bool(frames) and frames[-1][0] == plugin.root
 

@@ -1,4 +1,4 @@
-"""A watchdog over calls into plug-ins: a call that takes too long ends the process, and the error names the plug-in.
+"""Watchdog over calls into plug-ins: a call that takes too long ends the process, and the error names the plug-in.
 
 A thread cannot be stopped from outside, so the whole process ends; everything that matters is durable, as in a power
 cut. Only Sottovoce's commands enforce this; in another program's process, that program must notice a slow plug-in.
@@ -28,7 +28,7 @@ class _Call:
 
 
 class _Watchdog(threading.Thread):
-    """Looks twice a second at the calls that are in progress."""
+    """Watchdog that checks the calls in progress twice a second."""
 
     def __init__(self, late: Callable[[PluginError], object]) -> None:
         super().__init__(name="plug-ins", daemon=True)
@@ -57,7 +57,7 @@ def enforce(late: Callable[[PluginError], object]) -> None:
 
 @contextmanager
 def timed(plugin: Plugin, words: str, seconds: float) -> Iterator[None]:
-    """Context for a timed call; only the outermost call of a thread counts."""
+    """Time a call for the duration of the context; only the outermost call of a thread counts."""
     watchdog, thread = _running(), threading.get_ident()
     if watchdog is None or thread in watchdog.calls:
         yield

@@ -16,7 +16,7 @@ WIDTHS = (2, 3, 4, 6, 8)
 """Possible bytes per value, of which the least that hold a sum are used."""
 
 _ROOM = 10  # standard deviations
-_ANY = X25519PrivateKey.from_private_bytes(bytes([1]) * 32)  # only for testing keys; protects nothing
+_ANY = X25519PrivateKey.from_private_bytes(bytes([1]) * 32)  # used only to test keys; protects nothing
 _NONCE = bytes(16)  # each key masks one vector
 
 
@@ -52,8 +52,8 @@ def pair_mask(
     Its key is bound to these two places, so that it is useless to a device that offers a copy of another member's key.
 
     Args:
-        own: private key of one of the two.
-        other: the public key of the other.
+        own: private key of one member.
+        other: public key of the other member.
         h: hash of the round.
         pair: their places in the roster, in any order.
         size: length of a vector.
@@ -67,7 +67,7 @@ def pair_mask(
 
 
 def agreed(own: X25519PrivateKey, other: bytes) -> bytes:
-    """X25519 agreement of two keys, 32 bytes.
+    """Return X25519 agreement of two keys, 32 bytes.
 
     Raises:
         MessageRefused: for `malformed`: `other` is not a key.
@@ -79,7 +79,7 @@ def agreed(own: X25519PrivateKey, other: bytes) -> bytes:
 
 
 def check_keys(*keys: bytes) -> None:
-    """Refuse bytes that are not a public key, and keys with which every shared secret is the same.
+    """Refuse bytes that are not a public key, and keys for which every shared secret is equal.
 
     Raises:
         MessageRefused: for `malformed`: one of them is such a key.
@@ -94,14 +94,14 @@ def packed(vector: NDArray[np.uint64], width: int) -> bytes:
 
 
 def unpacked(raw: bytes, width: int) -> NDArray[np.uint64]:
-    """The reverse of `packed`, uint64."""
+    """Return values from their packed form, uint64; the reverse of `packed`."""
     whole = np.zeros((len(raw) // width, 8), dtype=np.uint8)
     whole[:, :width] = np.frombuffer(raw, dtype=np.uint8).reshape(-1, width)
     return whole.view("<u8").ravel().astype(np.uint64)
 
 
 def centred(vector: NDArray[np.uint64], width: int) -> NDArray[np.int64]:
-    """Centred representatives of numbers modulo 2^(8 width): the nearest to 0, int64."""
+    """Return centred representatives of numbers modulo 2^(8 width): the nearest to 0, int64."""
     shift = np.uint64(64 - 8 * width)
     return (vector << shift).view(np.int64) >> np.int64(shift)
 

@@ -1,4 +1,4 @@
-"""Computes the exact sum over the survivors from masked vectors and shares, and verifies an opened sum."""
+"""Computation of the exact sum over the survivors from masked vectors and shares, and verification of an opened sum."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ _Secrets = Annotated[tuple[Digest, ...], Meta(max_length=MAX_MEMBERS)]
 
 
 def commitment(seed: bytes) -> bytes:
-    """Commitment of a member to its seed."""
+    """Return the commitment of a member to its seed."""
     return sha256(_COMMITMENT + seed).digest()
 
 
@@ -57,7 +57,7 @@ class Secrets:
 def recovered(
     roster: Roster, members: Sequence[int], survivors: Sequence[int], revealed: Mapping[int, Revealed]
 ) -> Secrets:
-    """The secrets that open the sum over the survivors.
+    """Return the secrets that open the sum over the survivors.
 
     Args:
         roster: the roster.
@@ -75,12 +75,12 @@ def recovered(
 
 
 def is_seed(seed: bytes, offer: Offer) -> bool:
-    """Whether this is the seed that was offered."""
+    """Return whether this is the seed that was offered."""
     return commitment(seed) == offer.commitment
 
 
 def is_mask_key(key: bytes, offer: Offer) -> bool:
-    """Whether this is the mask key that was offered."""
+    """Return whether this is the mask key that was offered."""
     return X25519PrivateKey.from_private_bytes(key).public_key().public_bytes_raw() == offer.mask_key
 
 
@@ -97,7 +97,7 @@ def _cheated(
 def total_of(
     roster: Roster, h: bytes, members: Sequence[int], vectors: Mapping[int, bytes], secrets: Secrets, size: int
 ) -> NDArray[np.int64]:
-    """The sum over the survivors, int64[size] in grid units.
+    """Return the sum over the survivors, int64[size] in grid units.
 
     Args:
         roster: the roster.
@@ -127,16 +127,16 @@ def total_of(
 
 
 class Lie(MessageRefused):
-    """A statement that is false, and that no honest device could make."""
+    """Error of a statement that is false, and that no honest device could make."""
 
 
 class Opening(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """Data that anyone needs, beside the masked vectors, to compute the sum of a round and to check it.
+    """Data that any device needs, beside the masked vectors, to compute the sum of a round and to check it.
 
     Attributes:
         roster: signed offers, ordered by owner.
         members: places of those that gave shares to all.
-        roots: their commitments to these shares.
+        roots: commitments of these members to their shares.
         stands: as many survivors as the threshold requires, each for the same survivors.
         seeds: see Secrets.
         mask_keys: see Secrets.
@@ -157,7 +157,7 @@ class Verified:
     Attributes:
         opening: the opening.
         roster: its roster.
-        round: h.
+        round: digest h of the round.
         survivors: places, ascending.
     """
 
@@ -167,7 +167,7 @@ class Verified:
     survivors: tuple[int, ...]
 
     def total(self, vectors: Mapping[int, bytes], size: int) -> NDArray[np.int64]:
-        """See `total_of`."""
+        """Return the sum over the survivors; see `total_of`."""
         opening = self.opening
         secrets = Secrets(opening.seeds, opening.mask_keys)
         return total_of(self.roster, self.round, opening.members, vectors, secrets, size)
@@ -180,7 +180,7 @@ def verified(
 
     Args:
         opening: an opening from an untrusted source.
-        cell: the rule.
+        cell: rule of the cell.
         belongs: raises MessageRefused where a statement was not signed by the device of this fleet that it names.
         refused: whether the fleet has revoked a device; its statement for survivors counts for nothing then.
 

@@ -82,7 +82,7 @@ Proof = Equivocation | WorthlessShares | FalseShare
 
 
 def false_share(place: Place, revealed: Revealed, members: Places, roots: Roots) -> int | None:
-    """The dealer of the first share that does not fit its root; None where all do.
+    """Return the dealer of the first share that does not fit its root; None where all do.
 
     Args:
         place: place of the member that revealed them.
@@ -105,7 +105,7 @@ def root_of(share: RevealedShare, recipient: Place, *, of_mask_key: bool) -> byt
 
 
 def digest_of(revealed: Revealed) -> bytes:
-    """Digest of the shares that a member reveals, which it signs."""
+    """Return the digest of the shares that a member reveals, which it signs."""
     return sha256(msgpack.encode(revealed)).digest()
 
 
@@ -114,7 +114,7 @@ def accused(proof: Proof, cell: Cell, belongs: SignatureVerifier) -> tuple[str, 
 
     Args:
         proof: a proof from an untrusted source.
-        cell: the rule.
+        cell: rule of the cell.
         belongs: raises MessageRefused where a statement was not signed by the device of this fleet that it names.
 
     Raises:
@@ -140,7 +140,7 @@ def _equivocated(proof: Equivocation, belongs: SignatureVerifier) -> tuple[str, 
 
 
 def _once(body: Body) -> tuple[type, bytes]:
-    """Key of statements of which a device may sign only one."""
+    """Return the key of statements of which a device may sign only one."""
     match body:
         case Deal(roster=of) | Lead(roster=of) | Ready(roster=of):
             return type(body), of

@@ -1,4 +1,4 @@
-"""Commitments to shares: the root of a hash tree over all shares that one member deals.
+"""Commitment to shares: the root of a hash tree over all shares that one member deals.
 
 The tree is built as in RFC 6962: leaves and nodes are hashed in separate domains. Each leaf names the recipient and the
 secret, one of two, to which its share belongs. The two leaves of a recipient are neighbours.
@@ -18,17 +18,17 @@ _LEAF, _NODE = b"\x00sottovoce/secure-sum/share/v1", b"\x01"
 
 
 def seed_leaf(recipient: int, share: bytes) -> bytes:
-    """Leaf of a share of the seed."""
+    """Return the leaf of a share of the seed."""
     return _leaf(_SEED, recipient, share)
 
 
 def mask_key_leaf(recipient: int, share: bytes) -> bytes:
-    """Leaf of a share of the mask key."""
+    """Return the leaf of a share of the mask key."""
     return _leaf(_MASK_KEY, recipient, share)
 
 
 def leaves_of(dealt: Sequence[Shares]) -> tuple[bytes, ...]:
-    """The leaves of all shares that one member deals, in the roster's order; two for each recipient."""
+    """Return the leaves of all shares that one member deals, in the roster's order; two for each recipient."""
     return tuple(
         leaf
         for recipient, shares in enumerate(dealt)
@@ -40,7 +40,7 @@ class ShareTree:
     """Hash tree over the leaves of a dealer's shares.
 
     Args:
-        leaves: two for each member of the roster.
+        leaves: leaves of the tree, two for each member of the roster.
     """
 
     def __init__(self, leaves: Sequence[bytes]) -> None:
@@ -53,11 +53,11 @@ class ShareTree:
 
     @property
     def root(self) -> bytes:
-        """The dealer's commitment."""
+        """Return the dealer's commitment."""
         return self._levels[-1][0]
 
     def path(self, recipient: int) -> bytes:
-        """The sibling hashes on the path from a recipient's two leaves to the root."""
+        """Return the sibling hashes on the path from a recipient's two leaves to the root."""
         found, at = [], recipient
         for level in self._levels[:-1]:
             beside = at ^ 1
@@ -67,7 +67,7 @@ class ShareTree:
 
 
 def root_at(recipient: int, seed: bytes, mask_key: bytes, path: bytes) -> bytes:
-    """The root to which two leaves and a path lead.
+    """Return the root to which two leaves and a path lead.
 
     Args:
         recipient: place of the recipient.
@@ -84,7 +84,7 @@ def root_at(recipient: int, seed: bytes, mask_key: bytes, path: bytes) -> bytes:
 
 
 def path_bytes(members: int) -> int:
-    """Length in bytes of a path in a roster with this many members."""
+    """Return the length in bytes of a path in a roster with this many members."""
     return HASH_BYTES * (members - 1).bit_length()
 
 

@@ -47,7 +47,7 @@ def shared(secret: bytes, members: int, threshold: int) -> list[bytes]:
 
 
 class Combiner:
-    """Puts secrets together from shares at the same places.
+    """Reconstruction of secrets from shares at fixed places.
 
     Args:
         places: places of the members whose shares are available, from 0; as many as the threshold requires.
@@ -69,7 +69,7 @@ class Combiner:
 
 
 def _weight(x: int, others: list[int]) -> int:
-    """Lagrange weight, at 0, of the share at x."""
+    """Return the Lagrange weight, at 0, of the share at x."""
     above = below = 1
     for other in others:
         above = above * other % PRIME
@@ -78,7 +78,7 @@ def _weight(x: int, others: list[int]) -> int:
 
 
 def sealed(own: X25519PrivateKey, other: bytes, roster: bytes, sender: int, recipient: int, shares: Shares) -> bytes:
-    """Seal shares for one other member of this roster, and no one else.
+    """Seal shares for one other member of this roster, and for no other recipient.
 
     Args:
         own: the sender's key for shares.

@@ -23,7 +23,7 @@ _STATEMENT = b"sottovoce/secure-sum/statement/v1"
 
 
 class Offer(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="offer"):
-    """A device offers to take part in one sum. Its keys are for this offer alone, so that it is good for one roster.
+    """Offer of a device to take part in one sum. Its keys are for this offer alone, so that it is good for one roster.
 
     Attributes:
         slot: number of the sum within the task.
@@ -41,7 +41,7 @@ class Offer(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, ta
 
 
 class Deal(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="deal"):
-    """A member deals shares of its secrets.
+    """Statement that a member deals shares of its secrets.
 
     Attributes:
         roster: its digest.
@@ -57,7 +57,7 @@ class Deal(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag
 
 
 class Lead(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="lead"):
-    """A leader proposes one round for a roster.
+    """Statement of a leader that proposes one round for a roster.
 
     Attributes:
         roster: its digest.
@@ -69,7 +69,7 @@ class Lead(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag
 
 
 class Ready(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="ready"):
-    """A member's shares fit their dealers' signatures, and it will mask its part for this round and no other.
+    """Statement that a member's shares fit their dealers' signatures, and that it masks its part only for this round.
 
     Attributes:
         roster: its digest.
@@ -81,7 +81,7 @@ class Ready(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, ta
 
 
 class Masked(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="masked"):
-    """A member has sent its masked vector, whose digest this is.
+    """Statement that a member has sent a masked vector with this digest.
 
     Attributes:
         round: see `round_digest`.
@@ -93,7 +93,7 @@ class Masked(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, t
 
 
 class Named(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="named"):
-    """A leader names the survivors of a round.
+    """Statement of a leader that names the survivors of a round.
 
     Attributes:
         round: see `round_digest`.
@@ -105,7 +105,7 @@ class Named(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, ta
 
 
 class Stand(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="stand"):
-    """A member stands for one set of survivors, and for no other of its round.
+    """Statement that a member acknowledges one set of survivors, and no other set of its round.
 
     Attributes:
         round: see `round_digest`.
@@ -117,11 +117,11 @@ class Stand(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, ta
 
 
 class Shown(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="shown"):
-    """A member reveals its shares of others' secrets.
+    """Statement that a member reveals its shares of others' secrets.
 
     Attributes:
         round: see `round_digest`.
-        place: the member's.
+        place: place of the member.
         revealed: SHA-256 of the shares, encoded.
     """
 
@@ -131,11 +131,11 @@ class Shown(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, ta
 
 
 class Doubt(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="doubt"):
-    """A device has seen another one lie.
+    """Statement that a device has seen another device lie.
 
     Attributes:
         accused: node id.
-        why: its offence.
+        why: description of the lie.
     """
 
     accused: Annotated[str, Meta(max_length=64)]
@@ -143,7 +143,7 @@ class Doubt(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, ta
 
 
 class Knows(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="knows"):
-    """Claim of a device's knowledge after a number of sums.
+    """Statement of a device's knowledge after a number of sums.
 
     Attributes:
         slot: number of sums.
@@ -163,13 +163,13 @@ _BODIES: msgpack.Decoder[Body] = msgpack.Decoder(Body)
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A body that its owner has signed; see sottovoce.learners.Signed.
+    """Body that its owner has signed; see sottovoce.learners.Signed.
 
     Attributes:
         owner: node id.
-        body: body of one of the above.
+        body: body of any kind above.
         credential: the owner's certificate, DER; empty where the roster has it.
-        signature: the owner's.
+        signature: signature of the owner.
     """
 
     owner: Annotated[str, Meta(max_length=64)]
@@ -191,7 +191,7 @@ def body_bytes(body: Body) -> bytes:
 
 
 def any_body_of(statement: Statement) -> Body:
-    """Content of a statement of any kind.
+    """Return the content of a statement of any kind.
 
     Raises:
         MessageRefused: for `malformed`: nothing of this protocol, or not in its one form.
@@ -206,7 +206,7 @@ def any_body_of(statement: Statement) -> Body:
 
 
 def body_of(statement: Statement, kind: type[B]) -> B:
-    """Content of a statement.
+    """Return the content of a statement.
 
     Raises:
         MessageRefused: for `malformed`: something else, or not in its one form.
@@ -234,7 +234,7 @@ class Roster:
 
     @cached_property
     def digest(self) -> bytes:
-        """32 bytes, which stand for the offers and their owners."""
+        """Digest of 32 bytes, which stands for the offers and their owners."""
         fields = (field for one in self.statements for field in (one.owner.encode(), one.body))
         return sha256(framed(b"sottovoce/secure-sum/roster/v1", fields)).digest()
 
@@ -260,7 +260,7 @@ def roster_of(statements: Sequence[Statement]) -> Roster:
 
 
 def round_digest(roster: bytes, members: Sequence[int], roots: Sequence[bytes]) -> bytes:
-    """h: the facts on which all members must agree before one masks anything.
+    """Return h, the digest of the facts on which all members must agree before any member masks its part.
 
     Args:
         roster: its digest.

@@ -34,11 +34,11 @@ Leaves = Annotated[tuple[Digest, ...], Meta(max_length=2 * MAX_MEMBERS)]
 
 
 class Step(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag=True):
-    """A step of a secure sum."""
+    """Base class of a step of a secure sum."""
 
 
 class Begin(Step, frozen=True):
-    """Offer to take part in a sum that is taken at this point, float64[P], little-endian; earlier offers are void."""
+    """Request to offer to take part in a sum at this point, float64[P], little-endian; earlier offers are void."""
 
     slot: Slot
     point: bytes
@@ -82,7 +82,7 @@ class Mask(Step, frozen=True):
 
 
 class Vector(Step, frozen=True):
-    """The masked vector, packed; `said` is to be signed."""
+    """Masked vector, packed; `said` is to be signed."""
 
     vector: bytes
     said: Masked
@@ -101,12 +101,12 @@ class Reveal(Step, frozen=True):
 
 
 class RevealedShare(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """A share of one secret of one member, with the proof that it is the one that was dealt.
+    """Share of one secret of one member, with the proof that this share was dealt.
 
     Attributes:
         dealer: place of the member.
-        share: share of its seed, or of its mask key.
-        other: the leaf of the share of its other secret.
+        share: share of the member's seed, or of its mask key.
+        other: leaf of the share of the member's other secret.
         path: see ShareTree.path.
     """
 
@@ -127,7 +127,7 @@ class Revealed(Step, frozen=True):
 
 
 class End(Step, frozen=True):
-    """The round is finished: drop its secrets, if they are of this sum or an earlier one."""
+    """Request to drop the secrets of a finished round, if they are of this sum or an earlier one."""
 
     slot: Slot
 
@@ -145,7 +145,7 @@ _ANSWERS: msgpack.Decoder[Answer] = msgpack.Decoder(Answer)
 
 
 def encoded(step: Question | Answer) -> bytes:
-    """Bytes of a step."""
+    """Return the bytes of a step."""
     return msgpack.encode(step)
 
 
@@ -162,7 +162,7 @@ def question(raw: bytes) -> Question:
 
 
 def answer(raw: bytes) -> Answer:
-    """Decodes an answer."""
+    """Decode an answer."""
     try:
         return _ANSWERS.decode(raw)
     except (DecodeError, UnicodeError) as error:

@@ -23,7 +23,7 @@ from sottovoce.accepting import Acceptor
 from sottovoce.observe import RateLimitedLog
 
 _log = logging.getLogger(__name__)
-_MAX = 128  # connections of strangers, and as many of devices that gRPC knows
+_MAX = 128  # largest number of connections of strangers, and of devices that gRPC knows
 _MAX_OF_ONE = 4  # connections of one device of the fleet
 _DESCRIPTORS_APIECE = 3  # one to the outside, one to gRPC, and gRPC's own
 _RESERVED = 256  # descriptors for ledger, state, and connections to others
@@ -36,11 +36,11 @@ _CHUNK = 2**16
 
 @dataclass(slots=True, eq=False)
 class _Connection:
-    """A connection from outside.
+    """Connection from outside.
 
     Attributes:
-        address: where it comes from.
-        task: task that passes its bytes on.
+        address: address of the caller.
+        task: task that forwards its bytes.
         device: the device that calls through it; None while that is a stranger.
     """
 
@@ -51,12 +51,12 @@ class _Connection:
 
 @dataclass(slots=True)
 class Front:
-    """The public listener.
+    """Public listener.
 
     Attributes:
-        accepted: connections that came.
-        turned_away: closed connections that led to no call.
-        trouble: why connections do not reach gRPC at the moment; empty while they do.
+        accepted: number of accepted connections.
+        turned_away: number of closed connections that led to no call.
+        trouble: reason why connections do not reach gRPC at present; empty while they do.
     """
 
     accepted: int = 0
@@ -72,7 +72,7 @@ class Front:
     _sparse_log: RateLimitedLog = field(default_factory=lambda: RateLimitedLog(_log))
 
     def inside(self) -> str:
-        """Path of the socket that gRPC listens on, in a directory that only this device's user can enter.
+        """Return the path of the socket that gRPC listens on, in a directory that only this device's user can enter.
 
         Raises:
             OSError: if there is no room for temporary files.
@@ -110,7 +110,7 @@ class Front:
         self._listening = [Acceptor(listening, self._open, self._note_refused) for listening in sockets]
 
     def admit(self, peer: str, device: str) -> None:
-        """Note that a fleet device called through the connection with this name of gRPC's."""
+        """Note that a fleet device made a call through gRPC's connection of this name."""
         connection = self._connections.get(peer.rpartition(":")[2])
         if connection is None or connection.device is not None:
             return
@@ -121,7 +121,7 @@ class Front:
             self._dismiss(oldest)
 
     async def stop(self, grace: float) -> None:
-        """Accept no more connections; calls in progress have `grace` seconds."""
+        """Stop accepting connections; allow calls in progress `grace` seconds to finish."""
         for listening in self._listening:
             listening.stop()
         self._listening.clear()
@@ -143,7 +143,7 @@ class Front:
             self._directory.cleanup()
 
     def _open(self, caller: socket.socket, address: Any) -> float:
-        """Take on a stranger's connection, with a deadline; return a pause, for the processor, if another must go."""
+        """Accept a stranger's connection, with a deadline; return a pause, for the processor, if another must close."""
         loop, name, full = asyncio.get_running_loop(), f"sottovoce-{secrets.token_hex(8)}", self._make_room()
         task = loop.create_task(self._forward(name, caller))
         connection = self._connections[name] = _Connection(str(address[0]), task)
@@ -170,7 +170,7 @@ class Front:
         )
 
     def _make_room(self) -> bool:
-        """Make room for one more stranger; return whether another had to go."""
+        """Make room for one more stranger; return whether another connection was closed."""
         strangers = {name: one.address for name, one in self._connections.items() if one.device is None}
         if len(strangers) < _bound():
             return False
@@ -207,7 +207,7 @@ class Front:
                     await asyncio.gather(*ways, return_exceptions=True)
 
     async def _connect_inside(self, name: str) -> socket.socket:
-        """A connection to gRPC from a socket of this name."""
+        """Return a connection to gRPC from a socket of this name."""
         link = None
         try:
             link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -224,7 +224,7 @@ class Front:
         return link
 
     def _note_cut_off(self, error: OSError | MemoryError) -> None:
-        """Report in the log and the health check that connections do not reach gRPC, and keep checking if they do."""
+        """Report in the log and the health check that connections do not reach gRPC, and keep checking."""
         why = str(error) or "no memory"
         self.trouble = f"connections do not reach gRPC ({why}): if that does not pass, start the agent again"
         self._sparse_log.say(logging.ERROR, "cut-off", "peers-cut-off %s", self.trouble)
@@ -246,6 +246,6 @@ async def _pump(source: socket.socket, sink: socket.socket) -> None:
 
 
 def _bound() -> int:
-    """The limit that this process's descriptors allow, apart from the reserve."""
+    """Return the limit that this process's descriptors allow, apart from the reserve."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(8, min(_MAX, (soft - _RESERVED) // (2 * _DESCRIPTORS_APIECE)))

@@ -1,4 +1,4 @@
-"""gRPC with mutual TLS. There is no other mode: without keys there is no transport."""
+"""Transport over gRPC with mutual TLS. There is no other mode: without keys there is no transport."""
 
 import asyncio
 import threading
@@ -22,8 +22,8 @@ _MAX_MESSAGE = 4 * 2**20
 _LARGEST = 2**18
 _MAX_CALLS = 16
 _MAX_STREAMS = 4
-_MAX_CALLS_OF_ONE = _MAX_STREAMS  # over all its connections, so that silent calls keep no one out
-_CONNECTION_SECONDS = 300  # after which a connection is renewed: the peer may no longer be valid
+_MAX_CALLS_OF_ONE = _MAX_STREAMS  # limit over all its connections, so that silent calls exclude no device
+_CONNECTION_SECONDS = 300  # age at which a connection is renewed: the peer may no longer be valid
 _CONNECTION_GRACE_SECONDS = 60
 _MAX_CHANNELS = 64  # to the most recent peers; a connection costs both sides memory
 _HANDSHAKE_SECONDS = 10
@@ -55,22 +55,22 @@ _CAUSES = {
 
 @dataclass(slots=True)
 class _Channel:
-    """A channel to a peer, with the number of calls in progress on it."""
+    """Channel to a peer, with the number of calls in progress on it."""
 
     channel: grpc.aio.Channel
     calls: int = 0
 
 
 class GrpcTransport:
-    """Implements sottovoce.transport.Transport.
+    """Implementation of sottovoce.transport.Transport over gRPC.
 
     When this device's certificate changes, later handshakes use the new one and channels are replaced; calls under way
     finish on their old channels. Channels to refused devices are closed.
 
     Args:
-        listen: host:port.
-        trust: this device's key and certificate, whom TLS trusts, and who is refused.
-        reconnect: longest pause between attempts to connect, seconds.
+        listen: listening address, host:port.
+        trust: this device's key and certificate, the roots of TLS, and the refused devices.
+        reconnect: longest pause between attempts to connect, in seconds.
     """
 
     def __init__(
@@ -98,15 +98,15 @@ class GrpcTransport:
 
     @property
     def largest(self) -> int:
-        """256 KiB, which is also the most that a retry repeats."""
+        """Size limit of a message: 256 KiB, which is also the most that a retry repeats."""
         return _LARGEST
 
     def reaches(self, address: str) -> bool:
-        """Whether the address is host:port."""
+        """Return whether the address is host:port."""
         return is_direct(address)
 
     async def start(self, receive: Receive) -> None:
-        """Listen; see Transport.start."""
+        """Listen for messages; see Transport.start."""
         self._receive = receive
         server = grpc.aio.server(
             options=[
@@ -133,7 +133,7 @@ class GrpcTransport:
         self._server = server
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
-        """Hand a message over; see Transport.deliver. The deadline is gRPC's own: a cancelled call would leak."""
+        """Deliver a message; see Transport.deliver. The deadline is gRPC's own: a cancelled call would leak."""
         if self._stopped:  # a closed channel would answer with an error of its own
             raise DeliveryFailed("unreachable", f"peer {peer.id} at {peer.address}: this device is stopping")
         way = self._channel_to(peer)
@@ -152,7 +152,7 @@ class GrpcTransport:
         return answer
 
     def listener(self) -> Listener:
-        """Numbers of accepted connections, and of closed ones that led to no call."""
+        """Return the numbers of accepted connections, and of closed ones that led to no call."""
         trouble = self._front.trouble if self._server is not None else "it does not listen yet"
         return Listener(self._front.accepted, self._front.turned_away, trouble)
 
@@ -167,7 +167,7 @@ class GrpcTransport:
         self._retired.clear()
 
     def _handshake(self) -> grpc.ServerCertificateConfiguration | None:
-        """Called by gRPC, on a thread of its own, once for every connection accepted.
+        """Return the new certificate configuration for gRPC, which calls this on its own thread per connection.
 
         None means that the certificate has not changed. Given a configuration, gRPC would rebuild its TLS during other
         handshakes and sometimes abort, so it gets each new one only once.
@@ -263,7 +263,7 @@ async def _abort(context: grpc.aio.ServicerContext, code: grpc.StatusCode, detai
 
 
 def _delivery_failure(peer: Peer, error: grpc.aio.AioRpcError, timeout: float) -> DeliveryFailed:
-    """The failure in one sentence, with the peer and the remedy."""
+    """Return the failure, in one sentence, with the peer and the remedy."""
     details = error.details() or ""
     where = f"peer {peer.id} at {peer.address}"
     match error.code():

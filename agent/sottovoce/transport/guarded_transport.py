@@ -1,4 +1,4 @@
-"""A plug-in's transport, checked at every call."""
+"""Transport of a plug-in, checked at every call."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,7 +13,7 @@ _METHODS = ("reaches", "start", "deliver", "listener", "stop")
 
 
 class GuardedTransport:
-    """Implements sottovoce.transport.Transport.
+    """Implementation of sottovoce.transport.Transport by a plug-in.
 
     Errors of the network become failed deliveries, which are tried again; anything else is a defect of the package.
 
@@ -38,15 +38,15 @@ class GuardedTransport:
 
     @property
     def largest(self) -> int:
-        """Bytes of the largest message it takes at once."""
+        """Size in bytes of the largest message that the transport takes at once."""
         return self._largest if isinstance(self._largest, int) else 0
 
     def reaches(self, address: str) -> bool:
-        """Whether the transport reaches this address, which must begin with its name and ://."""
+        """Return whether the transport reaches this address, which must begin with its name and ://."""
         return address.startswith(f"{self._plugin.name}://") and bool(self._called("reaches()", address))
 
     async def start(self, receive: Receive) -> None:
-        """Listen; see Transport.start."""
+        """Listen for messages; see Transport.start."""
         try:
             async with asyncio.timeout(_START_SECONDS):
                 await self._stepped("start()", self._inner.start(receive))
@@ -54,7 +54,7 @@ class GuardedTransport:
             raise self._plugin.error(f"start() takes longer than {_START_SECONDS:g} s") from error
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
-        """Hand a message over; see Transport.deliver."""
+        """Deliver a message; see Transport.deliver."""
         where = f"peer {peer.id} at {peer.address}"
         try:
             async with asyncio.timeout(timeout + _OVERTIME):
@@ -68,7 +68,7 @@ class GuardedTransport:
         return answer
 
     def listener(self) -> Listener:
-        """Counters of the listening side."""
+        """Return counters of the listening side."""
         found = self._called("listener()")
         if not isinstance(found, Listener):
             raise self._plugin.error(f"listener() returned an object of type {type(found).__name__}, not Listener")

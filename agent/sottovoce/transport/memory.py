@@ -17,12 +17,12 @@ class Exchange:
 
 
 class MemoryTransport:
-    """Implements sottovoce.transport.Transport.
+    """Implementation of sottovoce.transport.Transport in memory.
 
     Args:
-        exchange: shared with the peers.
-        node_id: this device.
-        address: where it listens, in whatever form.
+        exchange: exchange shared with the peers.
+        node_id: node id of this device.
+        address: listening address, in any form.
     """
 
     def __init__(self, exchange: Exchange, node_id: str, address: str) -> None:
@@ -36,22 +36,22 @@ class MemoryTransport:
 
     @property
     def largest(self) -> int:
-        """256 KiB, as gRPC."""
+        """Size limit of a message: 256 KiB, as in gRPC."""
         return _LARGEST
 
     def reaches(self, address: str) -> bool:
-        """Whether the address is not that of a broker."""
+        """Return whether the address is not that of a broker."""
         return is_direct(address)
 
     async def start(self, receive: Receive) -> None:
-        """Listen; see Transport.start."""
+        """Listen for messages; see Transport.start."""
         if self._address in self._exchange.listening:
             raise NetworkError(f"{self._address}: the address is already in use; choose another")
         self._receive = receive
         self._exchange.listening[self._address] = self
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
-        """Hand a message over; see Transport.deliver."""
+        """Deliver a message; see Transport.deliver."""
         other = self._exchange.listening.get(peer.address)
         where = f"peer {peer.id} at {peer.address}"
         if other is None:
@@ -75,11 +75,11 @@ class MemoryTransport:
             raise DeliveryFailed("other", f"{where}: the device failed") from error
 
     def listener(self) -> Listener:
-        """The listener within this process, which refuses no one."""
+        """Return the listener within this process, which refuses no device."""
         return Listener(self._handshakes, 0)
 
     async def stop(self, grace: float) -> None:
-        """Accept nothing more; calls in progress end within `grace` seconds."""
+        """Stop accepting messages; end calls in progress within `grace` seconds."""
         for limit in self._sending:
             limit.reschedule(asyncio.get_running_loop().time() + grace)
         if self._exchange.listening.get(self._address) is self:

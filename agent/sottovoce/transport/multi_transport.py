@@ -1,4 +1,4 @@
-"""A device's transports as one: it tries a peer's addresses in turn, and splits messages that are too large."""
+"""Combination of a device's transports: it tries a peer's addresses in turn, and splits messages that are too large."""
 
 import asyncio
 import time
@@ -20,13 +20,13 @@ _ELSEWHERE = {"unreachable", "timeout", "tls", "rejected"}  # failures after whi
 
 
 class MultiTransport:
-    """Implements sottovoce.transport.Transport.
+    """Implementation of sottovoce.transport.Transport by several transports.
 
     If one transport does not deliver a message, the next is tried within the same deadline; the one that worked last
     comes first. A message sent in parts continues with its first missing part, on any transport and in any attempt.
 
     Args:
-        transports: this device's, the preferred one first; also an attribute.
+        transports: transports of this device, the preferred one first; also an attribute.
         admit: called with (sender, bytes) for every message and part before it is read; raises MessageRefused.
 
     Attributes:
@@ -47,15 +47,15 @@ class MultiTransport:
 
     @property
     def largest(self) -> int:
-        """The largest message that the wire format allows."""
+        """Size of the largest message that the wire format allows."""
         return MAX_ENVELOPE_BYTES
 
     def reaches(self, address: str) -> bool:
-        """Whether any of the transports does."""
+        """Return whether any of the transports reaches this address."""
         return any(transport.reaches(address) for transport in self.transports)
 
     async def start(self, receive: Receive) -> None:
-        """Start all of them; see Transport.start."""
+        """Start all transports; see Transport.start."""
         self._receive = receive
         for transport in self.transports:
             await transport.start(self._received)
@@ -83,7 +83,7 @@ class MultiTransport:
         raise InternalError("there was no way left and none failed: report this defect")
 
     def listener(self) -> Listener:
-        """Counters of all listening sides."""
+        """Return counters of all listening sides."""
         seen = [transport.listener() for transport in self.transports]
         return Listener(
             sum(one.handshakes for one in seen),
@@ -98,7 +98,7 @@ class MultiTransport:
         await asyncio.gather(*(transport.stop(grace) for transport in self.transports))
 
     def _routes(self, peer: Peer) -> list[tuple[str, Transport]]:
-        """Addresses of a peer, each with its transport, in the order in which to try them."""
+        """Return addresses of a peer, each with its transport, in the order in which to try them."""
         routes = [
             (address, transport)
             for transport in self.transports

@@ -12,15 +12,15 @@ from sottovoce.transport.transport import Transport
 
 @dataclass(frozen=True, slots=True)
 class TransportContext:
-    """Everything that a plug-in transport is made from.
+    """Inputs from which a plug-in transport is made.
 
     Attributes:
         trust: this device's identity, and whom it trusts; `trust.authenticate(pem)` is the node id of a peer's
             certificate.
-        settings: its table `[transport.plugins.NAME]`; `announce` is this device's own address.
+        settings: table `[transport.plugins.NAME]` of the transport; `announce` is this device's own address.
         certificate: file of this device's TLS certificate, PEM; renewed from time to time.
-        key: file of its key, PEM.
-        longest_pause: between attempts to connect, seconds.
+        key: file of this device's TLS key, PEM.
+        longest_pause: longest pause between attempts to connect, in seconds.
     """
 
     trust: Trust
@@ -30,11 +30,11 @@ class TransportContext:
     longest_pause: float
 
     def server_tls(self) -> ssl.SSLContext:
-        """TLS 1.3 for a server that requires its clients' certificates to be of this fleet."""
+        """Return TLS 1.3 for a server that requires its clients' certificates to be of this fleet."""
         return self._tls(ssl.PROTOCOL_TLS_SERVER)
 
     def client_tls(self) -> ssl.SSLContext:
-        """TLS 1.3 for a client that connects with `server_hostname=peer.name`."""
+        """Return TLS 1.3 for a client that connects with `server_hostname=peer.name`."""
         return self._tls(ssl.PROTOCOL_TLS_CLIENT)
 
     def _tls(self, protocol: int) -> ssl.SSLContext:
@@ -48,12 +48,12 @@ class TransportContext:
 
 @dataclass(frozen=True, slots=True)
 class TransportPlugin:
-    """A transport of another package.
+    """Transport of another package.
 
     It must deliver bytes unaltered and know who sent them: TLS with the device's certificate does both.
 
     Attributes:
-        make: makes it, once for each start of the agent.
+        make: function that makes the transport, once for each start of the agent.
     """
 
     make: Callable[[TransportContext], Transport]

@@ -13,19 +13,19 @@ message is refused, as None always is."""
 
 
 def is_direct(address: str) -> bool:
-    """Whether an address is host:port, and neither mqtt:REALM nor NAME://… of another package's transport."""
+    """Return whether an address is host:port, and neither mqtt:REALM nor NAME://… of another package's transport."""
     return not address.startswith("mqtt:") and "://" not in address
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A peer to send to.
+    """Recipient of messages.
 
     Attributes:
-        id: node id.
+        id: node id of the peer.
         address: host:port, or mqtt:REALM, the one to try first.
-        name: the DNS name its certificate must carry.
-        others: addresses to try after it.
+        name: DNS name that its certificate must carry.
+        others: addresses to try after `address`.
     """
 
     id: str
@@ -35,7 +35,7 @@ class Peer:
 
 
 class DeliveryFailed(NetworkError):
-    """One attempt to deliver failed; the same bytes may be tried again.
+    """Error of one failed attempt to deliver; the same bytes may be tried again.
 
     Attributes:
         cause: a stable word: unreachable, timeout, tls, rejected, refused, busy, other.
@@ -56,8 +56,8 @@ class Listener:
     Attributes:
         handshakes: connections accepted.
         refused: accepted connections that never led to a call: a wrong certificate, none, or no TLS at all.
-        trouble: why no one can reach this device at the moment; empty if nothing is known to be wrong.
-        duplicates: how often another device was seen with this device's identity.
+        trouble: reason why no device can reach this one at present; empty if nothing is known to be wrong.
+        duplicates: number of sightings of another device with this device's identity.
         troubles: where there are several transports, the trouble of each, in their order.
     """
 
@@ -69,7 +69,7 @@ class Listener:
 
 
 class Transport(Protocol):
-    """Sends and receives messages: in any order, once, twice or not at all, but never altered or misattributed."""
+    """Sender and receiver of messages: in any order, once, twice or not at all, never altered or misattributed."""
 
     @property
     def largest(self) -> int:
@@ -77,11 +77,11 @@ class Transport(Protocol):
         ...
 
     def reaches(self, address: str) -> bool:
-        """Whether the transport can reach this address."""
+        """Return whether the transport can reach this address."""
         ...
 
     async def start(self, receive: Receive) -> None:
-        """Listen.
+        """Listen for messages, and pass each to `receive`.
 
         Raises:
             NetworkError: if the address cannot be used.
@@ -89,7 +89,7 @@ class Transport(Protocol):
         ...
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
-        """Hand a message over and return the answer.
+        """Deliver a message and return the answer.
 
         Args:
             peer: the recipient, whose identity is verified.
@@ -102,9 +102,9 @@ class Transport(Protocol):
         ...
 
     def listener(self) -> Listener:
-        """Counters of the listening side."""
+        """Return counters of the listening side."""
         ...
 
     async def stop(self, grace: float) -> None:
-        """Stop listening, let calls in progress end within `grace` seconds, close."""
+        """Stop listening, let calls in progress end within `grace` seconds, and close."""
         ...

@@ -1,4 +1,4 @@
-"""A ledger as a document: everything a third party needs to recompute the spending; nothing about a record."""
+"""Account of a ledger: everything a third party needs to recompute the spending; nothing about a record."""
 
 from collections.abc import Iterable
 from typing import Annotated
@@ -16,7 +16,7 @@ Hex = Annotated[str, Meta(pattern=r"^([0-9a-f]{2})*$")]
 
 
 class Charge(Struct, frozen=True, forbid_unknown_fields=True):
-    """A charge: the query's id, the event in its canonical words, and its task, if any."""
+    """Charge: the query's id, the event in canonical form, and its task, if any."""
 
     query: Hex
     terms: str
@@ -24,14 +24,14 @@ class Charge(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Account(Struct, frozen=True, forbid_unknown_fields=True):
-    """A whole ledger.
+    """Account of a whole ledger.
 
     Attributes:
-        owner: node id.
-        epsilon: epsilon of the budget; None where nothing is promised.
-        delta: delta of the budget.
-        unit: unit of the budget.
-        neighbouring: neighbouring of the budget.
+        owner: node id of the owner.
+        epsilon: ε of the budget; None where nothing is promised.
+        delta: δ of the budget.
+        unit: privacy unit of the budget.
+        neighbouring: neighbouring relation of the budget.
         nonce: random bytes that distinguish this ledger from any other of the same device.
         charges: all charges, in order.
         link: the last link of their chain.
@@ -50,7 +50,7 @@ class Account(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def account_of(ledger: Ledger) -> Account:
-    """Return the account of a ledger as it is now."""
+    """Return the present account of a ledger."""
     budget = ledger.own_budget
     charges = tuple(Charge(query.hex(), terms, stamp) for query, terms, stamp in ledger.charges())
     link = ledger.link(len(charges)) or b""
@@ -69,7 +69,7 @@ def account_of(ledger: Ledger) -> Account:
 
 
 def audited(account: Account) -> tuple[Spending, Head]:
-    """Totals of an account, computed from its charges alone, and the head of its chain.
+    """Return totals of an account, computed from its charges alone, and the head of its chain.
 
     Raises:
         LedgerError: if the chain is broken, a charge has no known cost here, or more was released or spent than the

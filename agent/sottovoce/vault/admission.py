@@ -23,7 +23,7 @@ class Admission:
 
     Args:
         listener: accepts connections.
-        user: the number of the only user that is admitted.
+        user: number of the only admitted user.
         turn_away: called for any other user, with the connection, which is closed afterwards, and the user's number. It
             must not wait.
         refused: called when the system refuses a connection, for lack of a descriptor or memory. It is tried again.
@@ -50,7 +50,7 @@ class Admission:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Admit connections until the context ends; connections still waiting are then closed.
+        """Admit connections for the duration of the context; connections still waiting are then closed.
 
         Raises:
             MemoryError, RuntimeError: no thread can be started.
@@ -69,7 +69,7 @@ class Admission:
                 end.close()
 
     def next(self) -> socket.socket | None:
-        """The connection that has waited longest; None if it has closed in the meantime.
+        """Return the connection that has waited longest; None if it has closed in the meantime.
 
         Raises the error that ended the thread that admits connections: otherwise it would go unnoticed.
         """
@@ -100,12 +100,12 @@ class Admission:
             pause = self._let_in(pause)
 
     def _let_in(self, refused: float) -> float:
-        """Admit one connection; return how long to wait if the system refuses, longer each time."""
+        """Admit one connection; return the seconds to wait if the system refuses, longer each time."""
         try:
             connection, _ = self._listener.accept()
             with _closed_on_failure(connection):
                 self._check_peer(connection)
-        except ConnectionError:  # it has gone again
+        except ConnectionError:  # the caller has disconnected
             return 0.0
         except (OSError, MemoryError) as error:
             self._refused(error)
@@ -134,6 +134,6 @@ def _closed_on_failure(connection: socket.socket) -> Iterator[None]:
 
 
 def peer(connection: socket.socket) -> int:
-    """Number of the user at the other end, as recorded by the kernel when the connection was made."""
+    """Return the number of the user at the other end, as recorded by the kernel when the connection was made."""
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return int(_CREDENTIALS.unpack(raw)[1])

@@ -1,4 +1,4 @@
-"""Noise as printed in papers, on gradients clipped as in the papers, so that they can be followed to the letter.
+"""Noise as printed in papers, on gradients clipped as in the papers, so that they can be followed exactly.
 
 Every such release is charged as infinite: the scale may depend on the records, the clip may be missing, or applied once
 to a whole batch, or the printed ε may be for one round only. The claims and their errors are in the statement of the
@@ -73,7 +73,7 @@ class PublishedGaussian:
 
 
 def _shortened(rows: NDArray[np.float64], clip: float | None) -> NDArray[np.float64]:
-    """g · min(1, C/‖g‖), row by row."""
+    """Return g · min(1, C/‖g‖), row by row."""
     if clip is None:
         return rows
     norms = np.sqrt(np.add.reduce(rows * rows, axis=1, keepdims=True))

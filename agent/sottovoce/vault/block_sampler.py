@@ -44,11 +44,11 @@ class BlockSampler(ABC):
 
     @abstractmethod
     def _first_table(self, bits: int) -> NDArray[np.uint64]:
-        """`_cumulative(bits)` as an array; bits is at most 64."""
+        """Return `_cumulative(bits)` as an array; bits is at most 64."""
 
     @abstractmethod
     def _cumulative(self, bits: int) -> Sequence[int]:
-        """floor(2^bits F_h) for blocks h = 0, 1, … up to the first that equals 2^bits - 1, F cumulative."""
+        """Return floor(2^bits F_h) for blocks h = 0, 1, … up to the first equal to 2^bits - 1, F cumulative."""
 
     @property
     @abstractmethod
@@ -56,10 +56,10 @@ class BlockSampler(ABC):
 
     @abstractmethod
     def _numerators(self, left: NDArray[np.int64], offset: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Numerators: the law at left + offset is exp(-numerator/denominator) times that at the block's left end."""
+        """Return numerators: the law at left + offset is exp(-numerator/denominator) times that at the left end."""
 
     def draw(self, count: int) -> NDArray[np.int64]:
-        """Independent draws, int64[count]."""
+        """Return independent draws, int64[count]."""
         kept: list[NDArray[np.int64]] = []
         missing = count
         while missing > 0:
@@ -69,7 +69,7 @@ class BlockSampler(ABC):
         return np.concatenate(kept) if kept else np.empty(0, dtype=np.int64)
 
     def _attempt(self, count: int) -> NDArray[np.int64]:
-        """Up to `count` draws: those that survive rejection, in order."""
+        """Return up to `count` draws: those that survive rejection, in order."""
         block = self._blocks(count)
         offset = (self._noise.words(count) & np.uint64((1 << self._block_bits) - 1)).astype(np.int64)
         left = block << self._block_bits
@@ -97,7 +97,7 @@ class BlockSampler(ABC):
                 return block
 
     def _accept(self, prefix: NDArray[np.uint64], numerator: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Bernoulli(exp(-numerator/denominator)), given the first bits of a uniform number."""
+        """Draw Bernoulli(exp(-numerator/denominator)), given the first bits of a uniform number."""
         unit = 2.0**self._accept_bits
         threshold = np.exp(numerator / -float(self._denominator)) * unit
         doubt = unit * 2.0**-49

@@ -1,4 +1,4 @@
-"""A vector whose sensitivity is known from a lemma, on a public grid, with discrete Gaussian noise."""
+"""Vector whose sensitivity is known from a lemma, on a public grid, with discrete Gaussian noise."""
 
 import math
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _LARGEST = 2.0**15  # largest magnitude of a value in a release, before noise
 
 @dataclass(frozen=True, slots=True)
 class BoundedPoint:
-    """One release of a float64[P] whose values for two neighbours differ by a known distance.
+    """Release of a float64[P] whose values for two neighbours differ by a known distance.
 
     Attributes:
         size: P.
@@ -33,7 +33,7 @@ class BoundedPoint:
     sigma: int
 
     def event(self, units: Units) -> GaussianSum:
-        """Cost of a release for the units from which it was computed."""
+        """Return the cost of a release for the units from which it was computed."""
         return GaussianSum(self.sensitivity_squared, self.sigma, units)
 
     def apply(self, raw: NDArray[np.float64], noise: NoiseSource) -> NDArray[np.int64]:
@@ -43,7 +43,7 @@ class BoundedPoint:
 
 
 def calibrate_point(*, distance: float, size: int, releases: int, epsilon: float, delta: float) -> BoundedPoint:
-    """The least noise with which one unit can pay for `releases` such releases from (epsilon, delta).
+    """Return the least noise with which one unit can pay for `releases` such releases from (epsilon, delta).
 
     Args:
         distance: L2 sensitivity before rounding.

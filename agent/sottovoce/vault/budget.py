@@ -31,25 +31,25 @@ class Budget:
 
     @property
     def words(self) -> str:
-        """The budget in a few words."""
+        """Return a short description of the budget."""
         epsilon = "no ε" if self.epsilon is None else f"ε = {self.epsilon:g}"
         return f"{epsilon}, δ = {self.delta:g}, {self.unit} level, {self.neighbouring}"
 
     @property
     def options(self) -> str:
-        """The options of `sottovoce fleet join` that make a ledger for it."""
+        """Return the options of `sottovoce fleet join` that make a ledger for this budget."""
         epsilon = "" if self.epsilon is None else f"--epsilon {self.epsilon:g} "
         return f"{epsilon}--delta {self.delta:g} --unit {self.unit} --neighbouring {self.neighbouring}"
 
     def is_at_least_as_strict_as(self, other: "Budget") -> bool:
-        """Whether this budget is for a unit at least as large, under the same relation, at no higher ε and δ."""
+        """Return whether this budget is for a unit at least as large, under the same relation, at no higher ε and δ."""
         if self.epsilon is None or self.neighbouring != other.neighbouring:
             return False
         larger = _UNITS.index(self.unit) >= _UNITS.index(other.unit)
         return larger and self.delta <= other.delta and (other.epsilon is None or self.epsilon <= other.epsilon)
 
     def made_for(self, owner: str) -> str:
-        """Canonical JSON of owner and budget; the shortest decimal of a float identifies it exactly."""
+        """Return the canonical JSON of owner and budget; the shortest decimal of a float identifies it exactly."""
         return json.dumps({"owner": owner, **asdict(self)}, sort_keys=True, separators=(",", ":"))
 
 
@@ -58,7 +58,7 @@ class TaskSpending:
     """Spending of one task, in its own terms.
 
     Attributes:
-        epoch: the task's epoch.
+        epoch: epoch of the task.
         epsilon: ε charged in the task to the unit charged most.
         releases: releases made in the task.
     """
@@ -75,10 +75,10 @@ class TaskSpending:
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """The present period of a ledger's budget.
+    """Present period of a ledger's budget.
 
     Attributes:
-        number: number that the fleet's task gives it; 0 is the first.
+        number: number of the period in the fleet's task; 0 for the first.
         lived: seconds that the vault has been at work in this period.
         least: seconds after which the next period may open; infinite if none does.
         waiting: whether the fleet's task is for a later period.
@@ -132,7 +132,7 @@ class Spending:
         written_today: upper bound on the bytes that the ledger has written since midnight UTC, or since it was opened.
         of_task: spending of the present task, if the fleet has signed one.
         of_period: spending of the present period, if the budget is for one.
-        alone: the same ε if all other devices collude; None where it does not depend on them.
+        alone: this ε if all other devices collude; None where it does not depend on them.
         of_limits: spending under each of the owner's limits.
         lasts: seconds until the budget or a limit is spent, at the rate at which it was charged until now; infinite if
             nothing was charged, None if it cannot be determined.
@@ -150,7 +150,7 @@ class Spending:
 
     @property
     def of_budget(self) -> float:
-        """ε that the ledger's own budget, or its present period, has paid."""
+        """ε charged to the ledger's own budget, or to its present period."""
         return self.epsilon if self.of_period is None else self.of_period.epsilon
 
     @property
@@ -171,12 +171,12 @@ class Spending:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A release as the ledger keeps it.
+    """Release as the ledger stores it.
 
     Attributes:
         exponent: the grid step is 2**exponent.
         value: int64[P], little-endian.
-        simulated: the noise came from a seeded stream.
+        simulated: whether the noise came from a seeded stream.
     """
 
     exponent: int

@@ -1,4 +1,4 @@
-"""Draws the height t = ⟨V, u⟩ of a point uniform on a cap {t ≥ γ} of the unit sphere of ℝᴰ, D ≥ 2."""
+"""Draw of the height t = ⟨V, u⟩ of a point uniform on a cap {t ≥ γ} of the unit sphere of ℝᴰ, D ≥ 2."""
 
 from decimal import Decimal
 

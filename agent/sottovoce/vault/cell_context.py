@@ -1,4 +1,4 @@
-"""The steps of a secure sum, in the order that is the guarantee: begin, charge, compute, noise, mask, store, return."""
+"""Steps of a secure sum, in the guaranteed order: begin, charge, compute, noise, mask, store, return."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class CellContext:
     """VaultContext that takes part in secure sums.
 
     Attributes:
-        learner: the learner whose sums these are.
+        learner: learner whose sums these are.
         member: member that holds the secrets of the present round.
         mechanism: bound and noise of this device's part.
         points: length of a point at which a sum is taken.

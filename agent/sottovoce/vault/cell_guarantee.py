@@ -1,4 +1,4 @@
-"""The statement of a cell's sums: ε if at most a stated number of devices collude, and ε if all others collude."""
+"""Statement of a cell's sums: ε if at most a stated number of devices collude, and ε if all others collude."""
 
 import math
 
@@ -13,7 +13,7 @@ MAX_ALONE = 5.0
 
 
 def of_cell(budget: Budget, mechanism: CellMechanism, clip: float) -> PrivacyStatement:
-    """The guarantee of all sums that the budget pays for."""
+    """Return the guarantee of all sums that the budget pays for."""
     cell = mechanism.cell
     if mechanism.sigma == 0:
         return nothing(budget, f"exact sums of cells, of vectors clipped at {clip:g}")

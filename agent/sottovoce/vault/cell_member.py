@@ -1,8 +1,8 @@
-"""A member of a cell, as its own vault holds it: the secrets of one round, and the checks before each step.
+"""Member of a cell in its own vault: the secrets of one round, and the checks before each step.
 
 Every request comes from an agent that may be compromised, and through it from a leader and members that may lie. The
 secrets are for one offer, which is good for one roster, one masked vector and one set of survivors; they are only in
-memory. A vault that restarts has none, and so is silent for the rest of the round.
+memory. A vault that restarts has no secrets, and so is silent for the rest of the round.
 """
 
 import contextlib
@@ -48,13 +48,13 @@ from sottovoce.vault.noise import NoiseSource
 
 B = TypeVar("B", Ready, Stand)
 SignatureVerifier = Callable[[Statement], None]
-"""Raises MessageRefused if a statement was not signed, for this task, by the device that it names, or if that device is
-not in the fleet now: unknown, expired or revoked."""
+"""Function that raises MessageRefused if a statement was not signed, for this task, by the device that it names, or if
+that device is not in the fleet now: unknown, expired or revoked."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Keys:
-    """Keys with which a member masks and shares; deleted once it has masked its part."""
+    """Keys with which a member masks and shares; deleted once its part is masked."""
 
     seed: bytes
     mask_key: X25519PrivateKey
@@ -63,22 +63,22 @@ class _Keys:
 
 @dataclass(frozen=True, slots=True)
 class _HeldShares:
-    """A member's shares for this device, and their path to the root that it signed."""
+    """Shares of a member for this device, and their path to the root that the member signed."""
 
     shares: Shares
     path: bytes
 
     def fits(self, recipient: int, root: bytes, size: int) -> bool:
-        """Whether the shares match their commitments, in a roster of that size."""
+        """Return whether the shares match their commitments, in a roster of this size."""
         seed, mask_key = seed_leaf(recipient, self.shares.seed), mask_key_leaf(recipient, self.shares.mask_key)
         return len(self.path) == path_bytes(size) and root_at(recipient, seed, mask_key, self.path) == root
 
     def of_seed(self, dealer: int, recipient: int) -> RevealedShare:
-        """The share of the seed, to be revealed."""
+        """Return the share of the seed, to be revealed."""
         return RevealedShare(dealer, self.shares.seed, mask_key_leaf(recipient, self.shares.mask_key), self.path)
 
     def of_mask_key(self, dealer: int, recipient: int) -> RevealedShare:
-        """The share of the mask key, to be revealed."""
+        """Return the share of the mask key, to be revealed."""
         return RevealedShare(dealer, self.shares.mask_key, seed_leaf(recipient, self.shares.seed), self.path)
 
 
@@ -101,11 +101,11 @@ class _Secrets:
 
 
 class Member:
-    """A member of a secure sum, for one device.
+    """Member of a secure sum, for one device.
 
     Args:
         owner: node id of the device.
-        cell: the rule of the cell.
+        cell: rule of the cell.
         belongs: checks the signer of a statement.
         noise: the source of randomness.
     """
@@ -167,7 +167,7 @@ class Member:
         return Sealed(bundle, leaves)
 
     def agree(self, said: Agree) -> Ready | Unfit:
-        """Agree that these members take part: once, and before anything is charged.
+        """Agree, once and before anything is charged, that these members take part.
 
         Returns:
             the dealers whose shares do not fit their signatures, if there are any; nothing changed then.
@@ -203,7 +203,7 @@ class Member:
         return Ready(roster.digest, secrets.h)
 
     def _unseal(self, secrets: _Secrets, roster: Roster, member: int, raw: bytes, path: bytes) -> _HeldShares | None:
-        """Content that a member sealed for this device; None if it is invalid."""
+        """Return the content that a member sealed for this device; None if it is invalid."""
         key, other = self._keys(secrets).share_key, roster.offers[member].share_key
         try:
             return _HeldShares(opened(key, other, roster.digest, member, secrets.place, raw), path)

@@ -1,4 +1,4 @@
-"""A device's part of a cell's sum: its clipped vector and its share of the noise, on a public grid."""
+"""Part of a device in a cell's sum: its clipped vector and its share of the noise, on a public grid."""
 
 import math
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ class CellMechanism:
         return None if self.summed else self.clip_squared
 
     def share(self, members: int) -> int:
-        """σ of each member's share in a roster of this many, in units."""
+        """Return σ of each member's share in a roster of this many, in units."""
         honest = self.cell.honest(members)
         return 0 if self.sigma == 0 else math.isqrt((self.sigma**2 - 1) // honest) + 1
 
@@ -74,23 +74,23 @@ class CellMechanism:
         return (math.isqrt(self.clip_squared) + 1) * self.rows
 
     def width(self, members: int) -> int:
-        """Bytes per value in the sum of a roster with this many members."""
+        """Return bytes per value in the sum of a roster with this many members."""
         return width_of(members, self.reach, self.share(members))
 
     def event(self, members: int) -> CellSum | Unproved:
-        """Cost of one sum."""
+        """Return the cost of one sum."""
         if self.sigma == 0:
             return Unproved("none")
         return CellSum(self.sensitivity_squared, self.share(members), self.cell.honest(members))
 
     def alone(self, delta: float) -> float:
-        """ε of all attempts if all others collude; infinite where nothing is known to hold."""
+        """Return ε of all attempts if all others collude; infinite where nothing is known to hold."""
         events = (self.event(members) for members in range(self.cell.least, self.cell.most + 1))
         dearest = max(event.by_itself.mu_squared if isinstance(event, CellSum) else math.inf for event in events)
         return math.inf if math.isinf(dearest) else gaussian_epsilon(math.sqrt(self.rounds * dearest), delta)
 
     def apply(self, raw: Batches, members: int, noise: NoiseSource) -> NDArray[np.int64]:
-        """This device's part, int64[size]; it must not leave the vault unmasked.
+        """Return this device's part, int64[size]; it must not leave the vault unmasked.
 
         Args:
             raw: batches float64[n, P]: one row, the device's vector, or no row.
@@ -115,7 +115,7 @@ def calibrate_cell(
     sum_error: float | None = None,
     rows: int = 1,
 ) -> CellMechanism:
-    """The least noise with which all rounds cost at most (epsilon, delta).
+    """Return the least noise with which all rounds cost at most (epsilon, delta).
 
     Args:
         cell: the rule of the cell.

@@ -1,4 +1,4 @@
-"""The chain of charges: each one's link is a hash over all before it, so that one head stands for a whole ledger."""
+"""Chain of charges: each charge's link is a hash over all earlier ones, so that one head stands for a whole ledger."""
 
 import hashlib
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Tip:
-    """Head of a ledger, as peers see it. Both numbers only increase.
+    """Head of a ledger, as sent to peers. Both numbers only increase.
 
     Attributes:
         charges: number of charges in the ledger.
@@ -35,17 +35,17 @@ class Tip:
 
 
 def first_link(made_for: str, nonce: bytes) -> bytes:
-    """The link before the first charge of a ledger with this owner and budget, in canonical words."""
+    """Return the link before the first charge of a ledger with this owner and budget, in canonical form."""
     return hashlib.sha256(b"sottovoce/ledger/v3|" + nonce + made_for.encode()).digest()
 
 
 def next_link(link: bytes, query: bytes, terms: str) -> bytes:
-    """The link of a charge."""
+    """Return the link of a charge."""
     return hashlib.sha256(link + query + terms.encode()).digest()
 
 
 def release_digest(link: bytes, exponent: int, value: bytes, simulated: bool) -> bytes:
-    """Digest of a stored release and the link of its charge."""
+    """Return the digest of a stored release and the link of its charge."""
     return hashlib.sha256(link + exponent.to_bytes(8, "big", signed=True) + bytes([simulated]) + value).digest()
 
 

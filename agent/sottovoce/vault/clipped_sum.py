@@ -25,7 +25,7 @@ CLIPS = (2.0**-500, 2.0**500)  # allowed range, far from the limits of a float's
 
 @dataclass(frozen=True, slots=True)
 class DiscreteGaussian:
-    """One release of a clipped sum with discrete Gaussian noise, in units of a public grid.
+    """Release of a clipped sum with discrete Gaussian noise, in units of a public grid.
 
     Attributes:
         size: coordinates of a release, P.
@@ -110,7 +110,7 @@ def calibrate(
     neighbouring: str,
     sum_error: float | None = None,
 ) -> DiscreteGaussian:
-    """The least noise with which `releases` sums of clipped vectors cost at most (epsilon, delta) in all.
+    """Return the least noise with which `releases` sums of clipped vectors cost at most (epsilon, delta) in all.
 
     Args:
         clip: per-example L2 threshold C.
@@ -149,7 +149,7 @@ def calibrate(
 
 
 def grid_exponent(noise: float, clip: float, size: int, sum_error: float | None) -> int:
-    """Exponent of a grid that is fine compared with noise and clip, and finer still if rounding a sum adds to its cost.
+    """Return the exponent of a grid fine compared with noise and clip, finer still if rounding a sum adds to its cost.
 
     Args:
         noise: approximate standard deviation of the noise.
@@ -161,7 +161,7 @@ def grid_exponent(noise: float, clip: float, size: int, sum_error: float | None)
 
 
 def reach_squared(clip: float, exponent: int, size: int, sum_error: float | None) -> int:
-    """Squared distance by which one record moves a sum on the grid, in squared units.
+    """Return the squared distance by which one record moves a sum on the grid, in squared units.
 
     Rows that are clipped on the grid are no longer than the clip. A kernel's sum is exact up to `sum_error`, for each
     of two neighbours. Then each value is rounded toward zero, which moves two values apart by less than a unit:
@@ -174,7 +174,7 @@ def reach_squared(clip: float, exponent: int, size: int, sum_error: float | None
 
 
 def min_sigma(sensitivity_squared: int, releases: int, epsilon: float, delta: float) -> int:
-    """The least integer σ with which this many releases of this sensitivity cost at most (epsilon, delta) in all."""
+    """Return the least integer σ with which this many releases of this sensitivity cost (epsilon, delta) at most."""
     mu = allowed_mu(epsilon, delta) / math.sqrt(releases)
     sigma = math.isqrt(math.ceil(sensitivity_squared / mu**2) + SMOOTHING_VARIANCE)
     while gaussian_epsilon(math.sqrt(releases * GaussianSum(sensitivity_squared, sigma).mu_squared), delta) > epsilon:
@@ -183,7 +183,7 @@ def min_sigma(sensitivity_squared: int, releases: int, epsilon: float, delta: fl
 
 
 def exact(*, clip: float | None, size: int, sum_error: float | None = None) -> Exact:
-    """The noiseless baseline: sums of `size` values, clipped at `clip` (by the kernel: see `calibrate`) or not at all.
+    """Return the noiseless baseline: sums of `size` values, clipped at `clip` (by the kernel: see `calibrate`) or not.
 
     Raises:
         PrivacyError: if no grid carries the clip.
@@ -197,7 +197,7 @@ def exact(*, clip: float | None, size: int, sum_error: float | None = None) -> E
 
 
 def squared_units(clip: float, exponent: int) -> int:
-    """floor((clip / 2^exponent)²), exactly."""
+    """Return floor((clip / 2^exponent)²), exactly."""
     return math.floor((Fraction(clip) / Fraction(2) ** exponent) ** 2)
 
 
@@ -218,7 +218,7 @@ class Bounded(Protocol):
 
 
 def summed(how: Bounded, batches: Batches) -> NDArray[np.int64]:
-    """The sum of the clipped rows in grid units, exact: every partial sum is an integer below 2^53."""
+    """Return the sum of the clipped rows in grid units, exact: every partial sum is an integer below 2^53."""
     total = np.zeros(how.size, dtype=np.int64)
     for rows in batches:
         units = clipped_units(rows, how.step, how.bound)

@@ -15,7 +15,7 @@ Rows = NDArray[np.float64]
 
 @np.errstate(over="ignore", invalid="ignore")  # a warning would be a message about a record
 def clipped_units(rows: Rows, step: float, clip_squared: int | None) -> Rows:
-    """Rows in grid units, clipped and rounded toward zero.
+    """Return rows in grid units, clipped and rounded toward zero.
 
     Args:
         rows: float64[n, P], one example's vector per row. A row whose squared norm is not finite counts as zero.

@@ -1,4 +1,4 @@
-"""Builds a working vault from plain values."""
+"""Construction of a working vault from plain values."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +15,7 @@ from sottovoce.vault.observer import Observer
 from sottovoce.vault.terms.base import Terms, unit_records
 from sottovoce.vault.vault import Vault
 
-if TYPE_CHECKING:  # which devices without a cell have no use for
+if TYPE_CHECKING:  # imported late: only devices in a cell need it
     from sottovoce.vault.cell_member import SignatureVerifier
 
 
@@ -62,7 +62,7 @@ def build(
 
 
 def _as_read(records: Records, kernel: Kernel | None) -> Records:
-    """The records as the kernel reads them."""
+    """Return the records in the form that the kernel reads."""
     if kernel is None:
         return records
     with np.errstate(over="ignore"):  # a warning would be a message about a record

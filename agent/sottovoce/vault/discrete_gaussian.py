@@ -1,4 +1,4 @@
-"""An exact sampler of the discrete Gaussian on the integers: P[x] ∝ exp(-x²/2σ²), σ a positive integer.
+"""Exact sampler of the discrete Gaussian on the integers: P[x] ∝ exp(-x²/2σ²), σ a positive integer.
 
 See block_sampler.py for the method; the blocks have 2^m integers with σ/2^m near 2^10.
 """
@@ -23,7 +23,7 @@ class DiscreteGaussianSampler(BlockSampler):
         sigma: standard deviation parameter, an integer from 1 to 2^26.
         noise: the source of uniform words.
         table_bits: see BlockSampler.
-        accept_bits: the same.
+        accept_bits: see BlockSampler.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ def _table(sigma: int, block_bits: int, bits: int) -> NDArray[np.uint64]:
 
 @lru_cache(maxsize=4)
 def _cumulative(sigma: int, block_bits: int, bits: int) -> tuple[int, ...]:
-    """floor(2^bits F_h) for blocks h = 0, 1, … up to the first that equals 2^bits - 1."""
+    """Return floor(2^bits F_h) for blocks h = 0, 1, … up to the first that equals 2^bits - 1."""
     scale = bits + _GUARD_BITS
     ratio = floor_scaled_exp(4**block_bits, 2 * sigma**2, scale)
     square = ratio * ratio >> scale

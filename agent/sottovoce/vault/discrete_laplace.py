@@ -1,4 +1,4 @@
-"""An exact sampler of the discrete Laplace law on the integers: P[x] ∝ exp(-|x|/s), s a positive integer.
+"""Exact sampler of the discrete Laplace law on the integers: P[x] ∝ exp(-|x|/s), s a positive integer.
 
 See block_sampler.py for the method; the blocks have 2^m integers with s/2^m near 2^3. Releases whose exact values
 differ by at most Δ in L1 norm are Δ/s-differentially private: the ratio of two probabilities is exp(-(|a| - |b|)/s).
@@ -23,7 +23,7 @@ class DiscreteLaplaceSampler(BlockSampler):
         scale: s, an integer from 1 to 2^54.
         noise: the source of uniform words.
         table_bits: see BlockSampler.
-        accept_bits: the same.
+        accept_bits: see BlockSampler.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ def _table(scale: int, block_bits: int, bits: int) -> NDArray[np.uint64]:
 
 @lru_cache(maxsize=4)
 def _cumulative(scale: int, block_bits: int, bits: int) -> tuple[int, ...]:
-    """floor(2^bits (1 - r^(h+1))) with r = exp(-2^m/s): no power of r is rational, so no floor is a tie."""
+    """Return floor(2^bits (1 - r^(h+1))) with r = exp(-2^m/s): no power of r is rational, so no floor is a tie."""
     table: list[int] = []
     while not table or table[-1] < (1 << bits) - 1:
         rest = floor_scaled_exp((len(table) + 1) << block_bits, scale, bits)

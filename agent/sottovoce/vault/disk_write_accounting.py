@@ -1,4 +1,4 @@
-"""Counts the bytes that a ledger writes to disk in a day: flash memory wears out, and a device needs a writable ledger.
+"""Counter of the bytes that a ledger writes to disk in a day: flash wears out, and a device needs a writable ledger.
 
 SQLite's log is read, not the device: https://sqlite.org/walformat.html. Every page is written at most twice, into the
 log and, when the log is folded into the file, from there; the file system's own writes are not counted.

@@ -4,7 +4,7 @@ from decimal import Context, Decimal
 
 
 def floor_scaled_exp(numerator: int, denominator: int, bits: int) -> int:
-    """floor(2^bits · exp(-numerator/denominator)) for integers denominator > 0 and 0 ≤ numerator < 1000 denominator."""
+    """Return floor(2^bits · exp(-numerator/denominator)) for denominator > 0, 0 ≤ numerator < 1000 denominator."""
     if numerator == 0:
         return 1 << bits
     digits = bits // 3 + 30

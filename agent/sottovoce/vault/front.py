@@ -1,4 +1,4 @@
-"""Front of a vault, wherever it runs: in this process, or behind a socket in another."""
+"""Front of a vault, wherever it runs: in this process, or behind a socket in another process."""
 
 from typing import Protocol
 
@@ -9,7 +9,7 @@ from sottovoce.vault.keepers import Keeper
 
 
 class VaultFront(Protocol):
-    """Answers queries. Every method but `ask` may wait for a disk or another process: keep it off an event loop.
+    """Interface for queries. Every method but `ask` may wait for a disk or another process: keep it off an event loop.
 
     Every method raises PrivacyError if there is no answer, and LedgerError if the ledger failed.
     """
@@ -20,19 +20,19 @@ class VaultFront(Protocol):
         ...
 
     def spending(self) -> Spending:
-        """Spending according to the ledger."""
+        """Return the spending according to the ledger."""
         ...
 
     def tip(self) -> Tip:
-        """Head of the ledger, as peers see it."""
+        """Return the head of the ledger, as peers see it."""
         ...
 
     def mark(self, charges: int, released: int) -> bytes | None:
-        """The ledger's mark with this newest charge and newest release; None if it never held one of them."""
+        """Return the ledger's mark with this newest charge and newest release; None if it never held one of them."""
         ...
 
     def keepers(self) -> tuple[Keeper, ...]:
-        """The keepers of the ledger's newest head."""
+        """Return the keepers of the ledger's newest head."""
         ...
 
     def appoint(self, keepers: tuple[Keeper, ...]) -> None:
@@ -40,7 +40,7 @@ class VaultFront(Protocol):
         ...
 
     async def ask(self, query: Query) -> Answer:
-        """The release for a query, or a refusal with its reason; the same query id always gets the same answer."""
+        """Return the release for a query, or a refusal with its reason; an equal query id gets an equal answer."""
         ...
 
     async def take_part(self, query: CellQuery) -> CellAnswer | Refused:

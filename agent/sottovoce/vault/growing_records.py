@@ -11,12 +11,12 @@ _DAY_0 = date(1970, 1, 1).toordinal()
 
 @dataclass(frozen=True, slots=True)
 class GrowingRecords:
-    """A source that is read again for each release, and charged for the windows that have ended and for no others.
+    """Source that is read again for each release, and charged only for the windows that have ended.
 
-    The clock determines which windows these are, whether or not they hold records.
+    The clock determines which windows have ended, whether or not they hold records.
 
     Attributes:
-        read: the records as they are now.
+        read: function that returns the present records.
         over: number of the last window that has ended; None while the clock has not been set.
         until: last window of a release over all windows together, which is made only after this window has ended.
     """

@@ -1,4 +1,4 @@
-"""The statement of a run of gradient sums, and the common part of all statements."""
+"""Statement of a run of gradient sums, and the common part of all statements."""
 
 from typing import Literal
 
@@ -34,7 +34,7 @@ _BATCHES = {  # sampling: the records in a sum, and the composition of the sums
 
 
 def guarantee(budget: Budget, mechanism: ClippedSum, clip: float | None, sampling: str = "full") -> PrivacyStatement:
-    """Guarantee of all sums of gradients that the budget allows, by `mechanism` over batches chosen by `sampling`."""
+    """Return the guarantee of all gradient sums that the budget allows, by `mechanism` over batches by `sampling`."""
     over, composition = _BATCHES[sampling]
     if not isinstance(mechanism, DiscreteGaussian):
         return nothing(
@@ -57,7 +57,7 @@ def guarantee(budget: Budget, mechanism: ClippedSum, clip: float | None, samplin
 
 
 def nothing(budget: Budget, what: str) -> PrivacyStatement:
-    """The statement of the noiseless baseline."""
+    """Return the statement of the noiseless baseline."""
     return PrivacyStatement(
         unit=budget.unit,
         neighbouring=budget.neighbouring,

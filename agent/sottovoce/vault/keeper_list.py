@@ -1,4 +1,4 @@
-"""Keepers of a ledger's newest head, as the ledger itself holds them: the last ones named."""
+"""Keepers of a ledger's newest head, as stored in the ledger itself: the last ones named."""
 
 import sqlite3
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from sottovoce.vault.keepers import Keeper, read, written
 
 Access = Callable[[], AbstractContextManager[sqlite3.Connection]]
-"""Connection to a ledger's file; raises LedgerError where the disk or the file fails."""
+"""Function that opens a ledger's file; raises LedgerError where the disk or the file fails."""
 
 
 class KeeperList:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """A peer that receives every head, and is asked for it at every start.
+    """Peer that receives every head, and is asked for it at every start.
 
     Attributes:
-        node: its node id.
+        node: node id of the keeper.
         endpoints: its last known addresses, the one to try first at the front.
     """
 
@@ -18,7 +18,7 @@ class Keeper:
 
 
 def written(keepers: tuple[Keeper, ...]) -> str:
-    """Keepers in the ledger's form."""
+    """Return keepers in the ledger's form."""
     return json.dumps([[keeper.node, *keeper.endpoints] for keeper in keepers], separators=(",", ":"))
 
 
@@ -35,5 +35,5 @@ def read(text: str) -> tuple[Keeper, ...]:
 
 
 def _is_one(found: object) -> bool:
-    """Whether this is a node with at least one endpoint."""
+    """Return whether a value is a node with at least one endpoint."""
     return isinstance(found, list) and len(found) > 1 and all(isinstance(part, str) for part in found)

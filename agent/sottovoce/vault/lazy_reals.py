@@ -25,7 +25,7 @@ _FETCHED = 64  # numbers fetched from the noise source at once
 
 
 class Undecided(Exception):
-    """Raised if a decision is closer to its edge than the available precision."""
+    """Signal that a decision is closer to its edge than the available precision."""
 
 
 class Tape:
@@ -43,7 +43,7 @@ class Tape:
         return Decimal(10) ** (-_MARGIN * self.level)
 
     def uniform(self) -> Decimal:
-        """The next number: the middle of the interval in which it is known to lie, of length 2^(-192 level)."""
+        """Return the next number: the middle of the interval in which it is known to lie, of length 2^(-192 level)."""
         if self._place == len(self._known):
             self._known += [(number, 64 * _WORDS) for number in self._fetched(_WORDS, _FETCHED)]
         number, bits = self._known[self._place]
@@ -55,7 +55,7 @@ class Tape:
         return (2 * Decimal(number) + 1) / (1 << bits + 1)
 
     def below(self, number: Decimal, edge: Decimal) -> bool:
-        """Whether number < edge."""
+        """Return whether number < edge."""
         if abs(number - edge) <= self.margin:
             raise Undecided
         return number < edge
@@ -67,7 +67,7 @@ class Tape:
         return number
 
     def rounded(self, number: Decimal, exponent: int) -> int:
-        """number / 2^exponent to the nearest integer, exponent ≤ 0."""
+        """Return number / 2^exponent to the nearest integer, exponent ≤ 0."""
         steps = number * (1 << -exponent)
         nearest = steps.to_integral_value(ROUND_HALF_EVEN)
         if abs(steps - nearest) >= Decimal("0.5") - self.margin * (1 << -exponent):
@@ -75,7 +75,7 @@ class Tape:
         return int(nearest)
 
     def rewind(self) -> None:
-        """Start again, over the same numbers and with more of their bits."""
+        """Start again, over the numbers drawn before and with more of their bits."""
         self._place = 0
         self.level += 1
 

@@ -1,4 +1,4 @@
-"""The privacy ledger: a charge is on the disk before the noise it pays for is drawn.
+"""Privacy ledger: a charge is on the disk before the noise it pays for is drawn.
 
 One SQLite file per device, in write-ahead mode with synchronous=FULL. Charges and releases are only ever appended, and
 every charge's link is a hash over all earlier ones. The file is made once, by `sottovoce fleet join` or the testbed,
@@ -46,7 +46,7 @@ from sottovoce.vault.spent import Spent
 
 
 class Ledger:
-    """An open ledger. Use `create` once in a device's life, and `open` from then on.
+    """Open ledger. Use `create` once in a device's life, and `open` from then on.
 
     Args:
         connection: connection to an intact database.
@@ -54,8 +54,8 @@ class Ledger:
         path: path of the file; None for a ledger in memory.
 
     Attributes:
-        mandate: the task that was taken up last; None before any.
-        life: how long its vault has been at work.
+        mandate: last activated task; None before any.
+        life: time that its vault has been at work.
 
     Raises:
         LedgerError: if the chain of charges is broken.
@@ -102,7 +102,7 @@ class Ledger:
 
     @classmethod
     def in_memory(cls, owner: str, budget: Budget, connection: sqlite3.Connection | None = None) -> Self:
-        """A ledger for a simulated device; it lasts as long as the object. Its key is the same in every run.
+        """Return a ledger for a simulated device; it lasts as long as the object. Its key is equal in every run.
 
         Args:
             owner: the device's id.
@@ -175,7 +175,7 @@ class Ledger:
             self._lock = None
 
     def ended(self) -> tuple[str, str] | None:
-        """The move by which this ledger ended: its nonce, and where to; None while it continues."""
+        """Return the move by which this ledger ended, its nonce and its target; None while it continues."""
         with self._reading() as connection:
             row = connection.execute("SELECT nonce, target FROM ended").fetchone()
         return None if row is None else (str(row[0]), str(row[1]))
@@ -233,7 +233,7 @@ class Ledger:
         return True
 
     def payable(self, event: Event) -> Units | None:
-        """Units of `event` that can pay for it; None when there are none.
+        """Return the units of `event` that can pay for it; None when there are none.
 
         Raises:
             TaskRefused: if its cost in this ledger's terms is unknown.
@@ -242,7 +242,7 @@ class Ledger:
         return self._spent.payable(event)
 
     def store(self, query: bytes, release: Stored) -> None:
-        """Make a release durable, before anyone sees it.
+        """Make a release durable, before it leaves the vault.
 
         Raises:
             LedgerError: if it was never charged, or already exists, or the disk failed.
@@ -260,7 +260,7 @@ class Ledger:
             )
 
     def stored(self, query: bytes) -> Stored | None:
-        """Stored release of this query, if it was answered before."""
+        """Return the stored release of this query, if it was answered before."""
         with named(self._path):
             row = self._connection.execute(
                 "SELECT exponent, value, simulated FROM release JOIN charge USING (number) WHERE query = ?",
@@ -269,7 +269,7 @@ class Ledger:
         return None if row is None else Stored(int(row[0]), bytes(row[1]), bool(row[2]))
 
     def charged(self, query: bytes) -> Event | None:
-        """The charge made for this query, if there is one."""
+        """Return the charge made for this query, if there is one."""
         return None if (terms := self._terms(query)) is None else event_of(terms)
 
     def spending(self) -> Spending:
@@ -295,17 +295,17 @@ class Ledger:
         )
 
     def spent(self, units: Units) -> float:
-        """ε charged so far to the unit charged most among these, in the ledger's own terms."""
+        """Return ε charged so far to the unit charged most among these, in the ledger's own terms."""
         self._catch_up()
         return self._spent.epsilon(units)
 
     def head(self) -> Head:
-        """Position of the chain."""
+        """Return the position of the chain."""
         self._catch_up()
         return self._head
 
     def link(self, charges: int) -> bytes | None:
-        """The link of the charge with this number, or the first link for 0; None if that charge was never made."""
+        """Return the link of the charge with this number, or the first link for 0; None if it was never made."""
         if charges == 0:
             return first_link(self.own_budget.made_for(self.owner), self.nonce)
         with named(self._path):
@@ -313,7 +313,7 @@ class Ledger:
         return None if row is None else bytes(row[0])
 
     def tip(self) -> Tip:
-        """Head of the ledger, as peers see it."""
+        """Return the head of the ledger, as peers see it."""
         charges = self.head().charges
         with named(self._path):
             released = self._connection.execute("SELECT ifnull(max(number), 0) FROM release").fetchone()[0]
@@ -332,7 +332,7 @@ class Ledger:
         return mark(link, bytes(row[0]) if row else b"")
 
     def charges(self) -> Iterator[tuple[bytes, str, str]]:
-        """Every charge made, in order: its query's id, its terms and its stamp."""
+        """Yield every charge made, in order: its query's id, its terms and its stamp."""
         with named(self._path):
             yield from self._connection.execute("SELECT query, terms, stamp FROM charge ORDER BY number").fetchall()
 
@@ -397,7 +397,7 @@ class Ledger:
         self.live()
 
     def limit(self, most: "Mapping[Span, float]") -> None:
-        """Also keep within these ε in each span, over all tasks together. See sottovoce.vault.limits.
+        """Enforce these ε in each span too, over all tasks together. See sottovoce.vault.limits.
 
         Raises:
             LedgerError: if the disk or the file failed.
@@ -435,7 +435,7 @@ class Ledger:
             self._spent.open(opens)
 
     def reached(self, event: Event) -> Limit | None:
-        """The limit that prevents this event from being paid, if there is one."""
+        """Return the limit that prevents this event from being paid, if there is one."""
         return self._spent.reached(event)
 
     def _tally(self, limits: Iterable[Limit]) -> None:

@@ -44,7 +44,7 @@ def check_budget(path: Path, found: Budget, wanted: Budget) -> None:
 
 
 def _remedy(found: Budget, wanted: Budget) -> str:
-    """Remedy that never promises less than the configuration does."""
+    """Return a remedy that never promises less than the configuration does."""
     if found.is_at_least_as_strict_as(wanted):
         return "put the ledger's values under [privacy]"
     return (

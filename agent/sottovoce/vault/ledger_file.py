@@ -1,4 +1,4 @@
-"""The ledger's file: its schema, its lock, and errors that name it and the remedy."""
+"""File of a ledger: its schema, its lock, and errors that name it and the remedy."""
 
 import errno
 import fcntl
@@ -191,7 +191,7 @@ def locked(path: Path) -> int:
 
 
 def connect(path: Path, mode: str) -> sqlite3.Connection:
-    """A connection to an existing file, to write (`rw`) or only read (`ro`)."""
+    """Return a connection to an existing file, to write (`rw`) or only read (`ro`)."""
     quoted = str(path.absolute()).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     return sqlite3.connect(
         f"file:{quoted}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False, timeout=10
@@ -199,7 +199,7 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def log_is_damaged(path: Path) -> bool:
-    """Whether the log continues after the place where SQLite stopped reading it, which a crash cannot cause.
+    """Return whether the log continues after the place where SQLite stopped reading it, which a crash cannot cause.
 
     A commit is on the disk before the next begins, so that only the last one can be torn. SQLite itself takes a broken
     frame in the middle for the end of the log. When the log restarts, its head is written first, and may be torn: then
@@ -226,7 +226,7 @@ def log_is_damaged(path: Path) -> bool:
 
 
 def _head_holds(head: bytes) -> bool:
-    """Whether the head of a log has its own checksum."""
+    """Return whether the head of a log has its own checksum."""
     order: Literal["big", "little"] = "big" if head[3] & 1 else "little"
     first = second = 0
     for at in range(0, _LOG_HEAD - 8, 8):
@@ -236,7 +236,7 @@ def _head_holds(head: bytes) -> bool:
 
 
 def _folded(log: BinaryIO, ledger: Path, page: int, salt: bytes) -> bool:
-    """Whether the newest frame of each page, of the commits under this salt, is in the database."""
+    """Return whether the newest frame of each page, of the commits under this salt, is in the database."""
     newest: dict[int, int] = {}
     commit: dict[int, int] = {}
     at = _LOG_HEAD
@@ -258,7 +258,7 @@ def _folded(log: BinaryIO, ledger: Path, page: int, salt: bytes) -> bool:
 
 
 def log_is_gone(path: Path) -> bool:
-    """Whether the log was removed while charges in it were not yet folded into the file: its index still counts them.
+    """Return whether the log was removed while its index still counts charges not folded into the file.
 
     For the index, see "WAL-Index Format" in SQLite's documentation: the last valid frame, and how many were folded.
     """
@@ -276,7 +276,7 @@ def log_is_gone(path: Path) -> bool:
 
 @contextmanager
 def named(path: Path | None = None) -> Iterator[None]:
-    """Turn the errors of SQLite and of the file system into one that names the ledger and the remedy."""
+    """Turn errors of SQLite and of the file system into one that names the ledger and the remedy."""
     try:
         yield
     except (sqlite3.Error, OSError, UnicodeError) as error:  # a damaged name in the schema may not be text

@@ -39,7 +39,7 @@ class Smooth:
     smoothness: float
 
     def regularised(self, strength: float) -> "Smooth":
-        """The loss with (λ/2)‖w‖² added: μ grows by λ. L is unchanged, as the addition depends on no record."""
+        """Return the loss with (λ/2)‖w‖² added: μ grows by λ. L is unchanged, as the addition depends on no record."""
         return Smooth(self.lipschitz, self.smoothness + strength)
 
 
@@ -47,7 +47,7 @@ _SOFTMAX = Smooth(math.nextafter(math.sqrt(2), 2), 0.5)
 
 
 def smooth(kernel: Kernel) -> Smooth:
-    """The constants of a kernel's loss.
+    """Return the constants of a kernel's loss.
 
     Raises:
         PrivacyError: if none are proved for it here.
@@ -66,7 +66,7 @@ def smooth(kernel: Kernel) -> Smooth:
 
 
 def chain_sensitivity(loss: Smooth, *, step_size: float, batch: int, steps: int, neighbouring: str) -> float:
-    """2ηL/b: distance in L2 norm by which the end of a chain moves when one record is replaced.
+    """Return 2ηL/b: distance in L2 norm by which the end of a chain moves when one record is replaced.
 
     Args:
         loss: constants of the loss.
@@ -106,7 +106,7 @@ def rounding(
     loss: Smooth = _SOFTMAX,
     regularised: bool = False,
 ) -> float:
-    """Distance in L2 norm by which float64 may move two neighbours' ends farther apart than the lemma states.
+    """Return the L2 distance by which float64 may move two neighbours' ends farther apart than the lemma states.
 
     u = 2⁻⁵³ is the error of one operation. Weights stay below W = LARGEST + steps · 2ηL. A logit is a sum of d
     products, so wrong by (d + 2) u √d W at most; a probability by twice that, and by (c + 8) 4u for the exponentials

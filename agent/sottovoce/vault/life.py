@@ -1,4 +1,4 @@
-"""The time a vault has been at work, the only clock for budgets over months and years.
+"""Time that a vault has been at work, the only clock for budgets over months and years.
 
 It is the machine's uptime while the vault runs, added up over its runs: it only increases and cannot be set. So a
 calendar that jumps renews nothing and locks nothing, and a device that is off does not get closer to its next budget.
@@ -11,21 +11,21 @@ from collections.abc import Callable
 from sottovoce.vault.keeper_list import Access
 
 NOTED_SECONDS = 3_600.0
-"""Time that a killed vault may lose from its recorded life."""
+"""Seconds that a killed vault may lose from its recorded life."""
 
 DAY = 86_400.0
 
 
 def uptime() -> float:
-    """Seconds since the machine was started, suspended or not."""
+    """Return the seconds since the machine was started, suspended or not."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Life:
-    """The time that one ledger's vault has been at work. It does not advance until `count`.
+    """Time that one ledger's vault has been at work. It does not advance until `count`.
 
     Args:
-        reading: the ledger's file, to be read.
+        reading: opens the ledger's file for reading.
     """
 
     def __init__(self, reading: Access) -> None:

@@ -18,7 +18,7 @@ SECONDS: dict[Span, float] = {"month": 30 * DAY, "year": 365 * DAY}
 
 @dataclass(slots=True)
 class Limit:
-    """A limit of the owner.
+    """Limit set by the owner.
 
     Attributes:
         span: the span of time that it is for.
@@ -35,7 +35,7 @@ class Limit:
     tally: Tally
 
     def ends(self, lived: float) -> float:
-        """Seconds until the next span begins; 0 or less if it is due."""
+        """Return the seconds until the next span begins; 0 or less if it is due."""
         return self.began + SECONDS[self.span] - lived
 
 

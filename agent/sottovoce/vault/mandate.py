@@ -11,7 +11,7 @@ from sottovoce.vault.budget import Budget
 
 @dataclass(frozen=True, slots=True)
 class Mandate:
-    """A task, as a ledger knows it.
+    """Task in a ledger.
 
     Attributes:
         epoch: epoch of the task, from 1; the highest one counts.
@@ -27,11 +27,11 @@ class Mandate:
     period: int = 0
 
     def stamp(self, period: int) -> str:
-        """Stamp of each charge of the ledger's present period, also in its link: canonical JSON."""
+        """Return the stamp of each charge of the ledger's present period, also in its link: canonical JSON."""
         return Stamp(self.epoch, promise_of(self.budget), period).text
 
     def query(self, query: bytes) -> bytes:
-        """Key of a query of this task in the ledger; another task asks the same queries again."""
+        """Return the key of a query of this task in the ledger; another task asks the same queries again."""
         return sha256(b"sottovoce/query-of-epoch/v1|" + self.epoch.to_bytes(8, "big") + query).digest()
 
 
@@ -63,7 +63,7 @@ class Stamp:
 
 
 def read_stamp(stamp: str, own: Promise) -> Stamp:
-    """Stamp of a charge; `own` and epoch 0 if there is none.
+    """Return the stamp of a charge; `own` and epoch 0 if there is none.
 
     Raises:
         PrivacyError: if the text is not a stamp.

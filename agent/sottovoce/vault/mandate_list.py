@@ -1,4 +1,4 @@
-"""The fleet's tasks that a ledger has taken up, in order, as the ledger holds them."""
+"""List of the fleet tasks that a ledger has activated, in order, as stored in the ledger."""
 
 from sottovoce.vault.budget import Budget
 from sottovoce.vault.keeper_list import Access
@@ -17,7 +17,7 @@ class MandateList:
         self._reading, self._writing = reading, writing
 
     def newest(self) -> Mandate | None:
-        """The task that was taken up last; None before any.
+        """Return the last activated task; None before any.
 
         Raises:
             LedgerError: if the file failed.

@@ -1,4 +1,4 @@
-"""An exact sampler of the law P[z] ∝ exp(-max|zᵢ|/s) on the integer vectors of one length, s a positive integer.
+"""Exact sampler of the law P[z] ∝ exp(-max|zᵢ|/s) on the integer vectors of one length, s a positive integer.
 
 It is the K-norm mechanism (Hardt & Talwar 2010) for a vector's largest absolute entry: releases whose exact values
 differ by at most Δ in that norm are Δ/s-differentially private. For vectors of length 1 it is the discrete Laplace law.
@@ -34,7 +34,7 @@ class MaxNormLaplaceSampler:
         self._laplace = DiscreteLaplaceSampler(scale, noise)
 
     def draw(self, count: int) -> NDArray[np.int64]:
-        """Independent vectors, int64[count, length]."""
+        """Return independent vectors, int64[count, length]."""
         kept: list[NDArray[np.int64]] = []
         missing = count
         while missing > 0:
@@ -44,25 +44,25 @@ class MaxNormLaplaceSampler:
         return np.concatenate(kept) if kept else np.empty((0, self.length), dtype=np.int64)
 
     def _attempt(self, count: int) -> NDArray[np.int64]:
-        """Up to `count` vectors: those that survive rejection, in order."""
+        """Return up to `count` vectors: those that survive rejection, in order."""
         radius = self._geometric(count * (self.length + 1)).reshape(count, -1).sum(axis=1, keepdims=True)
         places = _below(2 * (radius + np.arange(1, self.length + 1)), self._noise)
         vectors: NDArray[np.int64] = (places - radius)[(places <= 2 * radius).all(axis=1)]
         return vectors
 
     def _geometric(self, count: int) -> NDArray[np.int64]:
-        """Draws with P[g] ∝ exp(-g/s), g = 0, 1, …: a Laplace number x if it is not negative, else -x - 1."""
+        """Return draws with P[g] ∝ exp(-g/s), g = 0, 1, …: a Laplace number x if not negative, else -x - 1."""
         drawn = self._laplace.draw(count)
         return np.where(drawn < 0, ~drawn, drawn)
 
 
 def max_scale(length: int) -> int:
-    """The largest scale for vectors with `length` entries."""
+    """Return the largest scale for vectors with `length` entries."""
     return MAX_SCALE // (length + 1)
 
 
 def _below(limits: NDArray[np.int64], noise: NoiseSource) -> NDArray[np.int64]:
-    """Uniform numbers on 0 … limit - 1, for each positive limit; words below 2^64 mod limit are drawn again."""
+    """Return uniform numbers on 0 … limit - 1, for each positive limit; words below 2^64 mod limit are drawn again."""
     bounds = limits.ravel().astype(np.uint64)
     drawn = np.empty_like(bounds)
     missing = np.arange(bounds.size)

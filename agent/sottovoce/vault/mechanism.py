@@ -24,7 +24,7 @@ class Mechanism(Protocol[Raw]):
         ...
 
     def apply(self, raw: Raw, noise: NoiseSource) -> NDArray[np.int64]:
-        """The release, int64[size], of the program's result.
+        """Return the release, int64[size], of the program's result.
 
         It enforces its bound itself, and uses no other randomness than `noise`.
         """

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 
 class NoiseSource(Protocol):
-    """A stream of independent, uniform 64-bit words."""
+    """Stream of independent, uniform 64-bit words."""
 
     @property
     def simulated(self) -> bool:
@@ -16,22 +16,22 @@ class NoiseSource(Protocol):
         ...
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """The next `count` words, uint64[count]."""
+        """Return the next `count` words, uint64[count]."""
         ...
 
 
 class OperatingSystemNoise:
-    """The operating system's cryptographic generator."""
+    """Noise from the operating system's cryptographic generator."""
 
     simulated = False
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """uint64[count] from os.urandom."""
+        """Return uint64[count] from os.urandom."""
         return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
 
 
 class SeededNoise:
-    """A reproducible stream for simulations; its releases are marked and never reach a socket."""
+    """Reproducible stream for simulations; its releases are marked and never reach a socket."""
 
     simulated = True
 
@@ -39,5 +39,5 @@ class SeededNoise:
         self._bits = np.random.PCG64(seed)
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """uint64[count] from PCG64."""
+        """Return uint64[count] from PCG64."""
         return self._bits.random_raw(count).astype(np.uint64, copy=False)

@@ -34,7 +34,7 @@ SPACE = 2**32
 
 
 def numbered(records: Records, ledger: Ledger) -> Records:
-    """The records with their hashes under the ledger's key for numbers.
+    """Return the records with their hashes under the ledger's key for numbers.
 
     Raises:
         PrivacyError: if the ledger's charges number them otherwise.
@@ -47,7 +47,7 @@ def numbered(records: Records, ledger: Ledger) -> Records:
 
 
 def any_number(_: int) -> None:
-    """Check of a program that accepts any number of records."""
+    """Accept any number of records."""
 
 
 def enrolled(records: Records, ledger: Ledger, check: Callable[[int], None] = any_number) -> Records:
@@ -55,7 +55,7 @@ def enrolled(records: Records, ledger: Ledger, check: Callable[[int], None] = an
 
     Args:
         records: records of this start; they are enrolled if none have been yet, and ignored otherwise.
-        ledger: keeps the enrolled records.
+        ledger: ledger that stores the enrolled records.
         check: raises DataError if this number of records is too small; then none are enrolled.
 
     Raises:
@@ -96,7 +96,7 @@ def _unpacked(held: Enrolled, dtype: np.dtype[np.floating[Any]]) -> Records:
 
 
 def blocks_of(count: int) -> NDArray[np.int64]:
-    """Bounds of `count` equal parts of the hashes, int64[count + 1].
+    """Return bounds of `count` equal parts of the hashes, int64[count + 1].
 
     Each record is in a block drawn for it alone, and how many are in one varies. Replacing a record takes one out of a
     block and puts one into a block: into the same, which moves its sum by two clips, or into another, which moves two

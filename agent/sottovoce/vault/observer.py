@@ -1,4 +1,4 @@
-"""Lets a simulation observe its vaults, to compare a learner step by step with its paper; no device has an observer.
+"""Observation of simulated vaults, to compare a learner step by step with its paper; no device has an observer.
 
 An observer's view is private: the records of a batch, an un-noised model. It is attached only to a vault with seeded
 noise, whose releases the wire refuses.
@@ -16,7 +16,7 @@ class Observer(Protocol):
         """Receive the facts of a release that was made for a query.
 
         Args:
-            query: as it was asked.
+            query: the query that was asked.
             facts: `batch` (places of the records read; None for all), `value` (float, the release), and further facts
                 that the program adds; JSON-ready.
         """

@@ -42,7 +42,7 @@ class Periods:
 
     @property
     def words(self) -> str:
-        """The statement's sentence about periods; empty where the budget never renews."""
+        """Return the statement's sentence about periods; empty where the budget never renews."""
         if not self.renewing and not self.number:
             return ""
         least = f", which lasts {self._least / DAY:.0f} days at least" if self.renewing else ""
@@ -59,14 +59,14 @@ class Periods:
         return self._life.seconds - self._opened
 
     def present(self, mandate: Mandate | None) -> Period | None:
-        """The present period under this task; None if there are none."""
+        """Return the present period under this task; None if there are none."""
         if not self.renewing and not self.number:
             return None
         waiting = self.renewing and mandate is not None and mandate.period > self.number
         return Period(self.number, self.lived, self._least, waiting)
 
     def due(self, mandate: Mandate | None) -> bool:
-        """Whether the next period may open: its time has come, and the fleet has ordered it."""
+        """Return whether the next period may open: its time has come, and the fleet has ordered it."""
         present = self.present(mandate)
         return present is not None and present.waiting and present.lived >= present.least
 

@@ -16,7 +16,7 @@ Unit = Literal["record", "window", "device"]
 
 
 class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The owner's `policy.toml`. Without it, every task that keeps to the ledger's own budget is allowed.
+    """Policy of the owner, `policy.toml`. Without it, every task that keeps to the ledger's own budget is allowed.
 
     Attributes:
         approve: `ask`: a task waits until the owner approves it. This key is required: half a file is no policy.
@@ -28,7 +28,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             this many devices; without this key no such task is allowed.
         colluding: smallest number of colluding devices that such a task must allow for.
         epsilon_per_month: the most that all tasks together may spend in 30 days of the vault's life.
-        epsilon_per_year: the same, in 365 days.
+        epsilon_per_year: the most that all tasks together may spend in 365 days of the vault's life.
         renews: `year`: the ledger's budget is renewed in each period that the fleet's tasks open, a year apart.
     """
 

@@ -31,15 +31,15 @@ Link = Annotated[bytes, Meta(min_length=32, max_length=32)]
 
 
 class Message(Struct, frozen=True, forbid_unknown_fields=True, tag=True):
-    """A message between an agent and its vault."""
+    """Base class of messages between an agent and its vault."""
 
 
 class Introduce(Message, frozen=True):
-    """The first question, which asks the vault to introduce itself."""
+    """First question, which asks the vault to introduce itself."""
 
 
 class Introduction(Message, frozen=True):
-    """A vault's owner, budget, promise, and the declared facts of its records.
+    """Owner, budget and promise of a vault, and the declared facts of its records.
 
     `ranges` are those of the features; `follows`: whether records are added while it serves; `task`: the document of
     the task that was taken up last, as signed by the fleet.
@@ -54,7 +54,7 @@ class Introduction(Message, frozen=True):
 
 
 class Ask(Message, frozen=True):
-    """A query. `vault` is the fingerprint of the intended vault, `point` is float64[P], little-endian."""
+    """Query. `vault` is the fingerprint of the intended vault, `point` is float64[P], little-endian."""
 
     vault: Link
     learner: Name
@@ -64,7 +64,7 @@ class Ask(Message, frozen=True):
 
 
 class AskStep(Message, frozen=True):
-    """A step of a secure sum; see sottovoce.secure_sum.steps."""
+    """Question for a step of a secure sum; see sottovoce.secure_sum.steps."""
 
     vault: Link
     learner: Name
@@ -72,19 +72,19 @@ class AskStep(Message, frozen=True):
 
 
 class AskSpending(Message, frozen=True):
-    """Asks for the spending."""
+    """Question for the spending."""
 
     vault: Link
 
 
 class AskTip(Message, frozen=True):
-    """Asks for the head of the ledger, as peers see it."""
+    """Question for the head of the ledger, as sent to peers."""
 
     vault: Link
 
 
 class AskMark(Message, frozen=True):
-    """Asks for the ledger's mark with this newest charge and this newest release."""
+    """Question for the ledger's mark with this newest charge and this newest release."""
 
     vault: Link
     charges: Place
@@ -92,31 +92,31 @@ class AskMark(Message, frozen=True):
 
 
 class AskKeepers(Message, frozen=True):
-    """Asks for the keepers of the ledger's newest head."""
+    """Question for the keepers of the ledger's newest head."""
 
     vault: Link
 
 
 class Appoint(Message, frozen=True):
-    """Asks the vault to appoint these keepers."""
+    """Request to appoint these keepers."""
 
     vault: Link
     keepers: Annotated[tuple[Keeper, ...], Meta(max_length=64)]
 
 
 class TakeUp(Message, frozen=True):
-    """Asks the vault to take up this task, signed by the fleet, and to answer for it from now on."""
+    """Request to activate this task, signed by the fleet, and to answer for it from now on."""
 
     vault: Link
     document: Annotated[bytes, Meta(max_length=LARGEST_SIGNED)]
 
 
 class TakenUp(Message, frozen=True):
-    """Confirms that another vault takes this one's place."""
+    """Confirmation that another vault takes this one's place."""
 
 
 class Released(Message, frozen=True):
-    """A release: `value` is int64[P], little-endian, on the grid of step `step`."""
+    """Release: `value` is int64[P], little-endian, on the grid of step `step`."""
 
     query_id: Link
     value: bytes
@@ -126,7 +126,7 @@ class Released(Message, frozen=True):
 
 
 class Stepped(Message, frozen=True):
-    """The answer to a step of a secure sum."""
+    """Answer to a step of a secure sum."""
 
     query_id: Link
     said: bytes
@@ -134,37 +134,37 @@ class Stepped(Message, frozen=True):
 
 
 class Denied(Message, frozen=True):
-    """A refusal, which does not depend on the records."""
+    """Refusal, which does not depend on the records."""
 
     refused: Refused
 
 
 class Spent(Message, frozen=True):
-    """The spending."""
+    """Answer with the spending."""
 
     spending: Spending
 
 
 class Reached(Message, frozen=True):
-    """The head of the ledger, as peers see it."""
+    """Answer with the head of the ledger, as sent to peers."""
 
     tip: Tip
 
 
 class Marked(Message, frozen=True):
-    """A mark of the ledger; None if it never held such a charge or release."""
+    """Answer with a mark of the ledger; None if it never held such a charge or release."""
 
     mark: Link | None
 
 
 class Kept(Message, frozen=True):
-    """Keepers of the ledger's newest head."""
+    """Answer with the keepers of the ledger's newest head."""
 
     keepers: tuple[Keeper, ...]
 
 
 class Failed(Message, frozen=True):
-    """A failure instead of an answer. `kind` names an exception of sottovoce.errors; else the caller is at fault."""
+    """Failure instead of an answer. `kind` names an exception of sottovoce.errors; else the caller is at fault."""
 
     kind: Name
     explanation: str
@@ -177,16 +177,16 @@ _REPLIES: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
 
 
 class MalformedError(Exception):
-    """A message that does not belong to this protocol."""
+    """Error of a message that does not belong to this protocol."""
 
 
 def fingerprint(introduction: bytes) -> bytes:
-    """Digest of an encoded introduction: it stands for owner, budget and guarantee at once."""
+    """Return the digest of an encoded introduction: it stands for owner, budget and guarantee at once."""
     return hashlib.sha256(introduction).digest()
 
 
 def encoded(message: Message) -> bytes:
-    """A message without its frame."""
+    """Return a message without its frame."""
     return msgspec.msgpack.encode(message)
 
 
@@ -215,7 +215,7 @@ def reply(raw: bytes) -> Reply:
 
 
 def framed(raw: bytes) -> bytes:
-    """A message in its frame."""
+    """Return a message in its frame."""
     return _HEADER.pack(_MARK, VERSION, len(raw)) + raw
 
 

@@ -40,7 +40,7 @@ _MIN_EPSILON = 2.0**-60
 
 @dataclass(frozen=True, slots=True)
 class PureSum:
-    """One release of a sum of gradients, with the number of records in the sum.
+    """Release of a sum of gradients, with the number of records in the sum.
 
     The number of records is public: under replace-one it is the same for all neighbours.
 
@@ -62,7 +62,7 @@ class PureSum:
     epsilon: float
 
     def __post_init__(self) -> None:
-        """Raises PrivacyError if a release would cost more than it is charged."""
+        """Raise PrivacyError if a release would cost more than it is charged."""
         _ = self.event
 
     @property
@@ -95,7 +95,7 @@ class PureSum:
 
 
 def pure_sum(*, copies: int, features: int, law: Literal["copies", "joint"], epsilon: float, charged: float) -> PureSum:
-    """A sum with the least noise of `law` that costs ε.
+    """Return a sum with the least noise of `law` that costs ε.
 
     Args:
         copies: c.
@@ -123,7 +123,7 @@ def pure_sum(*, copies: int, features: int, law: Literal["copies", "joint"], eps
 
 
 def bounded_units(rows: Rows, exponent: int) -> NDArray[np.int64]:
-    """Gradients in grid units, each with Σ_j max_k |v_kj| ≤ 1, rounded toward zero.
+    """Return gradients in grid units, each with Σ_j max_k |v_kj| ≤ 1, rounded toward zero.
 
     The result for a row depends on that row alone, to the last bit.
 
@@ -145,11 +145,11 @@ def bounded_units(rows: Rows, exponent: int) -> NDArray[np.int64]:
 
 
 def _lengths(units: Rows) -> NDArray[np.float64]:
-    """Σ_j max_k |v_kj| of each row, float64[n]; exact below 2^53, which covers every accepted length."""
+    """Return Σ_j max_k |v_kj| of each row, float64[n]; exact below 2^53, which covers every accepted length."""
     lengths: NDArray[np.float64] = np.add.reduce(np.ascontiguousarray(np.abs(units).max(axis=1)), axis=1)
     return lengths
 
 
 def _sensitivity(law: Law, copies: int, unit: int) -> int:
-    """Largest distance between two records' sums in the law's own norm, in grid units."""
+    """Return the largest distance between two records' sums in the law's own norm, in grid units."""
     return 2 * unit * (copies if law == "copies" else 1)

@@ -1,4 +1,4 @@
-"""The mechanism of each scheme: one record in, its release out, drawn exactly."""
+"""Mechanism of each scheme: one record in, its release out, drawn exactly."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -31,7 +31,7 @@ Values = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class RecordMechanism:
-    """Releases one record by `scheme`, ε-differentially private under replace-one with the scheme's ε, no δ.
+    """Mechanism that releases one record by `scheme`, ε-DP under replace-one with the scheme's ε, no δ.
 
     Attributes:
         scheme: the scheme by which the record is released.
@@ -80,14 +80,14 @@ class RecordMechanism:
 
 
 def _signs(classes: int, label: int) -> Values:
-    """y⁽ᵏ⁾ of each copy, int64[copies]."""
+    """Return y⁽ᵏ⁾ of each copy, int64[copies]."""
     if classes == 2:
         return np.array([2 * label - 1])
     return np.where(np.arange(classes) == label, 1, -1)
 
 
 def _block(classes: int, label: int) -> Values:
-    """e_y, int64[classes]; for two classes ±1, int64[1]."""
+    """Return e_y, int64[classes]; for two classes ±1, int64[1]."""
     return _signs(classes, label) if classes == 2 else (np.arange(classes) == label).astype(np.int64)
 
 
@@ -97,7 +97,7 @@ def _laplace(scheme: LaplaceCopies | Laplace, row: Row, factors: Values, noise: 
 
 
 def _on_sphere(cap: Cap, exponent: int, row: Row, offset: int, noise: NoiseSource) -> Values:
-    """PrivUnit on the vector that is `row` from `offset` on and 0 elsewhere, at length 1; uniform for a zero row."""
+    """Return PrivUnit on the vector with `row` from `offset` on, 0 elsewhere, at length 1; uniform for a zero row."""
     inside = _uniform_bits(PROBABILITY_BITS, noise) < cap.inside
 
     def draw(tape: Tape) -> list[int]:
@@ -109,7 +109,7 @@ def _on_sphere(cap: Cap, exponent: int, row: Row, offset: int, noise: NoiseSourc
 
 
 def _answer(law: RandomisedLabel, label: int, noise: NoiseSource) -> int:
-    """Draw the label or another one, by integer weights."""
+    """Draw the label or another label, by integer weights."""
     most = 2**64 - 2**64 % law.total
     while (drawn := _uniform_bits(64, noise)) >= most:
         pass

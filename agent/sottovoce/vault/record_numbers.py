@@ -1,4 +1,4 @@
-"""Stored meaning of the numbers of a ledger's charges; sottovoce.vault.numbering assigns the numbers."""
+"""Meaning of the numbers of a ledger's charges, as stored; sottovoce.vault.numbering assigns the numbers."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -32,7 +32,7 @@ class RecordNumbers:
             return bytes(connection.execute("SELECT key FROM secret").fetchone()[0])
 
     def use(self, numbering: Numbering, mandate: Mandate | None) -> None:
-        """Let charges name records this way from now on. A task has one learner, and each task renumbers the records.
+        """Set the numbering by which charges name records from now on. A task has one learner and its own numbering.
 
         Raises:
             PrivacyError: if there are charges that name records in the other way.
@@ -79,7 +79,7 @@ class RecordNumbers:
             )
 
     def enrolled(self, epoch: int) -> "Enrolled | None":
-        """The records that this task's charges name; None before its first start."""
+        """Return the records that this task's charges name; None before its first start."""
         with self._reading() as connection:
             columns = "SELECT prepared, records, features, value FROM enrolled WHERE epoch = ?"
             row = connection.execute(columns, (epoch,)).fetchone()

@@ -9,7 +9,7 @@ Row = NDArray[np.float64]
 
 
 def l1_units(row: Row, unit: int) -> list[int]:
-    """unit · x / ‖x‖₁, rounded toward zero: integers whose absolute values add up to `unit` at most.
+    """Return unit · x / ‖x‖₁, rounded toward zero: integers whose absolute values add up to `unit` at most.
 
     Args:
         row: float64[d]; a row that is not finite counts as zero.
@@ -21,7 +21,7 @@ def l1_units(row: Row, unit: int) -> list[int]:
 
 
 def l2_unit(row: Row) -> list[Decimal] | None:
-    """x / ‖x‖₂, each value correct to the precision of the current decimal context; None for x = 0.
+    """Return x / ‖x‖₂, each value correct to the precision of the current decimal context; None for x = 0.
 
     Args:
         row: float64[d]; a row that is not finite counts as zero.
@@ -34,7 +34,7 @@ def l2_unit(row: Row) -> list[Decimal] | None:
 
 
 def _integers(row: Row) -> list[int]:
-    """Integers in exactly the proportions of the floats of `row`."""
+    """Return integers in exactly the proportions of the floats of `row`."""
     if not np.isfinite(row).all():
         return [0] * len(row)
     ratios = [number.as_integer_ratio() for number in row.tolist()]

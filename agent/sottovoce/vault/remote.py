@@ -1,4 +1,4 @@
-"""The vault's front in an agent whose vault is another process: the same answers, through a Unix socket."""
+"""Front of a vault in another process: answers like a local vault's, through a Unix socket."""
 
 import asyncio
 import contextlib
@@ -33,9 +33,9 @@ from sottovoce.vault.protocol import Failed, Introduction, MalformedError, Quest
 from sottovoce.vault.release import SealedRelease
 
 _log = logging.getLogger(__name__)
-_ANSWER_SECONDS = 240.0  # a large model over many records takes its time
+_ANSWER_SECONDS = 240.0  # limit of an answer, since a large model over many records takes long
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
-_MEETING_SECONDS = 1.0  # an agent that has not met its vault reports that it waits, and tries again
+_MEETING_SECONDS = 1.0  # an agent without a vault so far reports the wait, and retries
 _LARGEST_REPLY = 2**26
 _WAIT = "vault-process"
 
@@ -44,7 +44,7 @@ class Waiting(Protocol):
     """Notes of waits, readable from any thread."""
 
     def begin(self, name: str, reason: str, seconds: float) -> None:
-        """Note that a wait of at most `seconds` begins; it replaces one with the same name."""
+        """Note that a wait of at most `seconds` begins; it replaces a wait of this name."""
         ...
 
     def end(self, name: str) -> None:
@@ -62,7 +62,7 @@ class RemoteVault:
         owner: the id of this device, whose vault it must be.
         budget: the budget that the vault's ledger must have.
         patience: seconds to wait for a vault that is gone; at most one second for a vault that has not appeared yet.
-        waits: where waits are noted.
+        waits: record of the waits.
 
     Attributes:
         ranges: the declared public ranges of the features, in words: see sottovoce.agent.own_task.
@@ -97,22 +97,22 @@ class RemoteVault:
         return self._statement
 
     def spending(self) -> Spending:
-        """Spending according to the ledger."""
+        """Return the spending according to the ledger."""
         reply = self._ask(protocol.AskSpending(self._fingerprint))
         return reply.spending if isinstance(reply, protocol.Spent) else self._raise_unexpected(reply)
 
     def tip(self) -> Tip:
-        """Head of the ledger, as peers see it."""
+        """Return the head of the ledger, as peers see it."""
         reply = self._ask(protocol.AskTip(self._fingerprint))
         return reply.tip if isinstance(reply, protocol.Reached) else self._raise_unexpected(reply)
 
     def mark(self, charges: int, released: int) -> bytes | None:
-        """The ledger's mark with this newest charge and newest release; None if it never held one of them."""
+        """Return the ledger's mark with this newest charge and newest release; None if it never held one of them."""
         reply = self._ask(protocol.AskMark(self._fingerprint, charges, released))
         return reply.mark if isinstance(reply, protocol.Marked) else self._raise_unexpected(reply)
 
     def keepers(self) -> tuple[Keeper, ...]:
-        """The keepers of the ledger's newest head."""
+        """Return the keepers of the ledger's newest head."""
         reply = self._ask(protocol.AskKeepers(self._fingerprint))
         return reply.keepers if isinstance(reply, protocol.Kept) else self._raise_unexpected(reply)
 
@@ -130,7 +130,7 @@ class RemoteVault:
         """
         self._changing = True
         reply = self._exchange(protocol.TakeUp(self._fingerprint, document), self._patience)[1]
-        if isinstance(reply, Failed) and reply.kind == "anew":  # it was asked before, and the answer was lost
+        if isinstance(reply, Failed) and reply.kind == "anew":  # the question was asked before, and its answer was lost
             met = self._exchange(protocol.Introduce(), self._patience)[1]
             if isinstance(met, Introduction) and met.task == document:
                 return
@@ -143,7 +143,7 @@ class RemoteVault:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self.answer, query)
 
     def answer(self, query: Query) -> Answer:
-        """The release for a query, or a refusal with its reason.
+        """Return the release for a query, or a refusal with its reason.
 
         Raises:
             VaultAway: if the vault is gone and did not come back.
@@ -184,7 +184,7 @@ class RemoteVault:
         """Stop waiting. The vault still stores the answer in progress."""
         self._closed.set()
         for connection in list(self._open):
-            with contextlib.suppress(OSError):  # it has ended already
+            with contextlib.suppress(OSError):  # the wait has ended already
                 connection.shutdown(socket.SHUT_RDWR)
         self._thread.shutdown(wait=True)
 
@@ -195,7 +195,7 @@ class RemoteVault:
         return reply
 
     def _exchange(self, question: Question, patience: float) -> tuple[bytes, Reply]:
-        """The reply, as bytes and as a message, as soon as there is a vault to reply."""
+        """Return the reply, as bytes and as a message, as soon as a vault replies."""
         raw, pause, until = protocol.encoded(question), _FIRST_PAUSE, None
         try:
             while not self._closed.is_set():

@@ -1,4 +1,4 @@
-"""Calibrates clipped sums over random batches, with the least noise that keeps all of them within the budget."""
+"""Calibration of clipped sums over random batches, with the least noise that keeps all of them within the budget."""
 
 import math
 from functools import lru_cache
@@ -32,7 +32,7 @@ def calibrate_sampled(
     of: int,
     sum_error: float | None = None,
 ) -> tuple[DiscreteGaussian, SampledGaussian]:
-    """Nearly the least noise with which `releases` sums over Poisson batches cost at most (epsilon, delta) in all.
+    """Return nearly the least noise with which `releases` sums over Poisson batches cost (epsilon, delta) at most.
 
     Args:
         clip: per-record L2 threshold C.
@@ -84,7 +84,7 @@ def min_multiplier(
     batch: int,
     of: int,
 ) -> float:
-    """Noise per clip, at most 0.2 % above the least: found by bisection, since more noise never costs more."""
+    """Return the noise per clip, at most 0.2 % above the least, by bisection: more noise never costs more."""
 
     def within(multiplier: float) -> bool:
         units = 2**20

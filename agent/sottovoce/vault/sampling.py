@@ -1,4 +1,4 @@
-"""Sampling of a release's records: the vault draws them after the charge, from its own randomness, and tells no one.
+"""Sampling of a release's records: the vault draws them after the charge, from its own randomness, in secret.
 
 Rates are fractions of public integers, so that a draw is exact and the charge is for the draw that was made.
 """

@@ -1,4 +1,4 @@
-"""A vault behind a Unix socket: it takes one connection, one question and one answer at a time.
+"""Server of a vault behind a Unix socket: it takes one connection, one question and one answer at a time.
 
 Every connection must come from the agent's user: the kernel reports the user, and all others are turned away even while
 the vault is busy (admission.py). Whatever input arrives, this process continues; it waits for no caller longer than a
@@ -38,7 +38,7 @@ from sottovoce.vault.protocol import Failed, MalformedError, Question, Reply
 from sottovoce.vault.vault import Vault
 
 _log = logging.getLogger(__name__)
-_PATIENCE_SECONDS = 5.0  # for a caller to send a whole question, and again to read the whole answer
+_PATIENCE_SECONDS = 5.0  # seconds for a caller to send a whole question, and again to read the whole answer
 _LOG_EVERY_SECONDS = 60.0
 _BACKLOG = 16
 _NAMED = (LedgerUnwritable, LedgerError, TaskRefused, PrivacyError, PluginError)
@@ -46,10 +46,10 @@ _NAMED = (LedgerUnwritable, LedgerError, TaskRefused, PrivacyError, PluginError)
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A vault, and the user whose questions it answers.
+    """Vault, and the user whose questions it answers.
 
     Attributes:
-        vault: the vault; no one else may use it meanwhile.
+        vault: the vault, which must have no other user meanwhile.
         owner: id of the device to which it belongs.
         budget: the budget of its ledger.
         user: the number of the only user who may ask.
@@ -70,7 +70,7 @@ class Served:
 
 
 class VaultServer:
-    """Answers the questions of one device's agent."""
+    """Server of the questions of one device's agent."""
 
     def __init__(self, served: Served) -> None:
         vault = served.vault
@@ -126,14 +126,14 @@ class VaultServer:
     def _turn_away(self, connection: socket.socket, user: int) -> None:
         self._note("user-refused", f"uid={user}")
         words = f"user {user} may not query this vault; see vault.agent_user in its configuration"
-        with suppress(OSError):  # it does not read what it receives
+        with suppress(OSError):  # the caller does not read the answer
             connection.send(protocol.framed(protocol.encoded(Failed("user", words))))
 
     def _note_refused(self, error: OSError | MemoryError) -> None:
         self._note("connections-refused", f"at=the vault's socket tries again: {str(error) or 'no memory'}")
 
     def _attend(self, connection: socket.socket) -> None:
-        """Answer one question; raises MemoryError, after which only the disk is certain."""
+        """Answer one question; raise MemoryError if memory is short, after which only the disk is certain."""
         try:
             reply = protocol.encoded(self._reply(connection))
             protocol.send(connection, reply, _PATIENCE_SECONDS)
@@ -147,7 +147,7 @@ class VaultServer:
         except MalformedError as error:
             self._note("question-malformed", str(error))
             return Failed("malformed", str(error))
-        except DataError as error:  # the error may say which record is wrong: its words do not leave the vault
+        except DataError as error:  # the error may name the faulty record: its text does not leave the vault
             self._note("question-failed", str(error))
             passes = isinstance(error.__cause__, sqlite3.OperationalError | OSError)
             return Failed(
@@ -188,7 +188,7 @@ class VaultServer:
             case protocol.AskKeepers():
                 return protocol.Kept(vault.keepers())
             case protocol.Appoint(keepers=keepers):
-                if keepers != vault.keepers():  # asked again, because an answer was lost
+                if keepers != vault.keepers():  # a repeated question, because an answer was lost
                     vault.appoint(keepers)
                 return protocol.Kept(keepers)
             case protocol.TakeUp(document=document):
@@ -222,7 +222,7 @@ class VaultServer:
 
 @contextmanager
 def listening(path: Path, *, shared: bool) -> Iterator[socket.socket]:
-    """A listening socket at `path`, which is removed at the end. Call it when the vault's ledger is locked.
+    """Yield a listening socket at `path`, which is removed at the end. Call this when the ledger is locked.
 
     Args:
         path: path of the socket; one that an earlier vault left there is replaced.

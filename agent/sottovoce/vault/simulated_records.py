@@ -79,14 +79,14 @@ def _laplace(
 
 
 def _places(classes: int, labels: Labels) -> tuple[Labels, Rows]:
-    """Block and sign of x in the tensor, by label."""
+    """Return the block and sign of x in the tensor, by label."""
     if classes == 2:
         return np.zeros_like(labels), np.where(labels == 1, 1.0, -1.0)
     return labels, np.ones(len(labels))
 
 
 def _units(features: Rows) -> Rows:
-    """Rows of L2 length 1; zero rows stay zero."""
+    """Return rows of L2 length 1; zero rows stay zero."""
     largest = _divided(features, np.abs(features).max(axis=1, keepdims=True))
     return _divided(largest, np.sqrt((largest * largest).sum(axis=1, keepdims=True)))
 
@@ -101,7 +101,7 @@ def _rounded(points: NDArray[np.floating], exponent: int) -> Values:
 
 
 def _on_sphere(cap: Cap, blocks: int, units: Rows, at: Labels, generator: "np.random.Generator") -> NDArray[np.float32]:
-    """PrivUnit on each row of `units`, placed in block `at` of a zero vector: float32[n, D]. Zero rows: uniform."""
+    """Return PrivUnit on each row of `units`, in block `at` of a zero vector: float32[n, D]; zero rows: uniform."""
     count, width = len(units), blocks * units.shape[1]
     rows = np.arange(count)
     points = generator.standard_normal((count, blocks, units.shape[1]), dtype=np.float32)
@@ -118,7 +118,7 @@ def _on_sphere(cap: Cap, blocks: int, units: Rows, at: Labels, generator: "np.ra
 
 
 def _heights(cap: Cap, inside: NDArray[np.bool_], generator: "np.random.Generator") -> Rows:
-    """Heights t = ⟨V, u⟩, float64[n], on the cap or on the rest, each by rejection; D ≥ 2."""
+    """Return heights t = ⟨V, u⟩, float64[n], on the cap or on the rest, each by rejection; D ≥ 2."""
     t = np.empty(len(inside))
     for chosen, draw in ((inside, _of_the_cap), (~inside, _of_the_rest)):
         places = np.flatnonzero(chosen)
@@ -136,7 +136,7 @@ def _of_the_rest(cap: Cap, count: int, generator: "np.random.Generator") -> tupl
 
 
 def _of_the_cap(cap: Cap, count: int, generator: "np.random.Generator") -> tuple[Rows, NDArray[np.bool_]]:
-    """Height of the cap, as sottovoce.vault.cap_height explains it."""
+    """Return heights of the cap; see sottovoce.vault.cap_height."""
     power, touch = cap.dimension - 1, max(cap.gamma, cap.dimension**-0.5)
     v = math.atanh(cap.gamma) + generator.standard_exponential(count) / (power * touch)
     below = power * (np.log(np.cosh(v)) + 0.5 * math.log((1 - touch) * (1 + touch)) - touch * (v - math.atanh(touch)))
@@ -144,7 +144,7 @@ def _of_the_cap(cap: Cap, count: int, generator: "np.random.Generator") -> tuple
 
 
 def _answers(label: RandomisedLabel, labels: Labels, generator: "np.random.Generator") -> Values:
-    """Randomised labels, int64[n, 1]."""
+    """Return the randomised labels, int64[n, 1]."""
     drawn = generator.integers(0, label.total, len(labels))
     other = (drawn - label.true_weight) // label.other_weight
     answers = np.where(drawn < label.true_weight, labels, other + (other >= labels))

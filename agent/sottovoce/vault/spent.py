@@ -18,14 +18,14 @@ from sottovoce.vault.mandate import Mandate, promise_of, read_stamp
 
 
 class Spent:
-    """Charges, followed in their order.
+    """Totals of charges, followed in their order.
 
     Each task renumbers the records, so that the cost of a record in earlier tasks is unknown: there each record counts
     as the one that has paid most.
 
     Args:
-        own: the ledger's budget.
-        mandate: the task that the ledger was in last, if any.
+        own: budget of the ledger.
+        mandate: last task of the ledger, if any.
         limits: limits that the owner has set; they follow the charges too.
 
     Attributes:
@@ -104,7 +104,7 @@ class Spent:
             part_of(charged, changes)
 
     def payable(self, event: Event) -> Units | None:
-        """Units of `event` that can pay for it; None when there are none.
+        """Return the units of `event` that can pay for it; None when there are none.
 
         Raises:
             TaskRefused: if its cost is unknown.
@@ -126,23 +126,23 @@ class Spent:
         return None if paying is None else overlap(units, paying)
 
     def epsilon(self, units: Units = EVERY) -> float:
-        """ε of the unit charged most among these, by all charges, in the ledger's own terms."""
+        """Return ε of the unit charged most among these, by all charges, in the ledger's own terms."""
         return self._all.epsilon(units)
 
     def alone(self) -> float | None:
-        """ε by all charges if all other devices collude; None where it does not depend on them."""
+        """Return ε by all charges if all other devices collude; None where it does not depend on them."""
         return None if self._alone is None else self._alone.epsilon()
 
     def of_period(self) -> float:
-        """Spending of the present period of the ledger's budget."""
+        """Return the spending of the present period of the ledger's budget."""
         return (self._period or self._all).epsilon()
 
     def of_any_period(self) -> float:
-        """Spending of the period that was charged most."""
+        """Return the spending of the period that was charged most."""
         return max(self._earlier, self.of_period())
 
     def of_task(self) -> float:
-        """ε of the unit charged most in the present task, in the task's terms; 0 outside a task."""
+        """Return ε of the unit charged most in the present task, in the task's terms; 0 outside a task."""
         return 0.0 if self._task is None else self._task.epsilon()
 
     def renew(self, limit: Limit, lived: float) -> None:
@@ -152,7 +152,7 @@ class Spent:
         limit.began = lived
 
     def reached(self, event: Event) -> Limit | None:
-        """The limit that prevents this event from being paid, if there is one."""
+        """Return the limit that prevents this event from being paid, if there is one."""
         budget = self._own if self._task is None or self._mandate is None else self._mandate.budget
         charged, changes = charged_as(event, promise_of(budget), self._promise)
         return next((one for one in self.limits if one.tally.payable(charged, one.epsilon, changes) is None), None)
@@ -164,13 +164,13 @@ class Spent:
         yield from ((limit.tally, limit.epsilon) for limit in self.limits)
 
     def of_limits(self, lived: float) -> tuple[LimitSpending, ...]:
-        """Spending under each limit, after a number of seconds of the vault's life."""
+        """Return the spending under each limit, after a number of seconds of the vault's life."""
         return tuple(
             LimitSpending(one.span, one.epsilon, one.tally.epsilon(), max(0.0, one.ends(lived))) for one in self.limits
         )
 
     def lasts(self, lived: float, of_period: float) -> float | None:
-        """Seconds that the budget and the limits last, at the rate at which they were charged until now.
+        """Return the seconds that the budget and limits last, at the rate at which they were charged until now.
 
         Args:
             lived: seconds of the vault's life.
@@ -202,5 +202,5 @@ class Spent:
 
 
 def _event_for_task(event: Event, made: Promise) -> Event:
-    """The event in its task's terms: if it hides the whole device, it is charged to that, whatever its windows are."""
+    """Return the event in its task's terms: if it hides the whole device, that is charged, whatever its windows."""
     return over(event, EVERY) if made.unit == "device" else event

@@ -1,4 +1,4 @@
-"""PrivUnit's point on the unit sphere of ℝᴰ, drawn exactly (Bhowmick et al. 2018, Algorithm 1)."""
+"""Exact draw of PrivUnit's point on the unit sphere of ℝᴰ (Bhowmick et al. 2018, Algorithm 1)."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -17,7 +17,7 @@ def point(cap: Cap, unit: Sequence[Decimal], offset: int, inside: bool, tape: Ta
     Args:
         cap: γ and D.
         unit: the coordinates of u, |u| = 1, from `offset` on; all others are 0.
-        offset: where `unit` stands in u.
+        offset: position of `unit` in u.
         inside: drawn beforehand, true with probability p.
         tape: source of randomness.
     """

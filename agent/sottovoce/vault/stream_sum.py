@@ -1,4 +1,4 @@
-"""One release of a stream: a weighted sum of clipped windows on a public grid, with discrete Gaussian noise."""
+"""Release of a stream: a weighted sum of clipped windows on a public grid, with discrete Gaussian noise."""
 
 import math
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ def calibrate_stream(
     delta: float,
     neighbouring: str,
 ) -> StreamSum:
-    """The least noise with which all releases that a window is ever in cost it at most (epsilon, delta).
+    """Return the least noise with which all releases that a window is ever in cost it at most (epsilon, delta).
 
     Args:
         clip: L2 threshold of a window's total.

@@ -1,6 +1,6 @@
-"""Determines which day has ended, by a wall clock that is believed only while it is steady.
+"""Determination of the last day that has ended, by a wall clock that is trusted only while it is steady.
 
-If a clock that jumped were believed, future days would be charged, again and again, until none could pay any more.
+If a clock that jumped were trusted, future days would be charged, again and again, until none could pay any more.
 So after a jump no day counts as ended until the clock has agreed with the machine's uptime for some hours. A jump costs
 that pause and nothing else. After a start, the clock is believed at once if it shows a day near the last charged one.
 """
@@ -17,16 +17,16 @@ STEADY_SECONDS = 6 * 3600.0
 _log = logging.getLogger(__name__)
 _JUMP_SECONDS = 3600.0
 _AWAY_DAYS = 31
-"""A device that was off for longer has to wait, as after a jump."""
+"""Days after which a device that was off has to wait, as after a jump."""
 
 
 class TrustedDays:
-    """Tells which day has ended last. Call it regularly: a jump there and back in between goes unseen, harmlessly.
+    """Source of the last day that has ended. Call it regularly: a jump there and back in between is missed, harmlessly.
 
     Args:
         clock: seconds of Unix time.
         charged: number of the last day that the ledger has charged; None where it has charged none.
-        lived: seconds on a clock that only goes forward and cannot be set; without it the machine's uptime.
+        lived: seconds on a monotonic clock that cannot be set; the machine's uptime by default.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class TrustedDays:
             self._warn("the last day that was charged is far from the present one")
 
     def __call__(self) -> int | None:
-        """Number of the last day that has ended; None while the clock is not set, or not believed."""
+        """Return the number of the last day that has ended; None while the clock is not set, or not trusted."""
         wall, now = self._clock(), self._uptime()
         if abs(wall - now - self._offset) > _JUMP_SECONDS:
             if self._believed or now - self._since > _JUMP_SECONDS:

@@ -1,4 +1,4 @@
-"""A vector of unknown sensitivity with a paper's printed noise, or none, charged as infinite."""
+"""Vector of unknown sensitivity with a paper's printed noise, or none, charged as infinite."""
 
 import math
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _LARGEST = 2.0**60
 
 @dataclass(frozen=True, slots=True)
 class UnprovedPoint:
-    """One release of float64[P].
+    """Release of float64[P].
 
     Attributes:
         size: P.
@@ -32,7 +32,7 @@ class UnprovedPoint:
     exponent: int = _EXPONENT
 
     def event(self, units: Units) -> Unproved:
-        """Cost of a release for the units from which it was computed: infinite."""
+        """Return the cost of a release for the units from which it was computed: infinite."""
         return Unproved(self.name, units)
 
     def apply(self, raw: NDArray[np.float64], noise: NoiseSource) -> NDArray[np.int64]:
@@ -49,7 +49,7 @@ class UnprovedPoint:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A release of one integer without noise.
+    """Release of one integer without noise.
 
     Attributes:
         size: 1.

@@ -1,4 +1,4 @@
-"""The vault: holds records and ledger, answers queries with releases. The order of its six steps is the guarantee."""
+"""Vault: holds records and ledger, and answers queries with releases. The order of its six steps is the guarantee."""
 
 import asyncio
 import logging
@@ -29,7 +29,7 @@ from sottovoce.vault.observer import Observer
 from sottovoce.vault.programs.program import Plan, Program
 from sottovoce.vault.release import SealedRelease
 
-if TYPE_CHECKING:  # not needed on devices without a cell
+if TYPE_CHECKING:  # imported late: not needed on devices without a cell
     from sottovoce.vault.cell_context import CellContext
     from sottovoce.vault.cell_member import SignatureVerifier
 
@@ -74,7 +74,7 @@ class VaultContext:
 
 
 class Vault:
-    """Answers queries about the records of one device, one caller at a time: later callers wait."""
+    """Vault of one device's records, which answers one caller at a time: later callers wait."""
 
     def __init__(self, context: VaultContext) -> None:
         self._context = context
@@ -94,7 +94,7 @@ class Vault:
 
     @property
     def follows(self) -> bool:
-        """Whether records are added while it is open; see GrowingRecords."""
+        """Whether records are added while the vault is open; see GrowingRecords."""
         return self._context.followed is not None
 
     @property
@@ -103,22 +103,22 @@ class Vault:
         return self._context.lifetime
 
     def spending(self) -> Spending:
-        """Spending according to the ledger."""
+        """Return the spending according to the ledger."""
         with self._turn:
             return self._context.ledger.spending()
 
     def tip(self) -> Tip:
-        """Head of the ledger, as peers see it."""
+        """Return the head of the ledger, as peers see it."""
         with self._turn:
             return self._context.ledger.tip()
 
     def mark(self, charges: int, released: int) -> bytes | None:
-        """The ledger's mark with this newest charge and newest release; None if it never held one of them."""
+        """Return the ledger's mark with this newest charge and newest release; None if it never held one of them."""
         with self._turn:
             return self._context.ledger.mark(charges, released)
 
     def keepers(self) -> tuple[Keeper, ...]:
-        """The keepers of the ledger's newest head."""
+        """Return the keepers of the ledger's newest head."""
         with self._turn:
             return self._context.ledger.keepers.named()
 
@@ -222,7 +222,7 @@ class Vault:
             self._context.ledger.close()
 
     def _closed_reason(self) -> str | None:
-        """Reason why nothing is released at present; None if releases are possible."""
+        """Return the reason why nothing is released at present; None if releases are possible."""
         followed = self._context.followed
         return self._over_for_good or self._context.closed() or (None if followed is None else followed.waits)
 
@@ -288,7 +288,7 @@ class Vault:
         return None if units is None else over(event, units)
 
     def _read(self, records: Records, plan: Plan[Any], event: Event) -> NDArray[np.int64] | None:
-        """Places of exactly the records from which a release is computed; None for all of them.
+        """Return places of exactly the records from which a release is computed; None for all of them.
 
         Their units are those that `event` charged and the plan still covers, and those whose earlier charges also pay
         for this release. The plan may use a random part of these records.

@@ -13,12 +13,12 @@ _FLOAT32 = np.dtype("<f4")
 
 
 def to_float32(parameters: NDArray[np.float32]) -> bytes:
-    """float32[P] as bytes."""
+    """Return float32[P] as bytes."""
     return parameters.astype(_FLOAT32).tobytes()
 
 
 def from_float32(raw: bytes) -> NDArray[np.float32]:
-    """float32[P], read-only.
+    """Return float32[P], read-only, from bytes.
 
     Raises:
         MessageRefused: for `shape`: not a whole number of parameters.

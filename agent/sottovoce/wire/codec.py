@@ -17,11 +17,11 @@ class PayloadCodec(Protocol):
     """Interface of the modules of Algorithm.payloads."""
 
     def to_bytes(self, message: Any) -> bytes:
-        """The payload of a message that passes `check`; the same for the same message."""
+        """Return the payload of a message that passes `check`; equal messages have equal payloads."""
         ...
 
     def from_bytes(self, payload: bytes) -> Message:
-        """The message of a payload; its arrays are read-only.
+        """Return the message of a payload; its arrays are read-only.
 
         Raises:
             MessageRefused: for `shape`: something in it has an impossible length.
@@ -39,7 +39,7 @@ class PayloadCodec(Protocol):
 
 
 def encode(message: Message) -> tuple[str, bytes]:
-    """Encodes a message as (payload type, payload).
+    """Encode a message as (payload type, payload).
 
     Raises:
         PrivacyError: if it comes from the seeded noise of a simulation, which protects no one.
@@ -60,7 +60,7 @@ def encode(message: Message) -> tuple[str, bytes]:
 
 
 def decode(payload_type: str, payload: bytes) -> Message:
-    """Decodes the payload of a verified envelope; the arrays of the message are read-only.
+    """Decode the payload of a verified envelope; the arrays of the message are read-only.
 
     Raises:
         MessageRefused: for `type` (unknown here), `malformed`, `shape` (no whole number of parameters, none, or too
@@ -81,10 +81,10 @@ def decode(payload_type: str, payload: bytes) -> Message:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The answer to an envelope, which states its durable outcome.
+    """Answer to an envelope, which states its durable outcome.
 
     Attributes:
-        duplicate: whether it was applied before.
+        duplicate: whether the message was applied before.
         refused: one word for the reason why it will never be applied; empty if it was applied.
         heads: the answer to the ledger heads sent with it; None if there were none.
         reply: the learner's answer, as payload type and payload; None without one.
@@ -97,7 +97,7 @@ class Receipt:
 
 
 def encode_receipt(receipt: Receipt) -> bytes:
-    """Encodes the answer to an envelope whose effect is durable."""
+    """Encode the answer to an envelope whose effect is durable."""
     outcome = envelope_pb2.Receipt.OUTCOME_REFUSED if receipt.refused else _OUTCOMES[receipt.duplicate]
     message = envelope_pb2.Receipt(outcome=outcome, reason=receipt.refused, heads=receipt.heads)
     if receipt.reply is not None:
@@ -106,7 +106,7 @@ def encode_receipt(receipt: Receipt) -> bytes:
 
 
 def decode_receipt(raw: bytes) -> Receipt:
-    """The answer to an envelope.
+    """Decode the answer to an envelope.
 
     Raises:
         MessageRefused: for `malformed`: it does not state the outcome.

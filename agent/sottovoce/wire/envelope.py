@@ -1,4 +1,4 @@
-"""Envelopes: one signed message from one device to one other, on any transport.
+"""Envelopes: one signed message from one device to one other device, on any transport.
 
 The signature covers the domain string and all other fields of the envelope, each after its length in eight bytes, so no
 byte can move from one field to its neighbour. The caller must check that the sender is the device at the other end of
@@ -29,7 +29,7 @@ class VerifiedMessage:
     Attributes:
         sender: node id of the device that signed it.
         incarnation: the life of the sender's durable state.
-        sequence: its position on the link, from 1.
+        sequence: position of the message on the link, from 1.
         payload_type: type of the message in the payload.
         payload: the serialised message.
         task: digest of the sender's task document.
@@ -55,7 +55,7 @@ def seal(
     payload: bytes,
     task: bytes,
 ) -> bytes:
-    """Signs a message for one device.
+    """Sign a message for one device.
 
     Returns:
         The envelope's bytes, which a retry must resend: sealing again with this sequence number makes a new message.
@@ -84,7 +84,7 @@ def seal(
 
 
 def unseal(raw: bytes, *, fleet: str, recipient: str) -> VerifiedMessage:
-    """Verifies an envelope.
+    """Verify an envelope.
 
     Args:
         raw: the bytes received.
@@ -120,18 +120,18 @@ def unseal(raw: bytes, *, fleet: str, recipient: str) -> VerifiedMessage:
 
 
 def beside(raw: bytes, heads: bytes) -> bytes:
-    """A share's envelope with ledger heads appended."""
+    """Return a share's envelope with ledger heads appended."""
     return raw + Envelope(heads=heads).SerializeToString(deterministic=True)  # one more field, at the end
 
 
 def parcel_content(raw: bytes) -> tuple[str, bytes]:
-    """Payload type and payload of an envelope that this device has sealed itself."""
+    """Return the payload type and payload of an envelope that this device has sealed itself."""
     envelope = Envelope.FromString(raw)
     return envelope.payload_type, envelope.payload
 
 
 def parcel_task(raw: bytes) -> bytes:
-    """The digest of the task under which this device has sealed an envelope; empty in version 0.1."""
+    """Return the digest of the task under which this device has sealed an envelope; empty in version 0.1."""
     return Envelope.FromString(raw).task
 
 

@@ -15,18 +15,18 @@ from sottovoce.wire.v1 import ledger_head_pb2
 LEDGER_HEAD = "ledger-head/1"
 MARK_BYTES = 32
 LIFE_BYTES = 16
-_LARGEST_NUMBER = 2**63 - 1  # the largest that SQLite stores
+_LARGEST_NUMBER = 2**63 - 1  # the largest integer that SQLite stores
 _MAX_BYTES = 1024  # well above two heads
 _DOMAIN = b"sottovoce/ledger-head/v1"
 
 
 @dataclass(frozen=True, slots=True)
 class SignedHead:
-    """A device's signed statement of the state of its ledger.
+    """Signed statement of a device about the state of its ledger.
 
     Attributes:
         owner_key: the device's raw Ed25519 key, 32 bytes.
-        charges: how many charges the ledger holds, below 2^63.
+        charges: number of charges in the ledger, below 2^63.
         released: the number of the newest charge whose release it holds; at most `charges`.
         mark: a digest over both, 32 bytes.
         life: 16 bytes, drawn at random at every start of the device.
@@ -59,7 +59,7 @@ class SignedHead:
         return node_id(self.owner_key)
 
     def signed(self, identity: Identity) -> "SignedHead":
-        """The head, signed by this device, whose key it carries."""
+        """Return the head, signed by this device, whose key it carries."""
         return replace(self, signature=identity.sign(self._signed_bytes(identity.fleet)))
 
     def verify(self, fleet: str) -> None:
@@ -81,10 +81,10 @@ class SignedHead:
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """A question about ledger heads, or the answer to it.
+    """Question about ledger heads, or the answer to it.
 
     Attributes:
-        head: the sender's own; None in an answer.
+        head: head of the sender; None in an answer.
         known: the recipient's highest head that the sender knew before; None if it knew none.
     """
 
@@ -93,7 +93,7 @@ class Heads:
 
 
 def encode_heads(heads: Heads) -> bytes:
-    """Encodes a question as the payload of type `LEDGER_HEAD`, or an answer."""
+    """Encode a question as the payload of type `LEDGER_HEAD`, or an answer."""
     message = ledger_head_pb2.LedgerHeads()
     if heads.head is not None:
         message.head.CopyFrom(_encoded(heads.head))
@@ -103,7 +103,7 @@ def encode_heads(heads: Heads) -> bytes:
 
 
 def decode_heads(payload: bytes) -> Heads:
-    """Decodes either. No signature is verified yet.
+    """Decode a question or an answer. No signature is verified yet.
 
     Raises:
         MessageRefused: for `size`, `malformed` (no protobuf message of its kind, or not in its one canonical form) or

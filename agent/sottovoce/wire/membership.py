@@ -9,13 +9,13 @@ from sottovoce.wire.v1 import membership_pb2
 PEER_EXCHANGE = "peer-exchange/1"
 
 MAX_EXCHANGE_BYTES = 64 * 2**10
-"""Larger than 16 records with the longest certificates, names and addresses."""
+"""Size limit in bytes, larger than 16 records with the longest certificates, names and addresses."""
 
 _LARGEST_AGE = 2**32 - 1
 
 
 def encode_exchange(exchange: Exchange) -> bytes:
-    """Encodes a request or a reply as the payload of type `PEER_EXCHANGE`; ages above 49 days are sent as 49 days."""
+    """Encode a request or a reply as the payload of type `PEER_EXCHANGE`; ages above 49 days are sent as 49 days."""
     entries = [
         membership_pb2.PeerEntry(record=_encoded(entry.record), age=min(round(entry.age * 1000), _LARGEST_AGE))
         for entry in exchange.entries
@@ -24,7 +24,7 @@ def encode_exchange(exchange: Exchange) -> bytes:
 
 
 def decode_exchange(payload: bytes) -> Exchange:
-    """Decodes a payload of type `PEER_EXCHANGE`. No record is verified yet.
+    """Decode a payload of type `PEER_EXCHANGE`. No record is verified yet.
 
     Raises:
         MessageRefused: for `size`, `malformed` (no protobuf message of its kind, or not in its one canonical form),

@@ -15,7 +15,7 @@ from sottovoce.wire.limits import MAX_PARAMETERS
 
 _BITS = 64
 _MAX_BITS = 62
-_ROWS = 2**16  # at a time; a multiple of 8, so that each part fills whole bytes
+_ROWS = 2**16  # numbers packed at a time; a multiple of 8, so that each part fills whole bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def put(message: Holder, numbers: NDArray[np.int64]) -> None:
 
 
 def taken(message: Holder) -> NDArray[np.int64]:
-    """The numbers in a message, int64[P].
+    """Return the numbers in a message, int64[P].
 
     Raises:
         MessageRefused: for `shape` or `malformed`.
@@ -71,7 +71,7 @@ def pack(numbers: NDArray[np.int64]) -> Packed:
 
 
 def unpack(packed: Packed) -> NDArray[np.int64]:
-    """The numbers, int64[P].
+    """Return the numbers, int64[P].
 
     Raises:
         MessageRefused: for `shape` (no numbers, or too many) or `malformed` (not the bytes that this many numbers

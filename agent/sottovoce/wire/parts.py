@@ -17,15 +17,15 @@ _MAX_PARTS = 4096
 
 
 class Cut:
-    """A message that goes out in parts.
+    """Message that is sent in parts.
 
     Args:
-        message: all of it.
+        message: the whole message.
         most: largest size of a piece, in bytes.
 
     Attributes:
-        digest: SHA-256 of it.
-        count: how many parts there are.
+        digest: SHA-256 of the message.
+        count: number of parts.
     """
 
     def __init__(self, message: bytes, most: int) -> None:
@@ -35,13 +35,13 @@ class Cut:
         self.count = -(-len(message) // most)
 
     def part(self, index: int) -> bytes:
-        """One part, serialised."""
+        """Return one part, serialised."""
         piece = self._message[index * self._most : (index + 1) * self._most]
         part = Part(message=self.digest, index=index, count=self.count, piece=piece)
         return part.SerializeToString(deterministic=True)
 
     def wanted(self, answer: bytes) -> int | None:
-        """The part to send next, given the answer to a part; None if that is the answer to the whole message.
+        """Return the part to send next, given the answer to a part; None if that is the answer to the whole message.
 
         Raises:
             MessageRefused: for `malformed`: it asks for a part that does not exist.
@@ -55,12 +55,12 @@ class Cut:
 
 
 def is_part(raw: bytes) -> bool:
-    """Whether these bytes are a part of a message rather than a whole one."""
+    """Return whether these bytes are a part of a message rather than a whole one."""
     return raw.startswith(_PART)
 
 
 def decode_part(raw: bytes) -> Part:
-    """A part.
+    """Decode a part.
 
     Raises:
         MessageRefused: for `malformed`.
@@ -72,7 +72,7 @@ def decode_part(raw: bytes) -> Part:
 
 
 class Assembly:
-    """The parts of one message that have arrived so far.
+    """Parts of one message that have arrived so far.
 
     Args:
         part: one of its parts, which is not added yet.
@@ -88,7 +88,7 @@ class Assembly:
         self._bytes = 0
 
     def fits(self, part: Part) -> bool:
-        """Whether this part belongs to this message."""
+        """Return whether this part belongs to this message."""
         return bool(part.message == self.digest and part.count == self._count)
 
     def add(self, part: Part) -> bytes | None:
@@ -113,7 +113,7 @@ class Assembly:
         return message
 
     def receipt(self) -> bytes:
-        """The answer to a part, which asks for the first missing part."""
+        """Return the answer to a part, which asks for the first missing part."""
         missing = next(index for index in range(self._count) if index not in self._pieces)
         return PartReceipt(next=missing).SerializeToString(deterministic=True)
 

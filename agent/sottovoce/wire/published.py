@@ -15,7 +15,7 @@ _LARGEST_SLOT = 2**62
 
 
 def to_wire(records: Iterable[PublishedRecord]) -> list[golf_pb2.PublishedRecords]:
-    """The records, in groups."""
+    """Return the records, in groups."""
     groups: dict[tuple[str, Perturbation, bytes], golf_pb2.PublishedRecords] = {}
     for record in records:
         how = record.perturbation
@@ -33,7 +33,7 @@ def to_wire(records: Iterable[PublishedRecord]) -> list[golf_pb2.PublishedRecord
 
 
 def from_wire(groups: Iterable[golf_pb2.PublishedRecords]) -> tuple[PublishedRecord, ...]:
-    """The records; their arrays are read-only, and their signatures not verified yet.
+    """Return the records; their arrays are read-only, and their signatures not verified yet.
 
     Raises:
         MessageRefused: for `range` (too many of anything, or a number beyond its limit).

@@ -17,7 +17,7 @@ from sottovoce.wire.version_offer import VersionOffer
 REVOCATIONS = "revocations/1"
 MAX_REVOKED = 4096
 MAX_LIST_BYTES = 128 * 2**10
-"""Larger than 4096 ids of 20 bytes, 12 changes of keys and the other fields."""
+"""Size limit in bytes, larger than 4096 ids of 20 bytes, 12 changes of keys and the other fields."""
 
 _ID_BYTES = 20
 _MAX_SIGNATURE_BYTES = 80
@@ -28,11 +28,11 @@ _DOMAIN = b"sottovoce/revocation-list/v1"
 
 @dataclass(frozen=True, slots=True)
 class RevocationList:
-    """The list of all devices that a fleet has revoked.
+    """List of all devices that a fleet has revoked.
 
     Attributes:
         fleet: the fleet's name.
-        version: from 1; the highest counts.
+        version: version of the list, from 1; the highest counts.
         issued: seconds since 1970, by the clock of the signer; for people to read.
         node_ids: the revoked devices, ascending; at most 4096.
         signature: ECDSA P-256 with SHA-256, DER, by the fleet's key over all other fields.
@@ -69,7 +69,7 @@ class RevocationList:
         return (rank(self.keys) << 32) + min(self.version, 2**32 - 1)
 
     def signed(self, sign: Callable[[bytes], bytes]) -> "RevocationList":
-        """The list, signed with the fleet's key."""
+        """Return the list, signed with the fleet's key."""
         return replace(self, signature=sign(self._signed_bytes()))
 
     def verify(self, authority: Authority) -> None:
@@ -114,7 +114,7 @@ def decode_list(raw: bytes) -> RevocationList:
 
 
 def encode_revocations(revocations: Revocations) -> bytes:
-    """Encodes a question as the payload of type `REVOCATIONS`, or an answer."""
+    """Encode a question as the payload of type `REVOCATIONS`, or an answer."""
     message = revocation_pb2.Revocations(version=revocations.version)
     if revocations.document is not None:
         message.list.CopyFrom(_encoded(revocations.document))
@@ -122,7 +122,7 @@ def encode_revocations(revocations: Revocations) -> bytes:
 
 
 def decode_revocations(payload: bytes) -> Revocations:
-    """Decodes either. No signature is verified yet.
+    """Decode a question or an answer. No signature is verified yet.
 
     Raises:
         MessageRefused: as for `decode_list`.

@@ -1,9 +1,9 @@
-"""Sources of contacts for a device that knows none. Any number at once, and none of them is believed.
+"""Sources of contacts for a device that knows none. Any number may be used at once, and none is trusted.
 
-A source gives contacts: a node id, and an address where it may be. The exchange with it proves who answers, and brings
-a signed record; a contact by itself enters no view and is passed to no one. So a source that lies costs tries.
+A source gives contacts: node ids with possible addresses. The exchange with a contact proves its identity, and brings
+a signed record; a contact alone enters no view and is not forwarded. So a source that lies only costs attempts.
 
-Peers of the configuration and of the invitation need no looking for: they are a membership's seeds.
+Peers of the configuration and of the invitation need no search: they are a membership's seeds.
 """
 
 from sottovoce_bootstrap.sources.pace import pause

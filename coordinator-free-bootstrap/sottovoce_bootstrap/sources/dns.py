@@ -1,11 +1,11 @@
 """Contacts from the DNS: SRV records of `_sottovoce._tcp.DOMAIN` (RFC 2782), kept by anyone who owns the domain.
 
-The first label of a record's target is the id of the device that is there, as in the name in its certificate:
+The first label of a record's target is the id of the device at that address, as in the name in its certificate:
 
     _sottovoce._tcp.example.org.                    SRV 0 0 7400 krsxg5ctmvrxezlumuqhg33nm54gi2lu.example.org.
     krsxg5ctmvrxezlumuqhg33nm54gi2lu.example.org.   A   192.0.2.7
 
-Priorities and weights are not looked at: anyone who answers is as good as any other. Nothing here is signed, and
+Priorities and weights are ignored: any device that answers will do. Nothing here is signed, and
 nothing
 need be: TLS proves who answers.
 """
@@ -27,12 +27,12 @@ LOOK_SECONDS = 10.0
 
 
 class DnsSource:
-    """Implements Source.
+    """Implementation of Source by DNS.
 
     Args:
-        domain: whose records to read.
-        rng: draws from a domain that names too many devices.
-        resolver: whom to ask; None for the system's resolver, which is looked up again each time.
+        domain: domain whose records to read.
+        rng: source of randomness for draws from a domain that names too many devices.
+        resolver: resolver to ask; None for the system's resolver, which is looked up again each time.
 
     Raises:
         ConfigError: if the domain cannot be one, or the package for DNS is not installed.
@@ -82,7 +82,7 @@ class DnsSource:
 
 
 def _contact(target: str, port: int) -> Contact | None:
-    """Contact at a target, unless its first label is no node id."""
+    """Return the contact at a target; None if its first label is not a node id."""
     try:
         return Contact(target.partition(".")[0].lower(), (f"{target}:{port}",))
     except MessageRefused:

@@ -1,4 +1,4 @@
-"""Contacts that came with the invitation by which this device joined: the devices its inviter knew then."""
+"""Contacts from the invitation by which this device joined: the devices that its inviter knew then."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from sottovoce_bootstrap.contact import Contact
 
 
 def invitation_contacts(state: Path) -> list[Contact]:
-    """The contacts in a state directory; none, of a device that joined without an invitation.
+    """Return the contacts in a state directory; none for a device that joined without an invitation.
 
     Raises:
         IdentityError: if they cannot be read, or are damaged.

@@ -1,8 +1,8 @@
 """Contacts on the local network, by multicast DNS (RFC 6762 and 6763): this device is announced, others are found.
 
-Fleets do not meet: a device is announced under the subtype of its fleet's fingerprint alone, and looks for no other.
+Fleets stay separate: a device is announced under its fleet's fingerprint as a subtype, and searches for no other.
 Its instance has a random name, new at every start, as in libp2p's discovery; its id is in the TXT record. Anyone on
-the network reads that a device is there, and which.
+the network can read that a device is present, and which.
 
 Whatever strangers send is bounded: python-zeroconf keeps at most 10,000 records, and a look draws 256 of the names that
 it hears, and asks for the addresses of few.
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 
 SERVICE = "_sottovoce._tcp.local."
 LISTEN_SECONDS = 1.5
-"""How long answers are waited for in one look."""
+"""Seconds for which one query waits for answers."""
 
 _MAX_NAMES = 4096
-_MAX_ASKED = 16  # names of one look whose addresses are asked for, because no one has told them
+_MAX_ASKED = 16  # names per query whose missing addresses are requested
 _ASK_SECONDS = 1.0
 _MAX_ADDRESSES = 4
 _FINGERPRINT_CHARACTERS = 16
 
 
 class MdnsSource:
-    """Implements Source, and announces this device from its first look on.
+    """Implementation of Source by multicast DNS, which announces this device from its first query on.
 
     Args:
-        node_id: this device.
-        endpoint: host:port where others reach it; a host name is announced by the addresses it has at the first look.
+        node_id: node id of this device.
+        endpoint: host:port of this device; a host name is announced by its addresses at the first query.
         fingerprint: fingerprint of the fleet, in hexadecimal, at least 16 characters.
-        rng: draws from a network that says too much.
+        rng: source of randomness for draws from a network with too many answers.
         interfaces: addresses of the interfaces to use; None for all.
 
     Raises:
@@ -77,7 +77,7 @@ class MdnsSource:
         self._interfaces = interfaces
         self._open: AsyncZeroconf | None = None
         self._announced = False
-        logging.getLogger("zeroconf").setLevel(logging.ERROR)  # it warns of every malformed packet of a stranger
+        logging.getLogger("zeroconf").setLevel(logging.ERROR)  # zeroconf warns of every malformed packet of a stranger
 
     async def look(self) -> Sequence[Contact]:
         """See Source.look."""
@@ -106,13 +106,13 @@ class MdnsSource:
         return tuple(merged(contact for contact in contacts if contact is not None).values())
 
     async def close(self) -> None:
-        """Say goodbye to the network."""
+        """Withdraw the announcement from the network."""
         if self._open is not None:
             multicast, self._open = self._open, None
             await multicast.async_close()
 
     async def _opened(self) -> "AsyncZeroconf":
-        """The sockets, on the interfaces that are up by now, and this device announced."""
+        """Return the sockets, on the interfaces that are up by now, with this device announced."""
         from zeroconf import InterfaceChoice
         from zeroconf.asyncio import AsyncServiceInfo, AsyncZeroconf
 
@@ -135,7 +135,7 @@ class MdnsSource:
         return self._open
 
     async def _addresses(self) -> list[str]:
-        """Addresses of the announced host."""
+        """Return addresses of the announced host."""
         host = self._host.strip("[]")
         try:
             return [str(ipaddress.ip_address(host))]
@@ -144,7 +144,7 @@ class MdnsSource:
             return list(dict.fromkeys(str(address[4][0]) for address in found))[:_MAX_ADDRESSES]
 
     async def _resolved(self, zeroconf: "Zeroconf", names: Sequence[str]) -> list["AsyncServiceInfo"]:
-        """Known records of these names, and for a few also their absence."""
+        """Return the known records of these names; for a few names missing records are requested."""
         from zeroconf import BadTypeInNameException
         from zeroconf.asyncio import AsyncServiceInfo
 
@@ -159,7 +159,7 @@ class MdnsSource:
 
 
 def _contact(info: "AsyncServiceInfo") -> Contact | None:
-    """Id and address that an instance claims, unless they are impossible."""
+    """Return the id and address that an instance claims; None if they are impossible."""
     node_id = (info.properties.get(b"id") or b"").decode(errors="replace")
     addresses = [ipaddress.ip_address(address) for address in info.parsed_addresses() if "%" not in address]
     hosts = [f"[{one}]" if one.version == 6 else str(one) for one in addresses if not one.is_loopback]

@@ -1,10 +1,10 @@
-"""How long to wait until a source is looked at again: little while a device is alone, long when its view is full."""
+"""Pauses between queries of a source: short while a device is alone, long when its view is full."""
 
 import random
 
 FIRST_SECONDS = 1.0
 ALONE_SECONDS = 60.0
-"""The longest pause of a device that knows no one."""
+"""Longest pause, in seconds, of a device that knows no peer."""
 
 SOME_PERIODS, FULL_PERIODS = 10, 100
 _MIN_SECONDS = 5.0
@@ -12,14 +12,14 @@ _MAX_SECONDS = 3600.0
 
 
 def pause(known: int, enough: int, looks: int, period: float, rng: random.Random) -> float:
-    """Seconds, with full jitter, so that a fleet which lost its power at once does not ask at once.
+    """Return the pause in seconds, with full jitter, so that a fleet that restarts together does not query together.
 
     Args:
-        known: devices in the view.
-        enough: devices that a full view has.
-        looks: looks in a row after which this device knew no one, or that failed.
+        known: number of devices in the view.
+        enough: number of devices in a full view.
+        looks: number of consecutive queries that failed, or left this device without a peer.
         period: seconds between exchanges of views in this fleet.
-        rng: draws the jitter.
+        rng: source of randomness for the jitter.
     """
     doubling = min(ALONE_SECONDS, FIRST_SECONDS * 2.0 ** min(looks, 30))
     if known == 0:

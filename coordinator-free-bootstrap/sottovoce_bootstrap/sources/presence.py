@@ -1,4 +1,4 @@
-"""Contacts from a broker, where devices leave word that they are there, for others to read (retained messages)."""
+"""Contacts from a broker, on which devices announce their presence to others (retained messages)."""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
@@ -6,27 +6,27 @@ from typing import Protocol, runtime_checkable
 from sottovoce_bootstrap.contact import Contact
 
 LISTEN_SECONDS = 2.0
-"""How long a broker has to name those who are there."""
+"""Seconds that a broker has to name the present devices."""
 
 
 @runtime_checkable
 class Presence(Protocol):
-    """A transport through a place where devices are seen."""
+    """Transport on which the presence of devices can be seen."""
 
     async def present(self, seconds: float) -> Sequence[str]:
-        """Node ids of some devices that say they are there; it takes `seconds`.
+        """Return node ids of some devices that announce their presence; takes `seconds`.
 
         Raises:
-            NetworkError: if no one can be seen.
+            NetworkError: if no device can be seen.
         """
         ...
 
 
 class PresenceSource:
-    """Implements Source.
+    """Implementation of Source by presence on a broker.
 
     Args:
-        presence: who is there.
+        presence: presence of devices.
         realm: public name of the broker.
     """
 
@@ -41,4 +41,4 @@ class PresenceSource:
         return [Contact(node, (self._endpoint,)) for node in await self._presence.present(LISTEN_SECONDS)]
 
     async def close(self) -> None:
-        """See Source.close; the transport says goodbye itself."""
+        """Do nothing; the transport withdraws its announcement itself. See Source.close."""

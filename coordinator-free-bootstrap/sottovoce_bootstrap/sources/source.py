@@ -6,11 +6,11 @@ from typing import Protocol
 from sottovoce_bootstrap.contact import Contact
 
 MAX_CONTACTS = 256
-"""Contacts that one look gives at most, however much is said."""
+"""Largest number of contacts from one query, however many the source names."""
 
 
 class Source(Protocol):
-    """Somewhere to look.
+    """Source of contacts.
 
     Attributes:
         name: one word: `dns`, `mdns`, `mqtt`; it names the source in logs, waits and the status.
@@ -19,15 +19,15 @@ class Source(Protocol):
     name: str
 
     async def look(self) -> Sequence[Contact]:
-        """Everybody who can be seen from here now, this device perhaps included; at most 256.
+        """Return the devices that can be seen from here now, possibly including this one; at most 256.
 
-        It takes seconds, bounded by the caller, who may cancel it, and asks again later.
+        A query takes seconds, bounded by the caller, which may cancel it, and repeats it later.
 
         Raises:
-            NetworkError: if no one can be seen, and why, in one sentence.
+            NetworkError: if no device can be seen; the message gives the reason in one sentence.
         """
         ...
 
     async def close(self) -> None:
-        """Stop looking, and being seen by others who look there."""
+        """Stop searching, and withdraw this device's announcement from the source."""
         ...

@@ -1,1 +1,1 @@
-"""`sottovoce feed run`, the process of a home. It has the readings, which the agent does not; it has no key."""
+"""Process of a home, `sottovoce feed run`. It has the readings, which the agent lacks, and no key."""

@@ -1,4 +1,4 @@
-"""The fleet's model and this home's own, mixed by which forecast the home's last days better.
+"""Mixture of the fleet's model and this home's own, weighted by their forecasts of the home's last days.
 
 The home's own model is a ridge regression of all its days. It is fitted here, is kept in memory alone, and never leaves
 the home: it is made from private data without noise.
@@ -17,12 +17,12 @@ Floats = NDArray[np.float64]
 RECENT_DAYS = 28
 """Days over which the two models are compared."""
 
-_PENALTY = 1.0  # of the ridge regression: weighs about as much as half a day of readings
+_PENALTY = 1.0  # penalty of the ridge regression, about the weight of half a day of readings
 _SHARES = np.linspace(0.0, 1.0, 21)
 
 
 class Blend:
-    """The home's own model, learnt from the days that it was given.
+    """Home's own model, learnt from the days that it was given.
 
     Attributes:
         own: weights float64[FEATURES - 1] of its own model.
@@ -34,7 +34,7 @@ class Blend:
         self._recent: deque[tuple[Floats, Floats]] = deque(maxlen=RECENT_DAYS)
 
     def learn(self, rows: Floats) -> "Blend":
-        """Learn the next day, after forecasting it with the model of the earlier days alone.
+        """Return the blend after another day, which the model of the earlier days has forecast first.
 
         Args:
             rows: records float64[n, FEATURES] of the home on that day.
@@ -47,9 +47,9 @@ class Blend:
         return self
 
     def share(self, fleet: Floats) -> float:
-        """Share of its own model that the home uses, 0 to 1: the largest that was as good as the best on its last days.
+        """Return the own model's share, 0 to 1: the largest share that was as good as the best on the last days.
 
-        A source that was worse by less than one standard error counts as equal.
+        A share that was worse by less than one standard error counts as equal.
 
         Args:
             fleet: weights float64[FEATURES - 1] of the fleet's model.
@@ -64,13 +64,13 @@ class Blend:
         return float(_SHARES[worse.mean(axis=1) <= worse.std(axis=1) / np.sqrt(len(rows))].max())
 
     def weights(self, fleet: Floats) -> Floats:
-        """The model that the home uses, of the same shape as the fleet's."""
+        """Return the weights of the model that the home uses, in the shape of the fleet's model."""
         share = self.share(fleet)
         return share * self.own + (1.0 - share) * fleet
 
 
 def by_day(records: Records) -> dict[int, Floats]:
-    """Forecasting records of one home, float64[n, FEATURES] by the number of their day, in order."""
+    """Return the forecasting records of one home, float64[n, FEATURES], by the number of their day, in order."""
     if records.windows is None:
         return {}
     return {int(day): records.features[records.windows == day] for day in np.unique(records.windows)}

@@ -1,4 +1,4 @@
-"""The home's broker through aiomqtt: one session at a time, with a bounded queue of what comes in."""
+"""Client of the home's broker, through aiomqtt: one session at a time, with a bounded queue of incoming messages."""
 
 import asyncio
 import ssl
@@ -17,11 +17,11 @@ from sottovoce.data.feed import LARGEST
 from sottovoce.errors import ConfigError, NetworkError
 
 TIMEOUT = 10.0
-"""Seconds that the broker has for each answer, and for the connection."""
+"""Seconds that the broker has for each answer and for the connection."""
 
 _QUEUE = 256
 _KEEP_ALIVE = 30
-_PACKET = LARGEST + 4096  # a payload and its topic; a broker of MQTT 5 keeps anything larger to itself
+_PACKET = LARGEST + 4096  # a payload and its topic; an MQTT 5 broker does not deliver anything larger
 _REFUSALS = {
     0x84: "it does not speak this version of MQTT; set feed.version",
     0x85: "it refuses the client's identifier",
@@ -33,21 +33,21 @@ _REFUSED_SUBSCRIPTION = 0x80
 
 
 class BrokerRefuses(NetworkError):
-    """The broker answers, but refuses this client: trying again without a change will not help."""
+    """Refusal of this client by the broker: a retry without a change will not help."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """How to reach the home's broker.
+    """Settings of the connection to the home's broker.
 
     Attributes:
-        host: its name or address.
-        port: its port.
+        host: name or address of the broker.
+        port: port of the broker.
         tls: None for a connection in the clear.
         username: user name, if the broker wants one.
         password: password of that user.
         mqtt5: whether the protocol is MQTT 5, or else 3.1.1.
-        identifier: identifier of this client, the same each time: the broker ends the remains of the session before.
+        identifier: constant identifier of this client, so that the broker ends what remains of the previous session.
     """
 
     host: str
@@ -61,11 +61,11 @@ class BrokerSettings:
 
 @dataclass(frozen=True, slots=True)
 class Will:
-    """The broker's message when this client disconnects.
+    """Message that the broker publishes when this client disconnects.
 
     Attributes:
         topic: where.
-        payload: the bytes; retained.
+        payload: content of the message, which is retained.
     """
 
     topic: str
@@ -73,18 +73,18 @@ class Will:
 
 
 class Session:
-    """A connection to the broker, for as long as it lasts."""
+    """One connection to the broker."""
 
     def __init__(self, client: aiomqtt.Client) -> None:
         self._client = client
 
     @property
     def waiting(self) -> int:
-        """Number of received messages that have not been looked at."""
+        """Number of received messages that have not been read."""
         return len(self._client.messages)
 
     async def messages(self) -> AsyncIterator[tuple[str, bytes, bool]]:
-        """Topic, payload and whether it was retained, of one message after the other.
+        """Yield topic, payload and retained flag of one message after the other.
 
         Raises:
             NetworkError: if the connection has ended.
@@ -96,13 +96,13 @@ class Session:
             raise _gone(error) from error
 
     async def publish(self, topic: str, payload: str, *, retain: bool, confirmed: bool) -> None:
-        """Publish.
+        """Publish a message.
 
         Args:
             topic: where.
             payload: the bytes.
-            retain: whether the broker keeps it for those who come later.
-            confirmed: whether to wait until the broker has it.
+            retain: whether the broker stores the message for later subscribers.
+            confirmed: whether to wait until the broker has received the message.
 
         Raises:
             NetworkError: if the connection has ended, or the broker does not answer.
@@ -117,7 +117,7 @@ class Session:
 async def session(
     settings: BrokerSettings, filters: Sequence[str], will: Will | None, dropped: Callable[[], None]
 ) -> AsyncIterator[Session]:
-    """A subscribed session with the broker, which keeps nothing for this client while it is away: it would be stale.
+    """Open a subscribed session; the broker stores no messages while this client is away, since they would be stale.
 
     Args:
         settings: settings of the broker.
@@ -162,15 +162,15 @@ async def session(
             raise _gone(error) from error
         yield Session(client)
     finally:
-        with suppress(aiomqtt.MqttError):  # it was gone already, and callers have been told
+        with suppress(aiomqtt.MqttError):  # the connection was already closed, and callers have received the error
             await client.__aexit__(None, None, None)
 
 
 def tls_context(ca: Path | None) -> ssl.SSLContext:
-    """TLS that verifies the broker's certificate and name.
+    """Return a TLS context that verifies the broker's certificate and name.
 
     Args:
-        ca: certificates that vouch for it; without them the system's.
+        ca: certificates of trusted issuers; without them the system's.
 
     Raises:
         ConfigError: if there are none in that file.
@@ -183,7 +183,7 @@ def tls_context(ca: Path | None) -> ssl.SSLContext:
 
 def _dropping_oldest(dropped: Callable[[], None]) -> type[asyncio.Queue[aiomqtt.Message]]:
     class DroppingOldest(asyncio.Queue[aiomqtt.Message]):
-        """A bounded queue: when it is full, the oldest message makes room."""
+        """Bounded queue: when it is full, the oldest message is dropped."""
 
         def put_nowait(self, item: aiomqtt.Message) -> None:
             if self.full():
@@ -208,7 +208,7 @@ def _refused(error: aiomqtt.MqttError) -> NoReturn:
 
 
 def _number(code: int | ReasonCode | None) -> int:
-    """A reason code of MQTT 5 or 3.1.1 as a number."""
+    """Return a reason code of MQTT 5 or 3.1.1 as a number."""
     return code.value if isinstance(code, ReasonCode) else code or 0
 
 

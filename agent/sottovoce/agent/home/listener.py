@@ -1,4 +1,4 @@
-"""Passes messages to meters, and windows to the store; logs only meters and reasons of refusals, never a reading."""
+"""Dispatch of messages to meters and of windows to the store; logs only meters and reasons of refusals, no readings."""
 
 import logging
 import time
@@ -16,7 +16,7 @@ _SILENCE = 600.0
 
 
 class Listener:
-    """Takes messages of the home's broker, and keeps windows.
+    """Receiver of messages from the home's broker, which stores windows.
 
     Args:
         meters: meters of this home.
@@ -37,11 +37,11 @@ class Listener:
 
     @property
     def filters(self) -> list[str]:
-        """The topics to subscribe to."""
+        """Return the topic filters to subscribe to."""
         return list(dict.fromkeys(one for meter in self._meters for one in meter.filters))
 
     def receive(self, topic: str, payload: bytes, *, retained: bool) -> None:
-        """Take a message that arrives now."""
+        """Process a message that has just arrived."""
         arrival = Arrival(topic, payload, retained, time.monotonic(), time.time())
         for meter in self._meters:
             if not meter.hears(topic):
@@ -108,7 +108,7 @@ class Listener:
         return found
 
     def watch(self) -> None:
-        """Log once for each meter that it is silent: none of its messages was accepted for ten minutes."""
+        """Log each silent meter once: none of its messages was accepted for ten minutes."""
         now = time.monotonic()
         for meter in self._meters:
             last = self._heard.get(meter.name, self._started)

@@ -1,4 +1,4 @@
-"""Messages of a meter source that another package provides."""
+"""Messages from a meter source that another package provides."""
 
 import asyncio
 import logging
@@ -15,14 +15,14 @@ _AWAY = (OSError, EOFError)
 
 
 class Outside:
-    """Reads a meter source, and starts over whenever it ends.
+    """Reader of a meter source, restarted whenever the source ends.
 
     Args:
         name: name of the source.
         settings: settings of the source.
 
     Raises:
-        ConfigError: if none has this name.
+        ConfigError: if no source has this name.
         PluginError: if its package is broken.
     """
 
@@ -35,10 +35,10 @@ class Outside:
         self._settings = settings
 
     async def serve(self, receive: Callable[[str, bytes], None]) -> None:
-        """Hand every message over; ends only by an error, or when it is cancelled.
+        """Pass on every message; end only by an error, or when cancelled.
 
         Raises:
-            PluginError: if the package is broken. A source that is away is waited for.
+            PluginError: if the package is broken. An unavailable source is retried.
         """
         pauses = Pauses()
         while True:
@@ -48,7 +48,7 @@ class Outside:
                     pauses.reset()
                 reason = "it has ended"
             except _AWAY as error:
-                reason = type(error).__name__  # its words may hold a reading
+                reason = type(error).__name__  # the error message may contain a reading
             pause = pauses.next()
             _log.warning("waiting-for-source reason=%s next_attempt_s=%.0f", reason, pause)
             await asyncio.sleep(pause)

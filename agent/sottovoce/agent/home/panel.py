@@ -1,4 +1,4 @@
-"""Panel for Home Assistant: public facts of the agent, and a prediction for this home, on its own broker only."""
+"""Panel for Home Assistant: public facts of the agent, and a prediction for this home, on the home's broker only."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 UNREACHABLE = "unreachable"
-"""The state of an agent that does not answer, or whose socket this user may not open."""
+"""State of an agent that does not answer, or whose socket this user may not open."""
 
 _PATIENCE = 5.0
 _MAX_LETTERS = 255  # of a state of Home Assistant
@@ -28,11 +28,11 @@ _LEAVING = 2.0
 
 
 class Panel:
-    """The agent as a device of Home Assistant.
+    """Agent as a device of Home Assistant.
 
     Args:
         config: the whole file.
-        identifier: identifier of the device, public and lasting.
+        identifier: public, permanent identifier of the device.
     """
 
     def __init__(self, config: AgentConfig, identifier: str) -> None:
@@ -52,16 +52,16 @@ class Panel:
 
     @property
     def filters(self) -> list[str]:
-        """Topics on which Home Assistant reports its start, or the owner's switch."""
+        """Return the topics on which Home Assistant reports its start, or the owner's switch."""
         return [self._topics.birth] + ([] if self._taking_part is None else [self._topics.switch])
 
     @property
     def will(self) -> Will:
-        """The broker's message when this device disconnects."""
+        """Return the message that the broker publishes when this device disconnects."""
         return Will(self._topics.availability, OFFLINE)
 
     async def hear(self, topic: str, payload: bytes, *, retained: bool) -> None:
-        """Handle a start of Home Assistant, which needs all states again, or a switch by the owner."""
+        """Handle a start of Home Assistant, which needs all states again, or the owner's switch."""
         if topic == self._topics.birth and payload == ONLINE.encode():
             self._announce.set()
         if self._taking_part is not None and topic == self._topics.switch and not retained:
@@ -69,11 +69,11 @@ class Panel:
             self._switched.set()
 
     async def show(self, connection: Session, kept: asyncio.Event) -> None:
-        """Announce the device, then say its state each period and whenever a window is kept.
+        """Announce the device, then publish its state each period and whenever a window is stored.
 
         Args:
-            connection: to the broker.
-            kept: set when a window has been kept.
+            connection: connection to the broker.
+            kept: event that is set when a window has been stored.
 
         Raises:
             NetworkError: if the connection has ended.
@@ -97,7 +97,7 @@ class Panel:
             await _first(self._announce, self._switched, kept, seconds=self._period)
 
     async def leave(self, connection: Session) -> None:
-        """Announce that the device is gone, if the connection still allows it; otherwise the will does."""
+        """Announce that the device is gone, if the connection still allows it; otherwise the broker does so."""
         try:
             async with asyncio.timeout(_LEAVING):
                 await connection.publish(self._topics.availability, OFFLINE, retain=True, confirmed=True)
@@ -105,7 +105,7 @@ class Panel:
             _log.debug("left-silently")
 
     def state(self) -> dict[str, Any]:
-        """The state, JSON-ready, None for an unknown value. Asks the agent, and reads the windows."""
+        """Return the state, JSON-ready, None for an unknown value. Asks the agent, and reads the windows."""
         try:
             status = ask(self._state, "status", _PATIENCE, waiting=True, readers=self._readers)
             model = {} if "fault" in status else ask(self._state, "model", _PATIENCE, readers=self._readers)
@@ -146,13 +146,13 @@ class Panel:
 
 
 def _taking_part(config: AgentConfig) -> "TakingPart":
-    from sottovoce.agent.home.taking_part import TakingPart  # memory that a feed without it has no use for
+    from sottovoce.agent.home.taking_part import TakingPart  # imported late: saves memory in a feed without predictions
 
     return TakingPart(config)
 
 
 async def _first(*events: asyncio.Event, seconds: float) -> None:
-    """Wait for one of several events, this many seconds at most."""
+    """Wait for the first of several events, this many seconds at most."""
     waits = [asyncio.create_task(event.wait()) for event in events]
     try:
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

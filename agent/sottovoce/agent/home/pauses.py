@@ -1,4 +1,4 @@
-"""Pauses between attempts, with full jitter: when a broker comes back, its homes do not all reconnect at once."""
+"""Pauses between attempts, with full jitter, so that homes do not all reconnect at once when a broker returns."""
 
 import secrets
 
@@ -8,13 +8,13 @@ _random = secrets.SystemRandom()
 
 
 class Pauses:
-    """Pauses, each drawn between the shortest and a bound that doubles up to the longest."""
+    """Random pauses, each between the shortest pause and a bound that doubles up to the longest."""
 
     def __init__(self) -> None:
         self._bound = SHORTEST
 
     def next(self) -> float:
-        """Seconds until the next attempt."""
+        """Return the seconds until the next attempt."""
         self._bound = min(2 * self._bound, LONGEST)
         return _random.uniform(SHORTEST, self._bound)
 

@@ -1,4 +1,4 @@
-"""The next half hour of this home, predicted from its own windows by the fleet's public model and the home's own."""
+"""Prediction of this home's next half hour from its own windows, by the fleet's public model and the home's own."""
 
 import time
 from typing import Any
@@ -18,7 +18,7 @@ _SECONDS = 1800
 
 
 class Predictor:
-    """Predicts the next half hour, if the fleet learns to forecast it: a regression.
+    """Predictor of the next half hour, if the fleet learns to forecast it: a regression.
 
     Args:
         config: the whole file.
@@ -33,11 +33,11 @@ class Predictor:
         self._meter = chosen or next((meter.name for meter in config.feed.meters), None)
 
     def predict(self, model: dict[str, Any], now: float | None = None) -> float | None:
-        """Energy of the half hour in progress, in Wh.
+        """Return the energy of the half hour in progress, in Wh.
 
         Args:
             model: the agent's answer to `model`.
-            now: seconds of Unix time; without it this device's clock.
+            now: seconds of Unix time; this device's clock by default.
 
         Returns:
             the energy, or None if there is no model yet, or a window that it needs is missing.
@@ -49,7 +49,7 @@ class Predictor:
         try:
             windows = read_windows(self._store, since=(half_hour - LAGS) * _SECONDS // self._seconds)
         except DataError:
-            return None  # nothing is kept yet
+            return None  # no window is stored yet
         if self._meter not in windows.meters or (before := _before(windows, self._meter, half_hour)) is None:
             return None
         weights = self._blended(half_hour // HALF_HOURS).weights(weights)
@@ -67,7 +67,7 @@ class Predictor:
         return self._blend[1]
 
     def _days(self, today: int) -> dict[int, NDArray[np.float64]]:
-        """Records of this home, by their day, before today."""
+        """Return records of this home before today, by their day."""
         windows = read_windows(self._store)
         until = today * HALF_HOURS * _SECONDS // windows.seconds - windows.first
         wh = windows.wh[[windows.meters.index(str(self._meter))], : max(0, until)]
@@ -77,7 +77,7 @@ class Predictor:
 
 
 def _before(windows: Windows, meter: str, half_hour: int) -> NDArray[np.int64] | None:
-    """Energies int64[LAGS] of the half hours before one, in Wh; None if one of them is missing."""
+    """Return energies int64[LAGS], in Wh, of the half hours before this one; None if any of them is missing."""
     parts = _SECONDS // windows.seconds
     end = half_hour * parts - windows.first
     begin = end - LAGS * parts

@@ -1,4 +1,4 @@
-"""The feed's process: from its start to SIGTERM, through brokers that come and go."""
+"""Process of the feed: from its start to SIGTERM, across connections to brokers."""
 
 import asyncio
 import logging
@@ -22,23 +22,23 @@ from sottovoce.errors import ConfigError, ExitCode, NetworkError
 _log = logging.getLogger(__name__)
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _LOOK_AFTER = 30.0
-_SOON, _END_AGAIN = 1.0, 5.0  # seconds; a session says goodbye for two at most
-_LASTING = 60.0  # a session that lasted so long, in seconds, was a success
+_SOON, _END_AGAIN = 1.0, 5.0  # seconds; a session takes two at most to disconnect
+_LASTING = 60.0  # seconds after which a session counts as a success
 
 
 async def run(config: AgentConfig) -> ExitCode:
-    """Listen and keep windows until SIGTERM or Ctrl-C.
+    """Listen and store windows until SIGTERM or Ctrl-C.
 
     Args:
-        config: with `[feed]`.
+        config: configuration with a `[feed]` section.
 
     Returns:
         DONE after SIGTERM, INTERRUPTED after Ctrl-C.
 
     Raises:
-        ConfigError: if there is nothing to do, or something that is named is missing.
+        ConfigError: if there is nothing to do, or something that the configuration names is missing.
         DataError: if the store cannot be used, or the disk is full.
-        NetworkError: if the broker refuses this client at the first attempt. One that is away is waited for.
+        NetworkError: if the broker refuses this client at the first attempt. An unavailable broker is retried.
     """
     feed = config.feed
     if not feed.meters and not feed.home_assistant.enabled:
@@ -66,7 +66,7 @@ async def run(config: AgentConfig) -> ExitCode:
 
 
 def _services(config: AgentConfig, identifier: str, listener: Listener) -> list[Coroutine[Any, Any, None]]:
-    """Coroutines that listen to meters and show this device to Home Assistant; one connection can do both."""
+    """Return coroutines that listen to meters and show this device to Home Assistant; one connection can do both."""
     feed = config.feed
     panel = Panel(config, identifier) if feed.home_assistant.enabled else None
     outside = None if feed.source is None else Outside(feed.source, feed.settings)
@@ -92,7 +92,7 @@ async def _outside(source: Outside, listener: Listener) -> None:
 
 
 async def _look_after(listener: Listener, kept: Callable[[], None]) -> None:
-    """Watches for silent meters and keeps finished windows; `kept` is called for each time that there were some."""
+    """Watch for silent meters and store finished windows, calling `kept` each time that some were stored."""
     while True:
         await asyncio.sleep(_LOOK_AFTER)
         listener.watch()
@@ -106,7 +106,7 @@ def _stop(stopping: asyncio.Future[ExitCode], code: ExitCode) -> None:
 
 
 class _Home:
-    """Connects to the home's broker, again whenever the connection ends."""
+    """Connection to the home's broker, renewed whenever it ends."""
 
     def __init__(
         self, settings: BrokerSettings, listener: Listener, panel: Panel | None, *, hears_meters: bool
@@ -118,7 +118,7 @@ class _Home:
         self._kept = asyncio.Event()
 
     async def serve(self) -> None:
-        """Serve one session after the other; ends only by an error, or when it is cancelled.
+        """Serve one session after the other; end only by an error, or when cancelled.
 
         Raises:
             BrokerRefuses: if the broker refuses this client, and has never accepted it before.

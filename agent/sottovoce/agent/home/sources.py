@@ -1,4 +1,4 @@
-"""Builds the parts of the feed from the configuration."""
+"""Construction of the feed's parts from the configuration."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ _KILO = 1000.0
 
 
 def broker_url(config: AgentConfig) -> str:
-    """The home's broker: `feed.broker`, or the one that `data.source` names.
+    """Return the URL of the home's broker: `feed.broker`, or the URL in `data.source`.
 
     Raises:
         ConfigError: if neither names one.
@@ -26,11 +26,11 @@ def broker_url(config: AgentConfig) -> str:
 
 
 def broker_settings(config: AgentConfig, identifier: str) -> BrokerSettings:
-    """How to reach the home's broker.
+    """Return the settings for reaching the home's broker.
 
     Args:
         config: the whole file.
-        identifier: identifier of this client, public.
+        identifier: public identifier of this client.
 
     Raises:
         ConfigError: if something that it names is missing, or readable by others.
@@ -78,5 +78,5 @@ def _source(meter: MeterSection, chosen: FormatSection, gap: float) -> Source:
 
 
 def _path(dotted: str | None, names: Mapping[str, str]) -> tuple[str, ...]:
-    """The parts of a path; a name that is filled in may hold dots itself."""
+    """Return the parts of a path; a name that is filled in may itself contain dots."""
     return () if dotted is None else tuple(filled(part, names) for part in dotted.split("."))

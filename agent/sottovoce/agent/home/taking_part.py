@@ -1,4 +1,4 @@
-"""The fleet's newest task in Home Assistant: a description, and a switch with which the owner takes part or not."""
+"""Fleet's newest task in Home Assistant: a description, and a switch by which the owner takes part or not."""
 
 import logging
 from typing import Any
@@ -16,7 +16,7 @@ _NONE = SignedTask(fleet="-", epoch=1, issued=0, tables={})
 
 
 class TakingPart:
-    """Taking part, for one device. Every method reads or writes files: call it outside the event loop.
+    """Participation of one device. Every method reads or writes files: call it outside the event loop.
 
     Args:
         config: the whole file.
@@ -41,7 +41,7 @@ class TakingPart:
             ) from error
 
     def state(self, status: dict[str, Any]) -> dict[str, Any]:
-        """The newest task, whether the owner takes part, and the obstacle, if any; None for an unknown value.
+        """Return the newest task, whether the owner takes part, and any obstacle; None for an unknown value.
 
         Args:
             status: status of the agent.
@@ -67,7 +67,7 @@ class TakingPart:
         }
 
     def hear(self, payload: bytes) -> None:
-        """Handle the owner's switch: it is for the task that it was shown for, and no other."""
+        """Handle the owner's switch, which applies only to the task that it was shown for."""
         try:
             task = newest_task(self._config)
             if task is None or payload not in (take_part(task.epoch).encode(), leave(task.epoch).encode()):

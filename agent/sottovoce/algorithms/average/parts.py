@@ -1,4 +1,4 @@
-"""The mean of one bounded vector a device, by push-sum."""
+"""Mean of one bounded vector per device, by push-sum."""
 
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,7 @@ def family(config: AgentConfig) -> Family:
         from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
         from sottovoce.algorithms.steps.public.descent import Schedule
 
-        del owner, provenance, kept  # mass has no author
+        del owner, provenance, kept  # push-sum mass has no author
         schedule = Schedule(
             learner=learner.name,
             size=profile.size,
@@ -53,7 +53,7 @@ def family(config: AgentConfig) -> Family:
 
 
 def _profile(learner: AverageSettings, size: int) -> Profile:
-    """Return the profile of a vector that is released.
+    """Return the profile of the vector that is released.
 
     Raises:
         ConfigError: if the prior or the harmonics do not fit a vector of this size.
@@ -66,7 +66,7 @@ def _profile(learner: AverageSettings, size: int) -> Profile:
 
 
 def _facts(config: AgentConfig, terms: MeanTerms) -> dict[str, float]:
-    """Facts about the noise; where it is shared, those of the smallest round, in which each device adds most."""
+    """Return facts about the noise; where it is shared, of the smallest round, in which each device adds most."""
     members = 1 if config.cell is None else config.cell.least
     return {"noise_deviation": terms.deviation(budget_of(config), members), "clip": terms.profile.bound}
 

@@ -1,4 +1,4 @@
-"""The durable state of a device that takes part in secure sums: the opened sums it knows."""
+"""Codec of the durable state of a device that takes part in secure sums: the opened sums it knows."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from sottovoce.wire.v1 import secure_sum_pb2
 
 
 class CellCodec:
-    """Implements StateCodec for devices that take part in secure sums."""
+    """Implementation of StateCodec for devices that take part in secure sums."""
 
     def __init__(self, learner: Cells) -> None:
         self._size = learner.course.size

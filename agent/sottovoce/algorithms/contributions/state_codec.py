@@ -11,7 +11,7 @@ from sottovoce.wire.v1 import contributions_pb2
 
 
 class ContributionsCodec:
-    """Implements StateCodec for devices that mix contributions."""
+    """Implementation of StateCodec for devices that mix contributions."""
 
     def __init__(self, learner: Mixer) -> None:
         self._learner = learner

@@ -48,7 +48,7 @@ def check(message: Contributions) -> None:
 
 
 def to_wire(contributions: Iterable[Contribution]) -> list[contributions_pb2.Contribution]:
-    """Contributions, packed."""
+    """Return the contributions, packed."""
     found = []
     for one in contributions:
         packed = contributions_pb2.Contribution(
@@ -60,7 +60,7 @@ def to_wire(contributions: Iterable[Contribution]) -> list[contributions_pb2.Con
 
 
 def from_wire(packed: Iterable[contributions_pb2.Contribution]) -> tuple[Contribution, ...]:
-    """The contributions; their arrays are read-only, and their signatures not verified yet.
+    """Return the contributions; their arrays are read-only, and their signatures not verified yet.
 
     Raises:
         MessageRefused: for `shape`, `malformed` or `range`.

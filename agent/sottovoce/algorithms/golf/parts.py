@@ -53,7 +53,7 @@ def _by_sums(config: AgentConfig, learner: GolfSettings, model: OneVsAll, terms:
         from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
         from sottovoce.algorithms.steps.public.descent import Schedule
 
-        del owner, provenance, kept  # mass has no author
+        del owner, provenance, kept  # push-sum mass has no author
         moments = PackedMoments(perturbed, each)
         schedule = Schedule(
             learner=learner.name,
@@ -84,7 +84,7 @@ def _by_sums(config: AgentConfig, learner: GolfSettings, model: OneVsAll, terms:
 
 
 def scheme_of(config: AgentConfig) -> Scheme:
-    """Perturbation of records: by the public rule, by choice, or to the letter."""
+    """Return the perturbation of records: by the public rule, as configured, or exactly as in the paper."""
     learner, data = settings_of(config, GolfSettings), config.data
     features, epsilon = width(data.transform, data.features), config.privacy.epsilon
     if epsilon == float("inf"):

@@ -6,7 +6,7 @@ from sottovoce.wire.v1 import golf_pb2
 
 
 class GolfCodec:
-    """Implements StateCodec for the golf learner; the records it holds are kept in a book of their own."""
+    """Implementation of StateCodec for the golf learner, whose records are kept in a separate book."""
 
     def __init__(self, learner: Golf) -> None:
         self._fresh = learner.fresh()

@@ -25,7 +25,7 @@ def family(config: AgentConfig) -> Family:
         from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk, GradientWalkSchedule
         from sottovoce.algorithms.gradient_walk.state_codec import GradientWalkCodec
 
-        del owner, provenance, kept  # a walk has no author
+        del owner, provenance, kept  # a walking model has no author
         schedule = GradientWalkSchedule(
             learner=learner.name,
             copies=copies(data.classes),

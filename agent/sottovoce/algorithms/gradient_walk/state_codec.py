@@ -6,7 +6,7 @@ from sottovoce.wire.v1 import gradient_walk_pb2
 
 
 class GradientWalkCodec:
-    """Implements StateCodec for the gradient-walk learner."""
+    """Implementation of StateCodec for the gradient-walk learner."""
 
     def __init__(self, learner: GradientWalk) -> None:
         self._like = learner.fresh().parameters

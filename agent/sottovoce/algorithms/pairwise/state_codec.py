@@ -11,11 +11,11 @@ from sottovoce.algorithms.steps.mixing_state import decoded, encoded
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT
 
 _ONE = int(UNIT)
-_MIN = _ONE >> 20  # as in push-sum: with less weight there is no model
+_MIN = _ONE >> 20  # as in push-sum: below this weight there is no model
 
 
 class PairwiseCodec:
-    """Implements StateCodec for devices that average in pairs."""
+    """Implementation of StateCodec for devices that average in pairs."""
 
     def __init__(self, learner: Pairwise) -> None:
         self._size = learner.schedule.size

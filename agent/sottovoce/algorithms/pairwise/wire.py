@@ -36,7 +36,7 @@ def check(message: Proposal | Move) -> None:
 
 
 class Proposals:
-    """The codec of proposals."""
+    """Codec of proposals."""
 
     to_bytes = staticmethod(to_bytes)
     check = staticmethod(check)
@@ -51,7 +51,7 @@ class Proposals:
 
 
 class Moves:
-    """The codec of moves."""
+    """Codec of moves."""
 
     to_bytes = staticmethod(to_bytes)
     check = staticmethod(check)

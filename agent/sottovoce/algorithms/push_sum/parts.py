@@ -80,7 +80,7 @@ def family(config: AgentConfig) -> Family:
         from sottovoce.algorithms.push_sum.public.machine import PushSum
         from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
 
-        push_sum = PushSum(schedule, initial)  # whose mass has no author
+        push_sum = PushSum(schedule, initial)  # push-sum mass has no author
         return push_sum, PushSumCodec(push_sum)
 
     terms = published_terms(config) if learner.fidelity == "paper" else _terms(config)
@@ -107,7 +107,7 @@ def _check_size(learner: PushSumSettings, size: int) -> None:
 
 
 def contributors(learner: PushSumSettings, size: int) -> int:
-    """Number of other devices whose contributions are held: as configured, else as many as are useful and fit.
+    """Return how many other devices' contributions are held: as configured, else as many as are useful and fit.
 
     Raises:
         ConfigError: if a small device has no memory for them.
@@ -124,7 +124,7 @@ def contributors(learner: PushSumSettings, size: int) -> int:
 
 
 def max_steps(config: AgentConfig) -> int:
-    """Largest number of private steps of any device in the fleet; if records are followed, one more per window."""
+    """Return the largest number of private steps of any device in the fleet, plus one per followed window."""
     steps = settings_of(config, PushSumSettings).steps if config.task.steps is None else config.task.steps
     if config.followed_days is None or config.unit == "device":
         return steps
@@ -133,7 +133,7 @@ def max_steps(config: AgentConfig) -> int:
 
 
 def reach_of(config: AgentConfig, schedule: "Schedule") -> float:
-    """Length of the longest usual step: a whole batch of gradients, plus noise; infinity if nothing is clipped.
+    """Return the length of the longest usual step: a full batch of gradients, plus noise; infinity without clipping.
 
     With K steps of noise z = √K/μ per clip, one step moves a model of P parameters by γ C √P z/B, and where records are
     followed, by no more than over a single window.
@@ -149,13 +149,13 @@ def reach_of(config: AgentConfig, schedule: "Schedule") -> float:
 
 
 def _noise(config: AgentConfig, pace: float) -> float:
-    """Standard deviation of the noise on one parameter in a step of γ/B = `pace`: γ C √K/(B μ)."""
+    """Return the standard deviation of the noise on one parameter in a step of γ/B = `pace`: γ C √K/(B μ)."""
     mu = gaussian_mu(config.privacy.epsilon, config.privacy.delta)
     return pace * _clip(config) * math.sqrt(settings_of(config, PushSumSettings).steps) / mu
 
 
 def schedule_of(config: AgentConfig, size: int) -> "Schedule":
-    """The public schedule of a push-sum learner whose model has `size` parameters."""
+    """Return the public schedule of a push-sum learner whose model has `size` parameters."""
     from sottovoce.algorithms.steps.public.descent import Schedule
     from sottovoce.algorithms.steps.public.thresholds import Thresholds
 
@@ -182,7 +182,7 @@ def schedule_of(config: AgentConfig, size: int) -> "Schedule":
 
 
 def _share_bits(config: AgentConfig, size: int) -> int:
-    """Fractional bits of shares: as configured, else enough that the noise of a step hides the rounding."""
+    """Return the fractional bits of shares: as configured, else enough that the noise of a step hides the rounding."""
     from sottovoce.algorithms.steps.public.descent import SHARE_BITS
 
     learner = settings_of(config, PushSumSettings)
@@ -200,7 +200,7 @@ def _share_bits(config: AgentConfig, size: int) -> int:
 
 
 def _by_window(config: AgentConfig) -> bool:
-    """Whether the days of a feed are followed, each of which pays for itself."""
+    """Return whether the days of a feed are followed, each with a budget of its own."""
     return config.follows and config.unit == "window"
 
 
@@ -219,13 +219,13 @@ def _terms(config: AgentConfig) -> Terms:
 
 
 def _rule(config: AgentConfig) -> Rule | None:
-    """Rule by which the clipping threshold moves; None if it stays, or if nothing is clipped."""
+    """Return the rule by which the clipping threshold moves; None if it is constant, or if nothing is clipped."""
     learner = settings_of(config, PushSumSettings)
     return None if learner.clipping == "constant" or learner.algorithm.noiseless else learner.clipping
 
 
 def _clip(config: AgentConfig) -> float:
-    """C, or C_0; constd2p clips at the bound that its paper merely assumes."""
+    """Return C, or C_0; constd2p clips at the bound that its paper merely assumes."""
     learner = settings_of(config, PushSumSettings)
     if isinstance(learner, ConstD2pSettings) and learner.gradient_bound is not None:
         return learner.gradient_bound
@@ -233,12 +233,12 @@ def _clip(config: AgentConfig) -> float:
 
 
 def _expected_records(config: AgentConfig) -> int:
-    """Records that a device is expected to hold, as a whole number."""
+    """Return records that a device is expected to hold, as a whole number."""
     return max(1, round(config.data.expected_records))
 
 
 def _batch(config: AgentConfig) -> float:
-    """B: records expected in a sum."""
+    """Return B: records expected in a sum."""
     learner = settings_of(config, PushSumSettings)
     if learner.sampling == "poisson":
         return float(min(learner.batch, _expected_records(config)))
@@ -246,7 +246,7 @@ def _batch(config: AgentConfig) -> float:
 
 
 def step_size(config: AgentConfig, size: int) -> float:
-    """γ of the first step: as configured, or by a public rule from the noise.
+    """Return γ of the first step: as configured, or by a public rule from the noise.
 
     K steps of noise z = √K/μ per clip move the model by γ C √(K P) z/B = γ C K √P / (B μ). A model performs best where
     that is about 120, or about 150 with contributions, whose steps shrink further, whatever the budget, the size and
@@ -273,7 +273,7 @@ def step_size(config: AgentConfig, size: int) -> float:
 
 
 def _step_decay(config: AgentConfig, step_size: float) -> float:
-    """Share of γ lost by the last step: as chosen, or so much that contributions end with short steps."""
+    """Return the share of γ lost by the last step: as configured, or enough to end contributions with short steps."""
     learner = settings_of(config, PushSumSettings)
     if learner.fidelity == "paper":
         return 0.0
@@ -283,14 +283,14 @@ def _step_decay(config: AgentConfig, step_size: float) -> float:
 
 
 def _longest(config: AgentConfig, size: int) -> float:
-    """Upper bound on γ/B if records are followed: that of a regression, however few windows there are so far."""
+    """Return an upper bound on γ/B if records are followed: a regression's, however few windows there are so far."""
     if settings_of(config, PushSumSettings).step_size is not None:
         return math.inf
     return _bounded(config, size, _NOISY_REGRESSION, math.inf) / config.data.expected_records
 
 
 def _bounded(config: AgentConfig, size: int, noisy: float, largest: float) -> float:
-    """The largest γ, or the one that moves a model by `noisy` in noise, if that is less."""
+    """Return the largest γ, or the γ whose noise moves a model by `noisy`, if that is less."""
     steps, records = settings_of(config, PushSumSettings).steps, config.data.expected_records
     return noise_bounded_step(
         config, size, steps=steps, clip=_clip(config), records=records, noisy=noisy, largest=largest

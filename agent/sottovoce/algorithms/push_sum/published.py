@@ -22,7 +22,7 @@ _PAGE = "docs/explanation/push-sum.md#to-the-letter"
 
 
 def published_terms(config: AgentConfig) -> PublishedTerms:
-    """Terms for one random record per step, drawn with replacement, with the paper's noise.
+    """Return terms for one random record per step, drawn with replacement, with the paper's noise.
 
     Raises:
         ConfigError: ConstD²P without a bound on its gradients.
@@ -50,7 +50,7 @@ def published_terms(config: AgentConfig) -> PublishedTerms:
 
 
 def published_sigma(config: AgentConfig) -> float:
-    """σ: as chosen, else c₂ √(K ln(1/δ)) / (J ε) with c₂ = 1, a constant that the paper leaves open."""
+    """Return σ: as chosen, else c₂ √(K ln(1/δ)) / (J ε) with c₂ = 1, a constant that the paper leaves open."""
     learner, privacy = settings_of(config, ClipD2pSettings), config.privacy
     if math.isinf(privacy.epsilon):
         return 0.0
@@ -59,7 +59,7 @@ def published_sigma(config: AgentConfig) -> float:
 
 @lru_cache(maxsize=16)
 def true_epsilon(sigma: float, steps: int, records: int, delta: float) -> float:
-    """True cost of ClipD²P's σ: K Gaussian releases of one of J records, drawn uniformly, replace-one.
+    """Return the true cost of ClipD²P's σ: K Gaussian releases of one of J records, drawn uniformly, replace-one.
 
     Args:
         sigma: σ, noise over the clip.
@@ -74,7 +74,7 @@ def true_epsilon(sigma: float, steps: int, records: int, delta: float) -> float:
 
 
 def _formula(config: AgentConfig, value: float) -> float:
-    """σ of ε, or ε of σ: the formula is its own inverse."""
+    """Return σ of ε, or ε of σ: the formula is its own inverse."""
     steps, records = settings_of(config, ClipD2pSettings).steps, config.data.expected_records
     return math.sqrt(max(1, steps) * math.log(1 / config.privacy.delta)) / (records * value)
 

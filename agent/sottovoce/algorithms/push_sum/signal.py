@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def max_units(config: AgentConfig, schedule: "Schedule") -> float:
-    """Upper bound on the privacy units in B records; 1 for a device, or if records are followed."""
+    """Return the upper bound on the privacy units in B records; 1 for a device, or if records are followed."""
     return 1.0 if config.unit == "device" or schedule.follows else schedule.expected_records
 
 
 def signal_and_noise(config: AgentConfig, schedule: "Schedule", clip: float) -> SignalAndNoise | None:
-    """Total signal and noise of all K steps; if records are followed, each step sums K windows.
+    """Return the total signal and noise of all K steps; if records are followed, each step sums K windows.
 
     A step moves the model of P numbers by γ_t/B times a sum, to which each unit adds at most C, and whose noise has the
     norm √P C √K/μ, with μ of the whole budget. γ_t is the step size, and B the expected number of records.

@@ -5,7 +5,7 @@ from sottovoce.algorithms.steps.mixing_state import decoded, encoded
 
 
 class PushSumCodec:
-    """Implements StateCodec for push-sum learners."""
+    """Implementation of StateCodec for push-sum learners."""
 
     def __init__(self, learner: PushSum) -> None:
         self._size, self._state_type = learner.schedule.width, learner.state_type
@@ -15,6 +15,6 @@ class PushSumCodec:
         return encoded(state, state.weight)
 
     def decode(self, raw: bytes) -> PushSumState:
-        """See StateCodec.decode; also of version 0.1."""
+        """Decode a state, also of version 0.1; see StateCodec.decode."""
         weight, saved = decoded(raw, self._size)
         return self._state_type(weight=weight, **saved)

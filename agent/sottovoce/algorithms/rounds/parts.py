@@ -1,4 +1,4 @@
-"""Builds the parts of learners in synchronous rounds from a configuration."""
+"""Construction, from a configuration, of the parts of learners in synchronous rounds."""
 
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ def family(config: AgentConfig, rule: Rule, public: Records | None) -> Family:
         from sottovoce.algorithms.rounds.public import Rounds
         from sottovoce.algorithms.rounds.state_codec import RoundsCodec
 
-        del owner, provenance, kept  # rounds have no author
+        del owner, provenance, kept  # a model of rounds has no author
         _check(config, rule, public)
         rounds = Rounds(
             schedule_of(config, kernel.size), rule.made(config, kernel, public), kernel.initial(INITIAL_SEED)
@@ -41,7 +41,7 @@ def family(config: AgentConfig, rule: Rule, public: Records | None) -> Family:
 
 
 def schedule_of(config: AgentConfig, size: int) -> "RoundsSchedule":
-    """The public schedule of a learner in rounds whose model has `size` parameters. Papers keep the step size."""
+    """Return the public schedule of a learner in rounds for a model of `size` parameters; papers keep the step size."""
     from sottovoce.algorithms.rounds.public import RoundsSchedule
 
     learner = settings_of(config, RoundsSettings)
@@ -91,7 +91,7 @@ def _check_public(spec: str | None, rule: str) -> None:
 
 
 def _batch(config: AgentConfig) -> tuple[int, int]:
-    """Numerator and denominator of the rate at which records are drawn."""
+    """Return the numerator and denominator of the rate at which records are drawn."""
     of = max(1, round(config.data.expected_records))
     return min(settings_of(config, RoundsSettings).batch, of), of
 

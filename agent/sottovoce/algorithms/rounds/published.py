@@ -38,7 +38,7 @@ _REASONS = {
 
 
 def published_terms(config: AgentConfig, questions: int, batch: int) -> PublishedTerms:
-    """Terms with the paper's noise, its claim, and the total ε that the noise really has."""
+    """Return terms with the paper's noise, its claim, and the total ε that the noise really has."""
     learner, privacy = settings_of(config, RoundsSettings), config.privacy
     once = learner.name in ("pdsl", "dp-cga")  # the clip applies to the batch
     distance = 2 * learner.clip / (1 if once else batch)
@@ -82,6 +82,6 @@ def _held(name: str) -> str:
 
 
 def _total(mu: float, releases: int, delta: float) -> str:
-    """ε of this many releases at μ each, in the Gaussian closed form, in words."""
+    """Return ε of this many releases at μ each, in the Gaussian closed form, in words."""
     epsilon = gaussian_epsilon(mu * math.sqrt(releases), delta)
     return f"{epsilon:.4g}" if math.isfinite(epsilon) else "more than 500"

@@ -1,4 +1,4 @@
-"""Rules of each algorithm of this package in rounds, from its configuration."""
+"""Rules of each algorithm in rounds, built from a configuration."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -122,7 +122,7 @@ def _weighing(config: AgentConfig, kernel: Kernel, public: Records | None) -> "W
 
 
 def _public(config: AgentConfig) -> Records:
-    """The public records that data.public names, as the vault would see its own."""
+    """Return the public records that data.public names, as the vault would see its own."""
     data, spec = config.data, config.data.public or ""
     found = load(spec)
     raw = checked(

@@ -8,7 +8,7 @@ from sottovoce.wire.v1 import rounds_pb2
 
 
 class RoundsCodec:
-    """Implements StateCodec for learners in rounds; messages that came do not outlive a restart."""
+    """Implementation of StateCodec for learners in rounds; received messages do not outlive a restart."""
 
     def __init__(self, learner: Rounds) -> None:
         self._fresh = learner.fresh()

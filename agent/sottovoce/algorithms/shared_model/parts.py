@@ -1,4 +1,4 @@
-"""One model for all, written in turn (Jin, He & Dai 2023): without-replacement and with-replacement."""
+"""Shared model that devices write in turn (Jin, He & Dai 2023): without-replacement and with-replacement."""
 
 import math
 from typing import TYPE_CHECKING, Literal
@@ -50,7 +50,7 @@ def family(config: AgentConfig) -> Family:
 
 
 def schedule_of(config: AgentConfig, kernel: Kernel) -> "SharedModelSchedule":
-    """The public schedule of a device."""
+    """Return the public schedule of a device."""
     from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule
 
     learner, asks = settings_of(config, SharedModelSettings), _asks(config)
@@ -74,7 +74,7 @@ def schedule_of(config: AgentConfig, kernel: Kernel) -> "SharedModelSchedule":
 
 
 def _all(config: AgentConfig) -> int:
-    """Number of turns of one device; 0 if all steps are local."""
+    """Return the number of turns of one device; 0 if all steps are local."""
     controller, _ = settings_of(config, SharedModelSettings).control
     return 0 if controller == "always-local" else _turns(config)
 
@@ -84,7 +84,7 @@ def _order(config: AgentConfig) -> Literal["random", "round"]:
 
 
 def batch_of(config: AgentConfig) -> int:
-    """b: as configured; else the paper's 50, or for sound sums all records (with replacement, a third of many)."""
+    """Return b: as configured; else the paper's 50, or for sound sums all records (replacement: a third of many)."""
     learner = settings_of(config, SharedModelSettings)
     if learner.batch is not None:
         return learner.batch
@@ -97,7 +97,7 @@ def batch_of(config: AgentConfig) -> int:
 
 
 def _passes(config: AgentConfig) -> int:
-    """Passes over the records: as configured; else 3 for sound sums, and the paper's 1 otherwise."""
+    """Return passes over the records: as configured; else 3 for sound sums, and the paper's 1 otherwise."""
     learner = settings_of(config, SharedModelSettings)
     if learner.passes is not None:
         return learner.passes
@@ -106,13 +106,13 @@ def _passes(config: AgentConfig) -> int:
 
 
 def _records(config: AgentConfig) -> int:
-    """Public number of a device's records; rounded down for chains, which are made of the actual records."""
+    """Return the public number of a device's records; rounded down for chains, which are made of the actual records."""
     expected = config.data.expected_records
     return round(expected) if _asks(config) == "gradient" else int(expected)
 
 
 def slope_of(config: AgentConfig) -> float:
-    """a of Theorem 4: half the share of global steps."""
+    """Return a of Theorem 4: half the share of global steps."""
     return 0.5 / _period(config)
 
 
@@ -128,13 +128,13 @@ def _asks(config: AgentConfig) -> Asks:
 
 
 def _period(config: AgentConfig) -> int:
-    """R, batches in a chain."""
+    """Return R, batches in a chain."""
     controller, every = settings_of(config, SharedModelSettings).control
     return every if controller == "schedule" else 1
 
 
 def _turns(config: AgentConfig) -> int:
-    """Turns of one device."""
+    """Return turns of one device."""
     learner, records = settings_of(config, SharedModelSettings), _records(config)
     if learner.name == "with-replacement" and learner.fidelity == "paper":
         return visits(records, batch_of(config))
@@ -143,7 +143,7 @@ def _turns(config: AgentConfig) -> int:
 
 
 def _step_size(config: AgentConfig, kernel: Kernel, asks: Asks) -> float:
-    """η: as configured; else the learner's own for sums, the paper's, or the longest that the lemma allows.
+    """Return η: as configured; else the learner's own for sums, the paper's, or the longest that the lemma allows.
 
     The learner's own step size is for batches of `tuned_batch` records; for smaller batches, whose noise is larger, it
     shrinks by the square root. In a step along a sum, the regulariser removes at most a share _FORGOTTEN of the model.

@@ -42,7 +42,7 @@ _VISITED = (
 
 
 def letter_sizes(config: AgentConfig, slope: float) -> StepSizes:
-    """η_t as printed: 0.1, or 1/(aγt) with a regulariser; configured, min(η, 1/(aγt)). 1/√t with replacement."""
+    """Return η_t as printed: 0.1, or 1/(aγt) with a regulariser; configured, min(η, 1/(aγt)). 1/√t with replacement."""
     learner = settings_of(config, SharedModelSettings)
     if learner.name == "with-replacement":
         return StepSizes(learner.step_size or 1.0)
@@ -53,12 +53,12 @@ def letter_sizes(config: AgentConfig, slope: float) -> StepSizes:
 
 
 def visits(records: int, batch: int) -> int:
-    """Turns with replacement: until five times as many records were drawn as there are."""
+    """Return the number of turns with replacement, after which five times as many records were drawn as there are."""
     return max(1, -(-_VISITS * records // batch))
 
 
 def published_terms(config: AgentConfig) -> Terms:
-    """Terms of the vault, to the letter of the paper."""
+    """Return the terms of the vault, exactly as in the paper."""
     learner = settings_of(config, SharedModelSettings)
     batch, (controller, every) = learner.batch_size, learner.control
     period = every if controller == "schedule" else 1
@@ -94,7 +94,7 @@ def published_terms(config: AgentConfig) -> Terms:
 
 
 def _refuted(config: AgentConfig) -> bool:
-    """Whether a setting is outside the range of Theorem 2 and its classical noise."""
+    """Return whether a setting is outside the range of Theorem 2 and its classical noise."""
     learner, epsilon, delta = settings_of(config, SharedModelSettings), config.privacy.epsilon, config.privacy.delta
     one = learner.chosen_model == "softmax" or config.data.classes == 2
     if learner.control[0] == "deep-q" or learner.regularisation > 0 or not one:
@@ -103,7 +103,7 @@ def _refuted(config: AgentConfig) -> bool:
 
 
 def _lipschitz(config: AgentConfig) -> float:
-    """L: the paper's 1 for each binary model, 1 + λR = 2 with a regulariser and R = 1/λ; √2 for softmax."""
+    """Return L: the paper's 1 for each binary model, 1 + λR = 2 with a regulariser and R = 1/λ; √2 for softmax."""
     alone = math.sqrt(2) if config.learner.chosen_model == "softmax" else 1.0
     return alone + (1.0 if settings_of(config, SharedModelSettings).regularisation else 0.0)
 

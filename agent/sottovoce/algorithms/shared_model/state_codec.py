@@ -11,7 +11,7 @@ from sottovoce.wire.v1 import shared_model_pb2
 
 
 class SharedModelCodec:
-    """Implements StateCodec for learners of a shared model."""
+    """Implementation of StateCodec for learners of a shared model."""
 
     def __init__(self, learner: SharedModel) -> None:
         self._size = learner.fresh().own.size

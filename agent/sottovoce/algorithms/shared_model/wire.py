@@ -53,10 +53,10 @@ def check(message: Said) -> None:
 
 
 def to_wire(head: Head) -> shared_model_pb2.SharedModelHead:
-    """A head as protobuf."""
+    """Return a head as protobuf."""
     return shared_model_pb2.SharedModelHead(step=head.step, writer=head.writer)
 
 
 def from_wire(head: shared_model_pb2.SharedModelHead) -> Head:
-    """A head from protobuf."""
+    """Return a head from protobuf."""
     return Head(head.step, head.writer)

@@ -1,4 +1,4 @@
-"""The durable state of a device that mixes a model: one form for push-sum and for pairs, so either can continue it."""
+"""Durable state of a device that mixes a model: one form for push-sum and for pairs, so that either can continue it."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def encoded(state: Any, weight: int) -> bytes:
 
 
 def decoded(raw: bytes, size: int) -> tuple[int, dict[str, Any]]:
-    """The push-sum weight that was saved, and the other fields of the state, by name; also of version 0.1.
+    """Return the push-sum weight that was saved, and the other fields of the state, by name; also of version 0.1.
 
     Args:
         raw: the bytes.

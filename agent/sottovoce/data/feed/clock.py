@@ -7,13 +7,13 @@ _TOLERANCE = 2.0
 
 
 class Clock:
-    """Places arrivals in Unix time by an offset that changes only when the wall clock is set."""
+    """Conversion of arrivals to Unix time by an offset that changes only when the wall clock is set."""
 
     def __init__(self) -> None:
         self._offset: float | None = None
 
     def place(self, monotonic: float, wall: float) -> tuple[float, bool]:
-        """Unix time of an arrival, in seconds, and whether the clock was set since the last.
+        """Return the Unix time of an arrival, in seconds, and whether the clock was set since the last arrival.
 
         If it was set, readings from before and after that cannot be compared.
 

@@ -10,7 +10,7 @@ _AGREEING = 3
 
 
 class OneTopic:
-    """Accepts only the first topic heard, since a filter may cover several topics and so several meters.
+    """Guard that accepts only the first topic, since a filter may cover several topics and so several meters.
 
     This guards against accidents. To exclude a neighbour's meter, declare the meter's identity or topic.
     """
@@ -31,7 +31,7 @@ class OneTopic:
 
 
 class Fresh:
-    """Refuses old readings: a broker delivers retained messages of any age, and meters' clocks are wrong.
+    """Guard against old readings: a broker delivers retained messages of any age, and meters' clocks are wrong.
 
     Args:
         longest_gap: seconds that a retained reading may be old.
@@ -64,7 +64,7 @@ class Fresh:
 
 
 class Newer:
-    """Requires each reading to be newer than the last; duplicates and late readings are refused.
+    """Guard that requires each reading to be newer than the last; duplicates and late readings are refused.
 
     Attributes:
         last: time of measurement of the newest reading, Unix time.
@@ -85,7 +85,7 @@ class Newer:
 
 
 class Counting:
-    """Requires a counter to rise no faster than the largest plausible power; a net counter may fall as fast.
+    """Guard that requires a counter to rise no faster than the largest plausible power; a net counter may fall as fast.
 
     A value that does not continue the previous one is refused until three consecutive values continue one another. Then
     a new count begins, because the meter was reset or replaced or its register overflowed; the energy between is
@@ -158,7 +158,7 @@ class Counting:
 
 
 class InRange:
-    """Requires a power between 0 and the largest plausible one; a net power may be as far below 0.
+    """Guard that requires a power between 0 and the largest plausible one; a net power may be as far below 0.
 
     Args:
         max_watts: the largest plausible power.

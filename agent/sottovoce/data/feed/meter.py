@@ -1,4 +1,4 @@
-"""One meter: takes messages, gives finished windows, and keeps only the last readings, in memory."""
+"""Meter: processes messages, returns finished windows, and keeps only the last readings, in memory."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Arrival:
 
 
 class Meter:
-    """Takes a meter's messages, guards them, sums its values and reduces them to windows.
+    """Meter that guards its messages, sums their values and reduces them to windows.
 
     Args:
         source: declaration of the meter.
@@ -61,7 +61,7 @@ class Meter:
         return sum(part.restarts for part in self._parts)
 
     def hears(self, topic: str) -> bool:
-        """Whether a topic may be this meter's."""
+        """Return whether a topic may be this meter's."""
         return any(covers(one, topic) for one in self.filters)
 
     def take(self, arrival: Arrival) -> list[Window]:
@@ -109,7 +109,7 @@ class Meter:
         return [kept for number, wh in self._windows.add(when, total) for kept in self._kept(number, wh)]
 
     def _measured(self, said: Any, now: float) -> float:
-        """Time of a reading; if two times are possible, the one nearest to now or, in a replay, the next one."""
+        """Return the time of a reading; of two possible times the one nearest to now or, in a replay, the next one."""
         source = self._source
         possible = instants(at(said, source.time_path), source.time_format, source.time_zone)
         if not source.replay:
@@ -124,14 +124,14 @@ class Meter:
 
 
 class ClockBack(MessageRefused):
-    """A meter's times went backwards, so the interval between two readings was longer than they show."""
+    """Refusal of a meter's times that went backwards, so that the interval between two readings is unknown."""
 
     def __init__(self, words: str) -> None:
         super().__init__("clock-back", words)
 
 
 class _Part:
-    """One of the values whose sum is the meter's.
+    """Summand of a meter's value.
 
     Attributes:
         value: declaration of where the value is found.
@@ -160,7 +160,7 @@ class _Part:
         return 0 if self._counting is None else self._counting.restarts
 
     def take(self, topic: str, value: float, tick: float, *, stamped: bool) -> bool:
-        """Accept a value; returns whether it continues the previous one. Raises MessageRefused if it does not count."""
+        """Accept a value; return whether it continues the previous one. Raise MessageRefused if it does not count."""
         self._topic.check(topic)
         if stamped:
             if self._counting is not None and tick <= self.newest and value > self.last:

@@ -20,7 +20,7 @@ _IN_A_SECOND = {"seconds": 1.0, "milliseconds": 1000.0}
 
 
 def document(payload: bytes, json: bool) -> Any:
-    """Content of a payload: parsed JSON, or its text.
+    """Return the content of a payload: parsed JSON, or its text.
 
     Raises:
         MessageRefused: if it is too large, or malformed.
@@ -34,7 +34,7 @@ def document(payload: bytes, json: bool) -> Any:
 
 
 def at(found: Any, path: tuple[str, ...]) -> Any:
-    """The value at a path: keys of objects, indices of lists.
+    """Return the value at a path: keys of objects, indices of lists.
 
     Raises:
         MessageRefused: if there is none.
@@ -50,7 +50,7 @@ def at(found: Any, path: tuple[str, ...]) -> Any:
 
 
 def number(value: Any) -> float:
-    """A finite number, or a decimal in a string.
+    """Return a finite number, or a decimal in a string.
 
     Raises:
         MessageRefused: if the value is neither.
@@ -65,7 +65,7 @@ def number(value: Any) -> float:
 
 
 def instants(value: Any, form: TimeFormat, zone: str | None = None) -> list[float]:
-    """Possible meanings of a time as Unix time, earliest first; there are two in the hour that a zone repeats.
+    """Return possible meanings of a time as Unix time, earliest first; two in the hour that a zone repeats.
 
     Args:
         value: the time as published.

@@ -51,7 +51,7 @@ def load_feed(path: Path, options: Mapping[str, str]) -> DataSet:
 
 
 def _loads(path: Path, days: NDArray[np.int64], first: int) -> DataSet:
-    """Data set of loads int64[meters, days, 48] in Wh, -1 where one is missing, from day number `first`."""
+    """Return the data set of loads int64[meters, days, 48] in Wh, -1 where one is missing, from day number `first`."""
     read: NDArray[np.bool_] = np.logical_and.reduce(days >= 0, axis=0) & (len(days) > 0)
     energy = np.where(read, np.add.reduce(days, axis=0), 0) / _WH_IN_KWH
     usual = np.add.reduce(energy, axis=0) / np.maximum(np.add.reduce(read, axis=0, dtype=np.int64), 1)

@@ -48,7 +48,7 @@ class CounterWindows:
         return windows
 
     def _edges(self, instant: float, wh: float) -> list[tuple[int, float]]:
-        """(number, counter) of the windows that begin after the last reading and no later than this one."""
+        """Return (number, counter) of windows that begin after the last reading and no later than this one."""
         end = instant // self._seconds
         if self._last is None or instant - self._last[0] > self._longest_gap:
             return [(int(end), wh)] if end * self._seconds == instant else []

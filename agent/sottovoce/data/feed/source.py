@@ -59,7 +59,7 @@ class Source:
 
 
 def covers(topic_filter: str, topic: str) -> bool:
-    """Whether a topic is one of a filter's."""
+    """Return whether a topic is one of a filter's."""
     wanted, levels = topic_filter.split("/"), topic.split("/")
     if wanted[-1] == "#":
         wanted = wanted[:-1]

@@ -36,12 +36,12 @@ _DAY = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """Times at which a meter was heard, by this device's clock, in seconds of Unix time; 0 for never.
+    """Times of a meter's messages, by this device's clock, in seconds of Unix time; 0 for never.
 
     Attributes:
         came: time of its newest message.
-        kept: time of its newest message that counted.
-        refused: why that newest message did not count; empty if it did.
+        kept: time of the newest message that counted.
+        refused: reason why its newest message did not count; empty if it did.
         counts: number of new counts, begun because the meter was reset or replaced, or its register overflowed.
     """
 
@@ -160,7 +160,7 @@ class Summary:
 
 
 def read_windows(path: Path, since: int = 0) -> Windows:
-    """The windows of a store, also while the feed writes it.
+    """Return the windows of a store, also while the feed writes it.
 
     Args:
         path: path of the store.
@@ -190,7 +190,7 @@ def read_windows(path: Path, since: int = 0) -> Windows:
 
 
 def summary(path: Path, *, untouched: bool = False) -> Summary:
-    """Counts and times of a store, also while the feed writes it.
+    """Return counts and times of a store, also while the feed writes it.
 
     Args:
         path: path of the store.
@@ -217,7 +217,7 @@ def summary(path: Path, *, untouched: bool = False) -> Summary:
 
 
 class _Reading:
-    """Opens a store for reading, `still` if no process has it open; failures in the `with` become one clear error."""
+    """Context that opens a store for reading, `still` if no process has it open, with one error for all failures."""
 
     def __init__(self, path: Path, *, still: bool = False) -> None:
         self._path = path
@@ -246,7 +246,7 @@ class _Reading:
 
 
 def _locked(path: Path) -> int:
-    """A descriptor that holds a store's lock, which is a separate file because SQLite locks the store itself."""
+    """Return a descriptor that holds a store's lock, a separate file because SQLite locks the store itself."""
     lock = path.with_name(path.name + ".lock")
     try:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)

@@ -1,4 +1,4 @@
-"""The steps of Jin, He & Dai 2023, Algorithm 1: private local descent, and a chain of noised global models.
+"""Steps of Jin, He & Dai 2023, Algorithm 1: private local descent, and a chain of noised global models.
 
 A local step sends nothing; its result is as private as the records. Models are float64 arrays of one shape.
 """
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from sottovoce.errors import ConfigError
 
 Schedule = Callable[[int], float]
-"""The step size η_t of step t = 1, 2, …"""
+"""Step size η_t of step t = 1, 2, …"""
 
 
 def local_step(model: NDArray[np.float64], gradient: NDArray[np.float64], step_size: float) -> NDArray[np.float64]:
-    """w^L ← w^L - 2η ∇f_D(w^L); the 2 is the paper's.
+    """Take the step w^L ← w^L - 2η ∇f_D(w^L); the 2 is the paper's.
 
     Args:
         model: w^L.
@@ -33,7 +33,7 @@ def global_step(
     noise: NDArray[np.float64],
     step_size: float,
 ) -> NDArray[np.float64]:
-    """w^G ← (w^G + w^L)/2 - η(∇f_D(w^G) + N); the agent publishes the result and takes it as its next w^L.
+    """Return w^G ← (w^G + w^L)/2 - η(∇f_D(w^G) + N); the agent publishes the result and takes it as its next w^L.
 
     Args:
         latest: w^G, as the last agent to update it published it.
@@ -46,7 +46,7 @@ def global_step(
 
 
 def constant(step_size: float) -> Schedule:
-    """η_t = η, for convex losses; Lemma 4 holds for η ≤ 1/(2μ), μ the smoothness.
+    """Return η_t = η, for convex losses; Lemma 4 holds for η ≤ 1/(2μ), μ the smoothness.
 
     Raises:
         ConfigError: η is not positive.
@@ -56,7 +56,7 @@ def constant(step_size: float) -> Schedule:
 
 
 def strongly_convex(a: float, convexity: float, smoothness: float | None) -> Schedule:
-    """η_t = min(1/(2μ), 1/(aγt)).
+    """Return η_t = min(1/(2μ), 1/(aγt)).
 
     Args:
         a: a of Theorem 4, at least half the probability of exploring.
@@ -72,7 +72,7 @@ def strongly_convex(a: float, convexity: float, smoothness: float | None) -> Sch
 
 
 def inverse_square_root() -> Schedule:
-    """η_t = 1/√t, the schedule of the baseline DP-SGD-With-Replacement."""
+    """Return η_t = 1/√t, the schedule of the baseline DP-SGD-With-Replacement."""
     return lambda t: 1 / math.sqrt(t)
 
 

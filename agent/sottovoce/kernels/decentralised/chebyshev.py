@@ -14,7 +14,7 @@ from sottovoce.errors import ConfigError
 
 
 def step(mixed: NDArray[np.float64], previous: NDArray[np.float64], coefficient: float) -> NDArray[np.float64]:
-    """One agent's x^(s+1).
+    """Return one agent's x^(s+1).
 
     Args:
         mixed: Σ_j w_ij x_j^s, of any shape.
@@ -25,12 +25,12 @@ def step(mixed: NDArray[np.float64], previous: NDArray[np.float64], coefficient:
 
 
 def plain(steps: int) -> NDArray[np.float64]:
-    """Coefficients of gossip without acceleration, c = 0: x^(s+1) = W x^s; each step scales the error by 1 - gap."""
+    """Return coefficients of gossip without acceleration, c = 0: x^(s+1) = W x^s; steps scale the error by 1 - gap."""
     return np.zeros(steps)
 
 
 def accelerated(gap: float, steps: int) -> NDArray[np.float64]:
-    """Coefficients of the Chebyshev polynomial T_S(·/λ)/T_S(1/λ), λ = 1 - gap: the least worst error after S steps.
+    """Return coefficients of the polynomial T_S(·/λ)/T_S(1/λ), λ = 1 - gap: the least worst error after S steps.
 
     1 + c_s = 2 T_s(1/λ)/(λ T_(s+1)(1/λ)) follows from T_(s+1)(y) = 2y T_s(y) - T_(s-1)(y), which gives
     1 + c_1 = 2/(2 - λ²) and 1 + c_s = 1/(1 - λ²(1 + c_(s-1))/4) (Golub & Varga 1961; on graphs Scaman, Bach, Bubeck,
@@ -49,7 +49,7 @@ def accelerated(gap: float, steps: int) -> NDArray[np.float64]:
 
 
 def published(gap: float, steps: int) -> NDArray[np.float64]:
-    """Muffliato's coefficients: 1 + c = 2(1 - √(γ(1 - γ/4)))/(1 - γ/2)² from the second step on, with γ = 1 - λ₂ of W.
+    """Return Muffliato's coefficients: 1 + c = 2(1 - √(γ(1 - γ/4)))/(1 - γ/2)² from the second step, γ = 1 - λ₂ of W.
 
     This is the limit of `accelerated` for the gap γ/2.
 

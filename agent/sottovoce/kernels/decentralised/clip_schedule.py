@@ -10,7 +10,7 @@ from sottovoce.errors import ConfigError
 
 
 def decayed(initial: float, ratio: float, step: int, steps: int) -> float:
-    """C_t = C_0 r^(t/K): from C_0 before the first step to C_0 r after the last.
+    """Return C_t = C_0 r^(t/K): from C_0 before the first step to C_0 r after the last.
 
     Args:
         initial: C_0.
@@ -27,7 +27,7 @@ def decayed(initial: float, ratio: float, step: int, steps: int) -> float:
 
 
 def followed(threshold: float, bit: float, target: float, rate: float) -> float:
-    """C_(t+1) = C_t exp(-η_C (b_t + ½ - target)): towards the quantile `target` (Andrew et al. 2021).
+    """Return C_(t+1) = C_t exp(-η_C (b_t + ½ - target)): towards the quantile `target` (Andrew et al. 2021).
 
     Args:
         threshold: C_t.
@@ -46,7 +46,7 @@ def followed(threshold: float, bit: float, target: float, rate: float) -> float:
 
 
 def gradient_multiplier(multiplier: float, bit_noise: float) -> float:
-    """z_D = (z⁻² - (2 s_b)⁻²)^(-½): the gradient's noise multiplier if gradient and bits together are to have z.
+    """Return z_D = (z⁻² - (2 s_b)⁻²)^(-½): the gradient's noise multiplier if gradient and bits together are to have z.
 
     A record moves the sum of centred bits by ½, so the bits have multiplier 2 s_b. Gradient and bits form one release,
     whose squared inverse multipliers add up.

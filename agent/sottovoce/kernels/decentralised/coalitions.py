@@ -27,7 +27,7 @@ _CLOSE = 2.0**-14  # as a share of the largest logit: far more than the rounding
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AccuracyGame:
-    """A game in which v(S) is the accuracy, on public records, of the mean of the members' candidates; v(none) = 0.
+    """Game in which v(S) is the accuracy, on public records, of the mean of the members' candidates; v(none) = 0.
 
     Attributes:
         model: the model to which the candidate parameters belong.
@@ -40,7 +40,7 @@ class AccuracyGame:
     labels: NDArray[np.int64] = field(repr=False)
 
     def worth(self, candidates: Floats) -> Worth:
-        """The worth of coalitions, each a bit mask over the candidates float64[n, P]."""
+        """Return the worth of coalitions, each a bit mask over the candidates float64[n, P]."""
         match self.model:
             case Softmax(features=d, classes=c):
                 logits = self.features @ candidates.reshape(-1, d, c)
@@ -57,7 +57,7 @@ class AccuracyGame:
 
 
 class _Layered:
-    """Implements Worth for a model whose first layer is linear in its parameters.
+    """Implementation of Worth for a model whose first layer is linear in its parameters.
 
     Args:
         layer: float64[n, M, h], the first layer of each candidate.
@@ -81,7 +81,7 @@ class _Layered:
 
     @np.errstate(over="ignore", invalid="ignore")
     def _right(self, shares: Floats) -> NDArray[np.bool_]:
-        """Whether each mean, with weights float64[m, n], predicts each label correctly: bool[m, M]."""
+        """Return whether each mean, with weights float64[m, n], predicts each label correctly: bool[m, M]."""
         heads = shares @ self._head
         layer = (shares.astype(np.float32) @ self._coarse).reshape(-1, *self._layer.shape[1:])
         logits = self._rest(layer, heads.astype(np.float32))

@@ -100,7 +100,7 @@ class Controller:
 
     @classmethod
     def new(cls, terms: Terms, generator: np.random.Generator) -> "Controller":
-        """A controller without observations, with a randomly drawn network and θ' = θ."""
+        """Return a controller without observations, with a randomly drawn network and θ' = θ."""
         network = QNetwork.xavier(terms.state_size, terms.hidden, generator)
         return cls(terms, network, network, Adam.new(network))
 

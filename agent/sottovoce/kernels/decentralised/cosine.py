@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 def to_mean(gradients: NDArray[np.float64]) -> NDArray[np.float64]:
-    """π_j = max(cos(g_j, ḡ), 0)/Σ, with ḡ the mean gradient: the recommended rule.
+    """Return π_j = max(cos(g_j, ḡ), 0)/Σ, with ḡ the mean gradient: the recommended rule.
 
     All gradients contribute equally to the mean, so as noise drowns their directions the weights tend to equal ones,
     which average noise best.
@@ -24,7 +24,7 @@ def to_mean(gradients: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def to_own(gradients: NDArray[np.float64], own: int) -> NDArray[np.float64]:
-    """π_j = max(cos(g_j, g_own), 0)/Σ: stays close to the agent's own data.
+    """Return π_j = max(cos(g_j, g_own), 0)/Σ: stays close to the agent's own data.
 
     The agent's cosine with itself is 1 whatever its noise: the more noise, the more weight on its own gradient alone.
 

@@ -14,7 +14,7 @@ Peer = TypeVar("Peer", bound=Hashable)
 
 
 def weight(own_degree: int, other_degree: int) -> float:
-    """w_ij of an edge; both ends compute the same value.
+    """Return w_ij of an edge; both ends compute the same value.
 
     Args:
         own_degree: number of neighbours of i, without i itself.
@@ -29,7 +29,7 @@ def weight(own_degree: int, other_degree: int) -> float:
 
 
 def weights(own_degree: int, degrees: Mapping[Peer, int]) -> tuple[float, dict[Peer, float]]:
-    """One agent's row of the mixing matrix.
+    """Return one agent's row of the mixing matrix.
 
     Args:
         own_degree: number of its neighbours in the graph.

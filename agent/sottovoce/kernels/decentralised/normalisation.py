@@ -37,13 +37,13 @@ class Undone:
 
 
 def numbers(rule: Rule, size: int) -> int:
-    """Length of a normalised row for a gradient with `size` coordinates."""
+    """Return the length of a normalised row for a gradient with `size` coordinates."""
     return size + (rule == "quantile")
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # a warning would be a message about a record
 def normalised(gradients: Rows, rule: Rule, threshold: float) -> Rows:
-    """Gradients clipped at C and divided by C; under `automatic`, divided by their length, whatever it is.
+    """Return gradients clipped at C and divided by C; under `automatic`, divided by their length, whatever it is.
 
     Args:
         gradients: float64[n, P].

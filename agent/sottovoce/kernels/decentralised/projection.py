@@ -33,7 +33,7 @@ def project(own: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np
 
 
 def _directions(vectors: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Unit vectors float64[m,P] and lengths float64[m], computed so that squares neither overflow nor underflow."""
+    """Return unit vectors float64[m,P] and lengths float64[m], with squares that neither overflow nor underflow."""
     peaks = np.abs(vectors).max(axis=1, keepdims=True, initial=0.0)
     scaled = np.divide(vectors, peaks, out=np.zeros_like(vectors), where=peaks > 0)
     lengths = np.sqrt(np.square(scaled).sum(axis=1, keepdims=True))
@@ -42,7 +42,7 @@ def _directions(vectors: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDAr
 
 
 def _remainder(matrix: NDArray[np.float64], aim: NDArray[np.float64]) -> NDArray[np.float64]:
-    """aim - matrix·u, float64[r], for the u ≥ 0 that minimises its length (active sets: Lawson & Hanson 1974, NNLS).
+    """Return aim - matrix·u, float64[r], for the u ≥ 0 that minimises its length (Lawson & Hanson 1974, NNLS).
 
     Args:
         matrix: float64[r,m], with unit columns that may be linearly dependent.

@@ -36,7 +36,7 @@ class QNetwork:
 
     @classmethod
     def xavier(cls, state_size: int, hidden: int, generator: np.random.Generator) -> "QNetwork":
-        """A network with weights uniform in ±√(6/(inputs + outputs)) (Glorot & Bengio 2010).
+        """Return a network with weights uniform in ±√(6/(inputs + outputs)) (Glorot & Bengio 2010).
 
         Raises:
             ConfigError: if a layer has no unit.
@@ -56,14 +56,14 @@ class QNetwork:
         return self.hidden_weights, self.hidden_biases, self.output_weights, self.output_biases
 
     def values(self, states: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Q of every action, float64[n,2], in states float64[n,s]."""
+        """Return Q of every action, float64[n,2], in states float64[n,s]."""
         outputs: NDArray[np.float64] = self._hidden(states) @ self.output_weights + self.output_biases
         return outputs
 
     def gradient(
         self, states: NDArray[np.float64], actions: NDArray[np.int64], targets: NDArray[np.float64]
     ) -> "QNetwork":
-        """The gradient of the mean of (y_j - Q(s_j, a_j))², with y held fixed.
+        """Return the gradient of the mean of (y_j - Q(s_j, a_j))², with y held fixed.
 
         Args:
             states: float64[n,s].
@@ -97,12 +97,12 @@ class Adam:
 
     @classmethod
     def new(cls, network: QNetwork) -> "Adam":
-        """A new optimiser, before its first step."""
+        """Return a new optimiser, before its first step."""
         zeros = tuple(np.zeros_like(array) for array in network.arrays)
         return cls(0, zeros, zeros)
 
     def step(self, network: QNetwork, gradient: QNetwork, rate: float) -> tuple[QNetwork, "Adam"]:
-        """The network after one step at this learning rate, and the new state of Adam; nothing is changed in place."""
+        """Return the network after one step at this learning rate, and the new state of Adam; both are new objects."""
         steps = self.steps + 1
         first = tuple(
             _FIRST_DECAY * m + (1 - _FIRST_DECAY) * g for m, g in zip(self.first, gradient.arrays, strict=True)

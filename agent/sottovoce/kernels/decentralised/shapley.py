@@ -27,7 +27,7 @@ Worth = Callable[[NDArray[np.int64]], NDArray[np.float64]]
 
 
 def exact(value: Value, players: int) -> NDArray[np.float64]:
-    """φ_j = Σ_{S ∌ j} |S|! (n-|S|-1)!/n! · (v(S+j) - v(S)), eq. (18).
+    """Return φ_j = Σ_{S ∌ j} |S|! (n-|S|-1)!/n! · (v(S+j) - v(S)), eq. (18).
 
     Args:
         value: v, called once for each of the 2ⁿ coalitions, the empty one included.
@@ -43,14 +43,14 @@ def exact(value: Value, players: int) -> NDArray[np.float64]:
 
 
 def exact_game(candidates: NDArray[np.float64], score: Score) -> NDArray[np.float64]:
-    """`exact` for `coalition_game(candidates, score)`, float64[n], with many coalitions per call of the score."""
+    """Return `exact` for `coalition_game(candidates, score)`, float64[n], with many coalitions per score call."""
     return exact_of(stacked(candidates, score), len(candidates))
 
 
 def monte_carlo(
     value: Value, players: int, permutations: int, generator: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Algorithm 2: the mean, over random orders of arrival, of each player's gain on arrival.
+    """Run Algorithm 2: the mean, over random orders of arrival, of each player's gain on arrival.
 
     Args:
         value: v, called once for each coalition that occurs.
@@ -70,12 +70,12 @@ def monte_carlo(
 def monte_carlo_game(
     candidates: NDArray[np.float64], score: Score, permutations: int, generator: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """`monte_carlo` for `coalition_game(candidates, score)`, with many coalitions per call of the score."""
+    """Return `monte_carlo` for `coalition_game(candidates, score)`, with many coalitions per call of the score."""
     return monte_carlo_of(stacked(candidates, score), len(candidates), permutations, generator)
 
 
 def coalition_game(candidates: NDArray[np.float64], score: Score) -> Value:
-    """The game of eqs. (16), (17): v(S) is the score of the mean of the members' candidates, and v(none) = 0.
+    """Return the game of eqs. (16), (17): v(S) is the score of the mean of the members' candidates, and v(none) = 0.
 
     Args:
         candidates: float64[n,P], y_ij = x_i - γ·g_{i←j}, one row per player.
@@ -86,7 +86,7 @@ def coalition_game(candidates: NDArray[np.float64], score: Score) -> Value:
 
 
 def normalised(phi: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mixing weights from values: max(φ, 0)/Σ, all equal where no value is positive; float64[n].
+    """Return the mixing weights from values: max(φ, 0)/Σ, all equal where no value is positive; float64[n].
 
     The published text of eqs. (19), (20) is lost; this is one possible reconstruction among others.
     """
@@ -104,7 +104,7 @@ def _one_by_one(value: Value) -> Worth:
 
 
 def stacked(candidates: NDArray[np.float64], score: Score) -> Worth:
-    """The worth of coalitions in `coalition_game(candidates, score)`, with many coalitions per call of the score."""
+    """Return the worth of coalitions in `coalition_game(candidates, score)`, with many coalitions per score call."""
     rows = max(1, _CHUNK // candidates.shape[1])
 
     def worth(masks: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -119,7 +119,7 @@ def stacked(candidates: NDArray[np.float64], score: Score) -> Worth:
 
 
 def exact_of(worth: Worth, players: int) -> NDArray[np.float64]:
-    """`exact` for a game that evaluates many coalitions at once."""
+    """Return `exact` for a game that evaluates many coalitions at once."""
     if not 1 <= players <= EXACT_AT_MOST:
         raise ConfigError(
             f"exact Shapley values are for 1 to {EXACT_AT_MOST} players, not {players}: choose monte-carlo, or a "
@@ -138,7 +138,7 @@ def exact_of(worth: Worth, players: int) -> NDArray[np.float64]:
 def monte_carlo_of(
     worth: Worth, players: int, permutations: int, generator: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """`monte_carlo` for a game that evaluates many coalitions at once."""
+    """Return `monte_carlo` for a game that evaluates many coalitions at once."""
     if not 1 <= players <= SAMPLED_AT_MOST or permutations < 2:
         raise ConfigError(
             f"Shapley values are sampled from 2 permutations or more of 1 to {SAMPLED_AT_MOST} players, not from "

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 def corrected(
     tracked: NDArray[np.float64], gradient: NDArray[np.float64], previous: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """v^k = v^(k-1) + g(x^k) - g(x^(k-1)), in a new array.
+    """Return v^k = v^(k-1) + g(x^k) - g(x^(k-1)), in a new array.
 
     From v^0 = g(x^0) the corrections telescope: before v is mixed, v^k = g(x^k), and mixing by a doubly stochastic
     matrix leaves the mean of v over agents at the mean of their last gradients. Without noise, and where both gradients

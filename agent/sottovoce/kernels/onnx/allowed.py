@@ -1,4 +1,4 @@
-"""The graphs that a vault may load: those of this package, by the hashes it ships, and those that the owner lists.
+"""Graphs that a vault may load: those of this package, by the hashes it ships, and those that the owner lists.
 
 A graph determines which values leave the vault: an unchecked one could omit clipping. So neither its name nor its
 location is enough. The hashed bytes are the loaded bytes: the file is read only once.
@@ -39,12 +39,12 @@ class Graph:
 
 
 def is_graph(name: str) -> bool:
-    """Whether a model with this name is a graph: one of the package, or a file."""
+    """Return whether a model with this name is a graph: one of the package, or a file."""
     return name.endswith(SUFFIX) or name in stock_hashes()
 
 
 def stock_hashes() -> dict[str, str]:
-    """SHA-256, hexadecimal, of each graph in the package, by the model's name."""
+    """Return SHA-256, hexadecimal, of each graph in the package, by the model's name."""
     if not HASHES.exists():
         return {}
     lines = (line.split() for line in HASHES.read_text(encoding="ascii").splitlines())
@@ -76,7 +76,7 @@ def allowed_graph(name: str, graphs: Sequence[str]) -> Graph:
 
 
 def digest_of(name: str) -> str:
-    """`sha256:HEX` of a graph file, for the list.
+    """Return `sha256:HEX` of a graph file, for the list.
 
     Raises:
         ConfigError: if there is no such file, or it cannot be a graph.

@@ -69,7 +69,7 @@ class GraphFacts(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_facts(text: str | bytes, file: str) -> GraphFacts:
-    """The facts in a graph file's metadata.
+    """Return the facts in a graph file's metadata.
 
     Args:
         text: JSON.
@@ -93,5 +93,5 @@ def read_facts(text: str | bytes, file: str) -> GraphFacts:
 
 
 def write_facts(facts: GraphFacts) -> str:
-    """The facts as JSON."""
+    """Return the facts as JSON."""
     return msgspec.json.encode(facts).decode()

@@ -1,4 +1,4 @@
-"""The part of a graph that leads to some of its outputs.
+"""Extraction of the part of a graph that leads to given outputs.
 
 ONNX Runtime computes the whole graph, whichever outputs are requested: it computes the gradient even if a model only
 predicts. So the nodes that do not lead to those outputs are cut out of the file's bytes. This relies only on protocol
@@ -17,7 +17,7 @@ _INNER_GRAPH, _INNER_GRAPHS = 6, 11  # fields of an attribute
 
 
 def leading_to(model: bytes, outputs: Collection[str]) -> bytes:
-    """The model without the nodes and the outputs that do not lead to these outputs.
+    """Return the model without the nodes and the outputs that do not lead to these outputs.
 
     Args:
         model: a file that ONNX Runtime has loaded.

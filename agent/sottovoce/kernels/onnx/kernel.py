@@ -41,7 +41,7 @@ class OnnxKernel:
 
     @property
     def classes(self) -> int:
-        """Labels are 0 … classes - 1; 1 for a regression."""
+        """Number of classes, with labels 0 … classes - 1; 1 for a regression."""
         return self.session.facts.classes
 
     @property
@@ -65,7 +65,7 @@ class OnnxKernel:
         return np.float32
 
     def initial(self, seed: int) -> Floats:
-        """Each tensor by its law: see ParameterFacts. See Kernel."""
+        """Return each tensor's initial values by its law: see ParameterFacts. See Kernel."""
         start = drawn(seed, self.size)
         at = 0
         for tensor in self.session.facts.parameters:
@@ -78,7 +78,7 @@ class OnnxKernel:
         return start
 
     def gradients(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
-        """Per-example gradients, float64[N, B, P], one call of the graph for each. See Kernel.gradients."""
+        """Return the per-example gradients, float64[N, B, P], one call of the graph for each. See Kernel.gradients."""
         gradients = np.empty((*labels.shape, self.size))
         for node, point in enumerate(self._points(parameters)):
             for i, chunk in enumerate(self._chunks(features[node], labels[node], 1)):
@@ -104,17 +104,17 @@ class OnnxKernel:
         return total
 
     def predict(self, parameters: Parameters, features: Features) -> Labels:
-        """The most likely label, int64[N, M]; zeros in a regression, which has no classes to distinguish."""
+        """Return the most likely label, int64[N, M]; zeros in a regression, which has no classes to distinguish."""
         if self.classes == 1:
             return np.zeros((len(parameters), len(features)), dtype=np.int64)
         return self._predicted(parameters, features).astype(np.int64, copy=False)
 
     def values(self, parameters: Parameters, features: Features) -> Floats:
-        """The predicted targets of a regression, float64[N, M], of features float64[M, d]."""
+        """Return the predicted targets of a regression, float64[N, M], of features float64[M, d]."""
         return self._predicted(parameters, features).astype(np.float64, copy=False)
 
     def loss(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
-        """Mean loss float64[N]. See Model."""
+        """Return the mean loss float64[N]. See Model."""
         points, losses = self._points(parameters), np.zeros(len(parameters))
         for chunk in self._chunks(features, labels, self.chunk):
             losses += [self.session.loss(point, chunk) for point in points]
@@ -148,6 +148,6 @@ class OnnxKernel:
 
     @staticmethod
     def _points(parameters: Parameters) -> NDArray[np.float32]:
-        """Parameter vectors as the graph takes them, float32[N, P]."""
+        """Return the parameter vectors as the graph takes them, float32[N, P]."""
         with np.errstate(over="ignore", invalid="ignore"):
             return np.ascontiguousarray(parameters, dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Loads the graph that the configuration names and that may be trained here, or raises one clear error."""
+"""Loading of the graph that the configuration names, if it may be trained here; otherwise one clear error."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,7 +12,7 @@ from sottovoce.kernels.onnx.session import GraphSession
 def graph_kernel(
     name: str, features: int, classes: int, graphs: Sequence[str], threads: int, *, others: Iterable[str] = ()
 ) -> OnnxKernel:
-    """The kernel of a graph, after trying it on this machine. See sottovoce.kernels.kernel_named.
+    """Return the kernel of a graph, after trying it on this machine. See sottovoce.kernels.kernel_named.
 
     Args:
         name: name of a graph in the package, or the path of a file.

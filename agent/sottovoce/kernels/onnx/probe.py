@@ -127,7 +127,7 @@ class _Trial:
             self._labels = self._labels.astype(np.float32)
 
     def sum(self, placed: Mapping[int, int], size: int, among: str = "zeros") -> NDArray[np.float64]:
-        """Sum over examples.
+        """Return the sum over examples.
 
         Args:
             placed: which of the two examples stands at each place of the chunk.
@@ -146,7 +146,7 @@ def _length(vector: NDArray[np.float64]) -> float:
 
 
 def _bits(vector: NDArray[np.float64]) -> bytes:
-    """A digest, since many vectors would not fit into the memory of a small device."""
+    """Return a digest, since many vectors would not fit into the memory of a small device."""
     return hashlib.sha256(vector.tobytes()).digest()
 
 

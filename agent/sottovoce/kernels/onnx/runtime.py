@@ -36,6 +36,6 @@ def onnxruntime() -> Any:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """The first two numbers of a version, or zeros if it has none."""
+    """Return the first two numbers of a version, or zeros if it has none."""
     words = version.split(".")[:2]
     return tuple(int(word) if word.isdecimal() else 0 for word in words)

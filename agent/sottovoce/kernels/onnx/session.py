@@ -35,7 +35,7 @@ class Chunk:
 
 
 class GraphSession:
-    """Runs one graph.
+    """Session of one graph.
 
     Args:
         model: the file's bytes. Nothing else is read: a graph that keeps data in other files is refused.
@@ -56,16 +56,16 @@ class GraphSession:
         self._check()
 
     def loss(self, parameters: NDArray[np.float32], chunk: Chunk) -> float:
-        """The sum of the losses of the chunk's examples."""
+        """Return the sum of the losses of the chunk's examples."""
         return float(self._run(self._forward, "loss", parameters, chunk))
 
     def predictions(self, parameters: NDArray[np.float32], chunk: Chunk) -> NDArray[Any]:
-        """Labels int64[B]; in a regression, values float32[B]."""
+        """Return labels int64[B]; in a regression, values float32[B]."""
         found: NDArray[Any] = self._run(self._forward, "predictions", parameters, chunk)
         return found
 
     def gradient_sum(self, parameters: NDArray[np.float32], chunk: Chunk, clip: float) -> NDArray[np.float64]:
-        """The sum of the clipped gradients of the chunk's examples, float64[P]."""
+        """Return the sum of the clipped gradients of the chunk's examples, float64[P]."""
         found: NDArray[np.float64] = self._run(self._session, "gradient_sum", parameters, chunk, clip)
         if found.shape != (self.facts.size,):
             raise InternalError(
@@ -134,7 +134,7 @@ def _opened(model: bytes, origin: str, threads: int) -> Any:
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.execution_mode = runtime.ExecutionMode.ORT_SEQUENTIAL
     options.use_deterministic_compute = True
-    options.enable_mem_pattern = False  # it costs memory and saves no time
+    options.enable_mem_pattern = False  # the arena costs memory and saves no time
     options.log_severity_level = _SILENT
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.devnull)
@@ -147,7 +147,7 @@ def _opened(model: bytes, origin: str, threads: int) -> Any:
 
 
 def _kind(words: str) -> str:
-    """Element type of a tensor type, for example `float` for `tensor(float)`."""
+    """Return the element type of a tensor type, for example `float` for `tensor(float)`."""
     return words.removeprefix("tensor(").removesuffix(")")
 
 
@@ -163,5 +163,5 @@ def _words(tensor: tuple[str, _Shape] | None) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    """First line of the error, without the runtime's own source lines."""
+    """Return the first line of the error, without the runtime's own source lines."""
     return str(error).strip().split("\n")[0][:300]

@@ -1,4 +1,4 @@
-"""A hardened Mosquitto for a fleet: its configuration, its access control, and its certificate."""
+"""Hardened Mosquitto for a fleet: its configuration, its access control, and its certificate."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -34,16 +34,16 @@ def write_broker(
     """Write everything that a Mosquitto broker of this fleet needs into a directory of its own.
 
     Args:
-        fleet: opened with its key, which vouches for the broker's certificate.
-        directory: made if it is not there; nothing in it is overwritten.
-        hosts: names and addresses by which devices call the broker.
+        fleet: the fleet, opened with its key, which signs the broker's certificate.
+        directory: directory to write to, created if missing; nothing in it is overwritten.
+        hosts: names and addresses by which devices reach the broker.
         port: port on which it listens.
         listen: the one address at which it listens; by default all addresses.
         user: user that it drops to when root starts it; by default its own user.
         home: path of the directory on the broker's host; by default the path where it is made.
 
     Returns:
-        its configuration file.
+        the configuration file of the broker.
 
     Raises:
         UsageError: if there is no host, or its name cannot be one.
@@ -71,7 +71,7 @@ def write_broker(
 
 
 def _certificate(fleet: Fleet, hosts: Sequence[str], key: EllipticCurvePrivateKey) -> x509.Certificate:
-    """A server's certificate, which is not that of a device: it binds no device key."""
+    """Return a server's certificate, which binds no device key and so is not a device's."""
     if not hosts:
         raise UsageError("a broker needs a host name or address by which devices call it")
     validity = Validity.from_now(_DAYS)

@@ -1,4 +1,4 @@
-"""MQTT between peers. The broker carries messages and is trusted with nothing."""
+"""Transport over MQTT. The broker carries messages and is trusted with nothing."""
 
 from sottovoce.transport.mqtt.client import Broker
 from sottovoce.transport.mqtt.transport import MqttTransport

@@ -1,4 +1,4 @@
-"""Devices that this device knows on the broker: their introductions, their keys, and whether those still hold."""
+"""Devices that this device knows on the broker: their introductions, their keys, and whether these are still valid."""
 
 import asyncio
 import time
@@ -19,17 +19,17 @@ _BELIEVED_SECONDS = 300.0
 
 @dataclass(slots=True)
 class Acquaintance:
-    """Another device, since that device's start.
+    """Another device, since its start.
 
     Attributes:
         raw: its newest introduction, as received.
-        introduced: the same introduction, verified.
-        channel: the channel to it and from it.
+        introduced: this introduction, verified.
+        channel: channel to and from the device.
         former: its earlier keys, which are never accepted again.
-        trusted: how often this device's trust had changed when the introduction was verified.
-        holds: whether it held then.
+        trusted: number of changes of this device's trust up to the verification of the introduction.
+        holds: whether the introduction was valid then.
         gone_until: time on the monotonic clock until which it is believed to have left the broker.
-        knows: whether it has answered, so that it need not be introduced to again.
+        knows: whether the device has answered, so that no further introduction to it is needed.
     """
 
     raw: bytes
@@ -43,15 +43,15 @@ class Acquaintance:
 
     @property
     def is_gone(self) -> bool:
-        """Whether it gets no messages for now; a broker may deliver a kept farewell although the device is there."""
+        """Return whether the device gets no messages for now; a retained farewell may be outdated."""
         return time.monotonic() < self.gone_until
 
     def is_away(self) -> None:
-        """Note that the device has said that it leaves, or does not answer."""
+        """Note that the device has announced its departure, or does not answer."""
         self.gone_until = time.monotonic() + _BELIEVED_SECONDS
 
     def is_here(self) -> None:
-        """Note that the device has said that it is there, or has sent something."""
+        """Note that the device has announced its presence, or has sent something."""
         self.gone_until = float("-inf")
 
 
@@ -63,10 +63,10 @@ class Acquaintances:
 
     Args:
         presence: presence of this device.
-        notary: verifies introductions.
+        notary: verifier of introductions.
         restarted: called with the node id of a device that has changed its key, or with None if this device has.
         returned: called with the node id of a device that has connected to the broker again.
-        now: the time.
+        now: returns the present time.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Acquaintances:
         return device in self._known
 
     def find(self, device: str) -> Acquaintance | None:
-        """A device that is known and whose introduction is still valid; else None."""
+        """Return a known device whose introduction is still valid; else None."""
         known = self._known.get(device)
         return known if known is not None and self._is_valid(known) else None
 
@@ -113,7 +113,7 @@ class Acquaintances:
         claim = claimed(raw, self._presence.fleet, device)
         if known is not None and claim.version <= known.introduced.version:
             if claim.session_key == known.introduced.session_key and not claim.gone:
-                return known  # it was overtaken by a newer introduction
+                return known  # a newer introduction arrived meanwhile
             raise MessageRefused("replayed", f"an introduction of {device} is older than the known one")
         if known is not None and claim.session_key in known.former:
             raise MessageRefused("replayed", f"an introduction of {device} has a key that was replaced")

@@ -1,4 +1,4 @@
-"""A client of a broker, with bounds on the memory and time that a broker can cost. Knows aiomqtt and paho."""
+"""Client of a broker, through aiomqtt and paho, with bounds on the memory and time that a broker can cost."""
 
 import ssl
 from collections.abc import Callable
@@ -15,7 +15,7 @@ CONNECT_SECONDS = 10.0
 _QUEUE = 256  # received but unprocessed messages; further ones are lost, and their senders retry
 _INFLIGHT = 20
 _RECEIVE_MAXIMUM = 16
-_LARGEST_PACKET = 2**18  # this device sends at most half of that
+_LARGEST_PACKET = 2**18  # this device sends at most half of this number
 _MAX_REPLIES = 4096  # packets that the broker does not read, most of them acknowledgements
 _KEEPALIVE_SECONDS = 30
 _SESSION_SECONDS = 86_400
@@ -28,12 +28,12 @@ class Broker:
 
     Attributes:
         host: name or address.
-        port: its port.
-        realm: its public name.
+        port: port of the broker.
+        realm: public name of the broker.
         version: `5` or `3.1.1`.
         tls: makes the TLS context for one connection, with this device's certificate of the moment; None without TLS.
-        username: if the broker wants one.
-        password: its password.
+        username: user name, if the broker requires one.
+        password: password of that user.
         longest_pause: longest pause before connecting again, in seconds, if a minute is too long.
     """
 
@@ -48,11 +48,11 @@ class Broker:
 
     @property
     def five(self) -> bool:
-        """Whether it speaks MQTT 5."""
+        """Whether the broker uses MQTT 5."""
         return self.version == "5"
 
     def properties(self, packet: int, **values: Any) -> Properties | None:
-        """Properties of MQTT 5; there are none in 3.1.1."""
+        """Return the properties of MQTT 5; None for 3.1.1."""
         if not self.five:
             return None
         properties = Properties(packet)  # type: ignore[no-untyped-call]
@@ -62,7 +62,7 @@ class Broker:
 
 
 class OneConnection(Client):
-    """A client whose connection can be closed in any state."""
+    """Client whose connection can be closed in any state."""
 
     _opening = False
     _hung_up = False
@@ -92,13 +92,13 @@ class OneConnection(Client):
 
 
 def new_client(broker: Broker, identifier: str, will: tuple[str, bytes], will_seconds: int) -> OneConnection:
-    """A client for one connection.
+    """Return a client for one connection.
 
     Args:
-        broker: to whom.
+        broker: broker to connect to.
         identifier: identifier of the client, the same at each start: the broker keeps its messages for it.
         will: topic, and the payload that the broker keeps there when the connection breaks.
-        will_seconds: how long the broker keeps that payload.
+        will_seconds: seconds for which the broker keeps that payload.
     """
     five = broker.five
     delayed = {"WillDelayInterval": _WILL_DELAY_SECONDS, "MessageExpiryInterval": will_seconds}
@@ -154,7 +154,7 @@ def _watch_open_sockets_alone(client: Client) -> None:
 
 
 def _bound(client: Client) -> None:
-    """End the connection to a broker that sends what no device sends, or does not read.
+    """End the connection to a broker that sends more than devices do, or does not read.
 
     paho accepts packets of 256 MiB, keeps messages of QoS 2 until they are released, and acknowledges without limit.
     """

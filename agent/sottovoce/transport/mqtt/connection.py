@@ -1,4 +1,4 @@
-"""A connection to a broker that reconnects automatically."""
+"""Connection to a broker that reconnects automatically."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ from sottovoce.transport.mqtt.client import CONNECT_SECONDS, QOS, Broker, new_cl
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
-logging.getLogger("mqtt").setLevel(logging.CRITICAL)  # what a connection has to say is said here, with cause and remedy
+logging.getLogger("mqtt").setLevel(logging.CRITICAL)  # this module logs the problems, with cause and remedy
 
 _LONGEST_PAUSE = 10.0  # a usual period of a device; by the next one, its peers have reconnected too
 _SHORTEST_PAUSE = 0.2
@@ -34,16 +34,16 @@ class Waiting(Protocol):
     """The metric of a connection's waits; sottovoce.agent.wait_status.Waits."""
 
     def begin(self, name: str, reason: str, seconds: float) -> None:
-        """A wait of at most `seconds` begins."""
+        """Note that a wait of at most `seconds` begins."""
         ...
 
     def end(self, name: str) -> None:
-        """Ends the wait."""
+        """Note that the wait ends."""
         ...
 
 
 class Connection:
-    """Keeps a broker connection open until it is closed.
+    """Broker connection that is kept open until it is closed.
 
     Args:
         broker: the broker to connect to.
@@ -84,7 +84,7 @@ class Connection:
 
     @property
     def is_up(self) -> bool:
-        """Whether messages go out now."""
+        """Whether messages can be sent now."""
         return self._client is not None
 
     async def run(self) -> None:
@@ -123,13 +123,13 @@ class Connection:
         """Hand a message to the broker; its acceptance does not mean that the recipient has received it.
 
         Args:
-            topic: where.
-            payload: the bytes.
+            topic: topic of the message.
+            payload: content of the message.
             expires: seconds after which a broker of MQTT 5 drops it, and for which to wait for the broker.
             retain: whether the broker keeps it for later subscribers.
 
         Raises:
-            OSError: if it did not take it.
+            OSError: if the broker did not accept the message.
         """
         client = self._client
         if client is None:
@@ -213,7 +213,7 @@ class Connection:
             raise OSError(f"it does not allow this device to subscribe to {topic}: correct its access control")
 
     async def _while_connected(self, call: Coroutine[Any, Any, _T]) -> _T:
-        """Wait for the broker's answer to a call, but only while connected; the client alone would continue waiting."""
+        """Wait for the broker's answer to a call, but only while connected; otherwise the client would wait on."""
         calling, over = asyncio.ensure_future(call), asyncio.ensure_future(self._over.wait())
         try:
             await asyncio.wait({calling, over}, return_when=asyncio.FIRST_COMPLETED)
@@ -227,13 +227,11 @@ class Connection:
             over.cancel()
 
     def _explained(self, error: Exception) -> str:
-        """Explanation of an error, with the remedy."""
+        """Return the explanation of an error, with the remedy."""
         while isinstance(error, MqttError | OSError) and isinstance(error.__cause__, Exception):
             error = error.__cause__
         if not isinstance(error, MqttError | OSError | SottovoceError):
-            return (
-                "it sent something that is not MQTT"  # whatever else could be said of it is in the broker's own words
-            )
+            return "it sent something that is not MQTT"  # any further details would be the broker's own text
         code = getattr(error.rc, "value", error.rc) if isinstance(error, MqttCodeError) else None
         if code == _TAKEN_OVER:
             self.duplicates += 1

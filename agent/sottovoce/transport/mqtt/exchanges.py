@@ -1,4 +1,4 @@
-"""Messages of this device that await an answer."""
+"""Exchanges of this device: messages that await an answer."""
 
 import asyncio
 import itertools
@@ -9,7 +9,7 @@ from sottovoce.wire.v1.mqtt_pb2 import Content
 
 
 class Gone(Exception):
-    """A peer, or the way to it, is away.
+    """Result of an exchange whose peer, or the way to it, is away.
 
     Attributes:
         left: as of DeliveryFailed.
@@ -21,17 +21,17 @@ class Gone(Exception):
 
 
 class Exchanges:
-    """Exchanges of one device. Each ends with its answer, or with the reason why there will be none."""
+    """Exchanges of one device. Each ends with its answer, or with the reason for having none."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
         self.begun = 0
-        """The number of the newest exchange."""
+        """Number of the newest exchange."""
         self._waiting: dict[int, tuple[str, asyncio.Future[Content | Gone]]] = {}
 
     @contextmanager
     def begin(self, peer: str) -> Iterator[tuple[int, "asyncio.Future[Content | Gone]"]]:
-        """The number of a new exchange, and the future of its result."""
+        """Begin an exchange, and yield its number and the future of its result."""
         number = self.begun = next(self._numbers)
         future: asyncio.Future[Content | Gone] = asyncio.get_running_loop().create_future()
         self._waiting[number] = (peer, future)
@@ -47,11 +47,11 @@ class Exchanges:
             future.set_result(content)
 
     def end(self, reason: str, peer: str | None = None, *, until: int | None = None, left: bool = True) -> None:
-        """End the exchanges with this peer, or with all, without an answer.
+        """End the exchanges with this peer, or with all peers, without an answer.
 
         Args:
-            reason: why.
-            peer: its node id; None for everybody.
+            reason: reason for the end.
+            peer: node id of the peer; None for all peers.
             until: number of the last exchange to end; None for all.
             left: as of DeliveryFailed.
         """

@@ -10,7 +10,7 @@ _M = TypeVar("_M", bound=Message)
 
 
 def decoded(kind: type[_M], raw: bytes) -> _M:
-    """A decoded message, which must be in canonical form, so that nothing unsigned can be added to it.
+    """Return a decoded message, which must be in canonical form, so that nothing unsigned can be added to it.
 
     Raises:
         MessageRefused: for `malformed`.

@@ -39,10 +39,10 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Introduced:
-    """A device whose introduction has been verified.
+    """Device whose introduction has been verified.
 
     Attributes:
-        subject: its identity, and the time until which that holds.
+        subject: identity of the device, and the time until which it is valid.
         version: as claimed.
         session_key: as claimed.
         gone: as claimed.
@@ -57,7 +57,7 @@ class Introduced:
 def introduction(
     identity: Identity, incarnation: int, sequence: int, session_key: bytes, *, gone: bool = False
 ) -> bytes:
-    """An introduction of this device, serialised."""
+    """Return an introduction of this device, serialised."""
     message = Introduction(
         fleet=identity.fleet,
         node_id=identity.node_id,
@@ -76,8 +76,8 @@ def claimed(raw: bytes, fleet: str, device: str) -> Claim:
 
     Args:
         raw: as received.
-        fleet: this device's.
-        device: the device that it must introduce.
+        fleet: fleet of this device.
+        device: node id of the device that the message must introduce.
 
     Raises:
         MessageRefused: for `size`, `malformed`, `fleet` or `sender` (it belongs to another device).

@@ -10,15 +10,15 @@ from sottovoce.identity.trust import Trust
 from sottovoce.transport.mqtt.introduction import Claim, Introduced, verified
 
 _FORGERIES = 500.0  # in a row: those that a broker may have kept of devices whose certificates have expired
-_FORGERIES_PER_SECOND = 50.0  # one costs half a millisecond on a workstation, and anyone who sends it almost nothing
+_FORGERIES_PER_SECOND = 50.0  # one takes half a millisecond on a workstation, and costs its sender almost nothing
 
 
 class Notary:
-    """Verifies introductions, and pauses for a moment after too many forged ones.
+    """Verifier of introductions, which pauses for a moment after too many forged ones.
 
     Args:
-        trust: whom this device trusts.
-        clock: seconds that only rise.
+        trust: trust of this device.
+        clock: monotonic clock, in seconds.
     """
 
     def __init__(self, trust: Trust, clock: Callable[[], float] = time.monotonic) -> None:
@@ -30,7 +30,7 @@ class Notary:
     def verify(self, claim: Claim) -> Introduced:
         """Verify a claim, and return the device.
 
-        A revoked device is verified, too: the receiver of its messages refuses them, and tells it why.
+        A revoked device is verified, too: the receiver of its messages refuses them, and sends it the reason.
 
         Raises:
             MessageRefused: as for sottovoce.transport.mqtt.introduction.verified, or for `flood`, without verification.

@@ -1,4 +1,4 @@
-"""Presence of a device on the broker: its id and key, and whether it is there or gone."""
+"""Presence of a device on the broker: its id and key, and whether it is present or gone."""
 
 from enum import Enum, auto
 
@@ -9,7 +9,7 @@ from sottovoce.transport.mqtt.secrecy import SessionKey
 
 
 class Echo(Enum):
-    """The broker's retained message in a device's own name."""
+    """Kind of the broker's retained message in a device's own name."""
 
     AGREES = auto()  # says that the device is there, or was
     DENIES = auto()  # says that the device is gone
@@ -17,17 +17,17 @@ class Echo(Enum):
 
 
 class Presence:
-    """The presence of this device. The newer of two announcements has the higher version.
+    """Presence of this device. The newer of two announcements has the higher version.
 
     Args:
-        trust: who it is.
-        notary: verifies others' statements in its name.
-        incarnation: how often it has started.
+        trust: identity of this device.
+        notary: verifier of messages in this device's name.
+        incarnation: number of starts of the device.
 
     Attributes:
-        fleet: its fleet.
-        device: its node id.
-        key: its session key.
+        fleet: fleet of the device.
+        device: node id of the device.
+        key: session key of the device.
     """
 
     def __init__(self, trust: Trust, notary: Notary, incarnation: int) -> None:
@@ -41,11 +41,11 @@ class Presence:
         self._said: dict[bool, bytes] = {}
 
     def here(self) -> bytes:
-        """Announcement that it is there."""
+        """Return the announcement that this device is present."""
         return self._introduction(gone=False)
 
     def gone(self) -> bytes:
-        """Announcement that it is gone; newer than the one of `here`, and older than those after `renew`."""
+        """Return the announcement that this device is gone; newer than that of `here`, older than after `renew`."""
         return self._introduction(gone=True)
 
     def renew(self) -> None:
@@ -54,7 +54,7 @@ class Presence:
         self._said.clear()
 
     def begin_anew(self) -> None:
-        """Take another key: whatever was sealed for the present one is refused from now on."""
+        """Adopt another key: messages sealed for the previous key are refused from now on."""
         self.key = SessionKey()
         self.renew()
         self._since = self._sequence - 1
@@ -83,7 +83,7 @@ class Presence:
 
     @property
     def _version(self) -> tuple[int, int]:
-        """Version of the announcement that this device is there."""
+        """Return the version of the announcement that this device is present."""
         return self._incarnation, self._sequence - 1
 
     def _introduction(self, *, gone: bool) -> bytes:

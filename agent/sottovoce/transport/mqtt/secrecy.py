@@ -1,4 +1,4 @@
-"""Secrecy between two devices through a broker that reads, keeps, repeats and forges whatever it likes.
+"""Secrecy between two devices through a broker that may read, keep, repeat and forge anything.
 
 Each device has an X25519 key pair from its start to its stop, which is never written to a disk. Two devices derive a
 key for each direction (HKDF-SHA256), under which messages are sealed with ChaCha20-Poly1305 and a counter. After a
@@ -24,7 +24,7 @@ _END = 2**63
 
 
 class SessionKey:
-    """This device's key pair since its start."""
+    """Key pair of this device since its start."""
 
     def __init__(self) -> None:
         self._private = X25519PrivateKey.generate()
@@ -32,12 +32,12 @@ class SessionKey:
         self._counters = itertools.count(1)
 
     def shared_with(self, own: str, other: str, other_key: bytes) -> "Channel":
-        """A channel between this device and another.
+        """Return a channel between this device and another.
 
         Args:
-            own: this device's node id.
-            other: the other's.
-            other_key: its session key, 32 bytes, verified to be its.
+            own: node id of this device.
+            other: node id of the other device.
+            other_key: verified session key of the other device, 32 bytes.
 
         Raises:
             MessageRefused: for `malformed`: it is not a key.
@@ -69,7 +69,7 @@ class Channel:
         self._seen = 0  # bit i: the counter i below the newest
 
     def seal(self, content: bytes) -> tuple[int, bytes]:
-        """Seal a message; returns an unused counter, and the message sealed under it."""
+        """Seal a message; return an unused counter, and the message sealed under it."""
         counter = next(self._counters)
         return counter, self._outward.encrypt(_nonce(counter), content, None)
 

@@ -9,7 +9,7 @@ _NODE_ID = re.compile(r"[a-z2-7]{32}")
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The topics of one device.
+    """Topics of one device on the broker.
 
     Attributes:
         fleet: its fleet.
@@ -25,11 +25,11 @@ class Topics:
         return f"{ROOT}/{self.fleet}/in/{self.device}/+"
 
     def inbox(self, recipient: str) -> str:
-        """Topic of this device's messages for another."""
+        """Return the topic of this device's messages for another."""
         return f"{ROOT}/{self.fleet}/in/{recipient}/{self.device}"
 
     def presence(self, device: str) -> str:
-        """Topic of a device's presence."""
+        """Return the topic of a device's presence."""
         return f"{ROOT}/{self.fleet}/peer/{device}"
 
     @property
@@ -38,15 +38,15 @@ class Topics:
         return self.presence("+")
 
     def sender(self, topic: str) -> str | None:
-        """Sender of a message in this device's inbox; None if the topic is another one, or has no device id."""
+        """Return the sender of a message in this device's inbox; None for another topic, or without a device id."""
         return _device(topic, self.inboxes[:-2])
 
     def present(self, topic: str) -> str | None:
-        """Node id of the device whose presence a topic is; None for other topics, or without a device id."""
+        """Return the node id of the device whose presence a topic is; None for other topics, or without a device id."""
         return _device(topic, f"{ROOT}/{self.fleet}/peer")
 
 
 def _device(topic: str, above: str) -> str | None:
-    """The last level of a topic under another, which a broker may fill with anything of any length."""
+    """Return the last level of a topic under another, which a broker may fill with anything of any length."""
     found, _, device = topic.rpartition("/")
     return device if found == above and _NODE_ID.fullmatch(device) else None

@@ -1,7 +1,7 @@
 """Messages between devices through a broker: introduced, sealed, and answered by the recipient itself.
 
 A broker's acknowledgement means nothing here: a message is delivered when its recipient's answer has arrived. The
-broker sees who sends to whom, when, and how much.
+broker sees the sender, the recipient, the time and the size of each message.
 """
 
 import asyncio
@@ -49,12 +49,12 @@ _FAILURES = {
 
 
 class MqttTransport:
-    """Implements sottovoce.transport.Transport.
+    """Implementation of sottovoce.transport.Transport over MQTT.
 
     Args:
-        broker: where, and how.
-        trust: who this device is, and whom it trusts.
-        incarnation: how often this device has started.
+        broker: address and protocol of the broker.
+        trust: identity and trust of this device.
+        incarnation: number of starts of this device.
         waiting: the metric of waits in progress.
         returned: called with the node id of a peer that has connected to the broker, or with None if this device has.
     """
@@ -93,11 +93,11 @@ class MqttTransport:
 
     @property
     def largest(self) -> int:
-        """128 KiB."""
+        """Size limit of a message: 128 KiB."""
         return _LARGEST
 
     def reaches(self, address: str) -> bool:
-        """Whether the address is on the same broker."""
+        """Return whether the address is on the same broker."""
         return address == f"mqtt:{self._broker.realm}"
 
     @property
@@ -129,7 +129,7 @@ class MqttTransport:
         self._running = [asyncio.create_task(self._connection.run()), asyncio.create_task(self._refresh())]
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
-        """Hand a message over; see Transport.deliver."""
+        """Deliver a message; see Transport.deliver."""
         where = f"peer {peer.id} at {peer.address}"
         if not self.connection.is_up:
             offline = f"{where}: no connection to the broker: {self.connection.problem}"
@@ -159,7 +159,7 @@ class MqttTransport:
         raise DeliveryFailed(cause, f"{where}: {words.format(said)}")
 
     async def present(self, seconds: float) -> tuple[str, ...]:
-        """Node ids of up to 64 devices that announce themselves on the broker within `seconds`.
+        """Return the node ids of up to 64 devices that announce themselves on the broker within `seconds`.
 
         Raises:
             DeliveryFailed: if there is no connection.
@@ -178,13 +178,13 @@ class MqttTransport:
             await self.connection.unsubscribe(self._topics.everybody)
 
     def listener(self) -> Listener:
-        """Numbers of devices that introduced themselves, and of refused messages and introductions."""
+        """Return numbers of devices that introduced themselves, and of refused messages and introductions."""
         connection = self.connection
         trouble = "" if connection.is_up else f"no connection to the broker: {connection.problem}"
         return Listener(self._known.met, self.refused.total(), trouble, connection.duplicates)
 
     async def stop(self, grace: float) -> None:
-        """Say that this device is gone; see Transport.stop."""
+        """Announce that this device is gone; see Transport.stop."""
         if self._connection is None:
             return
         connecting, refreshing = self._running
@@ -216,12 +216,12 @@ class MqttTransport:
         self._exchanges.end("it, or this device, has restarted", device)
 
     def _farewell(self) -> tuple[str, bytes]:
-        """The message for the broker to publish if the next connection breaks."""
+        """Return the message for the broker to publish if the next connection breaks."""
         self._presence.renew()
         return self._topics.presence(self._id), self._presence.gone()
 
     def _peer_returned(self, device: str) -> None:
-        """Have unanswered requests to a returned peer sent again soon, because they may have been lost."""
+        """Repeat unanswered requests to a returned peer soon, because they may have been lost."""
         lost = partial(self._exchanges.end, "it has connected again", device, until=self._exchanges.begun, left=False)
         asyncio.get_running_loop().call_later(_LOST_SECONDS, lost)
         self._returned(device)
@@ -232,7 +232,7 @@ class MqttTransport:
 
     async def _announce(self) -> None:
         topic = self._topics.presence(self._id)
-        with contextlib.suppress(OSError):  # the connection reports it, and the next one announces again
+        with contextlib.suppress(OSError):  # the connection reports the error, and the next one announces again
             await self.connection.publish(topic, self._presence.here(), expires=_KEPT_SECONDS, retain=True)
 
     async def _refresh(self) -> None:
@@ -315,7 +315,7 @@ class MqttTransport:
     def _on_echo(self, echo: Echo) -> None:
         """Handle the broker's message in this device's name, which should be the device's own last announcement."""
         if echo is Echo.DENIES:
-            self._again.set()  # an old farewell arrived late, or the broker lies
+            self._again.set()  # an old farewell arrived late, or the broker is dishonest
         elif echo is Echo.COPY:
             self.connection.duplicates += 1
             self._sparse_log.say(

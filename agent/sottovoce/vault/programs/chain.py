@@ -23,7 +23,7 @@ from sottovoce.vault.unproved_point import UnprovedPoint
 
 @dataclass(slots=True)
 class Chain:
-    """Answers the `chain` query of slot s, whose point is this device's last release and the global weights, 2P values.
+    """Program for the `chain` query of slot s, at this device's last release and the global weights, 2P values.
 
     The answer is (w_global + w_local)/2 - η ∇f(w_global) + noise, after period - 1 local steps on batches of their own.
 
@@ -48,7 +48,7 @@ class Chain:
         return self.count // (self.steps.batch * self.period)
 
     def plan(self, query: Query) -> Plan[NDArray[np.float64]] | Refused:
-        """A plan that touches the records of one chain."""
+        """Return a plan that touches the records of one chain."""
         if query.kind != "chain" or query.point.shape != (2 * self.steps.kernel.size,) or query.slot < 0:
             return Refused(query.id, "query", "the vault's program does not support this query")
         if not (np.abs(query.point) <= LARGEST).all():
@@ -61,7 +61,7 @@ class Chain:
         return Plan(mechanism.event(touched), mechanism)
 
     def compute(self, query: Query, records: Records) -> NDArray[np.float64]:
-        """The end of the chain before noise, float64[P]."""
+        """Return the end of the chain before noise, float64[P]."""
         size, first, number = self.steps.kernel.size, self._start(query.slot), query.slot * self.period
         begun, everybody = query.point[:size], query.point[size:]
         local = begun
@@ -72,7 +72,7 @@ class Chain:
         return self.steps.last(everybody, local, records, number + step, first + step * self.steps.batch)
 
     def traced(self) -> dict[str, Any]:
-        """The local model of the last chain, at its start and before its last step: for simulations."""
+        """Return the local model of the last chain, at its start and before its last step: for simulations."""
         return dict(zip(("local_before", "local_after"), (model.tolist() for model in self._ends), strict=False))
 
     def _start(self, slot: int) -> int:

@@ -67,30 +67,30 @@ class ChainSteps:
         return self.sizes.regularisation
 
     def local(self, model: Floats, records: Records, number: int, start: int) -> Floats:
-        """w^L after a local step.
+        """Return w^L after a local step.
 
         Args:
             model: w^L, float64[P].
             records: records with their numbers.
             number: number of the batch among all of this device's, from 0.
-            start: the number of its first record.
+            start: number of the batch's first record.
         """
         moved = local_step(model, self.gradient(model, records, start), self.sizes.schedule(number + 1))
         return moved if self.radius is None else projected(moved, self.radius)
 
     def last(self, latest: Floats, local: Floats, records: Records, number: int, start: int) -> Floats:
-        """w^G after a global step, before noise. See `local`."""
+        """Return w^G after a global step, before noise. See `local`."""
         step_size, none = self.sizes.schedule(number + 1), np.zeros_like(latest)
         return global_step(latest, local, self.gradient(latest, records, start), none, step_size)
 
     def gradient(self, point: Floats, records: Records, start: int) -> Floats:
-        """The mean gradient of one batch, with the regulariser's."""
+        """Return the mean gradient of one batch, with the regulariser's."""
         part = self._batch(records, start)
         mean = self.kernel.clipped_gradient_sum(point, in_ball(part.features), part.labels, math.inf) / self.batch
         return mean + self.regularisation * point if self.regularisation else mean
 
     def loss(self, point: Floats, records: Records, start: int) -> float:
-        """The mean loss of one batch, with the regulariser's."""
+        """Return the mean loss of one batch, with the regulariser's."""
         part = self._batch(records, start)
         of_records = self.kernel.loss(point[np.newaxis], in_ball(part.features), part.labels)
         return float(of_records[0]) + self.regularisation / 2 * float(point @ point)

@@ -23,7 +23,7 @@ from sottovoce.vault.sampling import Sampling
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Consecutive runs of record numbers, the same in every pass.
+    """Consecutive runs of record numbers, equal in every pass.
 
     Attributes:
         edges: start of each block of a pass, and end of the last one.
@@ -39,14 +39,14 @@ class Blocks:
         return (len(self.edges) - 1) * self.passes
 
     def at(self, slot: int) -> Units:
-        """The block of a slot."""
+        """Return the block of a slot."""
         block = slot % (len(self.edges) - 1)
         return Units(((self.edges[block], self.edges[block + 1] - 1),))
 
 
 @dataclass(frozen=True, slots=True)
 class GradientSum:
-    """Answers `gradient` queries with Σ over units of clip(Σ over the unit's records of ∇ℓ(point; record)).
+    """Program for `gradient` queries: Σ over units of clip(Σ over the unit's records of ∇ℓ(point; record)).
 
     Attributes:
         kernel: the model.
@@ -68,7 +68,7 @@ class GradientSum:
     clip: float | None = None
 
     def plan(self, query: Query) -> Plan[Batches] | Refused:
-        """A plan for a finite point of the model's size."""
+        """Return a plan for a finite point of the model's size."""
         point = query.point
         if (
             self.mechanism is None
@@ -85,7 +85,7 @@ class GradientSum:
         return Plan(over(event, self.batches.at(query.slot)), self.mechanism)
 
     def compute(self, query: Query, records: Records) -> Batches:
-        """Summed gradients at the query's point, one row per unit, in batches of about a megabyte."""
+        """Return the summed gradients at the query's point, one row per unit, in batches of about a megabyte."""
         if self.clip is not None:
             yield self.summed(query, records, self.clip)
         elif self.unit == "record":
@@ -95,7 +95,7 @@ class GradientSum:
                 yield self.summed(query, part, math.inf)
 
     def summed(self, query: Query, records: Records, clip: float) -> NDArray[np.float64]:
-        """The kernel's sum of clipped gradients, as a row: float64[1, P]."""
+        """Return the kernel's sum of clipped gradients, as a row: float64[1, P]."""
         return self.kernel.clipped_gradient_sum(query.point, records.features, records.labels, clip)[np.newaxis]
 
 

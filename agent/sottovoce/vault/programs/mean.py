@@ -13,7 +13,7 @@ from sottovoce.vault.programs.program import Plan
 
 @dataclass(frozen=True, slots=True)
 class DeviceMean:
-    """Answers the `mean` query of slot 0, whose point is empty, with coefficients of the mean of the device's rows.
+    """Program for the `mean` query of slot 0, whose point is empty: coefficients of the mean of the device's rows.
 
     Attributes:
         profile: the part of the mean that is released.
@@ -25,7 +25,7 @@ class DeviceMean:
     mechanism: ClippedSum | None
 
     def plan(self, query: Query) -> Plan[Batches] | Refused:
-        """A plan for the only release."""
+        """Return a plan for the only release."""
         if self.mechanism is None or query.kind != "mean" or query.point.size:
             return Refused(query.id, "query", "the vault's program does not support this query")
         if query.slot != 0:
@@ -38,7 +38,7 @@ class DeviceMean:
         return self.vector(records)
 
     def vector(self, records: Records) -> Batches:
-        """The mean of all features in one row, float64[1, P]; without records no row, which counts as 0."""
+        """Return the mean of all features in one row, float64[1, P]; without records no row, which counts as 0."""
         if len(records):
             with np.errstate(over="ignore", invalid="ignore"):  # a warning would be a message about a record
                 mean = np.add.reduce(records.features, axis=0) / len(records)

@@ -17,7 +17,7 @@ from sottovoce.vault.programs.program import Plan
 
 @dataclass(frozen=True, slots=True)
 class NormalisedSum:
-    """Answers `gradient` queries whose point is the model and, as its last entry, the threshold C.
+    """Program for `gradient` queries whose point is the model and, as its last entry, the threshold C.
 
     Attributes:
         sums: computes each unit's gradient, and the cost of a release; its mechanism clips at 1.
@@ -28,7 +28,7 @@ class NormalisedSum:
     rule: Rule
 
     def plan(self, query: Query) -> Plan[Batches] | Refused:
-        """A plan for a finite point with one entry more than the model has, the last one positive.
+        """Return a plan for a finite point with one entry more than the model has, the last one positive.
 
         A kernel that clips at this last entry cannot do so near the ends of a float's range.
         """
@@ -38,7 +38,7 @@ class NormalisedSum:
         return self.sums.plan(_at_model(query))
 
     def compute(self, query: Query, records: Records) -> Batches:
-        """Normalised gradients, one row per unit, in batches of about a megabyte; or the kernel's sum."""
+        """Return the normalised gradients, one row per unit, in batches of about a megabyte; or the kernel's sum."""
         threshold = float(query.point[-1])
         if self.sums.clip is not None:
             yield self.sums.summed(_at_model(query), records, threshold) / threshold

@@ -1,4 +1,4 @@
-"""Facts that the vault needs about a computation before it may touch a record, and the computation itself."""
+"""Interface of a computation: the facts that the vault needs before it touches a record, and the computation itself."""
 
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -30,12 +30,12 @@ class Plan(Generic[Raw]):
 
 
 class Program(Protocol[Raw]):
-    """A pure computation: no noise, no sending, no access to the ledger. The vault applies the plan's mechanism."""
+    """Pure computation: no noise, no sending, no access to the ledger. The vault applies the plan's mechanism."""
 
     def plan(self, query: Query) -> Plan[Raw] | Refused:
-        """The plan for this query, or a refusal with its reason; no record is read for either."""
+        """Return the plan for this query, or a refusal with its reason; no record is read for either."""
         ...
 
     def compute(self, query: Query, records: Records) -> Raw:
-        """Values to privatise, computed from the records of units that were paid for."""
+        """Return the values to privatise, computed from the records of units that were paid for."""
         ...

@@ -1,4 +1,4 @@
-"""Gradients of a batch for following papers to the letter, charged as infinite."""
+"""Gradients of a batch for reproducing papers exactly, charged as infinite."""
 
 import math
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from sottovoce.vault.sampling import Sampling
 
 @dataclass(frozen=True, slots=True)
 class PublishedSum:
-    """Answers `gradient` queries with the gradients of a batch at a point.
+    """Program for `gradient` queries: the gradients of a batch at a point.
 
     Attributes:
         kernel: the model.
@@ -32,7 +32,7 @@ class PublishedSum:
     sampling: Sampling | None
 
     def plan(self, query: Query) -> Plan[Batches] | Refused:
-        """A plan for a finite point of the model's size."""
+        """Return a plan for a finite point of the model's size."""
         if query.kind != "gradient" or query.point.shape != (self.kernel.size,) or not np.isfinite(query.point).all():
             return Refused(query.id, "query", "the vault's program does not support this query")
         return Plan(Unproved(self.name), self.mechanism, sampling=self.sampling)

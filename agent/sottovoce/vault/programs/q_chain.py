@@ -26,7 +26,7 @@ _LARGEST_TOLD = 100  # largest number of inputs of a Q-network whose parameters 
 
 @dataclass(slots=True)
 class QChain:
-    """Answers two kinds of query for batch t, in this order.
+    """Program for two kinds of query for batch t, in this order.
 
     `decide`, at this device's last release, P values: LOCAL, and the local step has been taken, or GLOBAL.
     `chain`, after GLOBAL, at the last release and the global weights, 2P values: see Chain.
@@ -61,7 +61,7 @@ class QChain:
         return self.count // self.steps.batch
 
     def plan(self, query: Query) -> Plan[Any] | Refused:
-        """A plan that touches one batch, or two, at an infinite charge."""
+        """Return a plan that touches one batch, or two, at an infinite charge."""
         size = self.steps.kernel.size
         sizes = {"decide": size, "chain": 2 * size}
         if query.kind not in sizes or query.point.shape != (sizes[query.kind],) or query.slot < 0:
@@ -78,7 +78,7 @@ class QChain:
         return Plan(event, UnprovedPoint(size, sigma, self.name))
 
     def compute(self, query: Query, records: Records) -> Any:
-        """The action, or the end of the chain before noise, float64[P]."""
+        """Return the action, or the end of the chain before noise, float64[P]."""
         if query.kind == "decide":
             return self._decided(query, records)
         size = self.steps.kernel.size
@@ -88,7 +88,7 @@ class QChain:
         return self.steps.last(query.point[size:], local, records, query.slot, self._start(query.slot))
 
     def traced(self) -> dict[str, Any]:
-        """The last turn of Algorithm 2, JSON-ready: for simulations."""
+        """Return the last turn of Algorithm 2, JSON-ready: for simulations."""
         return {name: _listed(fact) for name, fact in self._facts.items()}
 
     def _decided(self, query: Query, records: Records) -> int:
@@ -125,14 +125,14 @@ class QChain:
         return action
 
     def _networks(self) -> dict[str, list[Any]] | None:
-        """θ and θ' before this turn's learning, if they are small enough to be recorded at every turn."""
+        """Return θ and θ' before this turn's learning, if they are small enough to be recorded at every turn."""
         if self.controller.terms.state_size > _LARGEST_TOLD:
             return None
         networks = {"theta": self.controller.network, "theta_target": self.controller.target}
         return {name: list(network.arrays) for name, network in networks.items()}
 
     def _replay(self) -> list[dict[str, Any]]:
-        """The controller's memory, the oldest first."""
+        """Return the controller's memory, the oldest first."""
         first = self.controller.observed - len(self.controller.memory)
         return [
             {
@@ -146,7 +146,7 @@ class QChain:
         ]
 
     def _touched(self, query: Query) -> Units:
-        """The records of a batch; a decision also reads those of the previous batch, for its reward."""
+        """Return the records of a batch; a decision also reads those of the previous batch, for its reward."""
         starts = [self._start(query.slot)]
         if query.kind == "decide" and self._before is not None:
             starts.append(self._before[2])

@@ -1,4 +1,4 @@
-"""One perturbed copy of each record: the private half of learning from published records.
+"""Perturbed copy of each record: the private half of learning from published records.
 
 Hegedűs & Jelasity (2017), Section 3: a node perturbs its record once and publishes it; all later learning from it is
 post-processing.
@@ -15,7 +15,7 @@ from sottovoce.vault.record_mechanism import RecordMechanism
 
 @dataclass(frozen=True, slots=True)
 class RecordRelease:
-    """Answers a `record` query, whose slot is a record's number and whose point is empty, with that record's release.
+    """Program for a `record` query, whose slot is a record's number and whose point is empty: that record's release.
 
     Attributes:
         mechanism: bound and noise of every release.
@@ -28,7 +28,7 @@ class RecordRelease:
     epsilon: float
 
     def plan(self, query: Query) -> Plan[Records] | Refused:
-        """A plan that touches only the requested record."""
+        """Return a plan that touches only the requested record."""
         if query.kind != "record" or query.point.size:
             return Refused(query.id, "query", "the vault's program does not support this query")
         if not 0 <= query.slot < self.count:

@@ -1,4 +1,4 @@
-"""A total for every window, without end: the private half of a continually published statistic.
+"""Total for every window, without end: the private half of a continually published statistic.
 
 The release at window t is Σ_j c_j x_{t-j} + noise, with x_k the clipped total of window k and c the first column
 of a Toeplitz square root of the prefix sum, cut off at a band (Henzinger, Upadhyay & Upadhyay 2023; Choquette-Choo et
@@ -23,7 +23,7 @@ from sottovoce.vault.stream_sum import Lagged, StreamSum
 
 @dataclass(frozen=True, slots=True)
 class WindowTotals:
-    """Answers the `total` query of slot t, whose point is empty, with the banded sum at window t.
+    """Program for the `total` query of slot t, whose point is empty: the banded sum at window t.
 
     Attributes:
         mechanism: bound, coefficients and noise of every release.
@@ -34,7 +34,7 @@ class WindowTotals:
     windows: tuple[int, int]
 
     def plan(self, query: Query) -> Plan[Iterator[Lagged]] | Refused:
-        """A plan that charges the requested window; earlier windows were charged when they were requested.
+        """Return a plan that charges the requested window; earlier windows were charged when they were requested.
 
         A window that was not requested in its turn is left out of later releases: nothing was paid for it.
         """
@@ -50,7 +50,7 @@ class WindowTotals:
         return Plan(event, self.mechanism, earlier)
 
     def compute(self, query: Query, records: Records) -> Iterator[Lagged]:
-        """Age in windows and total, float64[1, P], of each window that was paid for."""
+        """Yield age in windows and total, float64[1, P], of each window that was paid for."""
         if records.windows is None:
             return
         for window in np.unique(records.windows):

@@ -22,7 +22,7 @@ _BATCH_NUMBERS = 2**17  # values in one batch of rows: 1 MiB, so that it stays i
 
 @dataclass(frozen=True, slots=True)
 class VisitGradient:
-    """Answers the `gradient` query of slot r, counted from 0, with minus Σ of the loss (sub)gradients at its point.
+    """Program for the `gradient` query of slot r, counted from 0: minus Σ of the loss (sub)gradients at its point.
 
     A record (x, y) adds slope(y⁽ᵏ⁾ w_k'x) · y⁽ᵏ⁾x in copy k, with x scaled to L1 length 1.
 
@@ -39,7 +39,7 @@ class VisitGradient:
     count: int
 
     def plan(self, query: Query) -> Plan[Batches] | Refused:
-        """A plan for a scheduled visit with a finite model of the right size."""
+        """Return a plan for a scheduled visit with a finite model of the right size."""
         if query.kind != "gradient" or query.slot < 0:
             return Refused(query.id, "query", "the vault's program does not support this query")
         if query.slot >= len(self.visits):
@@ -52,7 +52,7 @@ class VisitGradient:
         return Plan(mechanism.event, mechanism)
 
     def compute(self, query: Query, records: Records) -> Batches:
-        """Each record's part at the query's point, in batches of about a megabyte."""
+        """Return each record's part at the query's point, in batches of about a megabyte."""
         mechanism = self.visits[query.slot]
         weights = query.point.reshape(1, mechanism.copies, mechanism.features)
         batch = max(1, _BATCH_NUMBERS // query.point.size)

@@ -15,15 +15,15 @@ from sottovoce.vault.vault import VaultContext
 
 
 class Terms(Protocol):
-    """Terms of a learner for its vault, which are public values alone."""
+    """Terms of a learner for its vault, made of public values alone."""
 
     @property
     def learner(self) -> str:
-        """The learner's name in queries to the vault."""
+        """Name of the learner in queries to the vault."""
         ...
 
     def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
-        """Parts of a vault that keeps to these terms and to the ledger's budget.
+        """Return the parts of a vault that keeps to these terms and to the ledger's budget.
 
         Raises:
             PrivacyError: if the terms have no guarantee under this budget, or it cannot be calibrated.

@@ -74,7 +74,7 @@ class CellGradientTerms:
 
         Args:
             kernel: the model.
-            budget: the ledger's.
+            budget: budget of the ledger.
             by_kernel: whether the kernel clips and sums.
 
         Raises:

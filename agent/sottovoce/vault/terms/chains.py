@@ -96,11 +96,11 @@ class ChainTerms:
 
 @dataclass(frozen=True, slots=True)
 class PublishedChainTerms:
-    """Terms of chains to the letter: the paper's noise, charged as infinite.
+    """Terms of chains exactly as in the paper: the paper's noise, charged as infinite.
 
     Attributes:
         learner: name of the learner.
-        claim: the paper's claim.
+        claim: claim of the paper.
         sizes: step sizes, as printed; no model is projected.
         batch: b.
         period: R; 1 for DP-Fully collaborative.
@@ -133,7 +133,7 @@ class PublishedChainTerms:
         return VaultContext(held, program, ledger, noise, self.claim.statement(ledger.budget, self.multiplier > 0))
 
     def deviation(self, first: int) -> float:
-        """The noise scale s of a chain whose first step, its largest, is the device's `first`-th, counted from 1."""
+        """Return the noise scale s of a chain whose first, largest step is the device's `first`-th, from 1."""
         return self.multiplier * 2 * self.sizes.schedule(first) * self.lipschitz / self.batch
 
 
@@ -168,7 +168,7 @@ def chains_of(learner: str, batch: int, period: int) -> Callable[[int], None]:
 
 
 def chain_guarantee(budget: Budget, mechanism: BoundedPoint | UnprovedPoint, passes: int) -> PrivacyStatement:
-    """The guarantee of all chains of steps without replacement, over every pass."""
+    """Return the guarantee of all chains of steps without replacement, over every pass."""
     if not isinstance(mechanism, BoundedPoint):
         return nothing(budget, "the exact ends of chains of steps")
     over = "one pass" if passes == 1 else f"{passes} passes"

@@ -129,7 +129,7 @@ class GradientTerms:
 
 
 def summed(kernel: Kernel, budget: Budget, records: Records | None) -> bool:
-    """Whether the kernel clips and sums, which requires that it can, and that an example's gradient is clipped.
+    """Return whether the kernel clips and sums, which requires that it can, and that an example's gradient is clipped.
 
     Args:
         kernel: the model.

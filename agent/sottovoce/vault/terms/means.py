@@ -1,4 +1,4 @@
-"""One vector of a whole device, released once: the vaults' terms for averaging over a fleet."""
+"""Vector of a whole device, released once: the vaults' terms for averaging over a fleet."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -91,7 +91,7 @@ class MeanTerms:
         )
 
     def cell_mechanism(self, budget: Budget) -> CellMechanism:
-        """Mechanism of a device's part in a cell's sum.
+        """Return the mechanism of a device's part in a cell's sum.
 
         Raises:
             PrivacyError: if it cannot be calibrated, or there is no cell.
@@ -109,7 +109,7 @@ class MeanTerms:
         )
 
     def deviation(self, budget: Budget, members: int) -> float:
-        """σ of the noise on each coefficient of a device, or of its share if this many take part; 0 for none."""
+        """Return σ of the noise on each coefficient of a device, or of its share if this many take part; 0 for none."""
         if self.cell is not None:
             shared = self.cell_mechanism(budget)
             return shared.share(members) * shared.step

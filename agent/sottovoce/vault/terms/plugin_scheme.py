@@ -13,7 +13,7 @@ from sottovoce.plugins import MECHANISM, Plugin, find, guarded, load
 
 
 class OfPlugin:
-    """Implements Scheme; its release is drawn, and its answers are computed, by a plug-in, and checked.
+    """Implementation of Scheme by a plug-in, whose releases and answers are checked.
 
     Args:
         plugin: plug-in that provides the scheme.
@@ -37,24 +37,24 @@ class OfPlugin:
         self._inner: ReleasingScheme = inner
 
     def release(self, row: Floats, label: int, words: Words) -> Values:
-        """The release of one record, int64[width]; see ReleasingScheme.release."""
+        """Return the release of one record, int64[width]; see ReleasingScheme.release."""
         with guarded(self.plugin, "release()"):
             found: object = self._inner.release(row.copy(), label, words)
         return self._checked("release()", found, np.int64, (self.width,))
 
     def emits(self, values: Values) -> bool:
-        """Whether a release may have these values. See Scheme.emits."""
+        """Return whether a release may have these values. See Scheme.emits."""
         with guarded(self.plugin, "emits()"):
             return bool(self._inner.emits(values))
 
     def decode(self, values: Values) -> Floats:
-        """Unbiased estimates, float64[n, copies, d]. See Scheme.decode."""
+        """Return the unbiased estimates, float64[n, copies, d]. See Scheme.decode."""
         with guarded(self.plugin, "decode()"):
             found: object = self._inner.decode(values)
         return self._checked("decode()", found, np.float64, (len(values), self.copies, self.features))
 
     def moments(self, values: Values) -> Moments:
-        """Sums of unbiased estimates. See Scheme.moments."""
+        """Return sums of unbiased estimates. See Scheme.moments."""
         with guarded(self.plugin, "moments()"):
             found: object = self._inner.moments(values)
         if not isinstance(found, Moments):

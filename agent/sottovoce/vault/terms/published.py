@@ -38,7 +38,7 @@ class Claim:
     reason: str
 
     def statement(self, budget: Budget, noisy: bool) -> PrivacyStatement:
-        """Statement about such releases, with noise or, as a baseline, without."""
+        """Return the statement about such releases, with noise or, as a baseline, without."""
         status = Status.REFUTED if self.refuted else Status.AS_PUBLISHED
         return PrivacyStatement(
             unit="record",

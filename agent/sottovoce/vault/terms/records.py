@@ -100,7 +100,7 @@ def _check_promise(terms: RecordTerms, budget: Budget) -> None:
 
 
 def record_guarantee(budget: Budget, scheme: Scheme, scaling: Scaling) -> PrivacyStatement:
-    """The guarantee of every record's release by `scheme`, one each; where refuted, the claim that does not hold."""
+    """Return the guarantee of every record's one release by `scheme`; where refuted, the claim that fails."""
     if scheme.epsilon is None:
         return nothing(budget, "every record as it is, scaled to length 1")
     refuted = scaling == "training-min-max"

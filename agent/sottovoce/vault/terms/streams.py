@@ -1,4 +1,4 @@
-"""A statistic that is published window by window, without end."""
+"""Terms of a statistic that is published window by window, without end."""
 
 import math
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class StreamTerms:
 
 
 def stream_guarantee(budget: Budget, mechanism: StreamSum, clip: float) -> PrivacyStatement:
-    """The guarantee of all totals of a stream, however long."""
+    """Return the guarantee of all totals of a stream, however long."""
     return PrivacyStatement(
         unit=budget.unit,
         neighbouring=budget.neighbouring,

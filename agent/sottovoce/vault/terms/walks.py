@@ -112,7 +112,7 @@ _WALK_LAWS = {
 
 
 def walk_guarantee(budget: Budget, visits: tuple[PureSum, ...], epsilon: float, scaling: Scaling) -> PrivacyStatement:
-    """The guarantee of all visits together, which cost `epsilon`; where refuted, the claim that does not hold."""
+    """Return the guarantee of all visits together, which cost `epsilon`; where refuted, the claim that fails."""
     if math.isinf(epsilon):
         return nothing(budget, "exact sums of gradients")
     refuted, words = scaling == "training-min-max", f"{len(visits)} visits" if len(visits) > 1 else "one visit"

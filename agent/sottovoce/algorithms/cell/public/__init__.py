@@ -1,1 +1,1 @@
-"""The public half."""
+"""Public half of the protocol of a cell."""

@@ -1,4 +1,4 @@
-"""Devices caught lying in secure sums: kept off the rosters for a while, and named in the status."""
+"""Record of devices caught lying in secure sums: kept off the rosters for a while, and named in the status."""
 
 from base64 import b64encode
 from collections.abc import Iterable
@@ -20,15 +20,15 @@ _STRUCK_BEATS = 1_000
 
 
 class Dishonesty:
-    """Records lies and reports them to the other devices.
+    """Record of lies, and their reports to the other devices.
 
     A device is struck off when this device has seen it lie, when a proof shows its lie, or when more devices accuse
     it than may be dishonest.
 
     Args:
         owner: this device's id.
-        cell: the rule of the cell.
-        provenance: signs, and checks who signed.
+        cell: rule of the cell.
+        provenance: signer and verifier of statements.
     """
 
     def __init__(self, owner: str, cell: Cell, provenance: Provenance) -> None:
@@ -63,7 +63,7 @@ class Dishonesty:
 
     @staticmethod
     def proofs(state: CellState, nodes: Iterable[str]) -> list[Proof]:
-        """Proofs that this device holds against struck devices."""
+        """Return proofs that this device holds against struck devices."""
         found = (state.dishonest[node].proof for node in nodes if node in state.struck)
         return [proof for proof in found if proof is not None]
 
@@ -92,12 +92,12 @@ class Dishonesty:
         return replace(state, dishonest={**state.dishonest, liar: finding})
 
     def _tell_all(self, state: CellState, said: Said) -> Step:
-        """Send to all peers."""
+        """Send a message to all peers."""
         return state, [Send(peer, CellMessage(said, state.simulated)) for peer in state.peers]
 
 
 def named(state: CellState) -> dict[str, str]:
-    """Dishonest devices as the status shows them."""
+    """Return dishonest devices as the status shows them."""
     found = {
         "dishonest": "; ".join(f"{node} {one.why} ({one.how})" for node, one in sorted(state.dishonest.items())),
         "doubted": "; ".join(

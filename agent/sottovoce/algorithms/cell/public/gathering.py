@@ -1,4 +1,4 @@
-"""Statements that a leader and its deputies receive from the members of a round; each is checked on arrival."""
+"""Collection of the members' statements by a leader and its deputies; each is checked on arrival."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -48,8 +48,8 @@ class Led:
 
     Attributes:
         leading: the leader's state; None when the round is finished.
-        said: messages by recipient.
-        opened: the sum, when it is open.
+        said: messages to send, by recipient.
+        opened: the sum, once it is open.
         lies: members that this device has seen lie, each with its lie.
         proofs: proofs of lies.
     """
@@ -65,10 +65,10 @@ class Gathering:
     """Collector of the members' messages.
 
     Args:
-        cell: the rule.
+        cell: rule of the cell.
         size: length of a vector.
         width: bytes per element of a vector, given the size of the roster.
-        provenance: checks who signed.
+        provenance: verifier of signatures.
     """
 
     def __init__(self, cell: Cell, size: int, width: Callable[[int], int], provenance: Provenance) -> None:
@@ -135,7 +135,7 @@ class Gathering:
         return replace(leading, dealt={**leading.dealt, place: said})
 
     def _given(self, leading: Leading, roster: Roster, place: int, said: Given) -> Led:
-        """Store a masked vector; report a member that signed two, and pass over one that sends what it did not sign."""
+        """Store a masked vector; report a member that signed two, and ignore one that sends what it did not sign."""
         if self._signed(roster, place, said.said, Masked).round != leading.round:
             return Led(leading)
         before = leading.vectors.get(place)
@@ -150,7 +150,7 @@ class Gathering:
         return Led(replace(leading, vectors={**leading.vectors, place: said}))
 
     def _revealed(self, leading: Leading, roster: Roster, place: int, said: SharesRevealed) -> Led:
-        """Store shares that match their dealers' commitments; leave out and report a member that reveals others."""
+        """Store shares that match their dealers' commitments; exclude and report a member that reveals other shares."""
         revealed, gone = said.revealed, leading.gone
         shown = self._signed(roster, place, said.said, Shown)
         if shown.round != leading.round:

@@ -1,4 +1,4 @@
-"""A device's knowledge of sums: openings that it verifies itself, and results that enough members sign identically."""
+"""Knowledge of sums on a device: openings that it verifies itself, and results that enough members sign identically."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ from sottovoce.learners.published import Provenance
 from sottovoce.secure_sum.opening import Lie, Opening, Verified, verified
 from sottovoce.secure_sum.statements import Knows, Masked, Statement, body_bytes, body_of
 
-_MAX_BYTES = 2**21  # of the vectors in one message
+_MAX_BYTES = 2**21  # size limit of the vectors in one message, in bytes
 _MAX_WANTED = 256
 
 
@@ -45,7 +45,7 @@ class OpenedRound:
 
     @property
     def missing(self) -> tuple[int, ...]:
-        """Places whose vectors are not here."""
+        """Return the places whose vectors have not arrived."""
         return tuple(place for place in self.verified.survivors if place not in self.vectors)
 
     @property
@@ -54,7 +54,7 @@ class OpenedRound:
         return Want(self.verified.round, self.missing[:_MAX_WANTED])
 
     def answer(self, want: Want) -> Vectors:
-        """The requested vectors, as many as fit into one message."""
+        """Return the requested vectors, as many as fit into one message."""
         given: list[Given] = []
         size = 0
         for place in want.places:
@@ -70,9 +70,9 @@ class Knowledge:
     """Verifier of other devices' statements about sums.
 
     Args:
-        cell: the rule of the cell.
+        cell: rule of the cell.
         course: course of a sum.
-        provenance: signs, and checks who signed.
+        provenance: signer and verifier of statements.
     """
 
     def __init__(self, cell: Cell, course: SumConsumer, provenance: Provenance) -> None:
@@ -89,7 +89,7 @@ class Knowledge:
         return found if found.roster.offers[0].point == point else None
 
     def filled(self, opened: OpenedRound, given: tuple[Given, ...]) -> OpenedRound:
-        """The round with more vectors.
+        """Return the round with additional vectors.
 
         Raises:
             Lie: if one is not the vector that its owner signed for this round.
@@ -119,7 +119,7 @@ class Knowledge:
         return self._course.after(numerator, opened.slot, total, members), members
 
     def known(self, owner: str, slot: int, members: int, numerator: Numerator) -> Known:
-        """This device's knowledge, signed."""
+        """Return this device's knowledge, signed."""
         body = body_bytes(knows(slot, members, numerator))
         return Known(self._provenance.signed(Statement(owner, body)), numerator.astype("<i8").tobytes())
 
@@ -139,7 +139,7 @@ class Knowledge:
         return said
 
     def agreed(self, votes: Mapping[str, Known]) -> tuple[Knows, Numerator] | None:
-        """Knowledge that enough devices share: as many as the threshold of the smallest cell requires."""
+        """Return the knowledge that enough devices share: as many as the threshold of the smallest cell requires."""
         bodies = [one.said.body for one in votes.values()]
         for one in votes.values():
             if bodies.count(one.said.body) >= self._cell.opens_at(self._cell.least):
@@ -158,7 +158,7 @@ class Knowledge:
 
 
 def knows(slot: int, members: int, numerator: Numerator) -> Knows:
-    """A device's claim of its knowledge after a number of sums."""
+    """Return a device's statement of its knowledge after a number of sums."""
     return Knows(slot, max(1, members), sha256(numerator.astype("<i8").tobytes()).digest())
 
 

@@ -1,4 +1,4 @@
-"""The leader of a round, which relays messages and opens the sum: it has no privileges, and all it sends is checked."""
+"""Leader of a round, which relays messages and opens the sum, without privileges: all its messages are checked."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -33,13 +33,13 @@ _PATIENCE_BEATS = 8
 
 
 class Leader:
-    """Leads rounds.
+    """Leader of rounds.
 
     Args:
         owner: this device's id.
-        cell: the rule.
+        cell: rule of the cell.
         size: length of a vector.
-        provenance: signs statements.
+        provenance: signer of statements.
     """
 
     def __init__(self, owner: str, cell: Cell, size: int, provenance: Provenance) -> None:

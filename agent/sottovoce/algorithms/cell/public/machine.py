@@ -112,9 +112,9 @@ from sottovoce.secure_sum.steps import (
 
 _CYCLE = "cycle"
 _PATIENCE_BEATS = 30  # how long a member waits for its leader, which itself waits for less time
-_DEPUTIES = 3  # the first of them is sent each masked vector at once
+_DEPUTIES = 3  # number of deputies; each masked vector is sent to the first deputy at once
 _HANDOVER_BEATS = 14  # how long a member that has sent its vector waits before it turns to the next deputy
-_LISTENING_BEATS = 4  # how much longer a deputy waits, so that it has heard for whom others already stand
+_LISTENING_BEATS = 4  # how much longer a deputy waits, so that it has received the acknowledgements of other deputies
 _FETCHING_BEATS = 3  # how long a device waits for requested masked vectors before it asks the next device
 _MAX_FETCHES = 12
 _SEEKING_BEATS = 4  # between two questions to all peers
@@ -130,8 +130,8 @@ class Cells:
         owner: this device's id.
         course: course of a sum.
         period: seconds between beats.
-        cell: the rule of the cell.
-        provenance: signs, and checks who signed.
+        cell: rule of the cell.
+        provenance: signer and verifier of statements.
     """
 
     restates: ClassVar[bool] = True
@@ -148,11 +148,11 @@ class Cells:
         self._dishonesty = Dishonesty(owner, cell, provenance)
 
     def fresh(self) -> CellState:
-        """The state of a device that joins."""
+        """Return the state of a device that joins."""
         return CellState(numerator=self.course.fresh())
 
     def without_state(self, releases: int) -> CellState:
-        """Return the state of a device that lost its own: others send it the sums, and its vault knows its payments."""
+        """Return the state of a device that lost its own: peers send it the sums, and its vault has its payments."""
         del releases
         return self.fresh()
 
@@ -178,7 +178,7 @@ class Cells:
         return replace(state, stage="idle", asked=None), [SetTimer(_CYCLE, now), *self._published(state)]
 
     def on(self, state: CellState, event: Event, now: float) -> Step:
-        """The next state, and the effects.
+        """Return the next state and its effects.
 
         Raises:
             MessageRefused: if a received message does not fit; the state stays as it was.
@@ -393,7 +393,7 @@ class Cells:
                 return self._vouched(state, sender, said)
 
     def _answer_for(self, state: CellState, slot: int, numerator: NDArray[np.int64]) -> Result | Known:
-        """Answer a device that knows this many sums: the next one, which it can verify, or this device's knowledge."""
+        """Answer a device that has this many sums: with the next sum, to be verified, or this device's knowledge."""
         if state.opened is not None and state.opened.slot == slot:
             return Result(state.opened.verified.opening)
         return self._knowledge.known(self._owner, state.slot, state.members, numerator)
@@ -417,7 +417,7 @@ class Cells:
         return state, [] if opened.sources else [Send(sender, CellMessage(opened.want, state.simulated))]
 
     def _filled(self, state: CellState, sender: str, said: Vectors) -> Step:
-        """Take in masked vectors; with all of them, the sum is known."""
+        """Process masked vectors; once all have arrived, the sum is known."""
         opened = state.opening
         if opened is None or opened.verified.round != said.round:
             return state, []
@@ -430,7 +430,7 @@ class Cells:
         return state, [Send(sender, CellMessage(filled.want, state.simulated))]
 
     def _fetched(self, state: CellState, opened: OpenedRound) -> Step:
-        """Ask the next device for the masked vectors; drop an opening for which no one sends them."""
+        """Ask the next device for the masked vectors; drop an opening whose vectors no device sends."""
         if state.cycle - opened.since < _FETCHING_BEATS:
             return state, []
         if opened.asked >= _MAX_FETCHES:
@@ -449,7 +449,7 @@ class Cells:
         )
 
     def _vouched(self, state: CellState, sender: str, said: Known) -> Step:
-        """Note a device that knows later sums: believe it once enough devices say the same, and ask the others."""
+        """Note a device that claims later sums: believe it once enough devices claim the same, and ask the others."""
         known = self._knowledge.heard(sender, said)
         if known.slot > self.course.rounds:
             raise Lie("cell", "it knows more sums than there are")
@@ -477,7 +477,7 @@ class Cells:
         return state, [*effects, *self._published(state)]
 
     def _compared(self, state: CellState, votes: Mapping[str, Known]) -> CellState:
-        """Note devices that contradict this one about the last sum: they may have lied, or know another round of it."""
+        """Note devices that contradict this one about the last sum: they may have lied, or have another round of it."""
         if state.numerator is None:
             return state
         own, doubts = body_bytes(knows(state.slot, state.members, state.numerator)), dict(state.doubts)
@@ -502,7 +502,7 @@ class Cells:
         return state.slot < self.course.rounds
 
     def _heard(self, state: CellState, sender: str, said: Said) -> Step:
-        """Handles members' statements as a leader, and the leader's statements as a member."""
+        """Handle members' statements as a leader, and the leader's statements as a member."""
         effects: list[Effect] = []
         if isinstance(said, ToLeader) or (isinstance(said, Go) and sender != self._owner):
             slot = body_of(said.offer, Offer).slot if isinstance(said, Offered) else state.slot
@@ -516,7 +516,7 @@ class Cells:
         return state, effects
 
     def _followed(self, state: CellState, sender: str, said: FromLeader) -> Step:
-        """Handles the request of a round's leader, or of a deputy."""
+        """Handle the request of a round's leader, or of a deputy."""
         match said:
             case RosterProposal(roster) if (
                 state.stage == "offered" and state.offer in roster and sender not in state.struck
@@ -547,7 +547,7 @@ class Cells:
         return state, []
 
     def _agreed(self, state: CellState, sender: str, roster: Roster, said: Agreed) -> Step:
-        """Checks every member's signature before the vault is asked: a lie then points to the leader or to a dealer."""
+        """Check every member's signature before the vault is asked: a lie then points to the leader or to a dealer."""
         lead = signed_by(self._provenance, roster, sender, said.said, Lead)
         if lead.roster != roster.digest:
             return state, []  # it belongs to an earlier round
@@ -574,7 +574,7 @@ class Cells:
         return self._send_statements(self._with_leading(state, state.slot, led), led)
 
     def _refused(self, nodes: Iterable[str]) -> frozenset[str]:
-        """Devices that the fleet has revoked."""
+        """Return the given devices that the fleet has revoked."""
         return frozenset(node for node in nodes if self._provenance.refuses(node))
 
     @staticmethod
@@ -583,7 +583,7 @@ class Cells:
         return replace(state, leading=others if led.leading is None else {**others, slot: led.leading})
 
     def _send_statements(self, state: CellState, led: Led) -> Step:
-        """Sends the leader's statements to the others and to this device itself; and reports lies that it has seen."""
+        """Send the leader's statements to all devices, itself included, and report lies that it has seen."""
         effects: list[Effect] = []
         if led.opened is not None and led.opened.slot == state.slot:
             state, effects = self._believed(state, led.opened)
@@ -629,7 +629,7 @@ class Cells:
         return 0 if state.roster is None else state.roster.owners.index(self._owner)
 
     def _present_leader(self, state: CellState) -> tuple[CellState, str]:
-        """Choose the first known device that has not led a round to nothing; once all have, all get another chance."""
+        """Return the first known device that has not led a round to nothing; once all have, all get another chance."""
         nodes = {*state.peers, self._owner} - state.struck
         ranked = _ranked(nodes - self._refused(nodes), state.slot)
         if state.silent.issuperset(ranked):
@@ -648,5 +648,5 @@ class Cells:
 
 
 def _ranked(nodes: Iterable[str], slot: int) -> list[str]:
-    """Members in the order in which they lead the rounds of a sum."""
+    """Return the members in the order in which they lead the rounds of a sum."""
     return sorted(nodes, key=lambda node: sha256(f"sottovoce/leader/v1|{slot}|{node}".encode()).digest())

@@ -15,11 +15,11 @@ _NUMBER_BYTES = 8
 
 
 class Content(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag=True):
-    """Content of a message."""
+    """Base class of a message's content."""
 
 
 class Offered(Content, frozen=True):
-    """Message to a leader: this device takes part."""
+    """Message to a leader: the sender takes part."""
 
     offer: Statement
 
@@ -70,7 +70,7 @@ class Go(Content, frozen=True):
 
 
 class Over(Content, frozen=True):
-    """Message from the leader: this roster is given up, and nothing was charged."""
+    """Message from the leader: this roster is abandoned, and nothing was charged."""
 
     roster: Digest
 
@@ -89,14 +89,14 @@ class Survived(Content, frozen=True):
 
 
 class SurvivorAck(Content, frozen=True, tag="Stood"):
-    """Message to the leader: this device stands for the survivors that the leader named."""
+    """Message to the leader: this device acknowledges the survivors that the leader named."""
 
     said: Statement
     named: Statement
 
 
 class Quorum(Content, frozen=True):
-    """Message from the leader: this many stand for the same survivors."""
+    """Message from the leader: this many members acknowledge the survivors."""
 
     round: Digest
     stands: Statements
@@ -110,7 +110,7 @@ class SharesRevealed(Content, frozen=True, tag="Told"):
 
 
 class Result(Content, frozen=True):
-    """Message that a sum is open: any device that has the masked vectors can verify and compute the sum."""
+    """Message that a sum is open: any device with the masked vectors can verify and compute the sum."""
 
     opening: Opening
 
@@ -123,7 +123,7 @@ class Want(Content, frozen=True):
 
 
 class Vectors(Content, frozen=True):
-    """Some masked vectors, as they were signed."""
+    """Masked vectors, as they were signed."""
 
     round: Digest
     given: Annotated[tuple[Given, ...], Meta(max_length=MAX_MEMBERS)]
@@ -137,7 +137,7 @@ class Known(Content, frozen=True):
 
 
 class Exposed(Content, frozen=True):
-    """Message to all: proof that a member has lied."""
+    """Message to all: proof of a member's lie."""
 
     proof: Proof
 
@@ -149,7 +149,7 @@ class Doubted(Content, frozen=True):
 
 
 class Seek(Content, frozen=True):
-    """A request for later sums, to any device that knows more than this many."""
+    """Request for later sums, to any device that has more than this many."""
 
     slot: Slot
 
@@ -165,7 +165,7 @@ class CellMessage:
     """A message of a secure sum.
 
     Attributes:
-        said: its content.
+        said: content of the message.
         simulated: see Message.simulated.
     """
 
@@ -181,7 +181,7 @@ class CellMessage:
 
     @property
     def numbers(self) -> int:
-        """See Message.numbers; the whole content is counted."""
+        """Return the number of values in the whole content; see Message.numbers."""
         return -(-len(self.encoded) // _NUMBER_BYTES)
 
     def traced(self) -> dict[str, Any]:

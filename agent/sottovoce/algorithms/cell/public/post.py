@@ -1,4 +1,4 @@
-"""Message queues: a peer is sent one message at a time, and the others after it."""
+"""Message queues: each peer is sent one message at a time."""
 
 from dataclasses import replace
 
@@ -6,13 +6,13 @@ from sottovoce.algorithms.cell.public.messages import CellMessage
 from sottovoce.algorithms.cell.public.state import CellState
 from sottovoce.learners.events import Effect, Send
 
-_MAX_QUEUED = 4  # messages for one peer that is slow or gone; the oldest is of no use any more
+_MAX_QUEUED = 4  # limit for one peer that is slow or gone; the oldest message is no longer useful
 
 Step = tuple[CellState, list[Effect]]
 
 
 def posted(step: Step) -> Step:
-    """The effects that are due: a peer gets one message at a time, the others after it."""
+    """Return the effects that are due: each peer is sent one message at a time, the rest is queued."""
     state, effects = step
     due: list[Effect] = []
     for effect in effects:
@@ -28,7 +28,7 @@ def posted(step: Step) -> Step:
 
 
 def following(state: CellState, recipient: str) -> Step:
-    """The next message after one that has been delivered."""
+    """Return the next message after one that has been delivered."""
     queued = dict(state.queued)
     queue = queued.pop(recipient, ())
     if not queue:

@@ -23,14 +23,14 @@ def signed_by(provenance: Provenance, roster: Roster, owner: str, statement: Sta
 
 
 def with_credential(roster: Roster, statement: Statement) -> Statement:
-    """A member's statement with its certificate, for devices that do not have the roster."""
+    """Return a member's statement with its certificate, for devices that do not have the roster."""
     return replace(statement, credential=roster.statements[roster.owners.index(statement.owner)].credential)
 
 
 def roots_of(provenance: Provenance, roster: Roster, said: Agreed, lead: Lead) -> tuple[bytes, ...] | None:
-    """Commitments of the members, if this is the round that their leader signed; None otherwise.
+    """Return the commitments of the members if their leader signed this round; None otherwise.
 
-    Every member signs its own commitment, so it is the leader who lies if one does not hold.
+    Every member signs its own commitment, so the leader lies if a commitment does not hold.
     """
     roots = []
     try:

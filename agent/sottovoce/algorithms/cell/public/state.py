@@ -1,4 +1,4 @@
-"""State of a device in a secure sum. Only the sum, once opened, survives a crash."""
+"""State of a device in secure sums. Only an opened sum survives a crash."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,24 +20,24 @@ class Leading:
 
     Attributes:
         slot: number of the sum.
-        stage: the messages it waits for: `offers`, `shares`, `readies`, `vectors`, `stands` or `reveals`.
+        stage: messages that it waits for: `offers`, `shares`, `readies`, `vectors`, `stands` or `reveals`.
         since: the beat on which the stage began.
-        offers: by owner.
+        offers: offers by owner.
         roster: the devices that take part.
         dealt: each member's shares for the others, by place.
         members: places of the members that dealt shares.
-        deals: their signed commitments to these shares, by place.
+        deals: signed commitments to these shares, by place.
         round: the round's digest, h.
         lead: the leader's signed opening of this round.
-        readies: signed, by place.
+        readies: signed statements of readiness, by place.
         unready: places of members that were dealt worthless shares.
-        go: enough of the readies, as a deputy has heard them.
-        vectors: masked and signed, by place.
-        survivors: places.
-        stands: signed, by place.
-        revealed: by place.
+        go: sufficient statements of readiness, as a deputy received them.
+        vectors: masked, signed vectors, by place.
+        survivors: places of the members whose vectors arrived.
+        stands: signed acknowledgements of the survivors, by place.
+        revealed: revealed shares, by place.
         deputy: whether this device only listens, until the leader falls silent.
-        named: the survivors that the leader named, as a deputy has heard.
+        named: survivors that the leader named, as a deputy received them.
     """
 
     slot: int
@@ -73,11 +73,11 @@ class Leading:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A device that has lied.
+    """Lie of a device.
 
     Attributes:
-        why: its offence.
-        how: how this device knows of it.
+        why: description of the lie.
+        how: source of this device's knowledge.
         until: the beat on which it may be in a roster again.
         proof: a proof that every device can verify; None if there is none.
     """
@@ -94,11 +94,11 @@ class CellState:
 
     Attributes:
         cycle: beats of its clock.
-        slot: sums that were opened: the number of the next.
-        numerator: int64[P], their total, in units of 2^-40; None before the first.
+        slot: number of opened sums, which is the number of the next sum.
+        numerator: int64[P], total of these sums, in units of 2^-40; None before the first.
         members: number of devices in the last opened sum.
-        regulars: ids of these devices, if this device was one of them.
-        exhausted: the vault pays for no more rounds.
+        regulars: ids of these devices, if this device took part.
+        exhausted: whether the vault pays for no more rounds.
         peers: devices that messages may be sent to.
         stage: `idle`; `offered`, `joined`, `ready`, `given`, `stood` or `told`, after the device's last action; `held`
             while a masked vector waits for the next beat.
@@ -106,17 +106,17 @@ class CellState:
         leader: leader of the round.
         deputies: devices that take over, one after the other, if the leader falls silent.
         asked: id of the step that the vault is answering.
-        offer: this device's, signed.
+        offer: signed offer of this device.
         roster: the devices that take part; None before there is a roster.
         lead: the leader's signed opening of the round; None before there is one.
-        round: h; empty before there is one.
+        round: digest h of the round; empty before there is one.
         go: the leader's message that enough members are ready for the round.
         named: the survivors that a leader named, signed.
         given: the masked vector, which is sent on the beat after it was made.
         stood: the statement that this device has published about itself.
         dishonest: lies of each device that this one has proof of.
         doubts: lies of each device that others report, by the reporting device.
-        silent: devices that led a round to nothing, and are passed over.
+        silent: devices that led a round without result, and are skipped.
         turn: index of the peer to ask next for a sum.
         opening: the present sum, which others have opened, while its masked vectors are fetched.
         opened: the last sum that this device has verified, for devices that ask for it.
@@ -124,8 +124,8 @@ class CellState:
         sought: the beat on which all peers were last asked for later sums.
         leading: by sum, the rounds that this device leads or may take over.
         failed: rounds that failed on this device.
-        queued: by peer that a message is being sent to, the messages that follow it.
-        simulated: part of the state stems from a seeded noise stream.
+        queued: queued messages, by peer that a message is being sent to.
+        simulated: whether part of the state stems from a seeded noise stream.
     """
 
     cycle: int = 0

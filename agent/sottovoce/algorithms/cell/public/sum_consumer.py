@@ -26,15 +26,15 @@ class SumConsumer(Protocol):
     width: Callable[[int], int]
 
     def fresh(self) -> Numerator | None:
-        """Initial value before the first sum, int64[P] in units of 2^-40."""
+        """Return the initial value before the first sum, int64[P] in units of 2^-40."""
         ...
 
     def point(self, numerator: Numerator | None) -> bytes:
-        """Point of the next sum, float64, little-endian."""
+        """Return the point of the next sum, float64, little-endian."""
         ...
 
     def model(self, numerator: Numerator) -> NDArray[np.float64]:
-        """Published model of the current value."""
+        """Return the published model of the current value."""
         ...
 
     def after(self, numerator: Numerator | None, slot: int, total: NDArray[np.int64], members: int) -> Numerator:
@@ -43,7 +43,7 @@ class SumConsumer(Protocol):
 
 
 class MeanCourse:
-    """The mean over the devices.
+    """Mean over the devices.
 
     Args:
         profile: the part of each device's vector that is summed.
@@ -66,11 +66,11 @@ class MeanCourse:
         return b""
 
     def model(self, numerator: Numerator) -> NDArray[np.float64]:
-        """The vector that has the mean coefficients, float64[d]."""
+        """Return the vector that has the mean coefficients, float64[d]."""
         return self._profile.vector(numerator / UNIT)
 
     def after(self, numerator: Numerator | None, slot: int, total: NDArray[np.int64], members: int) -> Numerator:
-        """The mean coefficients."""
+        """Return the mean coefficients."""
         del numerator, slot
         return bounded(total * (self._step / members * UNIT))
 
@@ -93,19 +93,19 @@ class DescentCourse:
         self._start = bounded(initial * UNIT)
 
     def fresh(self) -> Numerator | None:
-        """The public start."""
+        """Return the public start."""
         return self._start.copy()
 
     def point(self, numerator: Numerator | None) -> bytes:
-        """The model."""
+        """Return the model."""
         return ((self._start if numerator is None else numerator) / UNIT).astype("<f8").tobytes()
 
     def model(self, numerator: Numerator) -> NDArray[np.float64]:
-        """The model, float64[P]."""
+        """Return the model, float64[P]."""
         return numerator / UNIT
 
     def after(self, numerator: Numerator | None, slot: int, total: NDArray[np.int64], members: int) -> Numerator:
-        """A step along the sum."""
+        """Return the value after a step along the sum."""
         before = self._start if numerator is None else numerator
         pace = rate(self._schedule, slot) / (self._schedule.expected_records * members)
         return bounded(before - np.rint(total * (pace * self._step * UNIT)))

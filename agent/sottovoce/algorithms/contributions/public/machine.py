@@ -70,11 +70,11 @@ _ANEW_CYCLES = 64
 _HIGHEST = 2**64
 _SHORTEST = 1e-3  # of the first step
 _JUMP = 2.0
-"""How far a newer contribution may be, in lengths that d of s steps of noise add, √(d/s) of the whole length."""
+"""Largest distance of a newer contribution, in lengths that d of s steps of noise add, √(d/s) of the whole length."""
 _RECENT = 1
-"""Largest number of own steps that stand in for others' steps yet to arrive; two are off where devices differ."""
+"""Largest number of own steps that stand in for pending steps of other devices; two are off if devices differ."""
 _STAND_IN = 0.4
-"""Weight of such a step. A full weight is off where devices differ; with none, devices overshoot."""
+"""Weight of such a step. A weight of 1 is off where devices differ; without such steps, devices overshoot."""
 _MAX_BYTES = 2**21
 """Largest size of the contributions of one message before they are packed, unless one alone is larger."""
 _MAX_REPLIED = 3 * 2**15
@@ -143,7 +143,7 @@ class Mixer:
         valid = {at: one for at, one in {**state.kept, **state.held}.items() if self._holds(one)}
         kept = {at: one for at, one in valid.items() if self._provenance.refuses(one.owner)}
         held = {at: one for at, one in valid.items() if at not in kept}
-        if state.step > self._max_steps:  # from a task that allowed more: the ledger returns the first steps again
+        if state.step > self._max_steps:  # from a task with more steps: the ledger returns the first steps again
             state = replace(self.fresh(), cycle=state.cycle, turn=state.turn)
             held.pop(self.rank, None)
         return replace(state, held=held, kept=kept, known={}, heard=frozenset(), pending=pending)
@@ -180,12 +180,12 @@ class Mixer:
         return Belief(np.empty(0), (_steps_by_rank(state.held), lacking))
 
     def holds(self, state: ContributionsState) -> bool:
-        """See HandingOff: whether it holds a step that has not been sent to anyone."""
+        """Return whether this device holds a step that has not been sent to any peer; see HandingOff."""
         last = state.held.get(self.rank)
         return state.step > (0 if last is None else last.steps)
 
     def hand_off(self, state: ContributionsState, heir: str) -> Step:
-        """See HandingOff."""
+        """Hand off the contribution to an heir; see HandingOff."""
         if not self.holds(state):
             return state, []
         state = self.signed(state)
@@ -193,12 +193,12 @@ class Mixer:
         return replace(state, pending=state.pending | {heir}), [Send(heir, message)]
 
     def estimate(self, state: ContributionsState) -> NDArray[np.float64]:
-        """The model, float64[width]: the start, less the mean of contributions held and its own sum, in order of rank.
+        """Return the model, float64[width]: the start, less the mean of held contributions and its own sum, by rank.
 
         A device that has taken fewer steps than the others counts in proportion: its contribution is scaled up, and its
         weight is scaled down, by the same factor. So a slow or isolated device does not hold the others back, and when
         two halves of a fleet meet again, neither has done the other's work. The highest quarter of the step counts is
-        not believed.
+        ignored.
         """
         counted = {**state.kept, **state.held}
         if state.step > 0:
@@ -224,7 +224,7 @@ class Mixer:
         return replace(state, asked=None), [SetTimer(_CYCLE, now), published]
 
     def on(self, state: ContributionsState, event: Event, now: float) -> Step:
-        """The next state, and the effects.
+        """Return the next state and its effects.
 
         Raises:
             MessageRefused: if a received message does not fit; the state stays as it was.
@@ -246,7 +246,7 @@ class Mixer:
                 return self._answered(state, event)
 
     def _tick(self, state: ContributionsState, now: float) -> Step:
-        if state.cycle % _ANEW_CYCLES == 0:  # peers may have lost what they confirmed, and some cannot say so
+        if state.cycle % _ANEW_CYCLES == 0:  # peers may have lost confirmed contributions without reporting it
             known = {peer: steps for peer, steps in state.known.items() if peer in state.heard}
             state = replace(state, known=known)
         state = self._without_revoked(state)
@@ -261,7 +261,7 @@ class Mixer:
         return state, [*effects, SetTimer(_CYCLE, now + self.schedule.period), published]
 
     def _point(self, state: ContributionsState, estimate: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Point of the next gradient, float64[width]: the model, advanced by others' steps that have yet to arrive.
+        """Return the point of the next gradient, float64[width]: the model, advanced by pending steps of other devices.
 
         These steps are assumed to equal this device's own last ones. Otherwise all devices would correct the same error
         until they hear of each other's corrections.
@@ -275,7 +275,7 @@ class Mixer:
         return moved
 
     def _without_revoked(self, state: ContributionsState) -> ContributionsState:
-        """The state in which revoked devices' contributions are frozen or removed; see the module's docstring."""
+        """Return the state with revoked devices' contributions frozen or removed; see the module's docstring."""
         left = {at: one for at, one in state.held.items() if not self._provenance.refuses(one.owner)}
         if len(left) == len(state.held):
             return state
@@ -283,17 +283,17 @@ class Mixer:
         return replace(state, held=left, kept={**state.kept, **known})
 
     def signed(self, state: ContributionsState) -> ContributionsState:
-        """The state with this device's current contribution, signed."""
+        """Return the state with this device's current contribution, signed."""
         return replace(state, held={**state.held, self.rank: self._provenance.signed(self._own_contribution(state))})
 
     def _own_contribution(self, state: ContributionsState) -> Contribution:
-        """This device's unsigned contribution, rounded as it is sent: it counts the same here as on other devices."""
+        """Return this device's unsigned contribution, rounded as for sending, so that it counts equally everywhere."""
         numerator = rounded(state.numerator, self.schedule.share_bits)
         numerator.setflags(write=False)
         return Contribution(self._owner, state.step, numerator, simulated=state.simulated)
 
     def _due(self, state: ContributionsState) -> bool:
-        """Whether to sign: once a stride, and after the last step."""
+        """Return whether to sign now: once a stride, and after the last step."""
         last = state.held.get(self.rank)
         further = state.step - (0 if last is None else last.steps)
         return further >= self._stride or (further > 0 and self._done(state))
@@ -318,7 +318,7 @@ class Mixer:
         return state, [*sent]
 
     def _offer(self, state: ContributionsState, peer: str) -> tuple[Contribution, ...] | None:
-        """Contributions for a peer, beside the list of those held here; None if both hold the same.
+        """Return contributions for a peer, beside the list of those held here; None if both hold the same.
 
         A device gets others' contributions in replies, as far as they fit. So a peer that sends messages here is only
         sent this device's own contribution; any other peer is also sent those that it still lacks a turn after it was
@@ -341,7 +341,7 @@ class Mixer:
     def _select_missing(
         self, state: ContributionsState, known: Mapping[int, int], other: int, max_bytes: int
     ) -> tuple[Contribution, ...]:
-        """Contributions that a device lacks, furthest behind first, as many as fit.
+        """Return contributions that a device lacks, furthest behind first, as many as fit.
 
         Args:
             state: state of this device.
@@ -360,7 +360,7 @@ class Mixer:
         return tuple(some)
 
     def _count_left_out(self, state: ContributionsState) -> int:
-        """Number of known devices whose contributions are not held, since `capacity` others have lower ranks."""
+        """Return the number of known devices whose contributions are left out: `capacity` others have lower ranks."""
         last = self._highest_kept(state.held.keys() - {self.rank})
         return len({at for known in state.known.values() for at in known if at > last} - {self.rank})
 
@@ -369,7 +369,7 @@ class Mixer:
         return sorted(ranks)[self._capacity - 1] if len(ranks) >= self._capacity else _HIGHEST
 
     def _receive(self, state: ContributionsState, sender: str, message: Message) -> Step:
-        """Take in a message; reply with the contributions that its sender lacks."""
+        """Process a message; reply with the contributions that its sender lacks."""
         state = self._with_message(state, sender, message)
         known = cast(Contributions, message).steps
         lacking: tuple[Contribution, ...] = ()
@@ -380,7 +380,7 @@ class Mixer:
         return state, [Reply(Contributions(_steps_by_rank(state.held), lacking))]
 
     def _with_message(self, state: ContributionsState, sender: str, message: Message) -> ContributionsState:
-        """The state with the new contributions of a message or a reply."""
+        """Return the state with the new contributions of a message or a reply."""
         if not isinstance(message, Contributions):
             raise MessageRefused(
                 "learner",
@@ -396,14 +396,14 @@ class Mixer:
         if sender in state.peers:
             known = dict(message.steps)
             for at in {rank(one.owner) for one in message.contributions} & known.keys() & held.keys():
-                known[at] = min(known[at], held[at].steps)  # so that no declined contribution is asked for again
+                known[at] = min(known[at], held[at].steps)  # a declined contribution is not requested again
             state = replace(state, known={**state.known, sender: known})
         simulated = state.simulated or any(one.simulated for one in wanted)
         return replace(state, held=held, simulated=simulated, fresh=state.fresh | (held.keys() - state.held.keys()))
 
     @staticmethod
     def _within_reach(state: ContributionsState, news: list[Contribution]) -> list[Contribution]:
-        """Contributions that differ from their predecessors by no more than their further steps account for."""
+        """Return contributions that differ from their predecessors by no more than their further steps account for."""
         if not any(rank(one.owner) in state.held for one in news):
             return news
         lengths = {at: float(np.linalg.norm(one.numerator / UNIT)) for at, one in state.held.items()}
@@ -419,7 +419,7 @@ class Mixer:
         return [one for one in news if reached(one)]
 
     def _believes(self, state: ContributionsState, sender: str, one: Contribution) -> bool:
-        """Whether a contribution is new and valid. An invalid one that a peer only passed on is ignored.
+        """Return whether a contribution is new and valid. An invalid one that a peer only forwarded is ignored.
 
         Raises:
             MessageRefused: if an invalid contribution comes from its own maker.
@@ -435,7 +435,7 @@ class Mixer:
         return True
 
     def _wants(self, state: ContributionsState, one: Contribution) -> bool:
-        """Whether a contribution is new and comes from another device that is not revoked.
+        """Return whether a contribution is new and comes from another device that is not revoked.
 
         Raises:
             MessageRefused: if no device can have made this contribution.
@@ -480,7 +480,7 @@ class Mixer:
 
 
 def jump(before: int, after: int, length: float) -> float:
-    """Largest distance of a contribution from the same device's previous one.
+    """Return the largest distance of a contribution from the same device's previous one.
 
     Args:
         before: steps of the previous contribution.
@@ -491,18 +491,18 @@ def jump(before: int, after: int, length: float) -> float:
 
 
 def _length(schedule: Schedule, done: int) -> float:
-    """Length γ_t of a step, also for a device that takes more steps than this one."""
+    """Return the length γ_t of a step, also for a device that takes more steps than this one."""
     return max(rate(schedule, done), _SHORTEST * schedule.step_size)
 
 
 def _with_sent(state: ContributionsState, peer: str, some: tuple[Contribution, ...]) -> ContributionsState:
-    """The state in which a peer is known to hold these, too."""
+    """Return the state in which a peer is known to hold these contributions too."""
     known = {**state.known.get(peer, {}), **{rank(one.owner): one.steps for one in some}}
     return replace(state, known={**state.known, peer: known})
 
 
 def _still_lacks(known: Mapping[int, int], listed: Mapping[int, int], at: int) -> bool:
-    """Whether a peer still lacks steps of one owner that it was sent before it listed them."""
+    """Return whether a peer still lacks steps of one owner that it was sent before it listed them."""
     return known.get(at, 0) < listed.get(at, 0)
 
 

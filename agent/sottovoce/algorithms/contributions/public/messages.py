@@ -16,17 +16,17 @@ _DOMAIN = b"sottovoce/contribution/v1"
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """Everything that one device has put into the model so far: Σ γ_t/B · release of its private steps.
+    """Sum of everything that one device has put into the model: Σ γ_t/B · release of its private steps.
 
     Of two contributions of one owner, the one with more steps replaces the other. A contribution is made of releases,
     which are charged.
 
     Attributes:
-        owner: node id of the device whose releases they are.
-        steps: how many, from 1.
+        owner: node id of the device that made the releases.
+        steps: number of private steps, from 1.
         numerator: int64[width] in units of 2^-40, read-only.
         credential: the owner's certificate, DER.
-        signature: the owner's, over `signed_bytes`.
+        signature: signature of the owner over `signed_bytes`.
         simulated: some of it stems from a seeded noise stream; the wire refuses to encode it.
     """
 
@@ -45,11 +45,11 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True)
 class Contributions:
-    """Some contributions, and a list of those that the sender holds.
+    """Message with contributions, and a list of the contributions that the sender holds.
 
     Attributes:
         steps: steps of each contribution that the sender holds, by the rank of its owner.
-        contributions: some of them.
+        contributions: the contributions sent.
     """
 
     kind: ClassVar[str] = "contributions/1"
@@ -74,5 +74,5 @@ class Contributions:
 
 
 def rank(owner: str) -> int:
-    """The place of a device among all, the same everywhere: the first 8 bytes of its node id's SHA-256."""
+    """Return the rank of a device among all, equal everywhere: the first 8 bytes of its node id's SHA-256."""
     return int.from_bytes(hashlib.sha256(owner.encode()).digest()[:8], "big")

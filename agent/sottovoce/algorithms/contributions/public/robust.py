@@ -24,7 +24,7 @@ _NEAR, _FAR = 1.1, 1.4
 
 
 def robust_mean(vectors: Vectors, weights: NDArray[np.float64], apart: int) -> NDArray[np.float64]:
-    """The weighted mean of vectors, up to `apart` of them arbitrary, float64[P]; with 0 the bounded mean.
+    """Return the weighted mean of vectors, up to `apart` of them arbitrary, float64[P]; with 0 the bounded mean.
 
     Args:
         vectors: float64[n, P], n ≥ 1, finite.
@@ -38,7 +38,7 @@ def robust_mean(vectors: Vectors, weights: NDArray[np.float64], apart: int) -> N
 
 
 def counted(vectors: Vectors, apart: int) -> NDArray[np.float64]:
-    """The weight of each vector, float64[n], between 0 and 1.
+    """Return the weight of each vector, float64[n], between 0 and 1.
 
     Args:
         vectors: float64[n, P].
@@ -56,7 +56,7 @@ def counted(vectors: Vectors, apart: int) -> NDArray[np.float64]:
 
 
 def lower_median(numbers: NDArray[np.float64]) -> float:
-    """Median of one or more values; of two middle values, the lower."""
+    """Return the median of one or more values; of two middle values, the lower."""
     return float(np.sort(numbers)[(len(numbers) - 1) // 2])
 
 
@@ -69,7 +69,7 @@ def _shortened(vectors: Vectors) -> Vectors:
 
 
 def _mixed(vectors: Vectors, apart: int) -> Vectors:
-    """Each vector replaced by the mean of its n - f nearest ones, itself included."""
+    """Return each vector replaced by the mean of its n - f nearest ones, itself included."""
     products = vectors @ vectors.T
     squares = np.diag(products)
     distances = squares[:, np.newaxis] + squares - 2 * products

@@ -18,17 +18,17 @@ class ContributionsState:
     """State of a device. Never changed in place; peers, pending and the peers' holdings are not kept.
 
     Attributes:
-        numerator: int64[width], its own sum in units of 2^-40, unrounded.
-        held: the contributions of others, and its own as it was last signed.
-        kept: those of revoked devices that gradients have been taken around. They are sent to no one.
-        fresh: ranks of those that came since it last asked for a gradient. Not kept over a restart.
+        numerator: int64[width], sum of its own releases in units of 2^-40, unrounded.
+        held: contributions of other devices, and its own as last signed.
+        kept: contributions of revoked devices at which gradients have been taken. They are not sent to any peer.
+        fresh: ranks of contributions that arrived since the last query. Not kept over a restart.
         cycle: cycles begun.
         step: private steps finished; the slot of the next query.
-        turn: where in the peers the next cycle begins.
-        exhausted: the vault has permanently refused.
+        turn: position in the peers at which the next cycle begins.
+        exhausted: whether the vault has permanently refused.
         declined: contributions that differed too much from the one before. Not kept.
-        simulated: a seeded release is part of it.
-        peers: node ids it may send to, in rotation.
+        simulated: whether a seeded release is part of the state.
+        peers: node ids of possible recipients, in rotation.
         known: by peer, steps of the contributions that it holds, by rank, as it last reported or was sent since.
         listed: by peer, steps of the contributions held here when it was last sent a message, by rank.
         heard: peers that have sent a message to this device.

@@ -48,15 +48,15 @@ _CYCLE = "cycle"
 _LARGEST_AGE = 2**53
 _LARGEST_PARAMETER = 1e15
 _NOISIEST = 64.0
-"""Largest error accepted, in errors of a device's own records (or of records without noise): roughly that of ε/8."""
+"""Largest accepted error, in errors of a device's own records (or of records without noise): roughly that of ε/8."""
 
-_UPDATE_ROWS = 256  # decoded at a time
+_UPDATE_ROWS = 256  # records decoded at a time
 
 Parameters = NDArray[np.float64]
 
 
 Fit = Callable[[Moments], Parameters]
-"""A model float64[copies, d] fitted from the sums over all records held."""
+"""Function that fits a model float64[copies, d] from the sums over all held records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class GolfSchedule:
     """Public schedule of a golf device, fixed before it starts.
 
     Attributes:
-        scheme: how its records are perturbed.
+        scheme: perturbation of its records.
         period: seconds from cycle to cycle.
         batch: largest number of published records in one message.
         capacity: number of published records kept.
@@ -81,11 +81,11 @@ class GolfSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Acquaintance:
-    """A device's memory of a peer that it currently knows.
+    """Memory of a device about a peer that it currently knows.
 
     Attributes:
-        holding: the digest of the peer's records, when it last spoke.
-        cursor: rank of the last record sent to it.
+        holding: digest of the peer's records in its last message.
+        cursor: rank of the last record sent to the peer.
     """
 
     holding: Holding | None = None
@@ -100,18 +100,18 @@ class GolfState:
         parameters: float64[copies, d], currentModel.
         age: t, the updates behind it.
         cycle: cycles begun.
-        turn: where in the peers the next cycle begins.
+        turn: position in the peers at which the next cycle begins.
         shelf: the published records it holds, its own among them.
-        moments: their sums.
+        moments: sums over these records.
         own: its own releases, int64[k, width].
         asked: the number of the record that the vault was last asked for.
         peers: node ids it may send to.
-        known: its memory of them.
+        known: memory of these peers.
         pending: peers that have not confirmed the last message.
-        exhausted: the vault has refused for lack of budget.
+        exhausted: whether the vault has refused for lack of budget.
         answered: the vault has no more records to release, or this device has published as many as one may.
         dropped: records beyond the number that one device may publish, since the start.
-        simulated: a seeded release is part of it.
+        simulated: whether a seeded release is part of the state.
     """
 
     parameters: Parameters
@@ -178,13 +178,13 @@ class Golf:
         )
 
     def fresh(self) -> GolfState:
-        """The state of a device that joins: the zero model and no record."""
+        """Return the state of a device that joins: the zero model and no records."""
         copies, features = self.schedule.scheme.copies, self.schedule.scheme.features
         moments = Moments(np.zeros((copies, features)), np.zeros((features, features)), 0)
         return GolfState(np.zeros((copies, features)), Shelf(self.schedule.capacity), moments)
 
     def without_state(self, releases: int) -> GolfState:
-        """State after a loss: a lost model does not matter, and the ledger repeats its releases."""
+        """Return the state after a loss: a lost model does not matter, and the ledger repeats its releases."""
         del releases
         return self.fresh()
 
@@ -220,12 +220,12 @@ class Golf:
         return state.answered or state.exhausted
 
     def start(self, state: GolfState, now: float) -> Step:
-        """Begin, or continue after a restart: asks the vault for every record again, which repeats its answers."""
+        """Begin, or continue after a restart: request every record from the vault again, which repeats its answers."""
         state = replace(state, own=(), asked=0, answered=False, exhausted=False)
         return state, [SetTimer(_CYCLE, now), self._ask(0)]
 
     def on(self, state: GolfState, event: Event, now: float) -> Step:
-        """The next state, and the effects.
+        """Return the next state and its effects.
 
         Raises:
             MessageRefused: if a received message does not fit; the state stays as it was.
@@ -313,7 +313,7 @@ class Golf:
     def _walked(
         self, state: GolfState, walking: Parameters, age: NDArray[np.int64]
     ) -> tuple[Parameters, NDArray[np.int64]]:
-        """The model after a visit to every record of this device, in order."""
+        """Return the model after a visit to every record of this device, in order."""
         for start in range(0, len(state.own), _UPDATE_ROWS):
             values = np.stack([record.values for record in state.own[start : start + _UPDATE_ROWS]])
             for record in self.schedule.scheme.decode(values):
@@ -346,7 +346,7 @@ class Golf:
         self._provenance.verify(record)
 
     def _without_revoked(self, state: GolfState) -> Step:
-        """The state without a revoked device's records."""
+        """Return the state without a revoked device's records."""
         shelf, gone = state.shelf.without(self._provenance.refuses)
         if not gone:
             return state, []
@@ -396,7 +396,7 @@ def _without_records(moments: Moments, gone: Sequence[PublishedRecord]) -> Momen
 
 
 def moments_of(records: Sequence[PublishedRecord]) -> Moments:
-    """The sums over records, each debiased by the scheme by which it was perturbed."""
+    """Return the sums over records, each debiased by the scheme of its perturbation."""
     groups: dict[Perturbation, list[NDArray[np.int64]]] = {}
     for record in records:
         groups.setdefault(record.perturbation, []).append(record.values)

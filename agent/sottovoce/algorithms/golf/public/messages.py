@@ -1,4 +1,4 @@
-"""Messages between golf's devices, before any encoding."""
+"""Messages between golf devices, before any encoding."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -17,7 +17,7 @@ class GolfMessage:
         parameters: float32[P], the sender's current model; empty when its model is fitted from records alone.
         age: t, the updates behind the model.
         holding: digest of the records the sender holds.
-        records: some of them.
+        records: the records sent.
         simulated: some of it stems from a seeded noise stream; the wire refuses to encode it.
     """
 

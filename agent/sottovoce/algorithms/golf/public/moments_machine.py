@@ -63,7 +63,7 @@ class GolfMoments(PushSum):
         return None if estimate is None or not self._done(state) else Belief(estimate)
 
     def start(self, state: PushSumState, now: float) -> Step:
-        """Begin, or continue after a restart: asks the vault for the records that are not in its mass."""
+        """Begin, or continue after a restart: request from the vault the records that are not in its mass."""
         state, effects = super().start(_marked(state, answered=False), now)
         state, asks = self._ask(replace(state, exhausted=False))
         return state, [*effects, *asks]

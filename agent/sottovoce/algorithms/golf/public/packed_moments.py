@@ -22,8 +22,8 @@ class PackedMoments:
     """Public, linear map from moments to a row of numbers, and from a mean of such rows to a model.
 
     Attributes:
-        scheme: how the records are perturbed; d features and `copies` copies.
-        each: records of one device, at most.
+        scheme: perturbation of the records; d features and `copies` copies.
+        each: largest number of records of one device.
     """
 
     scheme: Scheme
@@ -31,7 +31,7 @@ class PackedMoments:
 
     @property
     def size(self) -> int:
-        """Numbers P of a row: copies · d of Σ y⁽ᵏ⁾x, d (d + 1)/2 of Σ xxᵀ, and the count."""
+        """Length P of a row: copies · d of Σ y⁽ᵏ⁾x, d (d + 1)/2 of Σ xxᵀ, and the count."""
         features = self.scheme.features
         return self.scheme.copies * features + features * (features + 1) // 2 + 1
 
@@ -41,13 +41,13 @@ class PackedMoments:
         return 2.0 ** -math.ceil(math.log2(self.each * (1 + self.scheme.error) / _LARGEST))
 
     def packed(self, moments: Moments) -> NDArray[np.float64]:
-        """A row, float64[size]."""
+        """Return a row, float64[size]."""
         upper = moments.second[_upper(self.scheme.features)]
         row: NDArray[np.float64] = np.concatenate([moments.first.ravel(), upper, [moments.count]]) * self.scale
         return row
 
     def model(self, mean: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The ridge model of a fleet, float64[copies · d], by the mean row of its devices; 0 while it has no record.
+        """Return the ridge model of a fleet, float64[copies · d], by its devices' mean row; 0 while it has no record.
 
         Args:
             mean: float64[size].

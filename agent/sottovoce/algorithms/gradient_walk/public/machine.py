@@ -1,9 +1,9 @@
-"""One model walks and takes a noisy gradient step at each device: Hegedűs & Jelasity 2017, gradient perturbation.
+"""Walk of a model that takes a noisy gradient step at each device: Hegedűs & Jelasity 2017, gradient perturbation.
 
 A device that holds the model (w, t) asks its vault for the loss gradient at w, summed over its n records, in noise. It
 divides by n, which is public, for the mean g, and takes the step t ← t + 1, w ← w - (λw + g)/(λt). Then it hands the
 model on. When its visits are used up, it hands the model on untouched. Visits and their ε are a public schedule, so
-that neither tells anything of the records.
+that neither reveals anything about the records.
 
 A device asks on one beat of its own clock and sends on a later one, never at the moment its vault finishes, so that the
 time of sending does not reveal how long the records took. The exception: a vault slower than a period costs whole
@@ -73,12 +73,12 @@ class GradientWalkSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """A model that this device has, until it is sent.
+    """Model that this device holds until it is sent.
 
     Attributes:
         parameters: float64[copies, d], w.
         age: t, the steps behind it.
-        visited: this device has taken its step.
+        visited: whether this device has taken its step.
         simulated: a seeded release is part of it.
     """
 
@@ -96,11 +96,11 @@ class GradientWalkState:
         parameters: float64[copies, d], the last model seen.
         age: its t.
         cycle: cycles begun.
-        turn: where in the peers the next cycle begins.
+        turn: position in the peers at which the next cycle begins.
         visits: made so far; the slot of the next query.
-        exhausted: the vault has permanently refused.
-        begun: the walk that this device was to begin has begun.
-        walks: held, in the order in which they came.
+        exhausted: whether the vault has permanently refused.
+        begun: whether the walk that this device was to begin has begun.
+        walks: held walks, in order of arrival.
         peers: node ids it may send to.
         pending: peers that have not confirmed the last message.
         asked: id of the query the vault is answering, if any.
@@ -143,11 +143,11 @@ class GradientWalk:
         self.schedule = schedule
 
     def fresh(self) -> GradientWalkState:
-        """The state of a device that joins: the zero model seen, and none held."""
+        """Return the state of a device that joins: the zero model seen, and none held."""
         return GradientWalkState(np.zeros((self.schedule.copies, self.schedule.features)))
 
     def without_state(self, releases: int) -> GradientWalkState:
-        """State after a loss, with the visits made before. The walk it held is lost; its own walk counts as begun."""
+        """Return the state after a loss, with earlier visits counted. Held walks are lost; its own counts as begun."""
         return replace(self.fresh(), visits=releases, begun=True)
 
     def resumed(self, state: GradientWalkState, pending: frozenset[str]) -> GradientWalkState:
@@ -177,7 +177,7 @@ class GradientWalk:
         return state, [SetTimer(_CYCLE, now), PublishModel(state.parameters.ravel(), state.cycle)]
 
     def on(self, state: GradientWalkState, event: Event, now: float) -> Step:
-        """The next state, and the effects.
+        """Return the next state and its effects.
 
         Raises:
             MessageRefused: if a received message does not fit, or this device holds too many walks; the state stays as

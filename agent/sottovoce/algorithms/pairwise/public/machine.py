@@ -53,7 +53,7 @@ from sottovoce.learners.rotation import in_turn
 
 _CYCLE = "cycle"
 _MAX_MET = 8
-_PATIENCE_BEATS = 16  # how long a peer that has left is given to answer
+_PATIENCE_BEATS = 16  # time that a departed peer has to answer
 _UNIT_BITS = 40
 _ANSWER_BITS = 6 * MAX_NUMBERS
 _ROUNDED = 1 + 1e-9  # tolerance for rounding by another machine's arithmetic
@@ -87,11 +87,11 @@ class Pairwise:
         self._start: NDArray[np.int64] = np.rint(initial * UNIT).astype(np.int64)
 
     def fresh(self) -> PairwiseState:
-        """The state of a device that joins: the public start."""
+        """Return the state of a device that joins: the public start."""
         return PairwiseState(self._start.copy())
 
     def without_state(self, releases: int) -> PairwiseState:
-        """The state of a device that lost its state: no model, until it receives one.
+        """Return the state of a device that lost its state: no model, until it receives one.
 
         Args:
             releases: number already in its ledger, which would otherwise be handed out and applied again.
@@ -117,7 +117,7 @@ class Pairwise:
         return replace(state, asked=None, answer=None), [SetTimer(_CYCLE, now), *self._published(state)]
 
     def on(self, state: PairwiseState, event: Event, now: float) -> Step:
-        """The next state, and the effects.
+        """Return the next state and its effects.
 
         Raises:
             MessageRefused: if a received message does not fit; the state stays as it was.
@@ -184,8 +184,8 @@ class Pairwise:
         return state, [Send(peer, Proposal(model, parts, reach, state.simulated)) for peer, reach in reaches.items()]
 
     def _remaining_length(self, state: PairwiseState, peer: str) -> float:
-        """Total length of the moves that this device may still make with a peer."""
-        steps = max(state.step, min(state.cycle, self._max_steps))  # a device that learns nothing follows all the same
+        """Return the total length of the moves that this device may still make with a peer."""
+        steps = max(state.step, min(state.cycle, self._max_steps))  # a device that learns nothing still follows
         return self.reach * (1 + steps / max(1, len(state.peers))) - state.moved.get(peer, 0.0)
 
     def _receive(self, state: PairwiseState, sender: str, proposal: Message) -> Step:
@@ -223,7 +223,7 @@ class Pairwise:
 
     @staticmethod
     def _must_wait(state: PairwiseState, sender: str) -> bool:
-        """Whether a sender has to wait until other peers have proposed, or as many beats have passed."""
+        """Return whether a sender has to wait until other peers have proposed, or as many beats have passed."""
         turn = _turn(state)
         return any(peer == sender and state.beat - beat < turn for peer, beat in state.met[-turn:])
 
@@ -251,7 +251,7 @@ class Pairwise:
             raise of_another_model(f"{numerator.size} values do not fit a model of {self.schedule.size}")
 
     def _stepped(self, state: PairwiseState) -> PairwiseState:
-        """The state after the vault's answer."""
+        """Return the state after the vault's answer."""
         answer = state.answer
         if answer is None:
             return state
@@ -289,7 +289,7 @@ def part(between: NDArray[np.int64], parts: int, reach: float, share_bits: int) 
 
 
 def length(numerator: NDArray[np.int64]) -> float:
-    """Euclidean length of int64[P] in units of 2^-40."""
+    """Return Euclidean length of int64[P] in units of 2^-40."""
     return float(np.linalg.norm(numerator / UNIT))
 
 
@@ -298,7 +298,7 @@ def _with_move(state: PairwiseState, peer: str, move: NDArray[np.int64]) -> dict
 
 
 def _turn(state: PairwiseState) -> int:
-    """Number of other peers before a device has its next turn: half of the peers, at least one and at most eight."""
+    """Return the number of other peers before a device's next turn: half of the peers, between one and eight."""
     return max(1, min(len(state.peers) // 2, _MAX_MET))
 
 

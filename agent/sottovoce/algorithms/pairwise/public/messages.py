@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A model, with the proposal that sender and recipient move towards each other by the same distance.
+    """Proposal of a model's sender that sender and recipient move towards each other by the same distance.
 
     Attributes:
         numerator: int64[P] in units of 2^-40: the sender's model, rounded for sending.
-        parts: each moves by one of this many parts of their difference, 2 or more.
+        parts: number of parts, 2 or more, of their difference; each device moves by one part.
         reach: largest length of their difference that counts; infinity for all of it.
         simulated: some of it stems from a seeded noise stream; the wire refuses to encode it.
     """
@@ -37,7 +37,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """The move of a proposal's recipient; its sender moves by as much in the other direction.
+    """Move of a proposal's recipient; the sender moves by as much in the other direction.
 
     Attributes:
         numerator: int64[P] in units of 2^-40.

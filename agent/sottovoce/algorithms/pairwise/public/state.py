@@ -32,18 +32,18 @@ class PairwiseState:
 
     Attributes:
         numerator: int64[P], the model in units of 2^-40.
-        blank: it has lost its state, and takes over the first model that it receives.
+        blank: whether it has lost its state, and adopts the first model that it receives.
         cycle: cycles begun: beats on which it did not wait for the vault.
         beat: beat of its clock, since it started.
         step: private steps finished; the slot of the next query.
-        turn: where in the peers the next cycle begins.
-        exhausted: the vault has permanently refused.
+        turn: position in the peers at which the next cycle begins.
+        exhausted: whether the vault has permanently refused.
         over: the last window that has ended; None if no windows are followed.
         learnt: see Course.
         asking: see Course.
-        simulated: a seeded release is part of the model.
-        declined: proposals that it declined, because they were too far away.
-        peers: node ids it may send to, in rotation.
+        simulated: whether a seeded release is part of the model.
+        declined: number of proposals that it declined because they were too far away.
+        peers: node ids of possible recipients, in rotation.
         proposed: peers with an open proposal.
         lag: beats that the last answer took.
         moved: total length of the moves with each peer. Not kept.

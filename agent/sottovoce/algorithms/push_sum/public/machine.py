@@ -45,7 +45,7 @@ from sottovoce.learners.messages import Message, of_another_model
 from sottovoce.learners.rotation import in_turn
 
 WEIGHT_ONE = 2**40
-WEIGHT_MIN = WEIGHT_ONE >> 20  # no split leaves less than this with anyone; with less, a device waits to receive
+WEIGHT_MIN = WEIGHT_ONE >> 20  # smallest weight after a split; with less, a device waits to receive
 _WEIGHT_LIMIT = 2**62  # four million devices' worth
 _CYCLE = "cycle"
 
@@ -59,17 +59,17 @@ class PushSumState:
         weight: w in units of 2^-40.
         cycle: cycles begun.
         step: private steps finished; the slot of the next query.
-        turn: where in the peers the next cycle begins.
-        exhausted: the vault has permanently refused.
+        turn: position in the peers at which the next cycle begins.
+        exhausted: whether the vault has permanently refused.
         over: the last window that has ended; None if no windows are followed.
         learnt: see Course.
         asking: see Course.
-        simulated: a seeded release is part of x.
-        peers: node ids it may send to, in rotation.
+        simulated: whether a seeded release is part of x.
+        peers: node ids of possible recipients, in rotation.
         pending: peers that have not yet confirmed the last share.
         asked: id of the query the vault is answering, if any.
         threshold: C_t that the vault was asked with, if it varies; after a restart, that of the question asked again.
-        due: when the next cycle should have begun, if the device waits for the vault.
+        due: time at which the next cycle was due, if the device waits for the vault.
     """
 
     numerator: NDArray[np.int64]
@@ -132,11 +132,11 @@ class PushSum:
         self._start: NDArray[np.int64] = np.rint(np.append(model, beside) * UNIT).astype(np.int64)
 
     def fresh(self) -> PushSumState:
-        """The state of a device that joins: w = 1, and x = z, the public start."""
+        """Return the state of a device that joins: w = 1, and x = z, the public start."""
         return self.state_type(self._start.copy(), WEIGHT_ONE)
 
     def without_state(self, step: int) -> PushSumState:
-        """The state of a device that lost its state: (0, 0), so that no mass is counted twice.
+        """Return the state of a device that lost its state: (0, 0), so that no mass is counted twice.
 
         Args:
             step: releases already in its ledger, which would otherwise be handed out and applied again.
@@ -163,7 +163,7 @@ class PushSum:
         return replace(state, asked=None, due=None), [SetTimer(_CYCLE, now), *published]
 
     def on(self, state: PushSumState, event: Event, now: float) -> Step:
-        """The next state, and the effects.
+        """Return the next state and its effects.
 
         Raises:
             MessageRefused: if a received message does not fit; the state stays as it was.
@@ -321,13 +321,13 @@ class PushSum:
 
 
 def _with_share(state: PushSumState, numerator: NDArray[np.int64], share: PushSumShare) -> Step:
-    """The state after a share, whose numerator is already included in `numerator`."""
+    """Return the state after a share, whose numerator is already included in `numerator`."""
     simulated = state.simulated or share.simulated
     return replace(state, numerator=numerator, weight=state.weight + share.weight, simulated=simulated), []
 
 
 def portion(numerator: NDArray[np.int64], weight: int, shares: int, share_bits: int) -> tuple[NDArray[np.int64], int]:
-    """A share of the mass: one of this many equal parts, bounded in weight and rounded; the rest stays.
+    """Return one of this many equal shares of the mass, bounded in weight and rounded; the rest stays.
 
     Args:
         numerator: int64[width], x of the device.
@@ -344,7 +344,7 @@ def portion(numerator: NDArray[np.int64], weight: int, shares: int, share_bits: 
 
 
 def _share(numerator: NDArray[np.int64], weight: int, shares: int) -> tuple[NDArray[np.int64], int]:
-    """One of this many equal parts, or as much of it as the heaviest share holds."""
+    """Return one of this many equal parts, or as much of it as the heaviest share holds."""
     if weight // shares > MAX_WEIGHT:
         return np.rint(numerator * (MAX_WEIGHT / weight)).astype(np.int64), MAX_WEIGHT
     return numerator // shares, weight // shares

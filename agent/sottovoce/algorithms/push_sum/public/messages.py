@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_WEIGHT = 4 * 2**40
-"""The largest push-sum weight of one share, in units of 2^-40: no one can flood another with mass."""
+"""Largest push-sum weight of one share, in units of 2^-40: no device can flood another with mass."""
 
 
 @dataclass(frozen=True, slots=True)

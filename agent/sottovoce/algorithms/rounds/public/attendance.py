@@ -1,4 +1,4 @@
-"""Attendance of a round: which neighbours are present, and how far, from messages alone, without a server."""
+"""Attendance of a round: which neighbours are present, and their progress, from messages alone, without a server."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from sottovoce.algorithms.rounds.public.state import RoundsState
 
 
 def noted(state: RoundsState, sender: str, message: RoundMessage) -> RoundsState:
-    """Keep a message that is still useful: the first of its kind, of the present phase or of one that comes soon.
+    """Return the state with a message that is still useful: the first of its kind, of the present phase or soon after.
 
     A neighbour that sends a message of the present round, or of a later one, is present.
     """
@@ -24,19 +24,19 @@ def noted(state: RoundsState, sender: str, message: RoundMessage) -> RoundsState
 
 
 def swept(state: RoundsState) -> RoundsState:
-    """Forget messages of finished phases."""
+    """Return the state without messages of finished phases."""
     now = (state.work.round, state.phase)
     return replace(state, came={place: message for place, message in state.came.items() if place[:2] >= now})
 
 
 def missing(state: RoundsState) -> frozenset[str]:
-    """Neighbours that the present phase waits for."""
+    """Return neighbours that the present phase waits for."""
     here = (state.work.round, state.phase)
     return frozenset(peer for peer in state.expected if (*here, peer) not in state.came)
 
 
 def majority(state: RoundsState) -> int:
-    """Return the round that more than half of the present neighbours have reached; -1 if it is not known.
+    """Return the round that more than half of the present neighbours have reached; -1 if it is unknown.
 
     So a single neighbour that claims a round far ahead has no effect, unless it is the only one present.
     """

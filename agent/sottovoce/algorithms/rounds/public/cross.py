@@ -12,12 +12,12 @@ import numpy as np
 from sottovoce.algorithms.rounds.public.work import Floats, Work
 
 OWN = 0
-"""The position of a device's gradient at its own model."""
+"""Position of a device's gradient at its own model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rationing:
-    """Choice of neighbours that are answered.
+    """Choice of the neighbours that are answered.
 
     Attributes:
         answers: gradients per round, the device's own included; at least 1.
@@ -26,26 +26,26 @@ class Rationing:
     answers: int
 
     def positions(self, work: Work) -> dict[str, int]:
-        """The position, from 1, of each neighbour whom this device answers in this round."""
+        """Return the position, from 1, of each neighbour whom this device answers in this round."""
         neighbours = work.neighbours
         turns = min(self.answers - 1, len(neighbours))
         first = 0 if turns == len(neighbours) else work.round * turns
         return {neighbours[(first + i) % len(neighbours)]: OWN + 1 + i for i in range(turns)}
 
     def question(self, work: Work, models: Mapping[str, Floats]) -> tuple[int, Floats] | None:
-        """The next gradient to ask for: at its own model, then at neighbours' models that have arrived, float64[P]."""
+        """Return the next gradient to ask for: at the own model, then at neighbours' models received, float64[P]."""
         if OWN not in work.answers:
             return OWN, work.model
         places = self.positions(work).items()
         return next(((at, models[peer]) for peer, at in places if peer in models and at not in work.answers), None)
 
     def answer(self, work: Work, recipient: str) -> Floats:
-        """The gradient at a neighbour's model, float64[1, P]; float64[0, P] if it is not the neighbour's turn."""
+        """Return the gradient at a neighbour's model, float64[1, P]; float64[0, P] if its turn has not come."""
         gradient = work.answers.get(self.positions(work).get(recipient, -1))
         return np.empty((0, work.model.size)) if gradient is None else gradient[None]
 
 
 def gradients(work: Work, phase: int) -> dict[str, Floats]:
-    """All gradients at the device's model, by maker: `own` first, then the neighbours that answered in `phase`."""
+    """Return all gradients at the device's model, by maker: `own` first, then neighbours that answered in `phase`."""
     own = {"own": work.answers[OWN]} if OWN in work.answers else {}
     return {**own, **dict(sorted(work.first(phase).items()))}

@@ -6,7 +6,7 @@ own. A device acts on the beats of its own clock alone, so that the time of send
 took. The exception: a vault slower than a beat costs whole beats, and those are visible. Choose a period that the vault
 can keep.
 
-A neighbour that was missing is not waited for again until it is heard from in the present round. A device that is far
+A neighbour that was missing is not waited for again until it sends a message of the present round. A device that is far
 behind, or restarts, keeps its model and continues in the round after the one that more than half of its neighbours are
 in.
 
@@ -62,17 +62,17 @@ class Rounds:
         self._beat = schedule.period / (BEATS_PER_PHASE * len(algorithm.widths))
 
     def fresh(self) -> RoundsState:
-        """The state of a device that joins."""
+        """Return the state of a device that joins."""
         nothing = np.zeros(self.schedule.size)
         return RoundsState(Work(0, self.schedule.rate(0), self._start, nothing, nothing))
 
     def without_state(self, releases: int) -> RoundsState:
-        """State after at least the rounds that the spent releases paid for; the neighbours know of later ones."""
+        """Return the state after at least the rounds that spent releases paid for; neighbours report later rounds."""
         turn = -(-releases // max(1, self.algorithm.questions))
         return replace(self._at_round(self.fresh(), turn), joining=turn > 0)
 
     def resumed(self, state: RoundsState, pending: frozenset[str]) -> RoundsState:
-        """See Learner.resumed. The round that was in progress is over for this device."""
+        """Resume a state; see Learner.resumed. The round in progress at the stop has ended for this device."""
         whole = replace(self.fresh(), work=state.work, exhausted=state.exhausted, simulated=state.simulated)
         return replace(self._at_round(whole, state.cycle), pending=pending, joining=state.cycle > 0)
 
@@ -99,7 +99,7 @@ class Rounds:
         return replace(state, due=now + listening), [SetTimer(_BEAT, now), published]
 
     def on(self, state: RoundsState, event: Event, now: float) -> Step:
-        """The next state, and the effects.
+        """Return the next state and its effects.
 
         Raises:
             MessageRefused: if a received message does not fit; the state stays as it was.
@@ -182,7 +182,7 @@ class Rounds:
         return self._at_round(state, state.work.round + 1), [published]
 
     def _asking(self, state: RoundsState) -> Step:
-        """Take in messages of the phase in progress, and ask every question that is possible now."""
+        """Process messages of the phase in progress, and ask every question that is possible now."""
         if state.phase == RESTING:
             return state, []
         state, algorithm = _take_in_messages(state), self._algorithm(state.work.round)
@@ -209,7 +209,7 @@ class Rounds:
         return self.algorithm if turn < self.schedule.steps else _MIXING
 
     def _checked(self, state: RoundsState, sender: str, message: Message) -> RoundMessage:
-        """Return the message, if a neighbour may send it.
+        """Return the message, if the neighbour may send it.
 
         Raises:
             MessageRefused: if the neighbour may not.

@@ -10,7 +10,7 @@ MAX_VECTORS = 2
 """Largest number of vectors in one message: a model, and one that accompanies it."""
 
 LARGEST = 1e15
-"""Largest magnitude of a value in a message: larger values have not been learnt."""
+"""Largest magnitude of a value in a message: learning does not produce larger values."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 BEATS_PER_PHASE = 2
-"""Two, so that a device that is behind catches up twice as fast as rounds are planned."""
+"""Beats per phase; two, so that a device that is behind catches up twice as fast as rounds are planned."""
 
 MAX_BEHIND = 2
-"""In rounds: messages up to this far ahead are kept; a device farther behind continues where its neighbours are."""
+"""Rounds by which a kept message may be ahead; a device farther behind continues at its neighbours' round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,5 +34,5 @@ class RoundsSchedule:
     deadline: float
 
     def rate(self, turn: int) -> float:
-        """γ_t of round `turn`."""
+        """Return γ_t of round `turn`."""
         return self.step_size * (1 - self.step_decay * min(1.0, turn / max(1, self.steps - 1)))

@@ -10,10 +10,10 @@ from sottovoce.algorithms.rounds.public.messages import RoundMessage
 from sottovoce.algorithms.rounds.public.work import Work
 
 RESTING = -1
-"""The phase of a device between two rounds."""
+"""Phase of a device that is between rounds."""
 
 Place = tuple[int, int, str]
-"""Round, phase, sender."""
+"""Key of a received message: round, phase, sender."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,21 +22,21 @@ class RoundsState:
 
     Attributes:
         work: the device's present work.
-        phase: phase of the round in progress; RESTING between two.
-        exhausted: the vault has permanently refused.
-        simulated: a seeded release is part of the state.
+        phase: phase of the round in progress; RESTING between rounds.
+        exhausted: whether the vault has permanently refused.
+        simulated: whether a seeded release is part of the state.
         joining: whether it is restarting, and does not yet know the round of its neighbours.
         due: time at which the next round is to begin; seconds on the driver's clock.
         began: time at which the phase in progress began.
         late: delay of the start of the last round, in seconds.
         missed: phases that ended without some neighbour's message.
-        neighbours: all of them, in ascending order.
-        absent: neighbours that were missing when a phase ended, and not heard from in the present round since.
+        neighbours: all neighbours, in ascending order.
+        absent: neighbours that were missing when a phase ended, and have sent nothing in the present round since.
         expected: the neighbours expected in the round in progress.
         heard: the most advanced round that each neighbour has mentioned.
-        came: messages of the phase in progress and of later ones, by round, phase and sender.
+        came: received messages of the phase in progress and later phases, by round, phase and sender.
         pending: neighbours that have not confirmed the last message.
-        queue: messages to send to each of them, oldest first; all of one round.
+        queue: messages to send, by neighbour, oldest first; all of one round.
         asked: id of the query the vault is answering, if any.
         position: position of that query in the round.
     """
@@ -62,12 +62,12 @@ class RoundsState:
 
     @property
     def cycle(self) -> int:
-        """Rounds begun, or passed over because neighbours were ahead."""
+        """Number of rounds begun, or skipped because neighbours were ahead."""
         return self.work.round + (self.phase != RESTING)
 
     @property
     def drift(self) -> int:
-        """Rounds behind the most advanced neighbour; 0 when ahead of all."""
+        """Number of rounds behind the most advanced neighbour; 0 when ahead of all."""
         return max(0, max(self.heard.values(), default=0) - self.work.round)
 
     def traced(self) -> dict[str, Any]:

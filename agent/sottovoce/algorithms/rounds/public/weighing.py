@@ -22,10 +22,10 @@ How = Literal["exact", "monte-carlo", "cosine", "uniform"]
 
 
 class Game(Protocol):
-    """The game of equations (16), (17)."""
+    """Game of equations (16), (17)."""
 
     def worth(self, candidates: Floats) -> Callable[[NDArray[np.int64]], Floats]:
-        """The worth of coalitions, each a bit mask over the candidates float64[n, P]; 0 for none."""
+        """Return the worth of coalitions, each a bit mask over the candidates float64[n, P]; 0 for none."""
         ...
 
 
@@ -44,7 +44,7 @@ class Weighed:
     candidates: Floats | None = None
 
     def facts(self, names: list[str]) -> dict[str, Any]:
-        """The weights and scores by the owners of the gradients."""
+        """Return the weights and scores by the owners of the gradients."""
         facts: dict[str, Any] = {"weights": dict(zip(names, self.weights, strict=True))}
         if self.values is not None and self.candidates is not None:
             facts["phi"] = dict(zip(names, self.values, strict=True))
@@ -54,7 +54,7 @@ class Weighed:
 
 @dataclass(frozen=True, slots=True)
 class Weighing:
-    """A method of weighing gradients.
+    """Method of weighing gradients.
 
     Attributes:
         how: name of the method.
@@ -81,7 +81,7 @@ class Weighing:
 
         Args:
             model: x.
-            gradients: the device's own first.
+            gradients: gradients, the device's own first.
             rate: γ.
             turn: the round t, from which permutations are drawn.
         """

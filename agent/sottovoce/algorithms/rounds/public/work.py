@@ -30,7 +30,7 @@ class Mixing:
         return cls(*metropolis.weights(own_degree, degrees))
 
     def average(self, mine: Floats, theirs: Mapping[str, Floats]) -> Floats:
-        """w_ii · mine + Σ_j w_ij · theirs_j, always added up in the same order."""
+        """Return w_ii · mine + Σ_j w_ij · theirs_j, always added up in the same order."""
         total: Floats = self.own * mine
         for peer in sorted(self.others):
             total = total + self.others[peer] * theirs[peer]
@@ -47,7 +47,7 @@ class Work:
         model: x, float64[P].
         direction: u or v, float64[P]: momentum, or the tracked gradient.
         kept: further state of the algorithm, float64[P]; see the algorithm.
-        neighbours: all of them, in ascending order.
+        neighbours: all neighbours, in ascending order.
         answers: gradients of one's own records, by their position in the round.
         received: for each phase that has ended, or is in progress, the vectors received, float64[v, P] by sender.
         mixing: weights among the devices that were present in the phase that has just ended.
@@ -66,15 +66,15 @@ class Work:
     noted: Mapping[str, Any] = field(default_factory=dict)
 
     def answered(self, position: int, gradient: Floats) -> "Work":
-        """The work with one gradient more."""
+        """Return the work with one gradient more."""
         return replace(self, answers={**self.answers, position: gradient})
 
     def first(self, phase: int) -> dict[str, Floats]:
-        """The first vector of each message of a phase, float64[P] by sender."""
+        """Return the first vector of each message of a phase, float64[P] by sender."""
         return {peer: vectors[0] for peer, vectors in self.received[phase].items()}
 
     def noting(self, **facts: Any) -> "Work":
-        """The work with these facts in place of an earlier round's."""
+        """Return the work with these facts in place of an earlier round's."""
         return replace(self, noted={"noted_in": self.round, **facts})
 
 
@@ -92,7 +92,7 @@ class Algorithm(Protocol):
         ...
 
     def question(self, work: Work, phase: int) -> tuple[int, Floats] | None:
-        """Position and point of the gradient to ask for next in this phase; None if none is needed."""
+        """Return the position and point of the gradient to ask for next in this phase; None if none is needed."""
         ...
 
     def taken(self, work: Work, position: int, gradient: Floats) -> Work:
@@ -100,7 +100,7 @@ class Algorithm(Protocol):
         ...
 
     def message(self, work: Work, phase: int, recipient: str) -> Floats:
-        """Message to this neighbour at the beginning of the phase, float64[v, P]; no message where v is 0."""
+        """Return the message to this neighbour at the phase's beginning, float64[v, P]; no message where v is 0."""
         ...
 
     def combined(self, work: Work, phase: int) -> Work:

@@ -53,8 +53,8 @@ LARGEST = 2.0**12
 """Largest size of a weight from which a chain may start."""
 
 _CYCLE = "cycle"
-_REMEMBERED = 4  # writers before the last
-_TRIES = 2  # holders asked before a turn continues with the model at hand
+_REMEMBERED = 4  # number of earlier writers to remember
+_TRIES = 2  # number of holders asked before a turn continues with the held model
 
 Step = tuple[SharedModelState, list[Effect]]
 
@@ -74,12 +74,12 @@ class SharedModel:
         self._initial = initial
 
     def fresh(self) -> SharedModelState:
-        """The state of a device that joins: the public model, at step 0."""
+        """Return the state of a device that joins: the public model, at step 0."""
         start = Head(0, "")
         return SharedModelState(Held(start, self._initial), self._initial, heard=start, told=start)
 
     def without_state(self, releases: int) -> SharedModelState:
-        """State after a loss, with the turns taken before. Its last release is lost; chains restart from the start."""
+        """Return the state after a loss, with earlier turns counted. Its last release is lost; chains restart."""
         return replace(self.fresh(), turn=releases)
 
     def resumed(self, state: SharedModelState, pending: frozenset[str]) -> SharedModelState:
@@ -103,7 +103,7 @@ class SharedModel:
         return state, [SetTimer(_CYCLE, now), PublishModel(state.model.parameters, state.cycle)]
 
     def on(self, state: SharedModelState, event: Event, now: float) -> Step:
-        """The next state, and the effects.
+        """Return the next state and its effects.
 
         Raises:
             MessageRefused: if a received message does not fit; the state stays as it was.
@@ -138,7 +138,7 @@ class SharedModel:
         return state, [*messages, *asked, SetTimer(_CYCLE, now + self.schedule.period), published]
 
     def _announced(self, state: SharedModelState) -> SharedModelState:
-        """Makes the vault's release since the last beat the newest model, unless a newer one is known."""
+        """Make the vault's release since the last beat the newest model, unless a newer one is known."""
         made = state.fresh
         if made is None:
             return state
@@ -166,7 +166,7 @@ class SharedModel:
         return replace(state, wanting=options[state.tries % len(options)], wants=0, called=False) if options else state
 
     def _due(self, state: SharedModelState) -> bool:
-        """Whether it is this device's turn: it waits `patience` beats for each device that comes before it."""
+        """Return whether it is this device's turn: it waits `patience` beats for each device that comes before it."""
         if self._done(state):
             return False
         return state.waited >= before(state, self.schedule, self._owner) * self.schedule.patience
@@ -190,7 +190,7 @@ class SharedModel:
         return replace(state, asked=query.id), [Ask(query)]
 
     def _answered(self, state: SharedModelState, answer: Answer) -> Step:
-        """Take in the answer that is awaited; any other changes nothing."""
+        """Process the answer that is awaited; any other answer changes nothing."""
         if answer.query_id != state.asked:
             return state, []
         state = replace(state, asked=None)
@@ -272,9 +272,9 @@ def _possible(head: Head, *, start: bool = False) -> Head:
 
 
 def _newest(state: SharedModelState, head: Head, source: str) -> dict[str, Any]:
-    """Changes for a new newest head."""
+    """Return changes for a new newest head."""
     earlier = dict.fromkeys((state.heard.writer, *state.recent))
-    known = {head.writer} & set(state.peers)  # so that no one can fill memory with names
+    known = {head.writer} & set(state.peers)  # bounded, so that no peer can fill memory with names
     return {
         "heard": head,
         "source": source,
@@ -287,6 +287,6 @@ def _newest(state: SharedModelState, head: Head, source: str) -> dict[str, Any]:
 
 
 def _tried(state: SharedModelState) -> SharedModelState:
-    """Note one more holder that has no newer model, or does not answer."""
+    """Return the state with one more holder noted that has no newer model, or does not answer."""
     tries = state.tries + 1
     return replace(state, wanting="", tries=tries, resolved=tries >= _TRIES)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 MAX_STEP = 2**53
 """The largest step count."""
 
-_KIND = "shared-model-message/1"  # one type of payload, for all three
+_KIND = "shared-model-message/1"  # one payload type for all three messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,14 +19,14 @@ class Head:
 
     Attributes:
         step: t, global steps behind it, lost ones included.
-        writer: node id of the device that took the last; empty for the public model at step 0.
+        writer: node id of the device that took the last step; empty for the public model at step 0.
     """
 
     step: int
     writer: str
 
     def beats(self, other: "Head") -> bool:
-        """Whether this head is newer than another; at equal steps, by an order that favours no device across steps."""
+        """Return whether this head is newer; at equal steps, by an order that favours no device across steps."""
         return self._rank > other._rank
 
     @property

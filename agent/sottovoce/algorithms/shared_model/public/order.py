@@ -6,7 +6,7 @@ from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule, 
 
 
 def before(state: SharedModelState, schedule: SharedModelSchedule, owner: str) -> int:
-    """Number of devices whose turns come before this one's, once the newest head is known.
+    """Return the number of devices whose turns come before this one's, once the newest head is known.
 
     Devices that have taken all their turns, as far as this one has heard, are left out; for `decisions` that is not
     known. At step 0 the device that begins has the first turn; the others follow if it is silent.
@@ -25,7 +25,7 @@ def before(state: SharedModelState, schedule: SharedModelSchedule, owner: str) -
 
 
 def holders(state: SharedModelState, owner: str) -> list[str]:
-    """Devices to ask for the newest model, in order: its writer, its announcer, earlier writers, the other peers.
+    """Return devices to ask for the newest model, in order: writer, announcer, earlier writers, other peers.
 
     Only peers, unless there are none: a writer that is not a peer may be out of reach.
     """

@@ -51,7 +51,7 @@ class SharedModelSchedule:
     begins: bool = False
 
     def rate(self, turn: int, step: int) -> float:
-        """η of this device's turn, from 0, that makes the model of a global step, from 1."""
+        """Return η of this device's turn, from 0, that makes the model of a global step, from 1."""
         if self.law == "inverse-root":
             return self.step_size * inverse_square_root()(step)
         if self.law == "strongly-convex":
@@ -66,7 +66,7 @@ class Held:
     Attributes:
         head: its step and writer.
         parameters: float64[P], in float32 precision.
-        simulated: a seeded release is part of it.
+        simulated: whether a seeded release is part of it.
     """
 
     head: Head
@@ -80,21 +80,21 @@ class SharedModelState(Struct, frozen=True):
     Attributes:
         model: the newest that it has and that others may know it to have.
         own: float64[P], its last release, w^L after it; the public start before the first.
-        heard: the newest head that it has heard of.
-        told: the newest head that it has announced.
+        heard: newest head that it knows of.
+        told: newest head that it has announced.
         cycle: beats begun.
         turn: the slot of the next question to the vault.
-        exhausted: the vault has permanently refused.
+        exhausted: whether the vault has permanently refused.
         forks: heads heard of that conflicted with another head of the same step.
         lost: updates known to be in no newer model.
         written: heads heard of, by those of their writers that are peers.
         waited: beats since the newest head was heard of; below 0 while a device that starts only listens.
-        source: the device that announced it.
+        source: device that announced the newest head.
         recent: writers of the heads before it, the newest first.
-        served: someone has fetched this device's own last model.
+        served: whether a device has fetched this device's own last model.
         wanting: the device that it has asked for a model, if any.
         wants: beats since it chose that device.
-        called: the request has been sent, not only planned.
+        called: whether the request has been sent, not only planned.
         tries: number of holders that it has asked for this head.
         resolved: it need not fetch before its turn: it has the newest model, or no one has answered.
         asked: id of the query the vault is answering, if any.
@@ -102,7 +102,7 @@ class SharedModelState(Struct, frozen=True):
         fresh: the model that the answer made, to be announced on the next beat.
         owed: peers to which the announced head has yet to be sent.
         requests: peers that wait for the model, in order.
-        peers: node ids it may send to.
+        peers: node ids of possible recipients.
         pending: peers that have not confirmed the last message.
     """
 

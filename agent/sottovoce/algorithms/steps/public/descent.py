@@ -19,7 +19,7 @@ MAX_NUMERATOR = 2**60
 """The largest magnitude of one coordinate, in units of 2^-40: two of them never overflow an int64."""
 
 REMEMBERS = 0.25
-"""Factor on a step's length where steps follow records: with whole steps a model forgets winter by summer."""
+"""Factor on a step's length where steps follow records: with whole steps a model forgets winter data by summer."""
 
 SHARE_BITS = 16
 """Fractional bits of a vector that is sent, unless configured."""
@@ -36,9 +36,9 @@ class Schedule:
         steps: private gradient steps, one per cycle from the first.
         step_size: γ of the first step.
         step_decay: share of γ lost, linearly, by the last step.
-        expected_records: B, need not be a whole number.
-        fanout: peers sent to in one cycle.
-        thresholds: how the clipping threshold moves; None where the vault's stays.
+        expected_records: B, not necessarily a whole number.
+        fanout: number of peers that receive shares in one cycle.
+        thresholds: movement of the clipping threshold; None where the vault's threshold is constant.
         asks: the kind of question: `gradient` at the model; `mean`, the device's one vector, wherever the model is.
         share_bits: z of a share is rounded to multiples of some 2^-share_bits, at most.
         follows: windows that pay for themselves are followed: a window is in K releases, and B is for one window.
@@ -66,7 +66,7 @@ class Schedule:
 
     @property
     def at_once(self) -> int:
-        """Steps that are taken one after the other; further ones, of records that are followed, wait for windows."""
+        """Number of consecutive steps; further steps, of followed records, wait for windows."""
         return (self.steps + 1) // 2 if self.follows else self.steps
 
     @property
@@ -76,7 +76,7 @@ class Schedule:
 
 
 class Asked(Protocol):
-    """The question that the vault is answering, in a state."""
+    """Question in a state that the vault is answering."""
 
     @property
     def step(self) -> int:
@@ -85,7 +85,7 @@ class Asked(Protocol):
 
     @property
     def threshold(self) -> float | None:
-        """C_t that it was asked with, where it moves."""
+        """C_t of the question, where it moves."""
         ...
 
 
@@ -108,14 +108,14 @@ def question(plan: Schedule, step: int, estimate: NDArray[np.float64]) -> tuple[
 
 
 def beat(due: float, now: float, period: float) -> float:
-    """The first beat from now on of the clock that beat at `due`."""
+    """Return the first beat from now on of the clock that had a beat at `due`."""
     return due + math.ceil((now - due) / period) * period
 
 
 def contribution(
     schedule: Schedule, state: Asked, value: NDArray[np.int64], step: float, units: int = 1
 ) -> NDArray[np.int64]:
-    """γ_t/B · release in units of 2^-40, int64[width]: post-processing, rounded alike on every machine.
+    """Return γ_t/B · release in units of 2^-40, int64[width]: post-processing, rounded alike on every machine.
 
     Args:
         schedule: gives γ_t and B.
@@ -145,7 +145,7 @@ def move(schedule: Schedule, done: int, value: NDArray[np.int64], step: float, u
 
 
 def rate(schedule: Schedule, done: int, units: int = 1) -> float:
-    """γ_t of the step after `done` others; if records are followed, it falls until the steps `at_once` are taken."""
+    """Return γ_t of the step after `done` others; if records are followed, it falls until `at_once` steps are taken."""
     largest = schedule.step_size
     if schedule.follows:
         largest = min(largest, schedule.longest * expected(schedule, units))
@@ -155,17 +155,17 @@ def rate(schedule: Schedule, done: int, units: int = 1) -> float:
 
 
 def expected(schedule: Schedule, units: int) -> float:
-    """B, of a release."""
+    """Return B of a release."""
     return schedule.expected_records * (units if schedule.follows else 1)
 
 
 def rounded(numerator: NDArray[np.int64], share_bits: int) -> NDArray[np.int64]:
-    """The value that is sent for int64[width] in units of 2^-40: the nearest multiples of 2^-share_bits."""
+    """Return the value that is sent for int64[width] in units of 2^-40: the nearest multiples of 2^-share_bits."""
     coarser = _UNIT_BITS - share_bits
     return (numerator + (1 << coarser >> 1)) >> coarser << coarser
 
 
 def bounded(units: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
-    """The nearest integers, none of them larger than a numerator may be."""
+    """Return the nearest integers, none of them larger than a numerator may be."""
     near: NDArray[np.int64] = np.clip(np.rint(units), -MAX_NUMERATOR, MAX_NUMERATOR).astype(np.int64)
     return near

@@ -20,7 +20,7 @@ class ScheduleProgress(Protocol):
 
     Attributes:
         step: private steps finished.
-        exhausted: the vault has permanently refused.
+        exhausted: whether the vault has permanently refused.
         over: the last window that has ended; None until one is reported.
         learnt: the last window after which nothing was left to ask; None before the first.
         asking: the last window that had ended when the vault was asked the question it is answering; not kept.
@@ -53,7 +53,7 @@ class ScheduleProgress(Protocol):
 
 
 def ahead(schedule: Schedule, state: ScheduleProgress) -> bool:
-    """Whether a private step is ahead, or its answer is awaited."""
+    """Return whether a private step is ahead, or its answer is awaited."""
     if schedule.follows:
         waits = state.over is None or state.over == state.learnt
         return schedule.steps > 0 and (state.asked is not None or not waits)
@@ -62,7 +62,7 @@ def ahead(schedule: Schedule, state: ScheduleProgress) -> bool:
 
 
 def _due(schedule: Schedule, state: ScheduleProgress) -> bool:
-    """Whether enough windows have ended since the last step; a clock that was set back waits for those again."""
+    """Return whether enough windows have ended since the last step; a clock that was set back waits for those again."""
     return state.over is not None and (state.learnt is None or state.over - state.learnt >= schedule.every)
 
 
@@ -85,13 +85,13 @@ def progress(schedule: Schedule, state: ScheduleProgress, own: dict[str, float |
 
 
 def learnt_after(schedule: Schedule, state: ScheduleProgress) -> int | None:
-    """`learnt`, when the question for the next step has been answered: further ones wait for another window."""
+    """Return `learnt`, when the question for the next step has been answered: further ones wait for another window."""
     waits = schedule.every or (schedule.follows and state.step + 1 >= schedule.at_once)
     return state.asking if waits else state.learnt
 
 
 def refused(schedule: Schedule, state: ScheduleProgress, answer: Refused) -> dict[str, Any]:
-    """Changes of a state whose vault has refused.
+    """Return changes of a state whose vault has refused.
 
     Windows that come have a budget of their own. A question refused because the vault does not trust its clock is asked
     again on the next beat.

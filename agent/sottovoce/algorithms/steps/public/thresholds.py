@@ -19,12 +19,12 @@ from sottovoce.kernels.decentralised.normalisation import Rule, undone
 THRESHOLD_RATE = 0.05
 """η_C: slower than in Andrew et al. 2021, whose bits are of many more records."""
 
-_FURTHEST = math.log(100.0)  # of C from C_0, so that noise alone does not carry it away
+_FURTHEST = math.log(100.0)  # largest factor of C from C_0, so that noise alone does not carry it away
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """How C_t follows from C_0.
+    """Rule by which C_t follows from C_0.
 
     Attributes:
         rule: `decay`, `quantile` or `automatic`, under which C stays and is the length of a normalised gradient.
@@ -44,7 +44,7 @@ class Thresholds:
         return (math.log(self.initial),) if self.rule == "quantile" else ()
 
     def at(self, slot: int, steps: int, estimate: NDArray[np.float64]) -> float:
-        """C_t.
+        """Return C_t.
 
         Args:
             slot: t, from 0.
