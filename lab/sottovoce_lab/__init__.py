@@ -1,6 +1,6 @@
 """Fleets on a workstation: simulations, testbeds, the papers' figures, and the audit. No device runs any of it.
 
-The public names are those of sottovoce_lab.library, which is imported when one of them is first used.
+The public names are those of sottovoce_lab.library, which is imported when a public name is first used.
 """
 
 from importlib import import_module
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, or the list of all."""
+    """Return a public name of sottovoce_lab.library, or the list of all public names."""
     if name.startswith("_") and name != "__all__":
         raise AttributeError(f"module 'sottovoce_lab' has no attribute '{name}'")
     library = import_module("sottovoce_lab.library")

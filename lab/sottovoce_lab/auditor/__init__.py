@@ -1,6 +1,6 @@
 """Audit of releases: distinguishing games against the shipped release path.
 
-The auditor has a peer's view, chooses the records of two neighbouring worlds, and knows every public parameter.
+The auditor has a peer's view, chooses the records of two neighbouring worlds, and has every public parameter.
 """
 
 from sottovoce_lab.auditor.finding import CONFIDENCE, SIGNIFICANCE, Audit, Finding

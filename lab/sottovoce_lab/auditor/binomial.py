@@ -11,38 +11,38 @@ _BISECTIONS = 60
 
 
 def at_least(count: int, trials: int, probability: float) -> float:
-    """P[X ≥ count] for a binomial X, as a sum of non-negative terms."""
+    """Return P[X ≥ count] for a binomial X, as a sum of non-negative terms."""
     mean, far = _centre(trials, probability)
     first, last = max(count, 0, math.floor(mean - far)), math.ceil(max(count, mean) + far)
     return _sum(first, min(last, trials), trials, probability)
 
 
 def at_most(count: int, trials: int, probability: float) -> float:
-    """P[X ≤ count] for X binomial."""
+    """Return P[X ≤ count] for a binomial X."""
     mean, far = _centre(trials, probability)
     first, last = math.floor(min(count, mean) - far), min(count, trials, math.ceil(mean + far))
     return _sum(max(first, 0), last, trials, probability)
 
 
 def two_sided(count: int, trials: int, probability: float) -> float:
-    """Two-sided p-value of the hypothesis `probability`: twice the smaller tail."""
+    """Return the two-sided p-value of the hypothesis `probability`: twice the smaller tail."""
     return min(1.0, 2 * min(at_least(count, trials, probability), at_most(count, trials, probability)))
 
 
 def lower_limit(count: int, trials: int, alpha: float) -> float:
-    """Lower confidence limit: the p with P[X ≥ count] = alpha. The true p is above it except with probability alpha."""
+    """Return the p with P[X ≥ count] = alpha: a lower limit of the true p except with probability alpha."""
     if count <= 0:
         return 0.0
     return _root(lambda p: at_least(count, trials, p) > alpha)
 
 
 def upper_limit(count: int, trials: int, alpha: float) -> float:
-    """Upper confidence limit: the p with P[X ≤ count] = alpha."""
+    """Return the upper confidence limit: the p with P[X ≤ count] = alpha."""
     return 1.0 - lower_limit(trials - count, trials, alpha)
 
 
 def quantile(share: float, trials: int, probability: float) -> int:
-    """The smallest count with P[X ≤ count] ≥ share."""
+    """Return the smallest count with P[X ≤ count] ≥ share."""
     low, high = -1, trials
     while high - low > 1:
         middle = (low + high) // 2
@@ -51,7 +51,7 @@ def quantile(share: float, trials: int, probability: float) -> int:
 
 
 def terms(counts: NDArray[np.int64], trials: int, probability: float) -> NDArray[np.float64]:
-    """P[X = count], float64 of the shape of int64 `counts`."""
+    """Return P[X = count] as float64 in the shape of int64 `counts`."""
     if probability in (0.0, 1.0):
         sure: NDArray[np.float64] = (counts == trials * probability).astype(np.float64)
         return sure
@@ -64,12 +64,12 @@ def terms(counts: NDArray[np.int64], trials: int, probability: float) -> NDArray
 
 @lru_cache(maxsize=8)
 def _log_factorials(most: int) -> NDArray[np.float64]:
-    """ln 0! … ln most!."""
+    """Return ln 0! … ln most!."""
     return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, most + 1)))])
 
 
 def _centre(trials: int, probability: float) -> tuple[float, float]:
-    """The mean, and the distance beyond it or a count past which all terms add up to less than e^-700 of the rest."""
+    """Return the mean, and the distance beyond it or a count past which all terms sum to < e^-700 of the rest."""
     mean = trials * probability
     return mean, 40 * math.sqrt(mean * (1 - probability)) + 60
 

@@ -1,6 +1,7 @@
 """Lower bounds on ε from the success rate of an attack.
 
-- From two error rates (Jagielski, Ullman & Oprea 2020): P[say D | D] ≤ e^ε P[say D | D′] + δ, and the same with both
+- From two error rates (Jagielski, Ullman & Oprea 2020): P[say D | D] ≤ e^ε P[say D | D′] + δ, and the inequality with
+both
   answers exchanged, each rate at its confidence limit. Nothing is assumed about the mechanism.
 - From their difference, for a mechanism of a known shape and unknown noise (Nasr et al. 2023): see `shapes`.
 - From one run with many canaries (Steinke, Nasr & Jagielski 2023, Theorem 5.2), whose releases need not be independent.
@@ -39,7 +40,7 @@ class Rates:
     second: int
 
     def epsilon(self, delta: float, alpha: float) -> float:
-        """A lower bound on ε with confidence 1 - alpha for any mechanism; each of the four limits gets α/4."""
+        """Return a lower bound on ε with confidence 1 - alpha for any mechanism; each of the four limits gets α/4."""
         quarter = alpha / 4
         caught = lower_limit(self.hits, self.first, quarter), upper_limit(self.alarms, self.second, quarter)
         cleared = (
@@ -49,17 +50,17 @@ class Rates:
         return max(0.0, *(math.log((true - delta) / false) for true, false in (caught, cleared) if true > delta))
 
     def advantage(self, alpha: float) -> float:
-        """A lower bound, with confidence 1 - alpha, on the true minus the false positive rate; each limit gets α/2."""
+        """Return a lower bound, with confidence 1 - alpha, on true minus false positive rate; each limit gets α/2."""
         true, false = lower_limit(self.hits, self.first, alpha / 2), upper_limit(self.alarms, self.second, alpha / 2)
         return max(0.0, true - false)
 
 
 def one_run_p(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
-    """An upper bound on the probability of this many right guesses under (ε, δ): Theorem 5.2 of Steinke et al. 2023.
+    """Return an upper bound on P[this many right guesses] under (ε, δ): Theorem 5.2 of Steinke et al. 2023.
 
     Args:
         canaries: m; a fair coin decides which of the two worlds each is in.
-        guesses: r ≤ m, the number of canaries guessed at, chosen without knowing their coins.
+        guesses: r ≤ m, the number of canaries guessed at, chosen without their coins.
         right: v, the number of right guesses.
         epsilon: ε.
         delta: δ.
@@ -73,7 +74,7 @@ def one_run_p(canaries: int, guesses: int, right: int, epsilon: float, delta: fl
 
 
 def one_run_epsilon(canaries: int, guesses: int, right: int, delta: float, alpha: float) -> float:
-    """A lower bound on ε with confidence 1 - alpha."""
+    """Return a lower bound on ε with confidence 1 - alpha."""
     if one_run_p(canaries, guesses, right, 0.0, delta) > alpha:
         return 0.0
     low, high = 0.0, _MAX_EPSILON
@@ -84,7 +85,7 @@ def one_run_epsilon(canaries: int, guesses: int, right: int, delta: float, alpha
 
 
 def sample_size(shape: Shape, epsilon: float, delta: float, alpha: float, factor: float = 2.0) -> int | None:
-    """Trials in each world that refute ε when it is really `factor` times that, with a power of 0.9.
+    """Return the trials in each world that refute ε with a power of 0.9 if the true ε is `factor` times as large.
 
     The attack is the best one, with equal error rates in both worlds; its bound is `Rates.advantage`.
     """
@@ -94,12 +95,12 @@ def sample_size(shape: Shape, epsilon: float, delta: float, alpha: float, factor
 
 
 def pure_sample_size(epsilon: float, alpha: float, hit: float, factor: float = 2.0) -> int | None:
-    """Sample size for a pure ε and an attack with hit rate `hit` and false alarm rate `hit` e^-(factor · ε)."""
+    """Return the sample size for a pure ε and an attack with hit rate `hit`, false alarm rate `hit` e^-(factor · ε)."""
     return _sample_size(hit, hit * math.exp(-factor * epsilon), lambda rates: rates.epsilon(0.0, alpha) > epsilon)
 
 
 def _sample_size(hit: float, alarm: float, refutes: Callable[[Rates], bool]) -> int | None:
-    """The smallest n, to 2 %, that still refutes with both counts at their unlucky 95 % quantile; None beyond 2^16."""
+    """Return the least n, to 2 %, that refutes with both counts at their unlucky 95 % quantile; None beyond 2^16."""
     share = (1 + _POWER) / 2
 
     def enough(n: int) -> bool:

@@ -11,12 +11,12 @@ _ENOUGH = 1e-17
 
 
 def phi(x: float) -> float:
-    """Φ(x), right in both tails."""
+    """Return Φ(x), accurate in both tails."""
     return math.erfc(-x / math.sqrt(2)) / 2
 
 
 def gamma_two_sided(x: float, shape: float) -> float:
-    """A p-value of x for a law Γ(shape, 1): twice the smaller tail. Σz²/2 of n standard normal z has shape n/2."""
+    """Return a p-value of x under Γ(shape, 1): twice the smaller tail. Σz²/2 of n standard normal z has shape n/2."""
     if x <= 0:
         return 0.0
     tail = _lower_gamma(shape, x) if x < shape + 1 else _upper_gamma(shape, x)
@@ -24,14 +24,14 @@ def gamma_two_sided(x: float, shape: float) -> float:
 
 
 def gamma_above(x: float, shape: float) -> float:
-    """P[X ≥ x] for a law Γ(shape, 1)."""
+    """Return P[X ≥ x] for X with the law Γ(shape, 1)."""
     if x <= 0:
         return 1.0
     return 1 - _lower_gamma(shape, x) if x < shape + 1 else _upper_gamma(shape, x)
 
 
 def gap(cumulative: Floats) -> float:
-    """A p-value of the hypothesis that float64[n] `cumulative` = F(x) is uniform (Massart 1990): 2 exp(-2nD²) ≥ P."""
+    """Return a p-value for the uniformity of float64[n] `cumulative` = F(x) (Massart 1990): 2 exp(-2nD²) ≥ P."""
     ordered, n = np.sort(cumulative), len(cumulative)
     places = np.arange(n) / n
     distance = max(float((ordered - places).max()), float((places + 1 / n - ordered).max()))
@@ -39,14 +39,14 @@ def gap(cumulative: Floats) -> float:
 
 
 def uniform_low_bits(integers: NDArray[np.int64], bits: int) -> float:
-    """A p-value of the hypothesis that the last bits are uniform: χ² with 2^bits - 1 degrees of freedom."""
+    """Return a p-value of the hypothesis that the last bits are uniform: χ² with 2^bits - 1 degrees of freedom."""
     counts = np.bincount((integers % (1 << bits)).ravel(), minlength=1 << bits)
     expected = integers.size / (1 << bits)
     return gamma_above(float(((counts - expected) ** 2).sum() / expected / 2), ((1 << bits) - 1) / 2)
 
 
 def _lower_gamma(shape: float, x: float) -> float:
-    """P[X ≤ x] by its series, for x below shape + 1."""
+    """Compute P[X ≤ x] by its series, for x below shape + 1."""
     total = term = 1.0
     place = shape
     while term > _ENOUGH * total:
@@ -57,7 +57,7 @@ def _lower_gamma(shape: float, x: float) -> float:
 
 
 def _upper_gamma(shape: float, x: float) -> float:
-    """P[X ≥ x] by its continued fraction (Lentz), for x from shape + 1."""
+    """Compute P[X ≥ x] by its continued fraction (Lentz), for x from shape + 1."""
     b = x + 1 - shape
     c, d = 1e300, 1 / b
     fraction, n = d, 0

@@ -1,4 +1,4 @@
-"""The finding of one game, and of all games together."""
+"""Findings of one game and of a whole audit."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,11 +19,11 @@ class Finding:
     Attributes:
         game: name of the game.
         question: the question that the game answers.
-        trials: how often it was played.
+        trials: number of times the game was played.
         facts: counts, measurements and earlier statements.
-        p_value: upper bound on the probability of a result this bad or worse if the claim is right; None where the
+        p_value: upper bound on the probability of a result this bad or worse if the claim is right; None if the
             bound decides.
-        epsilon_lower_bound: lower bound on ε at the game's share of CONFIDENCE; None where the game bounds no ε.
+        epsilon_lower_bound: lower bound on ε at the game's share of CONFIDENCE; None if the game bounds no ε.
         refuted: whether the claim is refuted at the game's share of SIGNIFICANCE.
     """
 
@@ -36,7 +36,7 @@ class Finding:
     refuted: bool = False
 
     def as_dict(self) -> dict[str, object]:
-        """The finding as a JSON-ready dictionary."""
+        """Return the finding as a JSON-ready dictionary."""
         return {
             "name": self.game,
             "question": self.question,
@@ -61,7 +61,7 @@ class Audit:
         statement: the claim.
         delta: δ of the claim, 0 for a pure one.
         findings: game by game.
-        sample_size: trials in each world that would refute ε if it were twice as large; None where nothing is claimed,
+        sample_size: trials in each world that would refute ε if it were twice as large; None without a claim,
             or beyond counting.
         trials: number of trials that were asked for.
         seconds: duration of the audit.
@@ -97,7 +97,7 @@ class Audit:
         return max((finding.epsilon_lower_bound or 0.0 for finding in self.findings), default=0.0)
 
     def as_dict(self) -> dict[str, object]:
-        """The document that `--json` prints."""
+        """Return the document that `--json` prints."""
         return {
             "schema": "sottovoce.audit/1",
             "target": {"kind": self.kind, "name": self.name, "fidelity": self.fidelity},

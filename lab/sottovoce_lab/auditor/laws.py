@@ -1,6 +1,6 @@
-"""The stated law of releases, as the auditor computes it from public parameters alone.
+"""Stated law of releases, as the auditor computes it from public parameters alone.
 
-A law gives the distribution of float64[n, P] releases whose exact values are known. It is the auditor's own:
+A law gives the distribution of float64[n, P] releases whose exact values are known. The law is the auditor's own:
 nothing here is taken from the vault, since a faulty vault would otherwise be checked against its own rule. Grid steps
 are finer than a thousandth of the noise, so continuous laws serve.
 """
@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 
 def claimed_mu(budget: Budget) -> float:
-    """μ of the Gaussian mechanism that uses up a budget, by the analytic formula (Balle & Wang 2018).
+    """Return μ of the Gaussian mechanism that uses up a budget, by the analytic formula (Balle & Wang 2018).
 
     Raises:
         InternalError: if the budget has no finite ε.
@@ -37,7 +37,7 @@ class Law(Protocol):
     """Distribution of a release, given its exact value."""
 
     def doubts(self, values: Floats, exact: Floats) -> dict[str, float]:
-        """p-values by name of the test. Both too little and too much noise count against the law.
+        """Return p-values by name of the test. Both too little and too much noise count against the law.
 
         Args:
             values: float64[n, P], releases.
@@ -51,7 +51,7 @@ class Law(Protocol):
         ...
 
     def score(self, values: Floats, first: Floats, second: Floats) -> Floats:
-        """Log ratio of the densities given `first` and given `second`, float64[n]; all arguments are float64[n, P]."""
+        """Return ln of the density ratio of `first` to `second`, float64[n]; all arguments are float64[n, P]."""
         ...
 
 
@@ -119,7 +119,7 @@ class MaxNorm:
         return ratios
 
     def _groups(self, values: Floats) -> Floats:
-        """float64[n, c, P/c]."""
+        """Reshape releases into groups of coordinates, float64[n, c, P/c]."""
         return values.reshape(len(values), self.length, -1)
 
 
@@ -155,7 +155,7 @@ class OnSphere:
         }
 
     def score(self, values: Floats, first: Floats, second: Floats) -> Floats:
-        """See Law.score; the density in a cap is e^ε times that outside."""
+        """See Law.score; the density in a cap is e^ε times the density outside it."""
         inside = [(values * exact).sum(axis=1) >= self.cap.gamma for exact in (first, second)]
         ratios: Floats = self.epsilon * (inside[0].astype(np.float64) - inside[1])
         return ratios
@@ -163,7 +163,7 @@ class OnSphere:
 
 @dataclass(frozen=True, slots=True)
 class LabelThenSphere:
-    """Randomised response on the first coordinate, which is the label, and PrivUnit on the others.
+    """Randomised response on the first coordinate, the label, and PrivUnit on the other coordinates.
 
     Attributes:
         label: randomised response of the label.

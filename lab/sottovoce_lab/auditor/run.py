@@ -36,16 +36,16 @@ def audit(
     Args:
         kind: `mechanism` or `learner`.
         name: name of the target.
-        fidelity: `sound`, or `paper` for learners that have a variant to the letter.
-        epsilon: ε of its budget; for a refuted target, of its claim.
+        fidelity: `sound`, or `paper` for learners that have a variant faithful to the paper.
+        epsilon: ε of the target's budget; for a refuted target, ε of its claim.
         delta: δ.
         trials: canaries to tell apart; None for as many as take a few seconds.
-        seed: seed of the auditor's coins; the noise is the operating system's.
+        seed: seed of the auditor's coins; the operating system draws the noise.
         progress: called with the name of each game.
 
     Raises:
         UsageError: if there is no such target, or no such claim.
-        PrivacyError: if it cannot be built for such a budget.
+        PrivacyError: if the target cannot be built for such a budget.
     """
     if not (0 < epsilon <= MAX_EPSILON and 0 < delta < 1):
         raise UsageError(f"ε = {epsilon:g}, δ = {delta:g} is no claim: choose ε from 0 to {MAX_EPSILON:g}, δ below 1")
@@ -74,7 +74,7 @@ def _subject(kind: str, name: str, fidelity: str, epsilon: float, delta: float) 
         return MECHANISMS[name](epsilon, delta)
     if kind == "learner" and (name, fidelity) in LEARNERS:
         return LEARNERS[name, fidelity](epsilon, delta)
-    if kind == "learner" and fidelity == "sound" and name in ALGORITHMS:  # of another package
+    if kind == "learner" and fidelity == "sound" and name in ALGORITHMS:  # registered by another package
         return shipped(name, fidelity, epsilon, delta)
     known = MECHANISMS if kind == "mechanism" else (f"{name} ({fidelity})" for name, fidelity in LEARNERS)
     raise UsageError(f"no {kind} `{name}` to audit at fidelity {fidelity}: choose one of {', '.join(known)}")
@@ -106,12 +106,12 @@ def _findings(
         progress(name)
         try:
             yield from play()
-        except PrivacyError as error:  # it should have answered
+        except PrivacyError as error:  # the device should have answered
             yield Finding(name, "does a device answer what is paid for?", 1, {"silent": str(error)}, 0.0, refuted=True)
 
 
 def _sample_size(subject: Subject, stated: float | None) -> int | None:
-    """Sample size of the canaries' game, at its share of the significance."""
+    """Return the sample size of the canaries' game, at its share of the significance."""
     if stated is None:
         return None
     alpha = SIGNIFICANCE / _TESTS

@@ -1,6 +1,6 @@
 """Families of mechanisms, one member for each amount of noise, and the power of the best test of a member.
 
-A test that says "first" with probability t in one world and f in the other has an advantage of t - f. No test of two
+A test that answers "first" with probability t in one world and f in the other has an advantage of t - f. No test of two
 neighbours has a larger advantage than the δ of their mechanism at ε = 0. So an observed advantage bounds the noise from
 above, if the mechanism belongs to the family that it claims, and thereby ε from below (Nasr et al. 2023).
 """
@@ -20,18 +20,18 @@ from sottovoce_lab.auditor.chances import phi
 
 _NORMAL = NormalDist()
 _MAX_NOISE = 2.0**16
-_BISECTIONS = 16  # to less than a thousandth of the noise
+_BISECTIONS = 16  # accurate to less than a thousandth of the noise
 
 
 class Shape(Protocol):
-    """A family of mechanisms."""
+    """Family of mechanisms."""
 
     def advantage(self, epsilon: float, delta: float) -> float:
-        """Advantage of the best test of the member that is (ε, δ)-private and not more private."""
+        """Return the advantage of the best test of the member that is (ε, δ)-private and not more private."""
         ...
 
     def epsilon(self, advantage: float, delta: float) -> float:
-        """ε at δ of the noisiest member that leaves a test this advantage; 0 for no advantage."""
+        """Return ε at δ of the noisiest member that leaves a test this advantage; 0 for no advantage."""
         ...
 
 
@@ -55,8 +55,8 @@ class SampledGaussians:
     """Gaussian sums over secret random batches.
 
     Attributes:
-        rate: each record is in each batch with this probability.
-        releases: how many sums.
+        rate: probability that a record is in a batch.
+        releases: number of sums.
         neighbouring: the difference between two neighbouring data sets.
     """
 
@@ -69,7 +69,7 @@ class SampledGaussians:
         return self._advantage(self.noise(epsilon, delta))
 
     def noise(self, epsilon: float, delta: float) -> float:
-        """Noise multiplier of the member that is (ε, δ)-private and no better."""
+        """Return the noise multiplier of the member that is (ε, δ)-private and not more private."""
         return _noise(self, epsilon, delta)
 
     def epsilon(self, advantage: float, delta: float) -> float:

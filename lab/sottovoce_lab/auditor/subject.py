@@ -23,12 +23,12 @@ class Sighting:
     """Everything that one device released in a whole run, decoded as far as an observer can.
 
     Attributes:
-        values: float64[n, P], its releases, in their own unit.
-        points: float64[n, P], the points at which they were asked for, which the observer knows; float64[n, 0] for
+        values: float64[n, P], the device's releases, in their own unit.
+        points: float64[n, P], the points at which the releases were requested, known to the observer; float64[n, 0] for
             releases without a point.
         versions: number of versions in which a release was seen; more than one means that noise was drawn again.
-        key: key of the device's ledger. No peer sees it, but the promise holds for anyone who knows which block a
-            record is in.
+        key: key of the device's ledger. No peer sees the key, but the promise holds even for an observer who has the
+            block of each record.
     """
 
     values: Floats
@@ -44,7 +44,7 @@ Watch = Callable[[Vault, int], Sighting]
 class Subject(Protocol):
     """One target, made for one ε and δ.
 
-    The auditor chooses the records, knows the start and every public parameter, and sees a device's messages alone.
+    The auditor chooses the records, knows the start and every public parameter, and sees only a device's messages.
     """
 
     @property
@@ -59,27 +59,27 @@ class Subject(Protocol):
 
     @property
     def delta(self) -> float:
-        """δ of the claim; 0 for a pure one, whatever the budget's is."""
+        """δ of the claim; 0 for a pure claim, whatever the budget's δ."""
         ...
 
     @property
     def played(self) -> dict[str, Any]:
-        """The public parameters of the subject, JSON-ready."""
+        """Public parameters of the subject, JSON-ready."""
         ...
 
     @property
     def shape(self) -> Shape | None:
-        """The family of the claimed mechanism, so that its noise may be bounded instead of its ε; or None."""
+        """Family of the claimed mechanism, used to bound its noise instead of its ε; None without a family."""
         ...
 
     @property
     def threshold(self) -> float:
-        """The score above which an observer says "first"; fixed before anything is seen."""
+        """Score above which an observer answers "first"; fixed before anything is seen."""
         ...
 
     @property
     def hit(self) -> float:
-        """The probability of a score above the threshold in the first world, by the stated law."""
+        """Probability of a score above the threshold in the first world, by the stated law."""
         ...
 
     @property
@@ -89,53 +89,53 @@ class Subject(Protocol):
 
     @property
     def canaries(self) -> int:
-        """m, the number of canaries in one device; each can be told apart in its messages."""
+        """Number m of canaries in one device; each can be told apart in the device's messages."""
         ...
 
     @property
     def grid(self) -> float | None:
-        """The public grid step of observations; None if a learner's arithmetic comes after it."""
+        """Public grid step of observations; None if a learner's arithmetic follows the rounding to the grid."""
         ...
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
-        """A vault over these records, drawing from the operating system, as on a device."""
+        """Return a vault over these records that draws its noise from the operating system, as on a device."""
         ...
 
     def watch(self, vault: Vault, count: int) -> Sighting:
-        """A peer's view of a device with this vault over `count` records, from its start to its end.
+        """Return a peer's view of a device with this vault over `count` records, from its start to its end.
 
         Raises:
-            PrivacyError: if it was silent where it should have spoken.
+            PrivacyError: if the device was silent where it should have released something.
         """
         ...
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
-        """All queries that a vault over these records answers, and one beyond its budget."""
+        """Return all queries that a vault over these records answers, and one query beyond its budget."""
         ...
 
     def worlds(self) -> Mapping[str, Records]:
-        """Records for which the noise must be the same; a defect that depends on the data set shows in one of them."""
+        """Return records for which the noise must be the same; a data-dependent defect shows in one of these worlds."""
         ...
 
     def doubts(self, records: Records, sighting: Sighting) -> dict[str, float]:
-        """p-values of the stated law, by name of the test."""
+        """Return p-values of the stated law, by name of the test."""
         ...
 
     def arms(self, coins: NDArray[np.bool_]) -> Records:
-        """A device's records: canary j in its first world where coins[j], else in its second."""
+        """Return a device's records: canary j in its first world if coins[j], else in its second."""
         ...
 
     def alone(self) -> "Subject | None":
-        """A variant whose releases are a single number, which code may treat as a scalar; None if there is none."""
+        """Return a variant whose releases are a single number, which code may treat as a scalar; None without one."""
         ...
 
     def scores(self, sighting: Sighting) -> Floats:
-        """float64[m], the evidence for the first world, by the stated law, for each canary."""
+        """Return float64[m], the evidence for the first world, by the stated law, for each canary."""
         ...
 
 
 def fresh(subject: Subject, records: Records) -> Sighting:
-    """A peer's view of a device that never ran before."""
+    """Return a peer's view of a device that never ran before."""
     ledger = Ledger.in_memory("audited", subject.budget)
     key = ledger.numbers.key
     vault = subject.vault(records, ledger)

@@ -1,6 +1,6 @@
-"""A device's wire, with its peers emulated: the shipped core, learner, vault and codec under a clock of the auditor's.
+"""A device's wire, with emulated peers: the shipped core, learner, vault and codec under the auditor's clock.
 
-The rest of a frame (sender, order, signature) is the same whatever the records are.
+The rest of a frame (sender, order, signature) does not depend on the records.
 """
 
 import heapq
@@ -22,11 +22,11 @@ PEERS = ("ear-one", "ear-two")
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A message as its recipient decoded it.
+    """Message as its recipient decoded it.
 
     Attributes:
         recipient: a peer.
-        message: from its bytes.
+        message: the message decoded from its bytes.
     """
 
     recipient: str
@@ -34,11 +34,11 @@ class Frame:
 
 
 Reply = Callable[[Message], Message | None]
-"""A peer's answer to a message; None without one."""
+"""Function that returns a peer's answer to a message; None without an answer."""
 
 
 def overheard(learner: Learner[Any], vault: Vault, seconds: float, reply: Reply = lambda message: None) -> list[Frame]:
-    """All frames of a device that starts afresh and runs this long; its peers confirm each, and reply."""
+    """Return all frames of a device that starts afresh and runs this long; its peers confirm each frame, and reply."""
     tap = _Tap(learner, vault, reply)
     tap.run(seconds)
     return tap.frames

@@ -1,1 +1,1 @@
-"""The lab's commands, which `sottovoce` finds where the lab is installed."""
+"""Commands of the lab, which `sottovoce` finds if the lab is installed."""

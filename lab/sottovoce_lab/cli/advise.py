@@ -1,4 +1,4 @@
-"""`sottovoce advise`: which learner to take."""
+"""`sottovoce advise`: recommend a learner."""
 
 import json
 import time
@@ -67,7 +67,7 @@ def run_advise(
 
 
 def _local(found: "list[Advised]") -> str:
-    """The best learner whose devices are protected by their own noise alone, in words."""
+    """Describe the best learner whose devices are protected by their own noise alone."""
     one = next(one for one in found if one.local)
     low, high = one.interval
     return f"{one.learner}, {low:.2f} to {high:.2f}, protects each device whatever the others do"

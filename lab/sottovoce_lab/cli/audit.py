@@ -1,4 +1,4 @@
-"""`sottovoce privacy audit`: attacks on the promise of a device's releases."""
+"""`sottovoce privacy audit`: attack the privacy claim of a device's releases."""
 
 import json
 from typing import TYPE_CHECKING, Annotated, Literal

@@ -1,4 +1,4 @@
-"""`sottovoce init`: a package, a fleet or a notebook to begin with."""
+"""`sottovoce init`: write the skeleton of a package, a fleet or a notebook."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`sottovoce model build`: from a declaration, or another program's model, to a graph that devices train."""
+"""`sottovoce model build`: build a graph that devices train from a declaration or another program's model."""
 
 import hashlib
 import io
@@ -98,7 +98,7 @@ def _check_source(source: Path) -> None:
 
 
 def _declared(source: Path, name: str | None) -> "Declaration":
-    """The declaration of a file, under another name if one is given."""
+    """Return the declaration in a file, renamed if a name is given."""
     import tomlkit
 
     from sottovoce_lab.models.declaration import parse_declaration, read_declaration
@@ -112,12 +112,12 @@ def _declared(source: Path, name: str | None) -> "Declaration":
 
 
 def _slug(stem: str) -> str:
-    """A model's name from a file's."""
+    """Derive a model's name from a file's stem."""
     return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:64] or "model"
 
 
 def _npz(declaration: "Declaration", weights: "NDArray[np.float64]") -> bytes:
-    """All parameters as one vector, and each tensor by its name."""
+    """Return an .npz with all parameters as one vector, and each tensor under its name."""
     import numpy as np
 
     tensors: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""`sottovoce model export`: an agent's public model, for other programs."""
+"""`sottovoce model export`: export an agent's public model for other programs."""
 
 import io
 import json
@@ -73,7 +73,7 @@ def _public(found: Found) -> "PublicModel":
 
 
 def _facts(found: Found) -> dict[str, Any]:
-    """Facts about the model in the file."""
+    """Return facts about the model for the exported file."""
     import msgspec
 
     described: dict[str, Any] = msgspec.to_builtins(found.description)

@@ -27,10 +27,10 @@ def require_models() -> None:
 
 
 def graph_of(name: str) -> "GraphFile":
-    """Validated graph of a stock model's name or of a file.
+    """Return the validated graph of a stock model's name or of a file.
 
     Raises:
-        ConfigError: if there is none, or it is not to be trusted.
+        ConfigError: if there is no such graph, or if it cannot be trusted.
     """
     from sottovoce.kernels.onnx.allowed import STOCK, SUFFIX, stock_hashes
 
@@ -44,7 +44,7 @@ def graph_of(name: str) -> "GraphFile":
 
 
 def inference_of(file: Path) -> "Inference":
-    """Model for predictions, loaded from a file.
+    """Load a model for predictions from a file.
 
     Raises:
         ConfigError: if the extra is missing, or the file is not such a model.

@@ -1,4 +1,4 @@
-"""`sottovoce model show`: a description of a graph file, checked."""
+"""`sottovoce model show`: describe and check a graph file."""
 
 import json
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ def _facts(found: "GraphFile", origin: str) -> dict[str, Any]:
 
 
 def _layers(chain: "Chain", within: list[str]) -> Iterator[dict[str, Any]]:
-    """Each layer with the shape of its output; those of a block after it."""
+    """Yield each layer with the shape of its output; a block's layers follow the block."""
     import msgspec
 
     from sottovoce_lab.models.layers.network import Residual
@@ -79,7 +79,7 @@ def _layers(chain: "Chain", within: list[str]) -> Iterator[dict[str, Any]]:
 
 
 def _line(layer: dict[str, Any]) -> str:
-    """A layer in words: its place, its kind, and the shape of its output."""
+    """Describe a layer: its place, its kind, and the shape of its output."""
     told = [
         f"{key} {value}"
         for key, value in layer.items()

@@ -2,56 +2,56 @@
 
 
 def learners() -> list[str]:
-    """All learners."""
+    """Return the names of all learners."""
     from sottovoce.registry import ALGORITHMS
 
     return list(ALGORITHMS)
 
 
 def models() -> list[str]:
-    """All models that at least one learner can learn."""
+    """Return the names of all models that at least one learner can learn."""
     from sottovoce.registry import ready
 
     return sorted({model for algorithm in ready().values() for model in algorithm.models})
 
 
 def data() -> list[str]:
-    """Beginnings of data SPECs."""
+    """Return the first parts of data SPECs."""
     from sottovoce.data.spec import KINDS
 
     return [name if not kind.has_path else f"{name}:" for name, kind in KINDS.items()]
 
 
 def topologies() -> list[str]:
-    """All topologies."""
+    """Return the names of all topologies."""
     from sottovoce_lab.simulator.topology import TOPOLOGIES
 
     return list(TOPOLOGIES)
 
 
 def experiments() -> list[str]:
-    """Built-in experiments, and learners."""
+    """Return the names of built-in experiments and of learners."""
     from sottovoce_lab.experiments.builtins import names
 
     return sorted({*names(), *learners()})
 
 
 def mechanisms() -> list[str]:
-    """Mechanisms that the audit knows."""
+    """Return the names of the mechanisms that the audit supports."""
     from sottovoce_lab.auditor.targets import MECHANISMS
 
     return list(MECHANISMS)
 
 
 def reproductions() -> list[str]:
-    """Papers, and their figures and tables."""
+    """Return the names of papers, and of their figures and tables."""
     from sottovoce_lab.papers.specification import experiments, papers
 
     return [*papers(), *experiments()]
 
 
 def templates() -> list[str]:
-    """Names of the templates of `sottovoce init`."""
+    """Return the names of the templates of `sottovoce init`."""
     from sottovoce_lab.templates import templates
 
     return templates()

@@ -1,4 +1,4 @@
-"""`sottovoce report`: a run, or a device's history, as one page."""
+"""`sottovoce report`: write one page about a run or a device's history."""
 
 from pathlib import Path
 from typing import Annotated

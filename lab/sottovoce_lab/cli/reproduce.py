@@ -1,4 +1,4 @@
-"""`sottovoce reproduce`: the figures and tables of the papers."""
+"""`sottovoce reproduce`: reproduce the figures and tables of the papers."""
 
 from pathlib import Path
 from typing import Annotated

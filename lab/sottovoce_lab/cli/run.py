@@ -1,4 +1,4 @@
-"""`sottovoce run`: one description of a run, on the engine that it names; lists in it are a sweep."""
+"""`sottovoce run`: run one description on the engine that it names; lists in the description make a sweep."""
 
 import json
 from pathlib import Path
@@ -86,7 +86,7 @@ def _swept(values: dict[str, Any], origin: str, kept: Path, on: str | None, quie
 
 
 def _table(document: dict[str, Any]) -> None:
-    """A table with a row for each run."""
+    """Print a table with a row for each run."""
     from rich.console import Console
     from rich.table import Table
 

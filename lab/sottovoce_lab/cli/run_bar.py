@@ -1,4 +1,4 @@
-"""A progress bar of many runs: runs done, runs in all, and the time that the rest will take."""
+"""Progress bar of many runs: completed runs, total runs, and the estimated time left."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def run_bar() -> Iterator[Callable[[int, int, str], None]]:
-    """A bar on standard error; the function it yields updates it with runs done, runs in all, and the last run.
+    """Show a bar on standard error; the yielded function updates it with completed runs, total runs, and the last run.
 
     If standard error is not a terminal, print a line for each run that ends instead.
     """

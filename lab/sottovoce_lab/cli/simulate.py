@@ -1,4 +1,4 @@
-"""`sottovoce simulate`: whole fleets in a few arrays, or agent by agent under a virtual clock."""
+"""`sottovoce simulate`: simulate whole fleets in a few arrays, or agent by agent under a virtual clock."""
 
 import json
 import os

@@ -14,15 +14,15 @@ from sottovoce_lab.testbed.progress import Moment, Watcher
 
 _ROWS = 12
 _CYCLES = "cycle"
-_PATIENCE_SECONDS = 5.0  # between two lines on the same phase
+_PATIENCE_SECONDS = 5.0  # between two lines about one phase
 _MIB = 2**20
 
 
 class ConsoleWatcher(Watcher):
-    """Shows a run: a live table and a progress bar in a terminal, a line now and then elsewhere.
+    """Display of a run: a live table and a progress bar in a terminal, occasional lines elsewhere.
 
     Args:
-        quiet: print nothing on standard output, which belongs to the JSON report.
+        quiet: whether to leave standard output to the JSON report.
     """
 
     def __init__(self, *, quiet: bool) -> None:

@@ -1,4 +1,4 @@
-"""`sottovoce testbed`: a fleet on this machine."""
+"""`sottovoce testbed`: run a fleet of agents on this machine."""
 
 import json
 import signal
@@ -140,7 +140,7 @@ def run_testbed(
         if path is not None:
             check_writable(option, path)
     witness = None if trace is None else Trace()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # or keys and records of the fleet would stay behind
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # otherwise keys and records of the fleet would remain
     with ConsoleWatcher(quiet=as_json) as watcher:
         planned = plan(options)
         result = memory.run(planned, watcher, witness) if transport == "memory" else processes.run(planned, watcher)

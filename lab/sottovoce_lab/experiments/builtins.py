@@ -1,4 +1,4 @@
-"""The experiments that come with the package, as TOML files; and every other learner, at its defaults."""
+"""Built-in experiments, stored as TOML files; and every other learner, at its defaults."""
 
 from collections.abc import Collection
 from importlib import resources
@@ -15,12 +15,12 @@ _FOLDER = resources.files("sottovoce_lab.experiments") / "builtin"
 
 
 def names() -> list[str]:
-    """The names that `sottovoce simulate` knows."""
+    """Return the names of the built-in experiments."""
     return sorted(entry.name.removesuffix(".toml") for entry in _FOLDER.iterdir() if entry.name.endswith(".toml"))
 
 
 def named(name: str, known: Collection[str] | None = KEYS) -> dict[str, Any]:
-    """Dotted keys and values of a built-in experiment, of a learner at its defaults, or of a file.
+    """Return dotted keys and values of a built-in experiment, of a learner at its defaults, or of a file.
 
     Args:
         name: name of the experiment or the learner, or a path.

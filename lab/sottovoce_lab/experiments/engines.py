@@ -1,4 +1,4 @@
-"""From a run's description to its report, on the engine that it names."""
+"""Execution of a run's description on the engine that it names, up to the report."""
 
 from typing import Any
 
@@ -23,18 +23,18 @@ from sottovoce_lab.testbed.run_spec import RunSpec
 
 
 def run(spec: RunSpec, watcher: Watcher, data: DataSet | None = None) -> dict[str, Any]:
-    """Run a run on the engine that it names.
+    """Execute a run on the engine that it names.
 
     Args:
         spec: the run.
-        watcher: is shown how it goes.
+        watcher: receiver of the progress.
         data: the data set that `spec.data` names, if it is loaded already.
 
     Returns:
         the report, `sottovoce.report/1`.
 
     Raises:
-        SottovoceError: if it cannot run; the message names the remedy.
+        SottovoceError: if the run is impossible; the message names the remedy.
     """
     options = spec.options()
     planned = plan(options, data)
@@ -55,7 +55,7 @@ def run(spec: RunSpec, watcher: Watcher, data: DataSet | None = None) -> dict[st
 
 
 def _request_document(spec: RunSpec) -> dict[str, Any]:
-    """The request, JSON-ready; infinity, which JSON lacks, is written as in a file."""
+    """Return the request, JSON-ready; infinity, which JSON lacks, is written as in a file."""
     asked = {key: value for key in spec.__struct_fields__ if (value := getattr(spec, key)) not in (None, (), {})}
     return {**asked, **({"epsilon": "inf"} if spec.epsilon == float("inf") else {})}
 
@@ -73,7 +73,7 @@ def _by_arrays(planned: Plan, watcher: Watcher) -> dict[str, Any]:
 
 
 def _of_one_record(planned: Plan) -> Fleet:
-    """The plan's fleet, in the form that the vector engine takes."""
+    """Return the plan's fleet in the form that the vector engine takes."""
     options = planned.options
     if any(len(raw) != 1 for raw in planned.raw):
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Real agents under the virtual clock, with the same keys as a vector run: `simulate --engine events`.
+"""Real agents under the virtual clock, with the keys of a vector run: `simulate --engine events`.
 
 An experiment file is a description of a run: see sottovoce_lab.testbed.run_spec.
 """
@@ -17,20 +17,20 @@ from sottovoce_lab.testbed.progress import Watcher
 from sottovoce_lab.testbed.run_spec import run_spec
 
 LARGEST_TRACE = 2000
-"""Most agents times cycles of a traced run, of which every state and message is recorded."""
+"""Largest product of agents and cycles of a traced run, which records every state and message."""
 
 
 def options(values: Mapping[str, Any], origin: str, typed: Collection[str] = ()) -> Options:
-    """Options of a run, from dotted keys.
+    """Return the options of a run, from dotted keys.
 
     Args:
-        values: by key.
-        origin: the experiment, to be named in an error.
+        values: values by key.
+        origin: name of the experiment, for errors.
         typed: keys that were given on the command line rather than by the experiment.
 
     Raises:
         ConfigError: if a value is impossible, or the experiment has an unknown key; the message names it.
-        PrivacyError: if no ε holds and the values do not allow that.
+        PrivacyError: if no ε holds and the values do not allow a run without ε.
         UsageError: if a key on the command line is unknown.
     """
     try:
@@ -47,8 +47,8 @@ def run(
     """Run a fleet under the virtual clock.
 
     Args:
-        asked: the request.
-        watcher: is shown how it goes.
+        asked: options of the run.
+        watcher: receiver of the progress.
         traced: whether to record every state, message and private computation; for small runs only.
         data: the data set that `asked.data` names, if it is loaded already.
 
@@ -56,7 +56,7 @@ def run(
         the report, and the trace if there is one.
 
     Raises:
-        SottovoceError: if it cannot be run; the message names the remedy.
+        SottovoceError: if the fleet cannot run; the message names the remedy.
     """
     if traced and asked.agents * asked.cycles > LARGEST_TRACE:
         raise UsageError(f"--trace is for at most {LARGEST_TRACE} agents times cycles; take fewer")

@@ -1,4 +1,4 @@
-"""A fleet of one-record devices before it starts: their records, the perturbation, and the test set."""
+"""Fleet of one-record devices before it starts: their records, the perturbation, and the test set."""
 
 import math
 from dataclasses import dataclass
@@ -36,16 +36,16 @@ _FEW = 8
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """One record a device, and the public facts about all of them.
+    """Fleet with one record per device, and the public facts about all devices.
 
     Attributes:
-        settings: as asked.
+        settings: the requested settings.
         name: name of the data set.
         records: transformed, one per device, in the order of devices; rows are not of length 1 yet.
         test: transformed records that no device holds.
-        classes: c.
-        model: its name.
-        scheme: how records are perturbed.
+        classes: number c of classes.
+        model: name of the model.
+        scheme: perturbation of the records.
         transform: the steps of the transform.
         training_bounds: whether the transform looked at the training set.
     """
@@ -61,7 +61,7 @@ class Fleet:
     training_bounds: bool
 
     def signed(self) -> NDArray[np.float32]:
-        """Final holdings of each device, float32[n,k,d]: y^(k)x with noise, or without any at length 1."""
+        """Return the final holdings of each device, float32[n,k,d]: y^(k)x with noise, or noiseless at length 1."""
         n, d = self.records.features.shape
         q = np.empty((n, copies(self.classes), d), dtype=np.float32)
         stream = generator(self.settings.seed, Stream.NOISE)
@@ -74,7 +74,7 @@ class Fleet:
         return q
 
     def released(self) -> NDArray[np.int64]:
-        """Publications of each device, int64[n, width] on the grid of the scheme; the same noise as in `signed`."""
+        """Return each device's publications, int64[n, width] on the scheme's grid, with the noise used in `signed`."""
         values = np.empty((len(self.records), self.scheme.width), dtype=np.int64)
         stream = generator(self.settings.seed, Stream.NOISE)
         for part in _chunks(len(values)):
@@ -83,7 +83,7 @@ class Fleet:
         return values
 
     def units(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Rows at length 1 in the norm of the learner: L1 to the letter, else L2; zero rows stay zero."""
+        """Scale rows to length 1 in the learner's norm: L1 with fidelity `paper`, else L2; zero rows stay zero."""
         order = 1 if self.settings.fidelity == "paper" or self.settings.learner.name == "gradient-walk" else 2
         lengths = np.linalg.norm(features, ord=order, axis=1, keepdims=True)
         units: NDArray[np.float64] = np.divide(features, lengths, out=np.zeros_like(features), where=lengths > 0)
@@ -91,13 +91,13 @@ class Fleet:
 
 
 def assembled(settings: Settings, data: DataSet | None = None) -> Fleet:
-    """Load the data, hold a test set back, deal out one record each, transform.
+    """Load the data, hold out a test set, deal one record to each device, and transform the records.
 
     Args:
         settings: settings of the run.
         data: the data set that `settings.data.source` names, if it is loaded already.
 
-    The official test split is used where there is one; else all records that no device gets, or a tenth when the
+    The official test split is used if it exists; else all records that no device gets, or a tenth when the
     number of agents is left open.
 
     Raises:
@@ -152,7 +152,7 @@ def _loaded(settings: Settings) -> DataSet:
 
 
 def _default_transform(settings: Settings, data: DataSet) -> str:
-    """Min-max to [0, 1] to the letter; otherwise by declared bounds or a logarithm, less the record's own mean.
+    """Return the default: min-max to [0, 1] to the letter; else declared bounds or a log, less the record's own mean.
 
     Records of few features keep their mean, which carries much of their information. Large images are pooled, which
     costs a linear model little and makes every message three quarters smaller.
@@ -171,7 +171,7 @@ def _default_transform(settings: Settings, data: DataSet) -> str:
 
 
 def _model(settings: Settings, agents: int) -> str:
-    """The chosen model; by default ridge, which learns most from the same releases.
+    """Return the chosen model; by default ridge, which learns most from the releases.
 
     The default is the paper's model to the letter, on a walk, and in fleets too large for every device to keep every
     record.
@@ -192,7 +192,7 @@ def _scheme(settings: Settings, model: str, features: int, classes: int) -> Sche
 
 
 def _transformed(transform: str, features: NDArray[np.float64], bounds: Bounds | None) -> NDArray[np.float64]:
-    """Transformed features, in chunks, since transforms make copies."""
+    """Transform features in chunks, since transforms make copies."""
     rows = np.empty((len(features), width(transform, features.shape[1])))
     for part in _chunks(len(features)):
         rows[part] = apply(transform, features[part], bounds)

@@ -31,14 +31,14 @@ def run(fleet: Fleet, watcher: Watcher, traced: bool = False) -> tuple[Document,
 
     Args:
         fleet: the devices and their records.
-        watcher: is shown how it goes.
-        traced: whether to write every message and state down.
+        watcher: receiver of the progress.
+        traced: whether to record every message and state.
 
     Returns:
         the report, and the trace if there is one.
 
     Raises:
-        PrivacyError: if no ε holds, and the settings do not allow that.
+        PrivacyError: if no ε holds, and the settings do not allow a run without ε.
         UsageError: for too many devices for a model that needs all records.
     """
     began = time.monotonic()
@@ -103,7 +103,7 @@ def run(fleet: Fleet, watcher: Watcher, traced: bool = False) -> tuple[Document,
 
 
 def _made(fleet: Fleet) -> tuple[TravellingModels | RecordStores | MixedSums, Models, float]:
-    """Records of the devices, the models of them, and the bytes of one record in transit."""
+    """Return the records of the devices, the devices' models, and the bytes of one record in transit."""
     if fleet.model != "ridge":
         travelling = TravellingModels(fleet.signed(), RULES[fleet.model])
         return travelling, Travelling(travelling), 0.0
@@ -116,14 +116,14 @@ def _made(fleet: Fleet) -> tuple[TravellingModels | RecordStores | MixedSums, Mo
 
 
 def _share_bytes(moments: PackedMoments, values: "np.ndarray[Any, np.dtype[np.int64]]") -> int:
-    """Bytes of a share of one device's sums, packed as on the wire."""
+    """Return the bytes of a share of one device's sums, packed as on the wire."""
     row = bounded(moments.packed(moments.scheme.moments(values)) * UNIT)
     numerator, _ = portion(row, WEIGHT_ONE, 2, SHARE_BITS)
     return len(pack(numerator).data)
 
 
 def _varint_bytes(values: "np.ndarray[Any, np.dtype[np.int64]]") -> float:
-    """Mean bytes of a record as protobuf's zigzag varints, 7 bits a byte."""
+    """Return the mean bytes of a record as protobuf's zigzag varints, 7 bits a byte."""
     total = 0
     for row in np.array_split(values, max(1, values.size // 2**20)):
         zigzag = (row << 1 ^ row >> 63).astype(np.uint64)

@@ -25,10 +25,10 @@ from sottovoce_lab.testbed.run_facts import SIMULATED
 
 
 def run(fleet: Fleet, watcher: Watcher) -> dict[str, Any]:
-    """Walk over a fleet until every device's budget is spent, or the cycles are over.
+    """Walk over a fleet until every device's budget is spent, or all cycles have run.
 
     Raises:
-        PrivacyError: if no ε holds, and the settings do not allow that.
+        PrivacyError: if no ε holds, and the settings do not allow a run without ε.
         UsageError: if a batch is larger than the fleet.
     """
     began = time.monotonic()
@@ -66,7 +66,7 @@ def run(fleet: Fleet, watcher: Watcher) -> dict[str, Any]:
 
 
 def walks(fleet: Fleet, epsilons: list[float]) -> GradientWalk:
-    """Walks over the same fleet, one at each total ε, side by side.
+    """Return walks over one fleet, one walk at each total ε, side by side.
 
     Raises:
         UsageError: if a batch is larger than the fleet.
@@ -82,12 +82,12 @@ def walks(fleet: Fleet, epsilons: list[float]) -> GradientWalk:
 
 
 def _schedule(settings: Settings, epsilon: float) -> tuple[float, ...]:
-    """ε of each visit to a device."""
+    """Return ε of each visit to a device."""
     return visit_epsilons(settings.learner.budget, settings.learner.visits, epsilon)
 
 
 def _batched(fleet: Fleet, size: int) -> NDArray[np.float64]:
-    """The records of each device of a walk, y^(k)x at L1 length 1: float64[devices, size, k, d].
+    """Return the records of each device of a walk, y^(k)x at L1 length 1: float64[devices, size, k, d].
 
     Raises:
         UsageError: if there are fewer records than `size`.

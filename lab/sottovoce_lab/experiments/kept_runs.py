@@ -18,7 +18,7 @@ from sottovoce.data import DataSet, load
 from sottovoce.errors import UsageError
 
 AT_ONCE = os.cpu_count() or 1
-"""Most processes that make runs at once."""
+"""Maximum number of processes that make runs at once."""
 
 _PATIENCE = 10.0  # seconds to wait for a scheduler
 
@@ -28,13 +28,13 @@ Outcome = dict[str, Any]
 
 
 def digest(keys: Keys) -> str:
-    """Digest of a run's keys and of the program's version, which identifies the run in later calls."""
+    """Return the digest of a run's keys and of the program's version, which identifies the run in later calls."""
     words = json.dumps({**keys, "version": sottovoce.__version__}, sort_keys=True, default=str)
     return sha256(words.encode()).hexdigest()[:32]
 
 
 def kept(file: Path) -> dict[str, Outcome]:
-    """Outcomes of earlier calls, by digest; a truncated last line is skipped."""
+    """Read the outcomes of earlier calls, by digest; a truncated last line is skipped."""
     found: dict[str, Outcome] = {}
     if not file.exists():
         return found
@@ -48,7 +48,7 @@ def kept(file: Path) -> dict[str, Outcome]:
 
 
 def guarantee(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Guarantee in a report."""
+    """Return the guarantee in a report."""
     return {name: report["privacy"][name] for name in _GUARANTEE}
 
 
@@ -65,13 +65,13 @@ def new(
 
     Args:
         left: keys of the runs that are still to be made, by digest.
-        job: makes one run, in the process in which it is called.
-        file: path of one JSON line per run, made when it is missing.
-        pool: the pool in which they are made.
+        job: function that makes one run, in the process that calls it.
+        file: path of one JSON line per run, created if it is missing.
+        pool: the pool in which the runs are made.
     """
     began = time.monotonic()
     with file.open("a", encoding="utf-8") as lines:
-        lines.write("\n")  # ends a line that was cut off
+        lines.write("\n")  # ends a truncated line
         waiting = {pool.submit(job, keys): key for key, keys in left.items()}
         try:
             for future in as_completed(waiting):
@@ -86,7 +86,7 @@ def new(
 
 @contextmanager
 def processes(most: int) -> Iterator[Executor]:
-    """A process for each processor of this machine, `most` at most. They end with this process, however it ends."""
+    """Provide a process for each processor, `most` at most; each process ends with this one, however this one ends."""
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(min(most, AT_ONCE), mp_context=context, initializer=_end_with_parent)
     try:
@@ -97,10 +97,10 @@ def processes(most: int) -> Iterator[Executor]:
 
 @contextmanager
 def cluster(address: str) -> Iterator[Executor]:
-    """The workers of a Dask cluster, on which this version of the package is installed.
+    """Provide the workers of a Dask cluster, on which this version of the package is installed.
 
     Args:
-        address: `dask://HOST:PORT` of its scheduler.
+        address: `dask://HOST:PORT` of the cluster's scheduler.
 
     Raises:
         UsageError: if Dask is not installed here, the address is malformed, or no scheduler answers there.
@@ -123,7 +123,7 @@ def cluster(address: str) -> Iterator[Executor]:
 
 
 def _end_with_parent() -> None:
-    """End this process when the process that started it ends; a thread watches that one."""
+    """End this process when its parent ends; a thread watches the parent."""
     parent = multiprocessing.parent_process()
     if parent is not None:
 

@@ -1,4 +1,4 @@
-"""Measures of a fleet's models: those of random devices, on test records that no device holds."""
+"""Measures of a fleet's models, taken on random devices with test records that no device holds."""
 
 from dataclasses import dataclass
 
@@ -15,18 +15,18 @@ _MAX_SCORES = 2**24
 
 @dataclass(frozen=True, slots=True)
 class Spread(Measures):
-    """Measures with the standard deviation of the accuracy, over as many models."""
+    """Measures with the standard deviation of the accuracy over the measured models."""
 
     accuracy_std: float
     models: int
 
 
 class Meter:
-    """Measures one-vs-all models on a fleet's test records.
+    """Meter of one-vs-all models on a fleet's test records.
 
     Args:
-        fleet: whose test records.
-        generator: chooses the 2,000 records that stand for all while the fleet runs.
+        fleet: the fleet with the test records.
+        generator: generator that chooses the 2,000 records measured while the fleet runs.
     """
 
     def __init__(self, fleet: Fleet, generator: np.random.Generator) -> None:
@@ -36,11 +36,11 @@ class Meter:
         self._sample = np.sort(generator.permutation(len(self._labels))[:_CURVE_RECORDS])
 
     def quick(self, weights: NDArray[np.float64], weight_of: NDArray[np.int64]) -> Spread:
-        """Accuracy on at most 2,000 test records; see `final`."""
+        """Measure the accuracy on at most 2,000 test records; see `final`."""
         return self._measure(weights, weight_of, self._sample)
 
     def final(self, weights: NDArray[np.float64], weight_of: NDArray[np.int64]) -> Spread:
-        """Accuracy on all test records.
+        """Measure the accuracy on all test records.
 
         Args:
             weights: float64[m, k, d], different models.

@@ -1,4 +1,4 @@
-"""Models of measured devices: their travelling models, or ridge models fitted from the records or sums they hold."""
+"""Models of measured devices: travelling models, or ridge models fitted from the records or sums that devices hold."""
 
 import hashlib
 from typing import Protocol
@@ -12,7 +12,7 @@ from sottovoce.perturbation import Scheme
 from sottovoce_lab.simulator.vector import MixedSums, RecordStores, TravellingModels
 
 Chosen = tuple[NDArray[np.float64], NDArray[np.int64]]
-"""Different models float64[m, copies, d], and which of them each device has, int64[devices]."""
+"""Distinct models, float64[m, copies, d], and the index of each device's model, int64[devices]."""
 
 _MAX_WORK = 4e10
 _MAX_OF_SUMS = 8
@@ -20,15 +20,15 @@ _CHUNK = 256
 
 
 class Models(Protocol):
-    """The models of a fleet."""
+    """Models of a fleet."""
 
     def of(self, devices: NDArray[np.int64]) -> Chosen:
-        """The models of these devices, or of the first few of them if fitting is expensive."""
+        """Return the models of these devices, or of the first few devices if fitting is expensive."""
         ...
 
 
 class Travelling:
-    """currentModel of each device."""
+    """Travelling models: the currentModel of each device."""
 
     def __init__(self, state: TravellingModels) -> None:
         self._state = state
@@ -39,13 +39,13 @@ class Travelling:
 
 
 class Fitted:
-    """A ridge model from the published records that a device holds; devices that hold the same share one.
+    """Ridge model fitted from the published records that a device holds; devices with equal records share one model.
 
     Fitting distinct models takes about 4·10¹⁰ multiplications in a cycle at most; at least one model is fitted.
 
     Args:
         state: the records that each device holds.
-        scheme: how records are perturbed.
+        scheme: perturbation of the records.
         values: int64[nodes, width], the published records.
     """
 
@@ -77,11 +77,11 @@ class Fitted:
 
 
 class FittedFromSums:
-    """A ridge model from the mean of sums that a device holds, for a few of the devices.
+    """Ridge model fitted from the mean of sums that a device holds, for a few of the devices.
 
     Args:
         state: the mixing weights of each device.
-        moments: how rows are made of releases, and a model of their mean.
+        moments: conversion of releases to rows, and of their mean to a model.
         values: int64[nodes, width], the published records.
     """
 

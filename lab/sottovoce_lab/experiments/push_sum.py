@@ -33,13 +33,13 @@ def run(plan: Plan, watcher: Watcher) -> dict[str, Any]:
 
     Args:
         plan: the devices' records, and their peers.
-        watcher: is shown how it goes.
+        watcher: receiver of the progress.
 
     Returns:
         the report.
 
     Raises:
-        UsageError: if the engine has no arithmetic for it; the message names the engine that has.
+        UsageError: if the engine has no arithmetic for the plan; the message names an engine that has.
     """
     began, options = time.monotonic(), plan.options
     vaults = _Vaults(plan)
@@ -80,7 +80,7 @@ def run(plan: Plan, watcher: Watcher) -> dict[str, Any]:
 
 
 def _fleet(plan: Plan, vaults: "_Vaults") -> tuple[PushSumFleet | PairwiseFleet, int]:
-    """The plan's fleet, and the number of values in one of its messages, its answer included."""
+    """Return the plan's fleet, and the number of values in one of its messages, the answer included."""
     size, initial = vaults.kernel.size, vaults.kernel.initial(INITIAL_SEED)
     loss, seed = plan.options.faults.loss, child(plan.options.seed, Stream.ENGINE)
     schedule = schedule_of(plan.config, size)
@@ -91,7 +91,7 @@ def _fleet(plan: Plan, vaults: "_Vaults") -> tuple[PushSumFleet | PairwiseFleet,
 
 
 class _Vaults:
-    """The vaults of the whole fleet: one mechanism, and one ledger for all, since all are charged alike."""
+    """Vaults of the whole fleet: one mechanism, and one ledger for all devices, since all are charged alike."""
 
     def __init__(self, plan: Plan) -> None:
         terms, budget = plan.family.terms, plan.options.budget
@@ -128,11 +128,11 @@ class _Vaults:
 
     @property
     def spent(self) -> float | None:
-        """ε of each device so far."""
+        """Total ε spent by each device so far."""
         return self._ledger.spending().promised_epsilon
 
     def released(self, points: NDArray[np.float64]) -> tuple[NDArray[np.int64], float]:
-        """One release of each device at its own point, charged first. See Released."""
+        """Charge and return one release of each device at its own point. See Released."""
         self._ledger.charge(self._ledger.spending().charges.to_bytes(32, "big"), self._event)
         counted = self._there
         if self._rate is not None:

@@ -18,12 +18,12 @@ _MAX_AGENTS = 10_000
 
 
 def charged(statement: PrivacyStatement) -> float | None:
-    """ε charged to a record; None, in place of infinity, if no ε is proved."""
+    """Return the ε charged to a record; None, in place of infinity, if no ε is proved."""
     return statement.epsilon if statement.status is Status.PROVED else None
 
 
 def point(moment: Moment) -> dict[str, Any]:
-    """A point of the curve."""
+    """Return one point of the curve."""
     return {"cycle": moment.cycle, "t_s": round(moment.elapsed_s, 3), "online": moment.alive, **asdict(moment.measures)}
 
 
@@ -40,18 +40,18 @@ def report(
     facts: dict[str, Any],
     warnings: list[str],
 ) -> dict[str, Any]:
-    """The JSON document.
+    """Assemble the JSON document of a run.
 
     Args:
         fleet: the fleet that ran.
         statement: the guarantee.
-        wall: seconds.
+        wall: duration of the run, in seconds.
         final: measures at the end.
         curve: measures during the run.
         traffic: messages and bytes sent.
-        online: each device at the end; above 10,000 devices they are not listed one by one.
+        online: state of each device at the end; above 10,000 devices, the report lists no single devices.
         releases: noised outputs of each device.
-        facts: more about the run.
+        facts: further facts about the run.
         warnings: warnings for the reader.
     """
     settings = fleet.settings
@@ -99,7 +99,7 @@ def report(
 
 
 def _each(fleet: Fleet) -> list[Records]:
-    """The records of some devices, which hold one each."""
+    """Return the records of some devices, which hold one record each."""
     return [
         fleet.records.at(np.array([row])) for row in range(0, len(fleet.records), max(1, len(fleet.records) // 200))
     ]

@@ -1,4 +1,4 @@
-"""From settings to a report."""
+"""Execution of a simulation, from settings to a report."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from sottovoce_lab.experiments.settings import Settings
 from sottovoce_lab.testbed.progress import Watcher
 
 LARGEST_TRACE = 2000
-"""Most agents times cycles of a traced run, of which every state and message is recorded."""
+"""Largest product of agents and cycles of a traced run, which records every state and message."""
 
 
 def run(settings: Settings, watcher: Watcher, traced: bool = False) -> tuple[dict[str, Any], dict[str, Any] | None]:
@@ -18,14 +18,14 @@ def run(settings: Settings, watcher: Watcher, traced: bool = False) -> tuple[dic
 
     Args:
         settings: settings of the run.
-        watcher: is shown how it goes.
+        watcher: receiver of the progress.
         traced: whether to record every message and state; for small runs of `golf` only.
 
     Returns:
         the report, and the trace if there is one.
 
     Raises:
-        DataError, PrivacyError, UsageError: it cannot be run; the message names the remedy.
+        DataError, PrivacyError, UsageError: if the simulation cannot run; the message names the remedy.
     """
     if traced and settings.learner.name != "golf":
         raise UsageError("--trace is for the learner golf: a walk has one model, which the report follows")

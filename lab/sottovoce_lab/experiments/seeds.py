@@ -1,4 +1,4 @@
-"""Random streams of a run: all derive from its one seed, and none disturbs another."""
+"""Random streams of a run: all derive from one seed, and none affects another."""
 
 from enum import IntEnum
 
@@ -15,10 +15,10 @@ class Stream(IntEnum):
 
 
 def child(seed: int, stream: Stream) -> int:
-    """The seed of a stream."""
+    """Derive the seed of a stream."""
     return int(np.random.SeedSequence(seed, spawn_key=(stream,)).generate_state(1, np.uint64)[0])
 
 
 def generator(seed: int, stream: Stream) -> np.random.Generator:
-    """The stream itself."""
+    """Create the generator of a stream."""
     return np.random.Generator(np.random.PCG64(child(seed, stream)))

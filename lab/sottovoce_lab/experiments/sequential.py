@@ -19,10 +19,10 @@ from sottovoce_lab.testbed.run_facts import SIMULATED
 
 
 def run(fleet: Fleet, watcher: Watcher) -> dict[str, Any]:
-    """Let one model pass over all published records, `cycles` times.
+    """Pass one model over all published records, `cycles` times.
 
     Raises:
-        PrivacyError: if no ε holds, and the settings do not allow that.
+        PrivacyError: if no ε holds, and the settings do not allow a run without ε.
     """
     began = time.monotonic()
     settings, statement = fleet.settings, statement_of(fleet)
@@ -58,7 +58,7 @@ def run(fleet: Fleet, watcher: Watcher) -> dict[str, Any]:
 
 
 def descent(fleet: Fleet) -> SequentialDescent:
-    """The walk over a fleet's perturbed records."""
+    """Return the walk over a fleet's perturbed records."""
     records = fleet.signed()[np.newaxis].astype(np.float64)
     seed = child(fleet.settings.seed, Stream.ENGINE)
     return SequentialDescent(records, SLOPES[fleet.model], seed, fleet.settings.learner.batch)

@@ -1,4 +1,4 @@
-"""Settings of a simulation: the one typed schema of `sottovoce simulate`, from TOML and from `--set`."""
+"""Settings of a simulation: the single typed schema of `sottovoce simulate`, read from TOML and from `--set`."""
 
 import math
 import re
@@ -22,7 +22,7 @@ _KINDS_WITH_PATH = ("csv", "idx", "npz")
 
 
 class DataSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[data]`: which records there are, and how they are seen. `data = X` is short for `data.source = X`."""
+    """Table `[data]`: the records and their transforms. `data = X` is short for `data.source = X`."""
 
     source: Annotated[str, Meta(description="a data SPEC, `synthetic` or `two-gaussians`")] = "synthetic"
     features: Annotated[int, Meta(ge=1, le=100_000, description="synthetic: d")] = 20
@@ -35,7 +35,7 @@ class DataSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[learner]`: `learner = X` is short for `learner.name = X`."""
+    """Table `[learner]`: `learner = X` is short for `learner.name = X`."""
 
     name: Literal["golf", "gradient-walk", "sequential-sgd"] = "golf"
     model: Annotated[
@@ -57,7 +57,7 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     batch: Annotated[int, Meta(ge=1, le=1_000_000, description="records of an update of a walk")] = 1
 
     def __post_init__(self) -> None:
-        """Check that halving leaves something of ε for the last visit."""
+        """Check that halving leaves a positive ε for the last visit."""
         if self.budget == "halving" and self.visits > _MAX_HALVINGS:
             raise ValueError(
                 f"halving has at most {_MAX_HALVINGS} visits: what is left of ε is nothing - at `$.visits`"
@@ -65,7 +65,7 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class FaultSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[faults]`: faults of the network and of devices."""
+    """Table `[faults]`: faults of the network and of devices."""
 
     drop: Annotated[float, Meta(ge=0, lt=1, description="probability that a message is lost")] = 0.0
     delay: Annotated[
@@ -104,20 +104,20 @@ class FaultSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class EvaluationSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[evaluate]`: how the fleet is measured."""
+    """Table `[evaluate]`: evaluation of the fleet."""
 
     nodes: Annotated[int, Meta(ge=1, le=10_000, description="random devices measured in a cycle")] = 100
     every: Annotated[int, Meta(ge=1, le=_MAX, description="cycles from one measurement to the next")] = 1
 
 
 class PrivacySettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`[privacy]`."""
+    """Table `[privacy]`: privacy settings."""
 
     allow_unproved: Annotated[bool, Meta(description="run although no ε holds")] = False
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A whole simulation."""
+    """Settings of a whole simulation."""
 
     agents: Annotated[
         Annotated[int, Meta(ge=1, le=_MAX)] | None,
@@ -162,7 +162,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def noiseless(self) -> bool:
-        """Whether nothing is promised."""
+        """Whether the run promises no privacy."""
         return math.isinf(self.epsilon)
 
 
@@ -174,10 +174,10 @@ KEYS = tuple(
 
 
 def from_file(path: Path, known: Collection[str] | None = KEYS) -> dict[str, Any]:
-    """Dotted keys and values of a TOML file; relative paths in a data SPEC are relative to the file.
+    """Read dotted keys and values from a TOML file; relative paths in a data SPEC are relative to the file.
 
     Args:
-        path: the file.
+        path: path of the file.
         known: the valid keys; None to check keys later.
 
     Raises:
@@ -198,10 +198,10 @@ def from_file(path: Path, known: Collection[str] | None = KEYS) -> dict[str, Any
 
 
 def flat(tables: Mapping[str, Any], origin: str, known: Collection[str] | None = KEYS) -> dict[str, Any]:
-    """Dotted keys and values of nested tables.
+    """Flatten nested tables to dotted keys and values.
 
     Raises:
-        ConfigError: for an unknown key; the message names the nearest.
+        ConfigError: for an unknown key; the message names the nearest key.
     """
     values: dict[str, Any] = {}
     for name, value in tables.items():
@@ -215,14 +215,14 @@ def flat(tables: Mapping[str, Any], origin: str, known: Collection[str] | None =
 
 
 def from_assignments(assignments: Sequence[str], known: Collection[str] | None = KEYS) -> dict[str, Any]:
-    """Dotted keys and TOML values from `--set KEY=VALUE`; text that is not TOML is a string.
+    """Parse dotted keys and TOML values from `--set KEY=VALUE`; text that is not TOML is a string.
 
     Args:
-        assignments: KEY=VALUE, each.
+        assignments: texts of the form KEY=VALUE.
         known: the valid keys; None to check keys later.
 
     Raises:
-        UsageError: for text that is not an assignment, or an unknown key; the message names the nearest.
+        UsageError: for text that is not an assignment, or an unknown key; the message names the nearest key.
     """
     values = assigned(assignments, "epsilon=2", _ALIASES)
     for key in values:
@@ -232,7 +232,7 @@ def from_assignments(assignments: Sequence[str], known: Collection[str] | None =
 
 
 def settings(values: Mapping[str, Any], origin: str) -> Settings:
-    """Settings from dotted keys.
+    """Build settings from dotted keys.
 
     Raises:
         ConfigError: if a value is impossible; the message names its key.
@@ -247,7 +247,7 @@ def settings(values: Mapping[str, Any], origin: str) -> Settings:
     try:
         return msgspec.convert(tables, Settings, strict=True)
     except msgspec.ValidationError as error:
-        message, *places = str(error).split(" - at `$")  # our own messages come with a place inside their table
+        message, *places = str(error).split(" - at `$")  # this package's messages include a place inside their table
         path = "".join(place.rstrip("`") for place in reversed(places)).lstrip(".")
         raise ConfigError(f"{origin}: {path}: {message}") from error
 

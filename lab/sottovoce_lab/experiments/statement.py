@@ -24,10 +24,10 @@ _PROVED = "the law of one release, pure ε; whatever is learnt from it is post-p
 
 
 def statement_of(fleet: Fleet) -> PrivacyStatement:
-    """The statement of a run.
+    """Return the privacy statement of a simulated run.
 
     Raises:
-        PrivacyError: if no ε holds for it, and the settings do not allow that.
+        PrivacyError: if no ε holds for the run, and the settings do not allow a run without ε.
     """
     settings = fleet.settings
     if settings.noiseless:

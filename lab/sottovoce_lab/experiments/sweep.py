@@ -1,4 +1,4 @@
-"""Runs of a sweep: each is saved as it finishes, and their results are collected."""
+"""Runs of a sweep: each run is saved when it finishes, and the results are collected."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,27 +11,27 @@ from sottovoce_lab.testbed.progress import Watcher
 from sottovoce_lab.testbed.run_spec import combinations, run_spec, swept
 
 SCHEMA = "sottovoce.sweep/1"
-_MAX_POINTS = 60  # of a curve
-_ONE_AT_A_TIME = ("grpc", "mqtt", "mixed")  # a fleet of processes needs the machine to itself
+_MAX_POINTS = 60  # points of a curve
+_ONE_AT_A_TIME = ("grpc", "mqtt", "mixed")  # a fleet of processes needs the whole machine
 
 
 def sweep(
     values: Mapping[str, Any], origin: str, file: Path, on: str | None, told: Callable[[int, int, str], None]
 ) -> dict[str, Any]:
-    """Run every combination.
+    """Run every combination of values.
 
     Args:
-        values: dotted keys, lists among them.
-        origin: origin of the values, to be named in an error.
-        file: path of one JSON line per run; those that it has are not run again.
+        values: values by dotted key; a list has one run per entry.
+        origin: origin of the values, for errors.
+        file: path of a file with one JSON line per run; runs that it contains are not repeated.
         on: `dask://HOST:PORT`; None for processes of this machine.
-        told: called with how many runs are done, of how many, and which was the last.
+        told: called with the number of completed runs, the total, and the last run.
 
     Returns:
         `sottovoce.sweep/1`, which does not depend on where the runs were made.
 
     Raises:
-        SottovoceError: if a run cannot be made; those that were done are kept.
+        SottovoceError: if a run cannot be made; completed runs are kept.
     """
     runs = combinations(values)
     wanted = {digest(keys): keys for keys in runs}
@@ -56,7 +56,7 @@ def sweep(
 
 
 def one(keys: Mapping[str, Any]) -> Outcome:
-    """Results of one run in this process that do not depend on the machine's speed."""
+    """Make one run in this process; return the results that do not depend on the machine's speed."""
     spec = run_spec(keys, "sweep")
     report = run(spec, Watcher(), kept_runs.loaded(spec.data))
     curve = [{name: value for name, value in point.items() if name != "t_s"} for point in report["curve"]]
@@ -71,5 +71,5 @@ def one(keys: Mapping[str, Any]) -> Outcome:
 
 
 def name(keys: Mapping[str, Any], values: Mapping[str, Any]) -> str:
-    """Label of a run: the keys that differ between runs, with their values."""
+    """Return the label of a run: the keys that differ between runs, with their values."""
     return ", ".join(f"{key} = {keys[key]}" for key in swept(values)[1])

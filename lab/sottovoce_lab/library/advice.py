@@ -1,7 +1,7 @@
 """Advice on which learner suits a fleet of a given shape, by simulations on made-up public data.
 
 How well the classes of private records can be told apart is not known, so every learner runs on mixtures of three
-difficulties; the interval of the expected accuracy spans them.
+difficulties; the interval of the expected accuracy spans all three.
 """
 
 import itertools
@@ -23,13 +23,13 @@ from sottovoce_lab.testbed.plan import plan
 from sottovoce_lab.testbed.run_spec import run_spec
 
 _HARD, _USUAL = 0.7, 0.99
-"""Accuracies of the best rule without noise, from which separations follow."""
-_EASIER = 1.6  # times the usual: real classes differ along the directions that vary most, so noise costs them less
+"""Accuracies of the best rule without noise, which determine the separations."""
+_EASIER = 1.6  # factor on the usual: real classes differ along the directions that vary most, so noise costs them less
 _BISECTIONS = 25
 _MIN_SPAN = 0.1  # real features seldom fill their declared ranges
 _SPANS = 1  # seed of the share of its declared range that each feature fills
 MAX_AGENTS, MAX_RECORDS = 12, 3000
-"""Size of a simulation; larger fleets and larger devices are simulated at this size."""
+"""Maximum agents and records of a simulation; larger fleets and devices are simulated at this size."""
 _TEST = 1500
 _SEEDS = (0, 1)
 _UNLIKE = "dirichlet(0.25)"
@@ -42,12 +42,12 @@ class Shape:
     """Shape of a fleet and of its task; all of it is public.
 
     Attributes:
-        records: records of one device.
-        agents: devices.
-        features: features of a record.
-        classes: labels, 2 or more.
+        records: number of records of one device.
+        agents: number of devices.
+        features: number of features of a record.
+        classes: number of labels, at least 2.
         epsilon: ε of each device's budget.
-        unlike: devices hold different shares of the classes.
+        unlike: whether devices hold different shares of the classes.
 
     Raises:
         UsageError: if a number is out of range.
@@ -75,22 +75,22 @@ class Shape:
 
     @property
     def simulated(self) -> tuple[int, int]:
-        """Devices, and records of each, of a simulation."""
+        """Number of devices in a simulation, and of records on each device."""
         return min(self.agents, MAX_AGENTS), min(self.records, MAX_RECORDS)
 
 
 @dataclass(frozen=True, slots=True)
 class Advised:
-    """A learner, with its results.
+    """Learner with its results.
 
     Attributes:
-        learner: its name.
+        learner: name of the learner.
         accuracies: accuracies by separation, for one or more seeds.
         wire_bytes: bytes that one device sent.
-        promise: whom a record is protected against.
+        promise: adversary that a record is protected against.
         one_member: harm that one dishonest member can do.
-        local: each device's own noise protects it, whatever the others do.
-        settings: those of its keys that decide.
+        local: whether each device's own noise protects it, whatever other devices do.
+        settings: the learner's decisive keys.
     """
 
     learner: str
@@ -108,17 +108,17 @@ class Advised:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The range from the worst run on the hardest data to the best run on the easiest."""
+        """Range from the worst run on the hardest data to the best run on the easiest."""
         every = [accuracy for one in self.accuracies.values() for accuracy in one]
         return min(every), max(every)
 
 
 def advise(shape: Shape, told: Callable[[int, int, str], None] = lambda done, of, name: None) -> list[Advised]:
-    """Suitable learners, the best first: all run on the usual difficulty, and the best of them on every difficulty.
+    """Rank suitable learners, best first: all run on the usual difficulty, and the best few on every difficulty.
 
     Args:
         shape: shape of the fleet.
-        told: called with how many runs are done, of how many, and the learner of the last one.
+        told: called with the number of completed runs, the total, and the learner of the last run.
     """
     names = [name for name, known in ready().items() if known.predicts and not known.noiseless and _fits(name, shape)]
     difficulties = separations(shape)
@@ -178,13 +178,13 @@ def _advised(name: str, found: Mapping[tuple[str, float, int], _Ran]) -> Advised
 
 
 def separations(shape: Shape) -> tuple[float, float, float]:
-    """Distances of the class means from their centre, in standard deviations, for hard, usual and easy data."""
+    """Return distances of the class means from their centre, in standard deviations, for hard, usual and easy data."""
     usual = _separation(shape, _USUAL)
     return _separation(shape, _HARD), usual, _EASIER * usual
 
 
 def _separation(shape: Shape, accuracy: float) -> float:
-    """The distance at which the best rule without noise has this accuracy."""
+    """Return the distance at which the best rule without noise has this accuracy."""
     low, high = 0.01, 100.0
     for _ in range(_BISECTIONS):
         middle = math.sqrt(low * high)
@@ -196,7 +196,7 @@ def _separation(shape: Shape, accuracy: float) -> float:
 
 
 def _drawn(shape: Shape, separation: float, seed: int, count: int) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]:
-    """Class means, scales, values and labels of a mixture."""
+    """Draw class means, scales, values and labels of a mixture."""
     features = shape.features
     rng = np.random.default_rng((seed, features, shape.classes))
     means = rng.standard_normal((shape.classes, features))
@@ -208,12 +208,12 @@ def _drawn(shape: Shape, separation: float, seed: int, count: int) -> tuple[Floa
 
 
 def mixture(shape: Shape, separation: float, seed: int) -> DataSet:
-    """Made-up records of a shape: one normal distribution per class, along few directions, within -1 … 1.
+    """Generate records for a shape: one normal distribution per class, along few directions, within -1 … 1.
 
     Args:
         shape: shape of the fleet.
         separation: distance of the class means from their centre.
-        seed: seed of everything.
+        seed: seed of all random draws.
     """
     agents, each = shape.simulated
     count, features = agents * each + _TEST, shape.features

@@ -1,4 +1,4 @@
-"""A run beside simulations of the same data: without noise, by secure sums, and of one device alone."""
+"""A run beside simulations of the same data: without noise, with secure sums, and with one device alone."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -25,11 +25,11 @@ class Comparison:
     """Accuracy of a simulated variant of a run.
 
     Attributes:
-        label: the variant in words.
-        mean: accuracy, over seeds.
+        label: description of the variant.
+        mean: mean accuracy over seeds.
         half: half the 95 % interval of the mean over seeds.
-        seeds: simulations, each with a data split of its own, the first that of the run.
-        promise: protection of a record, and against whom.
+        seeds: number of simulations, each with its own data split; the first split is that of the run.
+        promise: protection of a record, and the adversary.
     """
 
     label: str
@@ -39,7 +39,7 @@ class Comparison:
     promise: str
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """Return the comparison as a JSON-ready dictionary."""
         return {
             "label": self.label,
             "accuracy_mean": self.mean,
@@ -50,7 +50,7 @@ class Comparison:
 
 
 def comparisons(asked: Plan) -> list[Comparison]:
-    """Variants of a classification: a device alone at the same ε, noise shared in secure sums, and no noise.
+    """Simulate variants of a classification: a device alone at the same ε, noise shared in secure sums, and no noise.
 
     Args:
         asked: the plan of the run.
@@ -73,7 +73,7 @@ def comparisons(asked: Plan) -> list[Comparison]:
 
 
 _Outcome = tuple[float, str]
-"""Accuracy, and whom a record is protected against."""
+"""Accuracy, and the adversary that a record is protected against."""
 
 _Variant = Callable[[Options], _Outcome]
 
@@ -95,12 +95,12 @@ def _by_secure_sums(options: Options) -> _Outcome:
 
 
 def _summed() -> str:
-    """The learner that learns a model and always releases secure sums."""
+    """Return the name of the learner that learns a model and always releases secure sums."""
     return next(name for name, known in ready().items() if known.in_cells == "always" and known.predicts)
 
 
 def _alone(options: Options) -> _Outcome:
-    """Mean accuracy of some of the devices, each learning from its own records alone."""
+    """Return the mean accuracy of some of the devices, each learning only from its own records."""
     whole = plan(options)
     accuracies = []
     kept = {key: value for key, value in options.settings.items() if key != "data.partition"}

@@ -22,19 +22,20 @@ Floats = NDArray[np.float64]
 
 
 class PrivacyWarning(UserWarning):
-    """A guarantee that does not hold as it is stated, because of how an estimator is used."""
+    """Warning about a guarantee that does not hold as stated, because of how an estimator is used."""
 
 
 class _Fleet(BaseEstimator):  # type: ignore[misc]
-    """Common part of the estimators.
+    """Base class of the estimators.
 
     Args:
         learner: name of the algorithm.
-        agents: devices; at most one per record.
+        agents: number of devices; at most one per record.
         epsilon: total ε of each device's budget; infinite for no noise.
         delta: total δ.
-        bounds: the publicly known range of the features, lowest and highest, a number for all or one each. Without it
-            the range of the training records is taken, with a PrivacyWarning, since it tells of single records.
+        bounds: the publicly known range of the features, lowest and highest, each one number or one per feature.
+            Without it, the range of the training records is used, with a PrivacyWarning, since it reveals single
+            records.
         cycles: cycles of each device.
         settings: other keys of a device's configuration.
         random_state: seed of the partition, the network and the simulated noise, which protects nothing.
@@ -80,7 +81,7 @@ class _Fleet(BaseEstimator):  # type: ignore[misc]
         self._transform, self._kernel, self._bounds = planned.transform, planned.family.model, planned.bounds
 
     def _ranges(self, features: Floats, bounds: tuple[ArrayLike, ArrayLike] | None, what: str) -> tuple[Floats, Floats]:
-        """The declared range of each column, or that of the training records; never of width 0."""
+        """Return the declared range of each column, or the range of the training records; never of width 0."""
         if bounds is None:
             warnings.warn(
                 f"{what} was not given: the training records' own range is used, which reveals something about single "
@@ -95,7 +96,7 @@ class _Fleet(BaseEstimator):  # type: ignore[misc]
 
 
 class FleetClassifier(ClassifierMixin, _Fleet):  # type: ignore[misc]
-    """A classifier that a simulated fleet trains; see _Fleet for the parameters.
+    """Classifier trained by a simulated fleet; see _Fleet for the parameters.
 
     Attributes:
         classes_: the labels.
@@ -104,11 +105,11 @@ class FleetClassifier(ClassifierMixin, _Fleet):  # type: ignore[misc]
     """
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Deal the records out, and let the fleet learn.
+        """Deal out the records, and train the fleet.
 
         Args:
             X: float[n, d].
-            y: labels, [n].
+            y: labels, one per record, [n].
         """
         features, labels = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(labels)
@@ -122,7 +123,7 @@ class FleetClassifier(ClassifierMixin, _Fleet):  # type: ignore[misc]
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Labels [m] of features float[m, d]."""
+        """Predict labels [m] of features float[m, d]."""
         check_is_fitted(self)
         rows = apply(self._transform, validate_data(self, X, reset=False, dtype=np.float64), self._bounds)
         labels: NDArray[Any] = self.classes_[predict(self._kernel, self.model_, rows, len(self.classes_))]
@@ -130,7 +131,7 @@ class FleetClassifier(ClassifierMixin, _Fleet):  # type: ignore[misc]
 
 
 class FleetRegressor(RegressorMixin, _Fleet):  # type: ignore[misc]
-    """A linear regression that a simulated fleet trains; see _Fleet for the parameters.
+    """Linear regression trained by a simulated fleet; see _Fleet for the parameters.
 
     Args:
         target_bounds: the publicly known range of the target; see `bounds`.
@@ -166,11 +167,11 @@ class FleetRegressor(RegressorMixin, _Fleet):  # type: ignore[misc]
         self.target_bounds = target_bounds
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Deal the records out, and let the fleet learn.
+        """Deal out the records, and train the fleet.
 
         Args:
             X: float[n, d].
-            y: numbers, [n].
+            y: target values, [n].
         """
         features, targets = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         self._features = self._ranges(features, self.bounds, "bounds")
@@ -184,7 +185,7 @@ class FleetRegressor(RegressorMixin, _Fleet):  # type: ignore[misc]
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
-        """Numbers float64[m] for features float[m, d]."""
+        """Predict values float64[m] for features float[m, d]."""
         check_is_fitted(self)
         rows = _with_constant(_scaled(validate_data(self, X, reset=False, dtype=np.float64), self._features))
         low, high = (float(bound[0]) for bound in self._target)
@@ -192,12 +193,12 @@ class FleetRegressor(RegressorMixin, _Fleet):  # type: ignore[misc]
 
 
 def _scaled(rows: Floats, bounds: tuple[Floats, Floats]) -> Floats:
-    """Columns from their bounds to -1 … 1, clipped."""
+    """Scale columns from their bounds to -1 … 1, and clip them."""
     low, high = bounds
     scaled: Floats = np.clip(2 * (rows - low) / (high - low) - 1, -1, 1)
     return scaled
 
 
 def _with_constant(rows: Floats) -> Floats:
-    """Rows with a column of ones, for the intercept."""
+    """Append a column of ones to the rows, for the intercept."""
     return np.hstack([rows, np.ones((len(rows), 1))])

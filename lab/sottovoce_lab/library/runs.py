@@ -1,4 +1,4 @@
-"""Simulated runs: their curves as arrays, as a data frame, as a picture."""
+"""Simulated runs: their curves as arrays, data frames or pictures."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """A simulated run.
+    """Simulated run of a fleet.
 
     Attributes:
         learner: name of the algorithm.
@@ -29,7 +29,7 @@ class Run:
         final: each measure at the end.
         majority: accuracy of always predicting the most frequent class; None in a regression.
         privacy: the statement that devices would have if the noise were real, as `sottovoce.PrivacyStatement` names it.
-        wire_bytes: sent by all devices together.
+        wire_bytes: bytes sent by all devices together.
         models: float64[devices, P], each device's model at the end.
     """
 
@@ -46,10 +46,10 @@ class Run:
 
 
 class Runs(Sequence[Run]):
-    """The runs of one call of `simulate`, in the order of learners, then of ε, then of seeds.
+    """Runs of one call of `simulate`, ordered by learner, then ε, then seed.
 
     Args:
-        runs: at least one.
+        runs: the runs, at least one.
     """
 
     def __init__(self, runs: Sequence[Run]) -> None:
@@ -60,7 +60,7 @@ class Runs(Sequence[Run]):
     @overload
     def __getitem__(self, place: slice) -> "Runs": ...
     def __getitem__(self, place: int | slice) -> "Run | Runs":
-        """A run, or several."""
+        """Return one run, or a slice of the runs."""
         return Runs(self._runs[place]) if isinstance(place, slice) else self._runs[place]
 
     def __len__(self) -> int:
@@ -70,10 +70,10 @@ class Runs(Sequence[Run]):
         return iter(self._runs)
 
     def frame(self) -> Any:
-        """A pandas data frame: one row per run, with its learner, ε, seed and measures at the end.
+        """Return a pandas data frame: one row per run, with its learner, ε, seed and measures at the end.
 
         Raises:
-            UsageError: pandas is not installed.
+            UsageError: if pandas is not installed.
         """
         try:
             import pandas  # type: ignore[import-not-found,import-untyped,unused-ignore]
@@ -86,17 +86,17 @@ class Runs(Sequence[Run]):
         return pandas.DataFrame(rows)
 
     def plot(self, axes: "Axes | None" = None, measure: str = "accuracy_mean") -> "Axes":
-        """Draw a measure: against ε if there are several, else against cycles; means over seeds with 95 % intervals.
+        """Draw a measure: against ε if the runs have several, else cycles; means over seeds with 95 % intervals.
 
         Args:
-            axes: axes of matplotlib, to draw into; new ones without.
+            axes: matplotlib axes to draw into; None for new axes.
             measure: a name of `Run.final`.
 
         Returns:
             the axes.
 
         Raises:
-            UsageError: matplotlib is not installed, or the runs have no such measure.
+            UsageError: if matplotlib is not installed, or the runs have no such measure.
         """
         try:
             from matplotlib import pyplot

@@ -1,4 +1,4 @@
-"""Simulating fleets from a program."""
+"""Simulation of fleets from a program."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,14 +21,14 @@ from sottovoce_lab.testbed.progress import Watcher
 from sottovoce_lab.testbed.run_spec import run_spec
 
 Data = str | DataSet | tuple[ArrayLike, ArrayLike]
-"""A data SPEC, a loaded data set, or features float[n, d] and labels int[n]."""
+"""Data SPEC, loaded data set, or features float[n, d] with labels int[n]."""
 
 ARRAYS = "arrays"
-"""The name of a caller's own arrays in reports."""
+"""Name of a caller's own arrays in reports."""
 
 
 class _Remembering:
-    """A meter that keeps the final models.
+    """Meter that keeps the final models.
 
     Args:
         meter: the meter that measures the models.
@@ -39,11 +39,11 @@ class _Remembering:
         self.models: Sequence[Floats] = ()
 
     def quick(self, models: Sequence[Floats]) -> Any:
-        """Measures for the curve."""
+        """Measure models for the curve."""
         return self._meter.quick(models)
 
     def final(self, models: Sequence[Floats]) -> Any:
-        """Measures at the end."""
+        """Measure models at the end, and keep them."""
         self.models = models
         return self._meter.final(models)
 
@@ -66,14 +66,14 @@ def simulate(
     Args:
         data: a data SPEC such as `digits`, a data set, or features float[n, d] and labels int[n].
         learner: names of algorithms; see `sottovoce testbed --help`.
-        agents: devices, among which the records are dealt out.
+        agents: number of devices to which the records are dealt.
         epsilon: total ε of each device's budget; infinite for no noise.
         delta: total δ.
-        cycles: cycles of each device.
+        cycles: number of cycles of each device.
         seed: seed of the data split, the network and the noise.
-        bounds: bounds of arrays: the publicly known range of the features, lowest and highest, a number for all or one
-            each.
-        test: features and labels to measure on, which no device holds; by default a fifth of the data.
+        bounds: bounds of arrays: the publicly known range of the features, lowest and highest, each one number or one
+            per feature.
+        test: test features and labels, which no device holds; by default a fifth of the data.
         settings: other keys of a configuration, such as `{"learner.steps": 50, "data.partition": "dirichlet(0.25)"}`.
 
     Returns:
@@ -105,10 +105,10 @@ def simulate(
 
 
 def simulated(planned: Plan) -> Run:
-    """The run of a plan."""
+    """Simulate a plan and return its run."""
     meter = _Remembering(meter_of(planned))
     report = memory.run(planned, Watcher(), meter=cast(AnyMeter, meter))
-    report.baselines = lambda: None  # but for the majority class they take longer than the run
+    report.baselines = lambda: None  # except for the majority class, they take longer than the run
     document, options = report.document(), planned.options
     names = [name for name, value in document["final"].items() if isinstance(value, int | float)]
     curve = document["curve"]
@@ -130,11 +130,11 @@ def simulated(planned: Plan) -> Run:
 def data_set(
     data: Data, bounds: tuple[ArrayLike, ArrayLike] | None = None, test: tuple[ArrayLike, ArrayLike] | None = None
 ) -> DataSet:
-    """The data set that `simulate` was given.
+    """Return the data set that `simulate` was given.
 
     Raises:
         DataError: if labels are not 0 … classes-1, or the arrays do not fit one another.
-        UsageError: arrays without bounds, or bounds beside a data set that has its own.
+        UsageError: if arrays have no bounds, or bounds are given with a data set that has its own.
     """
     if isinstance(data, str | DataSet):
         if bounds is not None or test is not None:
@@ -154,7 +154,7 @@ def data_set(
 
 
 def _of_all(bound: ArrayLike, features: int) -> NDArray[np.float64]:
-    """A bound of each feature, float64[d]."""
+    """Broadcast a bound to each feature, float64[d]."""
     try:
         return np.broadcast_to(np.asarray(bound, dtype=np.float64), (features,)).copy()
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""From a declaration to the graph that a device trains with, and to one that only predicts."""
+"""Conversion of a declaration to the graph that a device trains with, and to a graph that only predicts."""
 
 from collections.abc import Sequence
 from math import prod
@@ -18,17 +18,17 @@ from sottovoce_lab.models.tape import Tape, Value
 CHUNK_BYTES = 2**24
 """Approximate size of all tensors in one call of the graph, in bytes."""
 MAX_EXAMPLES = 64
-"""Most examples in one call."""
+"""Maximum number of examples in one call."""
 MAX_PLACES = 1024
 """Largest number of examples times places of a call's factored gradients."""
 
 
 def build(declaration: Declaration, real: DTypeLike = np.float32) -> ModelProto:
-    """The graph whose outputs are a batch's loss, its predictions and the sum of its clipped gradients.
+    """Build the graph whose outputs are a batch's loss, its predictions and the sum of its clipped gradients.
 
     Inputs are `parameters` real[P], `features` real[B, d], `labels` int64[B] (of a regression: targets real[B]), `mask`
     bool[B] and `clip` float64[]; outputs are `loss` float64[], `predictions` int64[B] (of a regression: real[B]) and
-    `gradient_sum` float64[P]. All else that a device must know is in its metadata. The same declaration gives the same
+    `gradient_sum` float64[P]. The graph's metadata hold all else that a device needs. Equal declarations give equal
     bytes.
 
     Args:
@@ -70,21 +70,22 @@ def build(declaration: Declaration, real: DTypeLike = np.float32) -> ModelProto:
 
 
 def graph_bytes(declaration: Declaration) -> bytes:
-    """The file of a declaration's graph. See `build`."""
+    """Return the file of a declaration's graph. See `build`."""
     return build(declaration).SerializeToString(deterministic=True)
 
 
 def build_forward(declaration: Declaration, parameters: NDArray[np.float64]) -> ModelProto:
-    """An ordinary model that predicts, with its parameters inside.
+    """Build an ordinary model that predicts, with its parameters inside.
 
-    Its input is `features` float32[B, d]; its outputs are `scores` float32[B, outputs] and `predictions`, as above.
+    Its input is `features` float32[B, d]; its outputs are `scores` float32[B, outputs] and `predictions`, as in
+    `build`.
 
     Args:
         declaration: declaration of the model.
-        parameters: float64[P].
+        parameters: parameters of the model, float64[P].
 
     Raises:
-        ConfigError: if their number is not that of the model's parameters.
+        ConfigError: if `parameters` has not as many numbers as the model.
     """
     tensors = declaration.network.parameters
     sizes = [tensor.size for tensor in tensors]
@@ -115,7 +116,7 @@ def _shaped(tape: Tape, features: Value, declaration: Declaration) -> Value:
 
 
 def _cut(tape: Tape, flat: Value, declaration: Declaration) -> Weights:
-    """The flat parameter vector as tensors."""
+    """Split the flat parameter vector into tensors."""
     tensors = declaration.network.parameters
     sizes = tape.integers(*(tensor.size for tensor in tensors))
     parts = tape.ops("Split", len(tensors), flat, sizes, axis=0)
@@ -123,7 +124,7 @@ def _cut(tape: Tape, flat: Value, declaration: Declaration) -> Weights:
 
 
 def _chunk(declaration: Declaration, contributions: Sequence[Contribution]) -> int:
-    """Number of examples in one call: a power of two."""
+    """Return the number of examples in one call: a power of two."""
     passed = sum(prod(shape) for shape in declaration.network.shapes)
     floats = declaration.features + 2 * passed + sum(part.floats for part in contributions)
     places = max(part.places for part in contributions)

@@ -1,7 +1,7 @@
 """Checks of a model file before ONNX Runtime sees it, whatever its source.
 
 The bytes are counted, parsed, and then inspected. Nothing in the file may name another file, claim more numbers than
-the file has, call anything but operators of ONNX, or contain a program of its own. `onnx` itself checks it last.
+the file has, call anything but operators of ONNX, or contain a program of its own. `onnx` itself checks the file last.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ MAX_GRAPH_BYTES = 2**26
 """Largest size of a file made by `sottovoce model build`, which holds no parameters."""
 
 MAX_FORWARD_BYTES = 2**28
-"""Largest size of a file with weights: as many as a model may have, in float64."""
+"""Largest size of a file with weights, in bytes: as many weights as a model may have, in float64."""
 
 OLDEST_OPSET = 13
 
@@ -37,7 +37,7 @@ _CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 _CHANCE = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike"}
 )
-_CONTRACT = {  # inputs and outputs of a graph: the type, and how many dimensions
+_CONTRACT = {  # inputs and outputs of a graph: the type, and the number of dimensions
     "parameters": (TensorProto.FLOAT, 1),
     "features": (TensorProto.FLOAT, 2),
     "mask": (TensorProto.BOOL, 1),
@@ -51,12 +51,12 @@ _OUTPUTS = ("loss", "predictions", "gradient_sum")
 
 @dataclass(frozen=True, slots=True)
 class GraphFile:
-    """A checked graph for training.
+    """Checked graph for training.
 
     Attributes:
-        facts: its description of itself.
+        facts: the graph's description of itself.
         digest: SHA-256 of the file, hexadecimal.
-        raw: the file.
+        raw: bytes of the file.
     """
 
     facts: GraphFacts
@@ -68,13 +68,13 @@ def graph_file(path: Path) -> GraphFile:
     """Read and check a graph made by `sottovoce model build`.
 
     Raises:
-        ConfigError: if it is not such a graph, or cannot be trusted with records.
+        ConfigError: if the file is not such a graph, or cannot be trusted with records.
     """
     return graph_bytes(read(path, MAX_GRAPH_BYTES), str(path))
 
 
 def graph_bytes(raw: bytes, file: str) -> GraphFile:
-    """Checked graph of a file's bytes, whose outline is checked.
+    """Return the checked graph from a file's bytes, whose outline is already checked.
 
     Raises:
         ConfigError: see `graph_file`.
@@ -94,13 +94,13 @@ def forward_file(path: Path) -> ModelProto:
     """Read and check an ordinary model with its weights, from any program.
 
     Raises:
-        ConfigError: if it is damaged, hostile, or not supported here.
+        ConfigError: if the file is damaged, hostile, or not supported here.
     """
     return forward_bytes(read(path, MAX_FORWARD_BYTES), str(path))
 
 
 def forward_bytes(raw: bytes, file: str) -> ModelProto:
-    """Checked model of a file's bytes, whose outline is checked.
+    """Return the checked model from a file's bytes, whose outline is already checked.
 
     Raises:
         ConfigError: see `forward_file`.
@@ -116,12 +116,12 @@ def forward_bytes(raw: bytes, file: str) -> ModelProto:
 
 
 def checked(raw: bytes, file: str, opset_is_read: Callable[[int], bool]) -> ModelProto:
-    """Parse a model and check all that holds for every kind of file.
+    """Parse a model and run the checks that apply to every kind of file.
 
     Args:
-        raw: bytes whose outline is checked.
+        raw: bytes of the file, whose outline is already checked.
         file: name of the file, for errors.
-        opset_is_read: whether a version of the operators is supported.
+        opset_is_read: predicate: whether a version of the operators is supported.
 
     Raises:
         ConfigError: if a check fails; the message names the cause and the remedy.
@@ -140,7 +140,7 @@ def checked(raw: bytes, file: str, opset_is_read: Callable[[int], bool]) -> Mode
 
 
 def _check_versions(model: ModelProto, file: str) -> int:
-    """Check the versions of a file; return that of the operators."""
+    """Check the versions of a file; return the version of the operators."""
     if not _OLDEST_IR <= model.ir_version <= onnx.IR_VERSION:
         raise ConfigError(
             f"{file}: is of version {model.ir_version} of the file format; {_OLDEST_IR} to {onnx.IR_VERSION} are read: "
@@ -155,7 +155,7 @@ def _check_versions(model: ModelProto, file: str) -> int:
 
 
 def _check_nodes(model: ModelProto, opset: int, file: str) -> None:
-    """Check that all operators are ONNX's own, and that none runs another graph."""
+    """Check that all operators are ONNX's own, and that no operator runs another graph."""
     if len(model.graph.node) > _MAX_NODES:
         raise ConfigError(f"{file}: has more than {_MAX_NODES} operations: make a smaller model")
     for node in model.graph.node:
@@ -194,7 +194,7 @@ def _check_by_onnx(model: ModelProto, file: str) -> None:
 
 
 def lengths(value: ValueInfoProto) -> list[int | None]:
-    """The dimensions of an input, an output or a tensor between; None for one of any length."""
+    """Return the dimensions of an input, an output or an intermediate tensor; None for a dimension of any length."""
     dims = value.type.tensor_type.shape.dim
     return [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
 

@@ -1,4 +1,4 @@
-"""The sum of clipped gradients, from the gradients of examples: the arithmetic that the privacy proof relies on.
+"""Sum of clipped gradients, from the gradients of examples: the arithmetic that the privacy proof relies on.
 
 Each example's gradient consists of float32 numbers that depend only on that example and on the parameters. Everything
 after that is float64: its norm, its scale, and the sum (docs/decisions/0024-gradients-in-the-graph.md).
@@ -17,11 +17,11 @@ from sottovoce_lab.models.tape import Tape, Value
 CANCELLATION = 2.0**-20
 """Share of the sum of the norms of a gradient's parts that is added to its norm."""
 MAX_PLACES = 64
-"""Most places L of a factored gradient."""
+"""Maximum number L of places of a factored gradient."""
 
 
 class Contribution(Protocol):
-    """The gradients of the examples of a batch with respect to one parameter tensor."""
+    """Gradients of the examples of a batch with respect to one parameter tensor."""
 
     @property
     def floats(self) -> int:
@@ -30,20 +30,20 @@ class Contribution(Protocol):
 
     @property
     def places(self) -> int:
-        """L if products of all pairs of an example's places are computed, else 1."""
+        """Number L of an example's places if products of all pairs of places are computed, else 1."""
         ...
 
     def squared_norm(self, tape: Tape) -> Value:
-        """float64[B], an upper bound on the squared norm of each example's gradient, up to rounding."""
+        """Return an upper bound on the squared norm of each example's gradient, up to rounding, float64[B]."""
         ...
 
     def weighted_sum(self, tape: Tape, ok: Value, weight: Value) -> Value:
-        """float64[size], flat: the weighted sum of the gradients of the examples that are ok.
+        """Return the weighted sum of the gradients of the examples that are ok, flat, float64[size].
 
         Args:
-            tape: to write on.
-            ok: bool[B, 1]; the gradients of others may be anything.
-            weight: float64[B, 1], 0 where not ok.
+            tape: the tape to write on.
+            ok: valid examples, bool[B, 1]; the gradients of invalid examples may be anything.
+            weight: weight of each example, float64[B, 1]; 0 for invalid examples.
         """
         ...
 
@@ -53,7 +53,7 @@ class Materialised:
     """Gradients that are computed in full.
 
     Attributes:
-        gradient: float32[B, size].
+        gradient: gradient of each example, float32[B, size].
         size: size of the tensor.
     """
 
@@ -62,7 +62,7 @@ class Materialised:
 
     @property
     def floats(self) -> int:
-        """See Contribution. As they are, and in float64."""
+        """See Contribution. The gradients, in float32 and in float64."""
         return 3 * self.size
 
     @property
@@ -82,13 +82,13 @@ class Materialised:
 
 @dataclass(frozen=True, slots=True)
 class Turned:
-    """Gradients of a weight float[M, K] kept as they are made, K × M and in parts; only their sum is transposed.
+    """Gradients of a weight float[M, K], stored as computed, K × M and in parts; only their sum is transposed.
 
     Attributes:
-        parts: each has some rows of every group, in the order of K: float32[B, groups · rows · M].
+        parts: parts with some rows of every group each, in the order of K: float32[B, groups · rows · M].
         groups: number of groups that K consists of.
-        filters: M.
-        work: number of values per example that are needed to make them.
+        filters: number M of filters.
+        work: number of values per example needed to compute the parts.
     """
 
     parts: tuple[Materialised, ...]
@@ -123,8 +123,8 @@ class Outer:
     """Gradients D ⊗ A of a weight float[M, K].
 
     Attributes:
-        D: float32[B, M].
-        A: float32[B, K].
+        D: left factor, float32[B, M].
+        A: right factor, float32[B, K].
         sizes: M and K.
     """
 
@@ -158,8 +158,8 @@ class Factored:
     """Gradients Σ D_l ⊗ A_l over places l, of a weight float[M, K].
 
     Attributes:
-        D: float32[B, M, L].
-        A: float32[B, K, L].
+        D: left factors, float32[B, M, L].
+        A: right factors, float32[B, K, L].
         sizes: M, K and L.
     """
 
@@ -169,12 +169,12 @@ class Factored:
 
     @staticmethod
     def pays(M: int, K: int, L: int) -> bool:
-        """Whether this form is cheaper: products of all pairs of places are fewer than the weights."""
+        """Check whether this form is cheaper: products of all pairs of places are fewer than the weights."""
         return 2 * L**2 < M * K and L <= MAX_PLACES
 
     @property
     def floats(self) -> int:
-        """See Contribution. The factors as they are, in float64, and transposed."""
+        """See Contribution. The factors in float32, in float64, and transposed."""
         M, K, L = self.sizes
         return 5 * L * (M + K) + 6 * L**2
 
@@ -187,7 +187,7 @@ class Factored:
         """See Contribution.
 
         Σ_l Σ_l' (A_l·A_l') (D_l·D_l'), plus a small share of (Σ_l ‖A_l‖ ‖D_l‖)²: the terms of the first sum may
-        cancel, and this share exceeds any rounding error in it.
+        cancel, and this share exceeds any rounding error in that sum.
         """
         factors = [tape.cast(factor, np.float64) for factor in (self.D, self.A)]
         products = [tape.op("MatMul", tape.op("Transpose", factor, perm=[0, 2, 1]), factor) for factor in factors]
@@ -208,18 +208,18 @@ class Factored:
 
 
 def clipped_sum(tape: Tape, contributions: Sequence[Contribution], mask: Value, clip: Value) -> Value:
-    """The sum of the examples' gradients, each scaled down to a norm of at most SAFETY · clip.
+    """Return the sum of the examples' gradients, each scaled down to a norm of at most SAFETY · clip.
 
     An example that the mask leaves out, or whose gradient is not finite, contributes exactly nothing.
 
     Args:
-        tape: to write on.
-        contributions: one per parameter tensor.
-        mask: bool[B].
-        clip: float64[], more than 0.
+        tape: the tape to write on.
+        contributions: gradients of the examples, one contribution per parameter tensor.
+        mask: included examples, bool[B].
+        clip: bound of a gradient's norm, float64[], more than 0.
 
     Returns:
-        float64[P].
+        the sum, float64[P].
     """
     squared = tape.op("Sum", *(part.squared_norm(tape) for part in contributions))
     ok = tape.op("And", mask, tape.op("Less", squared, tape.constant(inf, np.float64)))
@@ -241,5 +241,5 @@ def _squares(tape: Tape, value: Value, axis: int) -> Value:
 
 
 def _kept(tape: Tape, ok: Value, value: Value) -> Value:
-    """Set rows that are not ok to 0; multiplying them by 0 could give NaN."""
+    """Set rows that are not ok to 0; multiplication by 0 could give NaN."""
     return tape.op("Where", ok, value, tape.constant(0, np.float64))

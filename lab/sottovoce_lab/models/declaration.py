@@ -1,4 +1,4 @@
-"""The file that declares a model: TOML, small and readable."""
+"""Declaration of a model: a small, readable TOML file."""
 
 import tomllib
 from dataclasses import dataclass
@@ -31,12 +31,12 @@ class _File(Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """A model that can be built.
+    """Model that can be built.
 
     Attributes:
         name: name of the model.
-        classes: labels are 0 … classes - 1; 1 for a regression.
-        loss: its name.
+        classes: number of classes; labels are 0 … classes - 1; 1 for a regression.
+        loss: name of the loss.
         network: the layers at their places.
         text: text of the file.
     """
@@ -49,20 +49,20 @@ class Declaration:
 
     @property
     def features(self) -> int:
-        """d: an example's features are the network's input in C order."""
+        """Number d of features; an example's features are the network's input in C order."""
         return prod(self.network.input)
 
     @property
     def outputs(self) -> int:
-        """Scores of an example."""
+        """Number of scores of an example."""
         return outputs(self.loss, self.classes)
 
 
 def read_declaration(path: Path) -> Declaration:
-    """The model that a file declares.
+    """Read the model that a file declares.
 
     Raises:
-        ConfigError: if there is no such file, or it is not a valid declaration.
+        ConfigError: if there is no such file, or the file is not a valid declaration.
     """
     try:
         return parse_declaration(path.read_text(encoding="utf-8"), str(path))
@@ -71,14 +71,14 @@ def read_declaration(path: Path) -> Declaration:
 
 
 def parse_declaration(text: str, file: str) -> Declaration:
-    """The model that a text declares.
+    """Parse the model that a text declares.
 
     Args:
-        text: TOML.
+        text: declaration in TOML.
         file: path to name in errors.
 
     Raises:
-        ConfigError: if it is not a valid declaration; the message names the layer and key at fault.
+        ConfigError: if the text is not a valid declaration; the message names the layer and key at fault.
     """
     try:
         return _declaration(text)

@@ -1,4 +1,4 @@
-"""Export of a public model: as an ordinary ONNX model, or as the coefficients of a linear one.
+"""Export of a public model: as an ordinary ONNX model, or as the coefficients of a linear model.
 
 Everything here is computed from the model that the device has published, and from its declaration.
 """
@@ -30,14 +30,14 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class PublicModel:
-    """A model and its origin.
+    """Public model and its origin.
 
     Attributes:
-        name: `softmax`, `logistic`, `pegasos`, `ridge`, `mlp`, or that of a graph.
-        parameters: float64[P].
-        columns: features after the transform, d.
-        classes: labels are 0 … classes - 1; 1 for a regression.
-        hidden: units of the hidden layer of `mlp`.
+        name: `softmax`, `logistic`, `pegasos`, `ridge`, `mlp`, or the name of a graph.
+        parameters: parameters of the model, float64[P].
+        columns: number d of features after the transform.
+        classes: number of classes; labels are 0 … classes - 1; 1 for a regression.
+        hidden: number of units of the hidden layer of `mlp`.
         declaration: declaration of a graph.
     """
 
@@ -51,11 +51,11 @@ class PublicModel:
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """A linear model: scores are xᵀW.
+    """Linear model: scores are xᵀW.
 
     Attributes:
         weights: float64[k, d], one row per score.
-        classes: as of PublicModel; with two classes and one row, a score above 0 is class 1.
+        classes: see PublicModel; with two classes and one row, a score above 0 is class 1.
     """
 
     weights: Floats
@@ -63,16 +63,16 @@ class Linear:
 
 
 def exported(model: PublicModel, steps: Steps, bounds: Bounds | None, facts: dict[str, Any]) -> ModelProto:
-    """An ordinary model: `features` float32[B, d] to `scores` float32[B, k] and `predictions`.
+    """Export an ordinary model: `features` float32[B, d] to `scores` float32[B, k] and `predictions`.
 
-    `predictions` are int64[B], labels, or float32[B], values of a regression. The transform is inside when it can be
-    written as a graph and its ranges are known; then `features` are as they are measured.
+    `predictions` are int64[B], labels, or float32[B], values of a regression. The file includes the transform if it can
+    be written as a graph and its ranges are known; then `features` are as measured.
 
     Args:
-        model: to export.
+        model: the model to export.
         steps: steps of the declared transform.
-        bounds: the declared ranges, or None.
-        facts: JSON-ready, for the metadata; `transform_included` is added.
+        bounds: the declared ranges; None without any.
+        facts: JSON-ready facts for the metadata; `transform_included` is added.
 
     Raises:
         ConfigError: if the model does not predict, or its parameters do not fit.
@@ -88,7 +88,7 @@ def exported(model: PublicModel, steps: Steps, bounds: Bounds | None, facts: dic
 
 
 def coefficients(model: PublicModel) -> dict[str, Any]:
-    """The attributes of scikit-learn's estimator that predicts alike, JSON-ready.
+    """Return the attributes of the scikit-learn estimator with equal predictions, JSON-ready.
 
     Raises:
         ConfigError: if the model is not linear.
@@ -128,7 +128,7 @@ def _core(model: PublicModel) -> ModelProto:
 
 
 def _linear(model: PublicModel) -> Linear:
-    """The weights, one row per score, from a flat vector."""
+    """Return the weights, one row per score, from a flat vector."""
     d, classes = model.columns, model.classes
     shape = (d, classes) if model.name == "softmax" else (1 if classes <= 2 else classes, d)
     if model.parameters.size != shape[0] * shape[1]:
@@ -155,7 +155,7 @@ def _before(features: int, steps: Steps, bounds: Bounds | None) -> ModelProto:
 
 
 def _joined(before: ModelProto, core: ModelProto) -> ModelProto:
-    """Two models in sequence, with the first one's input."""
+    """Join two models in sequence, with the first model's input."""
     whole = compose.merge_models(
         before, core, io_map=[("transformed", "features")], prefix1="transform.", producer_name="sottovoce"
     )

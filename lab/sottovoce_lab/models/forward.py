@@ -1,4 +1,4 @@
-"""Reader of ONNX models from any program: gives a declaration, and the parameters in our order.
+"""Reader of ONNX models from any program: returns a declaration, and the parameters in the declaration's order.
 
 The graph is read from its input on: each node is recognised as a layer, or as a computation of a shape. Two paths that
 meet in an Add are, from the last point that they share, a residual block.
@@ -51,11 +51,11 @@ _MAX_NODES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """The function that a forward graph computes.
+    """Function that a forward graph computes.
 
     Attributes:
-        declaration: declaration of the same model, to be trained here.
-        parameters: its weights, float64[P], in the order of the declaration's.
+        declaration: declaration of the equivalent model, for training.
+        parameters: weights of the model, float64[P], in the declaration's order.
     """
 
     declaration: Declaration
@@ -66,14 +66,14 @@ def read_forward(model: ModelProto, file: str, name: str, loss: LossName | None 
     """Read a forward graph.
 
     Args:
-        model: checked.
-        file: whose it is, for errors.
-        name: name of the model from now on.
-        loss: loss that it will be trained with. Without it: softmax; binary of one score that ends in a sigmoid,
-            squared of one that does not.
+        model: the checked model.
+        file: name of the file, for errors.
+        name: new name of the model.
+        loss: training loss. By default softmax; for a single score, binary if the score ends in a sigmoid,
+            else squared.
 
     Raises:
-        ConfigError: if an operator is no supported layer; names it, its node and the remedy.
+        ConfigError: if an operator is no supported layer; the message names the operator, its node and the remedy.
     """
     reader = _Reader(model.graph, file)
     chain = reader.chain()
@@ -103,7 +103,7 @@ def read_forward(model: ModelProto, file: str, name: str, loss: LossName | None 
 
 
 class _Reader:
-    """Evaluates the values of a graph, node by node."""
+    """Evaluator of the values of a graph, node by node."""
 
     def __init__(self, graph: GraphProto, file: str) -> None:
         self._file = file
@@ -135,7 +135,7 @@ class _Reader:
         self.output = output
 
     def chain(self) -> tuple[Layer, ...]:
-        """The layers from the input to the output."""
+        """Return the layers from the input to the output."""
         return self.output.layers_since(self.start)
 
     def _read(self, proto: NodeProto) -> None:
@@ -234,7 +234,7 @@ class _Reader:
 
 
 def _leading_to(output: str, nodes: Sequence[NodeProto]) -> list[NodeProto]:
-    """The nodes that an output needs, in order."""
+    """Return the nodes that an output needs, in order."""
     needed, found = {output}, []
     for node in reversed(nodes):
         if not needed.isdisjoint(node.output):
@@ -254,7 +254,7 @@ def _constant(node: Node) -> NDArray[Any]:
 
 
 def _rearranged(node: Node, array: NDArray[Any]) -> NDArray[Any]:
-    """A constant in another shape, with unchanged values."""
+    """Return a constant in another shape, with unchanged values."""
     kind = node.proto.op_type
     try:
         if kind == "Reshape":
@@ -269,7 +269,7 @@ def _rearranged(node: Node, array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _vector(node: Node, place: int) -> Vector:
-    """A short vector of integers, some of which may be unknown."""
+    """Read a short vector of integers, some of which may be unknown."""
     value = node.inputs[place] if place < len(node.inputs) else None
     if isinstance(value, np.ndarray) and value.dtype.kind == "i" and value.size <= _LONGEST:
         return tuple(int(number) for number in value.ravel())
@@ -279,7 +279,7 @@ def _vector(node: Node, place: int) -> Vector:
 
 
 def _all(chain: Sequence[Layer]) -> list[Layer]:
-    """All layers in order, with those inside a block after it: the body's, then the shortcut's."""
+    """List all layers in order; layers inside a block follow it: the body's, then the shortcut's."""
     found = []
     for layer in chain:
         found += [layer, *_all(layer.body), *_all(layer.shortcut)]
@@ -295,7 +295,7 @@ def _table(layer: Layer) -> Table:
 
 
 def _flat(declaration: Declaration, found: Sequence[Layer], file: str) -> NDArray[np.float64]:
-    """The tensors, in the order of the declaration, as one vector."""
+    """Join the tensors into one vector, in the order of the declaration."""
     tensors = [tensor for layer in found for tensor in layer.tensors]
     expected = [tensor.shape for tensor in declaration.network.parameters]
     if [tensor.shape for tensor in tensors] != expected:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sottovoce_lab.models.reading import Layer, Node, Point, Shape, Table
 
 EPSILON = 1e-5
-"""Constant that our norms add to a variance."""
+"""Constant that this package's norms add to a variance."""
 
 Floats = NDArray[np.float32]
 
@@ -55,7 +55,7 @@ def matmul(node: Node) -> Point:
 
 
 def add(node: Node) -> Point:
-    """Read Add: a bias, or the end of a residual block."""
+    """Read Add as a bias, or as the end of a residual block."""
     if all(isinstance(value, Point) for value in node.inputs):
         return _residual(node, node.point(0), node.point(1))
     place = 0 if isinstance(node.inputs[0], Point) else 1
@@ -74,12 +74,12 @@ def mul(node: Node) -> Point:
 
 
 def elementwise(kind: str) -> Callable[[Node], Point]:
-    """Reader of Relu, Tanh or Sigmoid."""
+    """Return a reader of Relu, Tanh or Sigmoid."""
     return lambda node: _next(node.point(), node.point().shape, {"kind": kind})
 
 
 def softmax(node: Node) -> Point:
-    """Read Softmax or LogSoftmax, which is left out at the end and refused elsewhere."""
+    """Read Softmax or LogSoftmax, which is omitted at the end and refused elsewhere."""
     point = node.point()
     if len(point.shape) != 1 or node.attributes.get("axis", -1) not in (1, -1):
         raise node.refused("is a layer only over the scores, at the end")
@@ -87,7 +87,7 @@ def softmax(node: Node) -> Point:
 
 
 def pool(kind: str) -> Callable[[Node], Point]:
-    """Reader of MaxPool or AveragePool."""
+    """Return a reader of MaxPool or AveragePool."""
 
     def read(node: Node) -> Point:
         point, kernel = node.point(), [*node.attributes["kernel_shape"]]
@@ -129,7 +129,7 @@ def group_norm(node: Node) -> Point:
 
 
 def instance_norm(node: Node) -> Point:
-    """Read InstanceNormalization: one group per channel, or the inside of a group norm."""
+    """Read InstanceNormalization as one group per channel, or as the inside of a group norm."""
     inside = node.inputs[0]
     weight, bias = _floats(node, 1), _floats(node, 2)
     if weight is None or bias is None:
@@ -159,7 +159,7 @@ def batch_norm(node: Node) -> Point:
 
 
 def grouped(node: Node, point: Point, shape: Shape) -> Point | None:
-    """Read a Reshape that leads into a group norm or out of it; None for any other Reshape."""
+    """Read a Reshape at the start or end of a group norm; None for any other Reshape."""
     if point.part is not None and point.part[1]:
         source, groups = next(earlier for earlier in point.back() if earlier.part is None), point.part[0]
         if shape == source.shape:
@@ -172,7 +172,7 @@ def grouped(node: Node, point: Point, shape: Shape) -> Point | None:
 
 
 def image(shape: Shape) -> Shape:
-    """A sequence, channels × length, as an image of one row."""
+    """Return the image shape, with one row, of a sequence, channels × length."""
     return (shape[0], 1, shape[1]) if len(shape) == 2 else shape
 
 
@@ -230,7 +230,7 @@ def _group_normalised(node: Node, point: Point, groups: int, weight: Floats, bia
 
 
 def _check_epsilon(node: Node) -> None:
-    """Check a norm's epsilon; a Reshape has none, and the norm before it was checked."""
+    """Check a norm's epsilon; a Reshape has no epsilon, and the norm before it was already checked."""
     epsilon = node.attributes.get("epsilon", EPSILON)
     if abs(epsilon - EPSILON) > 1e-3 * EPSILON:
         raise node.refused(
@@ -239,7 +239,7 @@ def _check_epsilon(node: Node) -> None:
 
 
 def _window(node: Node, point: Point, kernel: list[int]) -> Table:
-    """Kernel, stride and padding, as a declaration has them."""
+    """Return kernel, stride and padding, in the form of a declaration."""
     axes = len(point.shape) - 1
     if axes not in (1, 2) or len(kernel) != axes:
         raise node.refused("its windows slide over one or two dimensions")
@@ -278,7 +278,7 @@ def _vector(node: Node, value: NDArray[np.generic], size: int) -> Floats:
 
 
 def _channels(node: Node, value: Floats, shape: Shape) -> Floats:
-    """One number per channel, from an array that broadcasts to the shape of an example."""
+    """Return one number per channel, from an array that broadcasts to the shape of an example."""
     per_channel = (shape[0], *(1 for _ in shape[1:]))
     if value.size == 1 or value.shape in (per_channel, (1, *per_channel)):
         return np.ascontiguousarray(np.broadcast_to(value.reshape(-1), (shape[0],)))

@@ -1,4 +1,4 @@
-"""An ordinary model in ONNX Runtime, with one input and one or two outputs: its predictions for rows."""
+"""Predictions for rows from an ordinary model in ONNX Runtime, with one input and one or two outputs."""
 
 import json
 import os
@@ -18,15 +18,15 @@ _ROWS = 256
 
 
 class Inference:
-    """A model that predicts.
+    """Model that predicts.
 
     Args:
-        model: checked, of one float32 input whose first dimension is the batch. Its output is `predictions`; or scores
-            of classes, of which the largest counts; or one number, a value.
-        file: whose it is, for errors.
+        model: checked model with one float32 input, whose first dimension is the batch. Its output is `predictions`; or
+            scores of classes, of which the largest counts; or one number, a value.
+        file: name of the file, for errors.
 
     Raises:
-        ConfigError: if it is not one, or ONNX Runtime cannot load it.
+        ConfigError: if the file holds no such model, or ONNX Runtime cannot load it.
     """
 
     def __init__(self, model: ModelProto, file: str) -> None:
@@ -48,10 +48,10 @@ class Inference:
         """Predict labels, int64[M], or values, float64[M].
 
         Args:
-            rows: float64[M, d], in the form that the model takes.
+            rows: features float64[M, d], in the form that the model takes.
 
         Raises:
-            ConfigError: if they do not fit, or the model fails.
+            ConfigError: if the rows do not fit the model, or the model fails.
         """
         size = self._batch or _ROWS
         parts = [self._call(rows[start : start + size], size) for start in range(0, len(rows), size)]
@@ -89,7 +89,7 @@ def _loaded(model: ModelProto, file: str) -> Any:
 
 
 def _facts(model: ModelProto, file: str) -> dict[str, Any]:
-    """Metadata written by `sottovoce model export`; empty for other models."""
+    """Read the metadata written by `sottovoce model export`; empty for other models."""
     texts = [entry.value for entry in model.metadata_props if entry.key == KEY]
     if not texts:
         return {}

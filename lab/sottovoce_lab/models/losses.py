@@ -10,11 +10,11 @@ from sottovoce_lab.models.tape import Tape, Value
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Loss of a batch, measured.
+    """Measured loss of a batch.
 
     Attributes:
-        losses: real[B].
-        slopes: real[B, outputs], the derivative of each loss by its scores.
+        losses: loss of each example, real[B].
+        slopes: derivative of each loss by its scores, real[B, outputs].
     """
 
     losses: Value
@@ -26,10 +26,10 @@ Loss = Callable[[Tape, Value, Value, int], Measured]
 
 
 def outputs(loss: str, classes: int) -> int:
-    """How many scores a loss takes.
+    """Return the number of scores that a loss takes.
 
     Raises:
-        ValueError: if it cannot have this many classes; begins with the key to change.
+        ValueError: if the loss cannot have this many classes; the message begins with the key to change.
     """
     if loss == "binary" and classes != 2:
         raise ValueError(f"loss: binary tells 2 classes apart, not {classes}")
@@ -39,13 +39,13 @@ def outputs(loss: str, classes: int) -> int:
 
 
 def predictions(tape: Tape, scores: Value, classes: int, width: int) -> Value:
-    """Predictions from scores: labels int64[B] (a score of exactly 0 is class 0); in a regression the score, real[B].
+    """Return predictions from scores: labels int64[B] (a score of exactly 0 is class 0); for a regression, scores.
 
     Args:
-        tape: to write on.
-        scores: real[B, width].
-        classes: classes of the model.
-        width: see `outputs`.
+        tape: the tape to write on.
+        scores: scores of the examples, real[B, width].
+        classes: number of classes of the model.
+        width: number of scores per example; see `outputs`.
     """
     if classes == 1:
         return tape.reshape(scores, -1)
@@ -55,7 +55,7 @@ def predictions(tape: Tape, scores: Value, classes: int, width: int) -> Value:
 
 
 def _softmax(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
-    """-ln softmax(s)_y, in nats."""
+    """Write the loss -ln softmax(s)_y, in nats."""
     logarithms = tape.op("LogSoftmax", scores, axis=1)
     seen = _seen(tape, labels, classes)
     losses = tape.op("Neg", _over_scores(tape, tape.op("Where", seen, logarithms, tape.constant(0))))
@@ -63,7 +63,7 @@ def _softmax(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured
 
 
 def _binary(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
-    """ln(1 + exp(-s)) for class 1, ln(1 + exp(s)) for class 0, computed from |s| so that no exponential overflows."""
+    """Write ln(1 + exp(-s)) for class 1, ln(1 + exp(s)) for class 0, from |s| so that no exponential overflows."""
     target = tape.cast(tape.reshape(labels, -1, 1), tape.real)
     small = tape.op("Softplus", tape.op("Neg", tape.op("Abs", scores)))
     straight = tape.op("Sub", tape.op("Relu", scores), tape.op("Mul", scores, target))
@@ -73,7 +73,7 @@ def _binary(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
 
 
 def _hinge(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
-    """Σ_k max(0, 1 - y_k s_k), where y_k is +1 for the class and -1 for the others; one score for two classes."""
+    """Write Σ_k max(0, 1 - y_k s_k), y_k = +1 for the class and -1 for all others; one score for two classes."""
     seen = _seen(tape, labels, classes, first=1 if classes == 2 else 0)
     sign = tape.op("Where", seen, tape.constant(1), tape.constant(-1))
     margin = tape.op("Sub", tape.constant(1), tape.op("Mul", sign, scores))
@@ -85,7 +85,7 @@ def _hinge(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
 
 
 def _squared(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
-    """‖s - y‖² / 2, where y is the target, or 1 for the class and 0 for the others."""
+    """Write ‖s - y‖² / 2, where y is the target, or 1 for the class and 0 for all others."""
     one = tape.reshape(labels, -1, 1) if classes == 1 else tape.cast(_seen(tape, labels, classes), tape.real)
     error = tape.op("Sub", scores, one)
     half = tape.op("Mul", tape.op("Mul", error, error), tape.constant(0.5))
@@ -96,7 +96,7 @@ LOSSES: Mapping[str, Loss] = {"softmax": _softmax, "binary": _binary, "hinge": _
 
 
 def _seen(tape: Tape, labels: Value, classes: int, first: int = 0) -> Value:
-    """bool[B, classes - first]: the class of each example; all False for a label that is not a class."""
+    """Mark each example's class, bool[B, classes - first]; all False for a label that is not a class."""
     known = tape.constant(np.arange(first, classes), np.int64)
     return tape.op("Equal", tape.reshape(labels, -1, 1), known)
 

@@ -1,6 +1,6 @@
 """The declared transform as the first part of a graph, so that the model takes features as measured.
 
-The steps are those of sottovoce.data.transform, in float32. `pool` and `dct` are not among them.
+The steps are those of sottovoce.data.transform, in float32. `pool` and `dct` are not supported.
 """
 
 import math
@@ -20,19 +20,19 @@ Steps = Sequence[tuple[str, float]]
 
 
 def has_prelude(steps: Steps) -> bool:
-    """Whether a transform can be written as a part of a graph."""
+    """Check whether a transform can be written as a part of a graph."""
     return all(name in _STEPS for name, _ in steps)
 
 
 def prelude(tape: Tape, features: Value, steps: Steps, bounds: Bounds | None, columns: int) -> Value:
-    """The transformed features that the model sees, real[B, columns].
+    """Return the transformed features that the model receives, real[B, columns].
 
     Args:
-        tape: to write on.
-        features: real[B, d], as they are measured.
+        tape: the tape to write on.
+        features: features as measured, real[B, d].
         steps: steps of the transform, each with its number.
-        bounds: the declared ranges, float64[d] twice, or None.
-        columns: d.
+        bounds: the declared lowest and highest values, each float64[d]; None without any.
+        columns: number d of features.
     """
     if bounds is not None:
         low, high = (tape.constant(side) for side in bounds)
@@ -41,7 +41,7 @@ def prelude(tape: Tape, features: Value, steps: Steps, bounds: Bounds | None, co
         features = _STEPS[name](tape, features, bounds, number, columns)
         columns = step_width(name, number, columns)
         if name in NEW_COLUMNS:
-            bounds = None  # the bounds were for the old columns
+            bounds = None  # the bounds were those of the old columns
     return features
 
 
@@ -93,7 +93,7 @@ def _scatter(tape: Tape, x: Value, bounds: Bounds | None, number: float, columns
     weights, side = scattering.average(scales), 1 << scales
 
     def filtered(maps: Value, count: int, kernels: Sequence[NDArray[np.float64]], stride: int = 1) -> Value:
-        """Apply every kernel to each of `count` maps, whose edge pixels are repeated."""
+        """Apply every kernel to each of `count` maps, after repeating their edge pixels."""
         reach = (kernels[0].shape[0] - stride) // 2
         edged = tape.op("Pad", maps, tape.integers(0, 0, reach, reach, 0, 0, reach, reach), mode="edge")
         each = tape.constant(np.tile(np.stack(kernels), (count, 1, 1))[:, np.newaxis])

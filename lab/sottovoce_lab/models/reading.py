@@ -11,7 +11,7 @@ from onnx import NodeProto, helper
 from sottovoce.errors import ConfigError
 
 BATCH = None
-"""Name of the number of examples in a shape."""
+"""Placeholder for the number of examples in a shape."""
 
 Table = dict[str, Any]
 Shape = tuple[int, ...]
@@ -19,11 +19,11 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A layer that was found.
+    """Layer found in a graph.
 
     Attributes:
-        table: its table in a declaration; for a residual block, without its layers.
-        tensors: its parameters, in order.
+        table: the layer's table in a declaration; for a residual block, without the block's layers.
+        tensors: the layer's parameters, in order.
         body: body of a residual block.
         shortcut: shortcut of a residual block.
     """
@@ -41,12 +41,12 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Point:
-    """A tensor that depends on the examples.
+    """Tensor that depends on the examples.
 
     Attributes:
         shape: shape of one example.
-        before: output of the layer before; None for the input.
-        layer: the layer whose output it is; None for the input, or if only the shape has changed.
+        before: output of the previous layer; None for the input.
+        layer: the layer that outputs the tensor; None for the input, or if only the shape has changed.
         part: inside a group norm, the groups and whether they are already normalised; else None.
     """
 
@@ -56,14 +56,14 @@ class Point:
     part: tuple[int, bool] | None = None
 
     def back(self) -> "Iterator[Point]":
-        """The layer and those before it, back to the input; the insides of blocks are left out."""
+        """Yield this point and all points before it, back to the input; the insides of blocks are left out."""
         point: Point | None = self
         while point is not None:
             yield point
             point = point.before
 
     def layers_since(self, start: "Point") -> tuple[Layer, ...]:
-        """The layers from an earlier point to this one."""
+        """Return the layers from an earlier point to this point."""
         found: list[Layer] = []
         for point in self.back():
             if point is start:
@@ -73,19 +73,19 @@ class Point:
 
 
 Vector = tuple[int | None, ...]
-"""A shape, or a part of one, that the graph computes; BATCH stands for the number of examples."""
+"""Shape, or part of a shape, that the graph computes; BATCH stands for the number of examples."""
 
 Value = Point | Vector | NDArray[Any]
 
 
 @dataclass(slots=True)
 class Node:
-    """A node with its inputs.
+    """Node with its inputs.
 
     Attributes:
-        proto: as it is in the file.
-        inputs: the inputs; None for one that is left out.
-        file: name of the file that it is from.
+        proto: the node as stored in the file.
+        inputs: the inputs; None for an omitted input.
+        file: name of the node's file.
     """
 
     proto: NodeProto
@@ -100,22 +100,22 @@ class Node:
     def refused(
         self, why: str, remedy: str = "declare the model in TOML, or change the layer and export again"
     ) -> ConfigError:
-        """The error that names this node."""
+        """Return the error that names this node."""
         name = self.proto.name or ", ".join(self.proto.output)
         return ConfigError(f"{self.file}: operator {self.proto.op_type} of node {name[:80]!r}: {why}: {remedy}")
 
     def point(self, place: int = 0) -> Point:
-        """An input that is a tensor of examples and not inside a norm."""
+        """Return an input that is a tensor of examples and not inside a norm."""
         value = self.inputs[place] if place < len(self.inputs) else None
         if not isinstance(value, Point) or value.part is not None:
             raise self.refused("is used in a way that no supported layer is")
         return value
 
     def constant(self, place: int) -> NDArray[Any] | None:
-        """An input that is constant; None where it is left out.
+        """Return an input that is constant; None for an omitted input.
 
         Raises:
-            ConfigError: if it is not constant.
+            ConfigError: if the input is not constant.
         """
         value = self.inputs[place] if place < len(self.inputs) else None
         if value is None or isinstance(value, np.ndarray):
@@ -123,7 +123,7 @@ class Node:
         raise self.refused("its weights are computed from the example")
 
     def numbers(self, name: str, place: int) -> list[int] | None:
-        """Integers that are an input in newer versions of an operator and an attribute in older ones."""
+        """Return integers that are an input in newer versions of an operator and an attribute in older versions."""
         if name in self.attributes:
             return [int(number) for number in self.attributes[name]]
         given = self.constant(place)
@@ -131,16 +131,16 @@ class Node:
 
 
 def reshaped(node: Node, point: Point, target: Vector, batch: int | None) -> Shape:
-    """The shape of one example after a Reshape.
+    """Return the shape of one example after a Reshape.
 
     Args:
         node: for the error.
-        point: the vector to reshape.
+        point: the tensor to reshape.
         target: the new shape; 0 keeps a dimension, one -1 takes the rest.
-        batch: how many examples the file is made for; None for any number.
+        batch: number of examples that the file is made for; None for any number.
 
     Raises:
-        ConfigError: if examples would be mixed, or might be.
+        ConfigError: if the Reshape mixes examples, or might mix them.
     """
     total, keeps = prod(point.shape), not node.attributes.get("allowzero", 0)
     if not target or len(target) > 8:

@@ -1,7 +1,7 @@
 """Outline of a model file, read from its bytes before any library parses it.
 
-A parser makes an object of every part, whatever it holds: two bytes of a file may cost a hundred bytes of memory, and
-a small number eight. So the parts are counted first, and the size of everything but the weights is added up.
+A parser makes an object of every part, whatever its content: two bytes of a file may cost a hundred bytes of memory,
+and a small number eight. So the parts are counted first, and the size of everything but the weights is added up.
 """
 
 from functools import lru_cache
@@ -12,10 +12,10 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from sottovoce.errors import ConfigError
 
 MAX_PARTS = 2**18
-"""Most fields of all messages in a file. The graph of an 18-layer residual network has about a sixth of that."""
+"""Maximum number of fields of all messages in a file; an 18-layer residual network's graph has about a sixth of it."""
 
 MAX_LIGHT_BYTES = 2**24
-"""Largest size of everything but weights."""
+"""Largest size of everything but weights, in bytes."""
 
 _WEIGHTS = {("onnx.TensorProto", name) for name in ("raw_data", "float_data", "double_data")}
 _VARINT, _EIGHT, _MESSAGE, _FOUR = 0, 1, 2, 5
@@ -23,14 +23,14 @@ _MAX_DEEP = 32
 
 
 def read(path: Path, most: int) -> bytes:
-    """The bytes of a model file.
+    """Read the bytes of a model file.
 
     Args:
-        path: path of a file from anywhere.
-        most: largest size that is read, in bytes.
+        path: path of the file, which may be of any origin.
+        most: largest accepted size, in bytes.
 
     Raises:
-        ConfigError: if it cannot be read, is larger, or must not be given to a parser.
+        ConfigError: if the file cannot be read, is larger, or must not be given to a parser.
     """
     try:
         if not path.is_file():
@@ -51,11 +51,11 @@ def scan(raw: bytes, file: str) -> None:
     """Refuse bytes whose outline is not that of an ONNX model, or that would take far more memory than their length.
 
     Args:
-        raw: the whole file.
-        file: whose they are, for the error.
+        raw: bytes of the whole file.
+        file: name of the file, for the error.
 
     Raises:
-        ConfigError: see above.
+        ConfigError: if the bytes are refused.
     """
     parts = light = 0
     waiting = [(0, len(raw), onnx.ModelProto.DESCRIPTOR, 0)]
@@ -94,7 +94,7 @@ def scan(raw: bytes, file: str) -> None:
 
 @lru_cache(maxsize=64)
 def _outline(kind: Descriptor) -> tuple[dict[int, Descriptor], frozenset[int], frozenset[int]]:
-    """The fields of a message that are messages, those that are weights, and those that are text."""
+    """Return a message's fields that are messages, its fields that are weights, and its fields that are text."""
     fields = kind.fields
     inner = {field.number: field.message_type for field in fields if field.message_type is not None}
     weights = frozenset(field.number for field in fields if (kind.full_name, field.name) in _WEIGHTS)

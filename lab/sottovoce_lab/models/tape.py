@@ -9,19 +9,19 @@ from onnx import ModelProto, NodeProto, ValueInfoProto, checker, helper, numpy_h
 
 OPSET = 21
 IR_VERSION = 10
-"""Version of the file format, old enough for the ONNX Runtimes that devices have had since 2024."""
+"""Version of the file format, old enough for all ONNX Runtime versions on devices since 2024."""
 
 Value = str
-"""A tensor's name in the graph."""
+"""Name of a tensor in the graph."""
 
 
 class Tape:
-    """Operations in the order in which they are requested; an operation requested twice is recorded once.
+    """Recorder of operations in the order of requests; an operation requested twice is recorded once.
 
-    The same calls give the same bytes. Nodes that no output needs are left out.
+    Equal calls give equal bytes. Nodes that no output needs are left out.
 
     Args:
-        real: the type in which a model computes its scores and its examples' gradients: float32 in every file; float64
+        real: the type of a model's scores and of its examples' gradients: float32 in every file; float64
             is for comparing rules with finite differences.
     """
 
@@ -33,17 +33,17 @@ class Tape:
         self._inputs: list[ValueInfoProto] = []
 
     def input(self, name: Value, dtype: DTypeLike, shape: Iterable[int | str]) -> Value:
-        """An input of the graph; a dimension with a name is of any size."""
+        """Declare an input of the graph; a dimension with a name may have any size."""
         self._inputs.append(_declared(name, dtype, shape))
         return name
 
     def constant(self, value: Any, dtype: DTypeLike | None = None, name: Value | None = None) -> Value:
-        """A constant tensor.
+        """Add a constant tensor.
 
         Args:
             value: numbers or arrays.
-            dtype: its type; `real` by default.
-            name: a name of its own; equal constants without a name are shared.
+            dtype: type of the tensor; `real` by default.
+            name: name of the tensor; equal constants without a name are shared.
         """
         array = np.asarray(value, dtype=self.real if dtype is None else dtype)
         if name is None:
@@ -53,20 +53,20 @@ class Tape:
         return name
 
     def integers(self, *values: int) -> Value:
-        """A constant int64 vector."""
+        """Add a constant int64 vector."""
         return self.constant(values, np.int64)
 
     def op(self, kind: str, *inputs: Value, **attributes: Any) -> Value:
-        """The first output of an operation. See `ops`."""
+        """Add an operation and return its first output. See `ops`."""
         return self.ops(kind, 1, *inputs, **attributes)[0]
 
     def ops(self, kind: str, count: int, *inputs: Value, **attributes: Any) -> tuple[Value, ...]:
-        """The outputs of an operation.
+        """Add an operation and return its outputs.
 
         Args:
             kind: an operator of the default domain.
-            count: count of its outputs.
-            inputs: in order; an empty name leaves an optional one out.
+            count: number of outputs.
+            inputs: inputs in order; an empty name omits an optional input.
             attributes: attributes of the operator.
         """
         key = (kind, count, inputs, repr(sorted(attributes.items())))
@@ -78,18 +78,18 @@ class Tape:
         return self._known[key]
 
     def cast(self, value: Value, dtype: DTypeLike) -> Value:
-        """The tensor in another type."""
+        """Cast the tensor to another type."""
         return self.op("Cast", value, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
     def reshape(self, value: Value, *shape: int) -> Value:
-        """The tensor, in C order, in another shape: 0 keeps a dimension, -1 is the rest."""
+        """Reshape the tensor, in C order: 0 keeps a dimension, -1 takes the rest."""
         return self.op("Reshape", value, self.integers(*shape))
 
     def model(self, outputs: Iterable[tuple[Value, Value, DTypeLike, Iterable[int | str]]]) -> ModelProto:
-        """The graph.
+        """Build the model of the recorded graph.
 
         Args:
-            outputs: for each its name in the file, the tensor, its type and its shape.
+            outputs: for each output, its name in the file, the tensor, its type and its shape.
         """
         declared = []
         for name, value, dtype, shape in outputs:
@@ -113,7 +113,7 @@ class Tape:
         return model
 
     def _alive(self, needed: set[Value]) -> tuple[list[NodeProto], set[Value]]:
-        """The operations that these tensors need, without unused trailing outputs; and all tensors that they use."""
+        """Return the operations that these tensors need, minus unused trailing outputs, and all tensors they use."""
         alive = []
         for node in reversed(self._nodes):
             if needed.isdisjoint(node.output):

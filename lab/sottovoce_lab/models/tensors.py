@@ -9,11 +9,11 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 from sottovoce.errors import ConfigError
 
 MAX_NUMBERS = 2**25
-"""Largest size of all tensors together: the parameters that a model may have."""
+"""Largest size of all tensors together: the maximum number of parameters of a model."""
 
 _MAX_TENSORS = 2**14
 _MAX_DIMENSIONS = 8
-_KINDS: dict[int, tuple[str, int]] = {  # the field that holds them one by one, and bytes of each where they are raw
+_KINDS: dict[int, tuple[str, int]] = {  # the field that holds single numbers, and bytes of each number in raw data
     TensorProto.FLOAT: ("float_data", 4),
     TensorProto.DOUBLE: ("double_data", 8),
     TensorProto.INT32: ("int32_data", 4),
@@ -26,11 +26,11 @@ def check_tensors(model: ModelProto, file: str) -> None:
     """Refuse tensors that are in other files or not as declared, without allocating the claimed size.
 
     Args:
-        model: parsed, otherwise unchecked.
-        file: whose it is, for the error.
+        model: the parsed model, otherwise unchecked.
+        file: name of the file, for the error.
 
     Raises:
-        ConfigError: names the tensor and the remedy.
+        ConfigError: if a tensor is refused; the message names the tensor and the remedy.
     """
     found = [*_tensors(model)]
     for tensor in found:
@@ -48,7 +48,7 @@ def check_finite(model: ModelProto, file: str) -> None:
     """Refuse weights that are infinite or NaN, in tensors that passed the other checks.
 
     Raises:
-        ConfigError: names the tensor.
+        ConfigError: if a weight is not finite; the message names the tensor.
     """
     for tensor in _tensors(model):
         if not np.isfinite(numpy_helper.to_array(tensor)).all():
@@ -58,7 +58,7 @@ def check_finite(model: ModelProto, file: str) -> None:
 
 
 def _numbers(tensor: TensorProto, file: str) -> int:
-    """Check a tensor; return the number of its elements, by its dimensions."""
+    """Check a tensor; return the number of its elements, computed from its dimensions."""
     if tensor.data_type not in _KINDS:
         kind = TensorProto.DataType.Name(tensor.data_type) if tensor.data_type in range(64) else "unknown"
         raise ConfigError(
@@ -109,7 +109,7 @@ def _tensors(model: ModelProto) -> Iterator[TensorProto]:
 
 
 def _sparse(model: ModelProto) -> Iterator[TensorProto]:
-    """The values of each tensor that is sparse."""
+    """Yield the values of each sparse tensor."""
     for part in _bodies(model):
         if isinstance(part, GraphProto):
             yield from (sparse.values for sparse in part.sparse_initializer)
@@ -120,7 +120,7 @@ def _sparse(model: ModelProto) -> Iterator[TensorProto]:
 
 
 def _bodies(model: ModelProto) -> Iterator[GraphProto | FunctionProto]:
-    """The graph, those inside of it, those of training, and functions."""
+    """Yield the graph, the graphs nested in it, the training graphs, and functions."""
     waiting: list[GraphProto | FunctionProto] = [model.graph, *model.functions]
     for training in model.training_info:
         waiting += [training.initialization, training.algorithm]

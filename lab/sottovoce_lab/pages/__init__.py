@@ -1,1 +1,1 @@
-"""Reports as pages: one HTML file each, with everything in it, that asks nothing of any network and runs no script."""
+"""Reports as pages: one self-contained HTML file each, without network requests or scripts."""

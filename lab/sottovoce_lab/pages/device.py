@@ -1,4 +1,4 @@
-"""The page of a device: its whole life, from the ledger, and its present state."""
+"""Page of a device: its whole life, from the ledger, and its present state."""
 
 import math
 from dataclasses import dataclass
@@ -10,19 +10,19 @@ from sottovoce_lab.pages.plots import Line, Plotter
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A device's ledger, read from its first charge to its last; a ledger keeps their order, but no times.
+    """Charges of a device's ledger, from the first to the last; a ledger records their order, but no times.
 
     Attributes:
-        name: name of its state directory.
-        owner: node id.
-        unit: unit of the budget, likewise the next three.
-        neighbouring: see there.
-        epsilon: epsilon of the budget; None where nothing is promised.
-        delta: delta of the budget.
-        charges: how many, likewise releases.
-        releases: see there.
-        points: pairs of a charge's number and ε after it, which is infinite once something left without noise.
-        status: status of its agent; None where none answers.
+        name: name of the device's state directory.
+        owner: node id of the device.
+        unit: unit of the budget.
+        neighbouring: neighbouring relation of the budget.
+        epsilon: ε of the budget; None if no ε is promised.
+        delta: δ of the budget.
+        charges: number of charges.
+        releases: number of releases.
+        points: pairs of a charge's number and ε after it, which is infinite after a release without noise.
+        status: status of the device's agent; None if no agent answers.
     """
 
     name: str
@@ -38,7 +38,7 @@ class History:
 
 
 def device_page(history: History, plotter: Plotter) -> str:
-    """The page of a device, HTML."""
+    """Return the page of a device, as HTML."""
     page = Page(f"Device {history.name}")
     page.add(
         paragraph(f"{history.owner}: {history.charges:,} charges, {history.releases:,} releases.", "lead"),
@@ -78,7 +78,7 @@ def device_page(history: History, plotter: Plotter) -> str:
 
 
 def _now(page: Page, status: dict[str, Any] | None) -> None:
-    """Present state of a running agent."""
+    """Add the present state of a running agent to the page."""
     page.add(heading("Now"))
     if status is None:
         page.add(

@@ -15,10 +15,10 @@ _POINTS = 100
 
 
 def history_of(state: Path) -> History:
-    """The history of a device, from its state directory.
+    """Read the history of a device from its state directory.
 
     Raises:
-        LedgerError: if there is no ledger, or it is damaged.
+        LedgerError: if the ledger is missing or damaged.
     """
     with snapshot(state_files(state)[1]) as (ledger, _):
         spending, budget = ledger.spending(), ledger.own_budget

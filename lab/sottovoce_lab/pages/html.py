@@ -1,4 +1,4 @@
-"""The parts of a page. Every value is escaped on entry, and only this module makes markup."""
+"""Parts of a page. Every value is escaped on entry, and only this module makes markup."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -11,14 +11,14 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 @dataclass(frozen=True, slots=True)
 class Markup:
-    """HTML that was made here or by matplotlib, in which values are already escaped."""
+    """HTML made here or by matplotlib, with values already escaped."""
 
     html: str
 
 
 @dataclass(slots=True)
 class Page:
-    """A page, filled from top to bottom.
+    """Page that is filled from top to bottom.
 
     Args:
         title: title of the page.
@@ -28,11 +28,11 @@ class Page:
     _parts: list[str] = field(default_factory=list)
 
     def add(self, *parts: Markup) -> None:
-        """Append."""
+        """Append parts to the page."""
         self._parts += [part.html for part in parts]
 
     def html(self) -> str:
-        """The whole document."""
+        """Return the whole document."""
         head = (
             '<meta charset="utf-8">\n<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">\n'
@@ -46,23 +46,23 @@ class Page:
 
 
 def heading(words: str) -> Markup:
-    """Heading of a section."""
+    """Return the heading of a section."""
     return Markup(f"<h2>{escape(words)}</h2>")
 
 
 def paragraph(words: str, kind: str = "") -> Markup:
-    """A paragraph; `kind` is a class of the style sheet."""
+    """Return a paragraph; `kind` is a class of the style sheet."""
     return Markup(f"<p{_class(kind)}>{escape(words)}</p>")
 
 
 def warnings(words: Iterable[str]) -> Markup:
-    """Warnings for the reader; empty without any."""
+    """Return warnings for the reader; empty without any."""
     items = "".join(f"<li>{escape(one)}</li>" for one in words)
     return Markup(f'<section class="warnings"><h2>Read this first</h2><ul>{items}</ul></section>' if items else "")
 
 
 def facts(caption: str, rows: Iterable[tuple[str, str]]) -> Markup:
-    """A table of names and values; names without a value are left out."""
+    """Return a table of names and values; names without a value are left out."""
     cells = "".join(
         f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in rows if value
     )
@@ -70,7 +70,7 @@ def facts(caption: str, rows: Iterable[tuple[str, str]]) -> Markup:
 
 
 def table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
-    """A table with a heading; all columns but the first are numbers."""
+    """Return a table with a heading; all columns but the first are numbers."""
     names = "".join(
         f'<th scope="col"{_class("number" if i else "")}>{escape(name)}</th>' for i, name in enumerate(columns)
     )
@@ -87,12 +87,12 @@ def table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -
 
 
 def folded(summary: str, inner: Markup) -> Markup:
-    """A collapsed part that a click expands."""
+    """Return a collapsed part that a click expands."""
     return Markup(f"<details><summary>{escape(summary)}</summary>{inner.html}</details>")
 
 
 def budget(spent: float, total: float) -> Markup:
-    """A bar of the share of ε spent, with its words; in no alarming colour, since a budget is there to be spent."""
+    """Return a bar of the share of ε spent, with its words; in no alarming colour, since budgets are there to spend."""
     label, left = f"ε = {spent:.3f} of {total:g} spent", max(0.0, total - spent)
     shown = f'<progress class="budget" max="{total:g}" value="{spent:g}" aria-label="{escape(label)}"></progress>'
     end = f"{left:.3f} left" if left >= 0.0005 else "none left: nothing more is released"
@@ -100,7 +100,7 @@ def budget(spent: float, total: float) -> Markup:
 
 
 def figure(drawing: Markup, caption: str) -> Markup:
-    """A drawing with its description in words."""
+    """Return a drawing with its description in words."""
     return Markup(f"<figure>{drawing.html}<figcaption>{escape(caption)}</figcaption></figure>")
 
 

@@ -14,9 +14,9 @@ from sottovoce_lab.pages.html import Markup
 
 _INCHES = (4.8, 3.0)
 _BLUE, _ORANGE, _GREY = "#0b5fa5", "#b35900", "#5b6570"
-_BRIGHT, _FAINT = "#2f81f7", "#8b949e55"  # for light and dark grounds alike
+_BRIGHT, _FAINT = "#2f81f7", "#8b949e55"  # for both light and dark backgrounds
 _COLOURS = (_BLUE, _ORANGE, "#1a7f4b", "#8a3ba8", "#a61c3c", "#3d4650")
-"""Distinct for colour-blind readers, and dark enough on white."""
+"""Colours distinct for colour-blind readers, and dark enough on white."""
 _SETTINGS = {
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "sottovoce",
@@ -32,14 +32,14 @@ _NOT_TOLD = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A curve.
+    """Curve of a plot.
 
     Attributes:
-        label: description of the file.
-        x: of its points, in order.
-        y: likewise.
-        low: lower edge of a band around it; empty for none.
-        high: upper edge, likewise.
+        label: label of the curve.
+        x: x values of the points, in order.
+        y: y values of the points.
+        low: lower edge of a band around the curve; empty without a band.
+        high: upper edge of the band; empty without a band.
         band: meaning of the band.
     """
 
@@ -52,7 +52,7 @@ class Line:
 
 
 def _file(drawing: Any, title: str) -> str:
-    """A drawing as a file of its own, transparent, with ink that follows the theme."""
+    """Return a drawing as an SVG file of its own, transparent, with ink that follows the theme."""
     written = io.StringIO()
     drawing.savefig(written, format="svg", metadata=_NOT_TOLD, transparent=True)
     svg = re.sub(
@@ -71,10 +71,10 @@ def _file(drawing: Any, title: str) -> str:
 
 
 class Plotter:
-    """Draws.
+    """Drawer of plots.
 
     Args:
-        pyplot: matplotlib's, drawing into files.
+        pyplot: matplotlib's pyplot, drawing into files.
     """
 
     def __init__(self, pyplot: Any) -> None:
@@ -86,17 +86,17 @@ class Plotter:
         self, title: str, x_label: str, y_label: str, lines: Sequence[Line], *, limit: float | None = None,
         rules: Sequence[tuple[str, float]] = (), bottom: float | None = None, top: float | None = None,
     ) -> Markup:  # fmt: skip
-        """Curves over one another.
+        """Draw several curves over one another.
 
         Args:
-            title: description, for readers who do not see it.
-            x_label: of the lower axis.
-            y_label: of the left axis.
-            lines: at least one.
-            limit: is drawn as a dashed line; None for none.
+            title: description of the plot, for readers who cannot see it.
+            x_label: label of the lower axis.
+            y_label: label of the left axis.
+            lines: the curves, at least one.
+            limit: value drawn as a dashed line; None for no line.
             rules: names and values, drawn as dotted lines.
-            bottom: bottom of the left axis; None for wherever the curves end.
-            top: likewise.
+            bottom: bottom of the left axis; None to fit the curves.
+            top: top of the left axis; None to fit the curves.
         """
         with self._plt.rc_context(_SETTINGS):
             drawing, axes = self._plt.subplots(figsize=_INCHES, layout="constrained")
@@ -123,7 +123,7 @@ class Plotter:
             return self._svg(drawing, title)
 
     def picture(self) -> str:
-        """The first plot over cycles, as an SVG file whose colours follow the reader's light or dark theme.
+        """Return the first plot over cycles, as an SVG file whose colours follow the reader's light or dark theme.
 
         Raises:
             DataError: if nothing was plotted over cycles.
@@ -133,7 +133,7 @@ class Plotter:
         return self._over_cycles
 
     def bars(self, title: str, x_label: str, y_label: str, values: Sequence[float], *, limit: float | None) -> Markup:
-        """One bar for each value, in order; a limit is drawn as a dashed line."""
+        """Draw one bar for each value, in order; a limit is drawn as a dashed line."""
         with self._plt.rc_context(_SETTINGS):
             drawing, axes = self._plt.subplots(figsize=_INCHES, layout="constrained")
             axes.bar(range(len(values)), values, color=_BLUE, width=0.8)
@@ -146,7 +146,7 @@ class Plotter:
             return self._svg(drawing, title)
 
     def _svg(self, drawing: Any, title: str) -> Markup:
-        """The drawing without a file header, and with ids that no other drawing has."""
+        """Return the drawing without a file header, and with ids that no other drawing has."""
         written = io.StringIO()
         drawing.savefig(written, format="svg", metadata=_NOT_TOLD)
         self._plt.close(drawing)

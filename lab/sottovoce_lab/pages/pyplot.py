@@ -1,4 +1,4 @@
-"""matplotlib, which is imported when something is drawn and not before."""
+"""Import of matplotlib, deferred until something is drawn."""
 
 import importlib
 from typing import Any
@@ -7,10 +7,10 @@ from sottovoce.errors import UsageError
 
 
 def pyplot() -> Any:
-    """matplotlib.pyplot, drawing into files.
+    """Return matplotlib.pyplot, drawing into files.
 
     Raises:
-        UsageError: if it is not installed.
+        UsageError: if matplotlib is not installed.
     """
     try:
         matplotlib = importlib.import_module("matplotlib")

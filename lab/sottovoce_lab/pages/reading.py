@@ -14,7 +14,7 @@ Measures = dict[str, float | str | None]
 
 
 class Privacy(Struct, frozen=True):
-    """Promise, and spending."""
+    """Privacy promise and spending."""
 
     unit: str
     neighbouring: str
@@ -77,7 +77,7 @@ class Comparison(Struct, frozen=True):
 
 
 class RunReport(Struct, frozen=True, tag_field="schema", tag="sottovoce.report/1"):
-    """The whole report."""
+    """Whole report of a run."""
 
     run: dict[str, Any]
     privacy: Privacy
@@ -104,24 +104,24 @@ class SweptRun(Struct, frozen=True):
 
 
 class SweepReport(Struct, frozen=True, tag_field="schema", tag="sottovoce.sweep/1"):
-    """All runs of a sweep."""
+    """Report of all runs of a sweep."""
 
     keys: dict[str, list[Any]]
     runs: list[SweptRun]
 
 
 def read_report(path: Path) -> RunReport | SweepReport:
-    """The report in a file.
+    """Read the report in a file.
 
     Raises:
-        DataError: if it cannot be read, or is not a report.
+        DataError: if the file cannot be read, or is not a report.
     """
     remedy = "name a file that `sottovoce testbed`, `simulate` or `run` wrote with --report"
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}); {remedy}") from error
-    except (ValueError, RecursionError) as error:  # JSON or UTF-8
+    except (ValueError, RecursionError) as error:  # raised for invalid JSON or UTF-8
         raise DataError(f"{path}: not a Sottovoce report, because it is not JSON ({error}); {remedy}") from error
     schema = found.get("schema") if isinstance(found, dict) else None
     if schema not in _SCHEMAS:

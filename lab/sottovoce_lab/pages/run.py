@@ -1,4 +1,4 @@
-"""The page of a run of a testbed or a simulation."""
+"""Page of a run of a testbed or a simulation."""
 
 import math
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ _WORDS = {"accuracy": "accuracy", "mae": "mean absolute error", "rmse": "root me
 
 
 def run_page(report: RunReport, plotter: Plotter) -> str:
-    """The page of a report, HTML."""
+    """Return the page of a report, as HTML."""
     run = report.run
     page = Page(f"{run.get('learner', 'A run')} on {run.get('data', 'some data')}, {run.get('agents', '?')} agents")
     page.add(paragraph(_result(report.final), "lead"), *_compared(report), warnings(report.warnings))
@@ -42,14 +42,14 @@ def run_page(report: RunReport, plotter: Plotter) -> str:
 
 
 def baseline_rules(baselines: Baselines | None) -> list[tuple[str, float]]:
-    """Trivial rules, as lines of a plot."""
+    """Return trivial rules, as lines of a plot."""
     if baselines is None:
         return []
     return [("own data alone", baselines.own_data), ("most common class", baselines.majority_class)]
 
 
 def _measure(measures: Measures) -> str:
-    """The measure of a run: the first name that has a mean."""
+    """Return the measure of a run: the first name that has a mean."""
     return next((name for name in _MEASURES if measures.get(f"{name}_mean") is not None), "loss")
 
 
@@ -63,7 +63,7 @@ def _result(final: Measures) -> str:
 
 
 def _compared(report: RunReport) -> list[Markup]:
-    """The baselines in words, and simulations of the same data."""
+    """Describe the baselines, and simulations of the same data."""
     rules, found = report.baselines, report.comparisons
     shown = [
         (one.label, f"{one.accuracy_mean:.3f} ± {one.half_interval:.3f}. Protected against: {one.promise}")
@@ -103,7 +103,7 @@ def _learning(report: RunReport, plotter: Plotter) -> list[Markup]:
 
 
 def _band(points: list[Measures], name: str) -> tuple[list[float], list[float], str]:
-    """The range from the least to the largest over agents, if both were measured."""
+    """Return the range from the least to the largest over agents, if both were measured."""
     if all(_finite(point, f"{name}_min", f"{name}_max") for point in points):
         return _column(points, f"{name}_min"), _column(points, f"{name}_max"), "all agents"
     return [], [], ""
@@ -155,7 +155,7 @@ def _privacy(report: RunReport, plotter: Plotter) -> list[Markup]:
 
 
 def _spent(spent: list[float], total: float, plotter: Plotter) -> Markup:
-    """Spending of each agent, if they differ."""
+    """Show the spending of each agent, if spending differs."""
     if spent[0] == spent[-1]:
         return paragraph("Every agent spent the same.")
     words = f"Spent by each agent: ε from {spent[0]:.3g} to {spent[-1]:.3g} of {total:g}"
@@ -224,7 +224,7 @@ def _column(points: Sequence[Measures], field: str) -> list[float]:
 
 
 def _number(value: float | str | None) -> str:
-    """A number with four digits; an empty text for None."""
+    """Format a number with four digits; an empty text for None."""
     if value is None or isinstance(value, str):
         return value or ""
     return f"{value:.0f}" if float(value).is_integer() else f"{value:.4g}"

@@ -1,4 +1,4 @@
-"""The page of a sweep: curves with bands over seeds, and a table with means and standard deviations."""
+"""Page of a sweep: curves with bands over seeds, and a table with means and standard deviations."""
 
 import json
 import re
@@ -18,11 +18,11 @@ _SEED = "seed"
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The runs that differ in their seed alone.
+    """Runs that differ only in their seed.
 
     Attributes:
-        set: their values of the sweep's other keys.
-        runs: at least one.
+        set: the runs' values of the sweep's other keys.
+        runs: the runs, at least one.
     """
 
     set: dict[str, Any]
@@ -30,17 +30,17 @@ class Group:
 
     @property
     def name(self) -> str:
-        """The values in words."""
+        """Description of the values."""
         return ", ".join(f"{key} = {value}" for key, value in self.set.items()) or "all runs"
 
     def final(self, field: str) -> list[float]:
-        """Final values, one for each seed that has it."""
+        """Return final values, one for each seed that has the field."""
         values = (run.final.get(field) for run in self.runs)
         return [float(value) for value in values if isinstance(value, int | float)]
 
 
 def groups_of(report: SweepReport) -> list[Group]:
-    """The groups of a sweep, in its order."""
+    """Return the groups of a sweep, in its order."""
     varied = [key for key, values in report.keys.items() if key != _SEED and len(values) > 1]
     found: dict[str, Group] = {}
     for run in report.runs:
@@ -50,7 +50,7 @@ def groups_of(report: SweepReport) -> list[Group]:
 
 
 def sweep_page(report: SweepReport, plotter: Plotter) -> str:
-    """The page of a sweep, HTML."""
+    """Return the page of a sweep, as HTML."""
     groups = groups_of(report)
     measure = next(name for name in _MEASURES if name == "loss" or any(g.final(f"{name}_mean") for g in groups))
     seeds = len(report.keys.get(_SEED, [])) or 1
@@ -65,7 +65,7 @@ def sweep_page(report: SweepReport, plotter: Plotter) -> str:
 
 
 def _alike(words: list[str]) -> list[str]:
-    """The first of all warnings that differ only in figures, with the number of runs that have such a warning."""
+    """Return the first of all warnings that differ only in figures, with the number of runs that have one."""
     kinds: dict[str, list[str]] = {}
     for warning in words:
         kinds.setdefault(re.sub(r"\d+\.\d+", "", warning), []).append(warning)
@@ -73,7 +73,7 @@ def _alike(words: list[str]) -> list[str]:
 
 
 def mean_sd(values: Sequence[float]) -> str:
-    """Mean ± sample standard deviation; the mean alone of one value."""
+    """Format mean ± sample standard deviation; only the mean for a single value."""
     if not values:
         return "–"
     mean = statistics.fmean(values)
@@ -105,7 +105,7 @@ def _rule(group: Group, name: str) -> list[float]:
 
 
 def _against(report: SweepReport, groups: list[Group], measure: str, plotter: Plotter) -> list[Markup]:
-    """The result over the first key that has numbers, a line for each setting of the others."""
+    """Plot the result over the first key with numbers, one line for each setting of the other keys."""
     axis = next(
         (key for key, values in report.keys.items() if key != _SEED and len(values) > 1 and all(map(_number, values))),
         None,
@@ -139,7 +139,7 @@ def _number(value: object) -> bool:
 
 
 def _line(name: str, axis: str, groups: list[Group], field: str) -> Line:
-    """A line over an axis, with a band of one standard deviation where there are several seeds."""
+    """Return a line over an axis, with a band of one standard deviation if there are several seeds."""
     groups = [group for group in groups if group.final(field)]
     means = [statistics.fmean(group.final(field)) for group in groups]
     spread = [_sd(group.final(field)) for group in groups]
@@ -159,7 +159,7 @@ def _banded(name: str, x: list[float], means: list[float], spread: list[float]) 
 
 
 def _curves(groups: list[Group], measure: str, plotter: Plotter) -> list[Markup]:
-    """The measure over cycles, a line a setting, with a band over its seeds."""
+    """Plot the measure over cycles, one line per setting, with a band over its seeds."""
     field = f"{measure}_mean"
     drawn = [line for group in groups if (line := _curve(group, field)) is not None]
     if not drawn:

@@ -1,4 +1,4 @@
-"""The figures and tables of four papers, and of this project: specifications, runs, verdicts, pages."""
+"""Figures and tables of four papers, and of this project: specifications, runs, verdicts, pages."""
 
 from sottovoce_lab.papers.output import reproduce, write_pages
 from sottovoce_lab.papers.specification import experiments, papers

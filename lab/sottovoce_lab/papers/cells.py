@@ -19,18 +19,18 @@ _T = (
 _NORMAL = 1.960
 _LARGE = 1e4
 FEWEST = 3
-"""Fewest seeds for which the interval of a mean is shown."""
+"""Minimum number of seeds for which the interval of a mean is shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The runs at one place, by seed.
+    """Runs at one place, by seed.
 
     Attributes:
-        measures: float64[seeds].
-        curves: by measure, cycle and mean and half interval over seeds.
-        privacy: the guarantee, the same for all seeds.
-        majority: mean accuracy of always saying the most frequent class; None where nothing is classified.
+        measures: measure of each run, float64[seeds].
+        curves: by measure, each cycle with the mean and half interval over seeds.
+        privacy: the guarantee, equal for all seeds.
+        majority: mean accuracy of always predicting the most frequent class; None without classification.
     """
 
     measures: NDArray[np.float64]
@@ -40,23 +40,23 @@ class Cell:
 
     @property
     def mean(self) -> float:
-        """Over seeds."""
+        """Mean over seeds."""
         return float(self.measures.mean())
 
     @property
     def half(self) -> float:
-        """Half the 95 % confidence interval of the mean over seeds; NaN from fewer than three."""
+        """Half the 95 % confidence interval of the mean over seeds; NaN with fewer than three seeds."""
         return half_interval(self.measures) if len(self.measures) >= FEWEST else math.nan
 
 
 Where = tuple[str, str, Any, Any]
-"""Panel, series, x, y."""
+"""Panel, series, x and y of a cell."""
 
 Cells = dict[Where, Cell]
 
 
 def cells(outcomes: Mapping[Place, Outcome], measure: str) -> Cells:
-    """Outcomes by panel, series and values of the axes."""
+    """Group outcomes by panel, series and values of the axes."""
     found: dict[Where, list[tuple[int, Outcome]]] = {}
     for at, outcome in outcomes.items():
         found.setdefault((at.panel, at.series, at.x, at.y), []).append((at.seed, outcome))
@@ -64,12 +64,12 @@ def cells(outcomes: Mapping[Place, Outcome], measure: str) -> Cells:
 
 
 def measured(value: float, sign: str = "") -> str:
-    """A measure as pages show it: three decimals, or two digits and a power of ten; `sign` may be "+"."""
+    """Format a measure for pages: three decimals, or two digits and a power of ten; `sign` may be "+"."""
     return f"{value:{sign}.3f}" if abs(value) < _LARGE else f"{value:{sign}.1e}"
 
 
 def half_interval(numbers: NDArray[np.float64]) -> float:
-    """t · s/√n at 95 %; NaN from one number."""
+    """Return t · s/√n at 95 %; NaN for a single number."""
     n = len(numbers)
     if n < 2:
         return math.nan

@@ -1,4 +1,4 @@
-"""The norm of the training objective's gradient at the mean of all models, measured beside the accuracy."""
+"""Norm of the training objective's gradient at the mean of all models, measured beside the accuracy."""
 
 import math
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class WithGradient(Measures):
 
 
 class GradientMeter(Meter):
-    """Measures models on the test set, and the gradient at their mean on at most 2,000 training records.
+    """Meter of models on the test set, and of the gradient at their mean on at most 2,000 training records.
 
     Args:
         plan: plan of a learner that follows gradients.

@@ -35,7 +35,7 @@ from sottovoce_lab.testbed.progress import Watcher
 from sottovoce_lab.testbed.run_spec import run_spec
 
 ARRAYS = "arrays"
-"""The engine for fleets with one record per device, held in a few arrays."""
+"""Engine for fleets with one record per device, held in a few arrays."""
 
 _MADE = ("synthetic", "two-gaussians")
 _WALKS = ("gradient-walk", "sequential-sgd")
@@ -45,7 +45,7 @@ _FIRST = np.zeros(1, dtype=np.int64)
 
 
 def one(keys: Mapping[str, Any]) -> Outcome:
-    """The outcome of a run."""
+    """Make one run and return its outcome."""
     own = dict(keys)
     prepare, updates, solver = own.pop("prepare", ""), own.pop("updates", None), own.pop("solver", "")
     if own.get("engine") == ARRAYS:
@@ -83,7 +83,7 @@ def _by_arrays(options: Settings, updates: int | None, solver: str) -> Outcome:
 
 
 def _walked(fleet: Fleet, updates: int | None) -> Outcome:
-    """A walk, measured at about 40 numbers of updates that grow geometrically."""
+    """Measure a walk at about 40 numbers of updates that grow geometrically."""
     walk: GradientWalk | SequentialDescent
     if fleet.settings.learner.name == "gradient-walk":
         walk = walks(fleet, [fleet.settings.epsilon])
@@ -104,7 +104,7 @@ def _walked(fleet: Fleet, updates: int | None) -> Outcome:
 
 
 def _measured(fleet: Fleet, weights: NDArray[np.float64], curve: list[Any]) -> Outcome:
-    """The outcome of one model, float64[1,copies,d]."""
+    """Return the outcome of one model, float64[1,copies,d]."""
     final, statement = _meter(fleet).final(weights, _FIRST), statement_of(fleet)
     return {
         "final": {"accuracy_mean": final.accuracy_mean, "loss_mean": final.loss_mean},
@@ -120,7 +120,7 @@ def _meter(fleet: Fleet) -> Meter:
 
 def _reported(report: Mapping[str, Any], trivial: float | None) -> Outcome:
     if "interrupted_at" in report["run"]:
-        raise KeyboardInterrupt  # half a run is no result
+        raise KeyboardInterrupt  # half a run has no result
     names = [name for name, value in report["final"].items() if isinstance(value, int | float)]
     return {
         "final": {name: report["final"][name] for name in names},

@@ -1,4 +1,4 @@
-"""From an experiment's name to its files: PAPER/FIGURE.json and .svg, PAPER.md, and index.md of all papers."""
+"""Files of an experiment: PAPER/FIGURE.json and .svg, PAPER.md, and index.md of all papers."""
 
 import json
 import math
@@ -36,23 +36,23 @@ def reproduce(
 
     Args:
         name: `PAPER/FIGURE`.
-        quick: whether to compute the coarse one.
-        seeds: seeds of each series; without it as many as the experiment has.
-        folder: where data sets are.
-        out: where the files go; made when it is missing.
+        quick: whether to compute the coarse experiment.
+        seeds: number of seeds of each series; None for the experiment's own number.
+        folder: directory of the data sets.
+        out: output directory; created if it is missing.
         say: called with each figure that is left out.
-        told: called with how many runs are done, of how many, and the last one.
+        told: called with the number of completed runs, the total, and the last run.
 
     Returns:
         the findings.
 
     Raises:
         UsageError: if there is no such experiment, or the plotting package is not installed.
-        DataError: if none of its data sets is in the folder.
+        DataError: if no data set of the experiment is in the folder.
     """
     began = time.monotonic()
     spec = experiment_named(name)
-    pyplot()  # if it is missing, say so before hours of runs
+    pyplot()  # fail before hours of runs if matplotlib is missing
     extent = spec.extent(quick)
     extent = msgspec.structs.replace(extent, seeds=seeds or extent.seeds)
     runs = runs_of(spec, extent, folder, say)
@@ -75,7 +75,7 @@ def reproduce(
 
 
 def write_pages(out: Path) -> None:
-    """Write PAPER.md for each paper that has results in a folder, and index.md, from the JSON files there."""
+    """Write PAPER.md for each paper that has results in a folder, and index.md, from the folder's JSON files."""
     all_results: dict[str, list[Result]] = {}
     for paper in papers():
         there = [found for name in experiments(paper) if (found := result_at(out / f"{name}.json"))]

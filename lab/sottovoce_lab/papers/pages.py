@@ -13,11 +13,11 @@ _KIND = "*Reference* · [all pages](../index.md)"
 
 
 def paper_page(name: str, results: list[Result]) -> str:
-    """The page of a paper.
+    """Return the page of a paper.
 
     Args:
         name: name of the paper.
-        results: results of its experiments, at least one.
+        results: results of the paper's experiments, at least one.
     """
     paper = paper_named(name)
     parts = [f"# {paper.title}", _KIND, paper.reference, _flowing(paper.about)]
@@ -37,7 +37,7 @@ def paper_page(name: str, results: list[Result]) -> str:
 
 
 def index_page(results: Mapping[str, list[Result]]) -> str:
-    """The page of all claims."""
+    """Return the page of all claims."""
     parts = [
         "# Results",
         _KIND,
@@ -83,7 +83,7 @@ def _experiment(result: Result) -> list[str]:
 
 
 def _numbers(spec: Experiment, cells: list[ResultCell]) -> str:
-    """A table of a panel: a row for each series and value of the y axis."""
+    """Return the table of a panel: one row for each series and value of the y axis."""
     xs = list(dict.fromkeys(_key(cell.x) for cell in cells))
     seeds = sorted({len(cell.measures) for cell in cells})
     n = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
@@ -112,7 +112,7 @@ def _entry(cell: ResultCell | None) -> str:
 
 
 def _guarantees(spec: Experiment, cells: list[ResultCell]) -> str:
-    """Guarantee of each series."""
+    """Return a table of the guarantee of each series."""
     rows = [["series", "ε as stated", "δ", "unit, relation", "status", "why"], ["---"] * 6]
     told: dict[tuple[str, ...], list[str]] = {}
     for cell in cells:

@@ -1,4 +1,4 @@
-"""The picture of an experiment, as SVG for a printed page: error bars, the printed values, the majority class."""
+"""Picture of an experiment, as SVG for a printed page: error bars, the printed values, the majority class."""
 
 import math
 from pathlib import Path
@@ -15,7 +15,7 @@ _HEIGHT = 2.6
 _MAX_COLUMNS = 2
 _STYLE = {"font.size": 7.5, "axes.titlesize": 8, "legend.fontsize": 7, "lines.linewidth": 1.1, "axes.linewidth": 0.6}
 _MARKERS = "osv^D<>Pp*XhH"
-_DECADES = 1000.0  # between the smallest and the largest value of curves, from which their axis is logarithmic
+_DECADES = 1000.0  # ratio of a curve's largest to smallest value from which the axis is logarithmic
 _AXES = {
     "accuracy_mean": "accuracy",
     "loss_mean": "loss",
@@ -28,7 +28,7 @@ def draw(spec: Experiment, cells: Cells, path: Path) -> None:
     """Draw an experiment's panels into an SVG file.
 
     Raises:
-        UsageError: matplotlib is not installed.
+        UsageError: if matplotlib is not installed.
     """
     plt = pyplot()
     panels = list(dict.fromkeys(where[0] for where in cells))
@@ -63,10 +63,10 @@ def draw(spec: Experiment, cells: Cells, path: Path) -> None:
 
 
 def _line(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any) -> None:
-    """The measure over the x axis, with intervals; printed values are hollow diamonds."""
+    """Plot the measure over the x axis, with intervals; printed values are hollow diamonds."""
     values = list(dict.fromkeys(where[2] for where in cells if where[0] == panel))
     numbers = all(isinstance(value, int | float) and math.isfinite(value) for value in values)
-    words = any(isinstance(value, str) for value in values)  # which have no order: points side by side, and no line
+    words = any(isinstance(value, str) for value in values)  # words have no order: points side by side, and no line
     places = {value: value if numbers else place for place, value in enumerate(values)}
     shown = _series(cells, panel)
     for number, series in enumerate(shown):
@@ -87,7 +87,7 @@ def _line(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any) -
     _majority(cells, panel, measure, axes)
     if measure == "accuracy_mean":
         low, high = axes.get_ylim()
-        axes.set_ylim(max(low, 0.0), min(high, 1.02))  # an interval of few seeds may leave what can be
+        axes.set_ylim(max(low, 0.0), min(high, 1.02))  # an interval of few seeds may exceed the possible range
     axes.set_xlabel(spec.x.label if spec.x else "")
     axes.set_ylabel(_AXES.get(measure, measure))
     spread = numbers and min(values) > 0 and max(values) >= 8 * min(values)
@@ -100,7 +100,7 @@ def _line(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any) -
 
 
 def _curves(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any) -> None:
-    """The measure over cycles, with bands; a line style for each value of the x axis."""
+    """Plot the measure over cycles, with bands; one line style for each value of the x axis."""
     drawn: list[float] = []
     for number, series in enumerate(_series(cells, panel)):
         for style, x in zip(("-", "--", ":", "-."), _xs(cells, panel, series), strict=False):
@@ -126,7 +126,7 @@ def _curves(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any)
 
 
 def _heat(spec: Experiment, cells: Cells, panel: str, series: str, axes: Any) -> None:
-    """The measure over both axes, y upwards; a series that does not depend on x is the left column."""
+    """Plot the measure over both axes, y upwards; a series that does not depend on x is the left column."""
     xs, ys = _xs(cells, panel, series), list(dict.fromkeys(where[3] for where in cells if where[0] == panel))
     ys = sorted(ys)
     column = spec.series[series].column

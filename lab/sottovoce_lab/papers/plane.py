@@ -24,24 +24,24 @@ Weights = NDArray[np.float64]
 
 
 def separated(fleet: Fleet, solver: str) -> Weights:
-    """The w, float64[2], that a solver finds from a fleet's perturbed records.
+    """Return the w, float64[2], that a solver finds from a fleet's perturbed records.
 
     Args:
         fleet: fleet of records with two features and two classes.
         solver: `gossip`: the mean of all devices' models; `svm`: a linear SVM without intercept, by liblinear.
 
     Raises:
-        UsageError: scikit-learn is not installed.
+        UsageError: if scikit-learn is not installed.
     """
     records = fleet.signed()
     return _gossip(fleet, records) if solver == "gossip" else _svm(records[:, 0].astype(np.float64))
 
 
 def draw(spec: Experiment, runs: Mapping[Any, Mapping[str, Any]], path: Path) -> None:
-    """Draw the perturbed records x of the first seed, by class, and each solver's line w'x = 0, a panel for each ε.
+    """Draw the perturbed records x of the first seed, by class, and each solver's line w'x = 0, one panel for each ε.
 
     Raises:
-        UsageError: matplotlib or scikit-learn is not installed.
+        UsageError: if matplotlib or scikit-learn is not installed.
     """
     plt = pyplot()
     first = {place: dict(keys) for place, keys in runs.items() if place.seed == 0}
@@ -50,7 +50,7 @@ def draw(spec: Experiment, runs: Mapping[Any, Mapping[str, Any]], path: Path) ->
     for x, axis in zip(xs, axes[0], strict=True):
         mine = {place.series: keys for place, keys in first.items() if place.x == x}
         fleets = {series: _fleet(keys) for series, keys in mine.items()}
-        fleet = next(iter(fleets.values()))[0]  # of the same seed, so the records are the same for all
+        fleet = next(iter(fleets.values()))[0]  # all fleets have this seed, so their records are equal
         signs = targets(fleet.records.labels, 2)
         points, sides = (fleet.signed()[:, 0] * signs)[:_MAX_POINTS], signs[:_MAX_POINTS, 0]
         for side, marker, colour in ((1, "o", "0.45"), (-1, "x", "0.65")):
@@ -70,7 +70,7 @@ def draw(spec: Experiment, runs: Mapping[Any, Mapping[str, Any]], path: Path) ->
 
 
 def _fleet(keys: dict[str, Any]) -> tuple[Fleet, str]:
-    """The fleet of a run, and its solver."""
+    """Return the fleet of a run, and its solver."""
     own = {key: value for key, value in keys.items() if key not in ("solver", "engine")}
     return assembled(settings(own, "experiment")), keys["solver"]
 
@@ -85,7 +85,7 @@ def _gossip(fleet: Fleet, records: NDArray[np.float32]) -> Weights:
 
 
 def _svm(records: Weights) -> Weights:
-    """Weights of a linear SVM on records q float64[n,2], each once as +q and once as -q."""
+    """Fit a linear SVM on records q float64[n,2], each once as +q and once as -q, and return its weights."""
     try:
         linear_svc = importlib.import_module("sklearn.svm").LinearSVC
     except ImportError as error:

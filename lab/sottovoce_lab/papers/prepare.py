@@ -1,4 +1,4 @@
-"""Transforms that are fitted to all training records, as in the papers: no ε pays for their release."""
+"""Transforms fitted to all training records, as in the papers: no ε pays for their release."""
 
 import re
 from dataclasses import replace
@@ -12,11 +12,11 @@ _SPLIT = 0  # the split is part of the data set, so equal for every seed
 
 
 def prepared(data: DataSet, how: str) -> DataSet:
-    """A data set with transformed features, and with a test set: a fifth of the records, if it has none.
+    """Return a data set with transformed features and a test set: a fifth of the records, if it has no test set.
 
     Args:
         data: the data set.
-        how: `standardise`: mean 0 and deviation 1 of each feature; `pca(K)`: the K first principal components.
+        how: `standardise`: mean 0 and deviation 1 of each feature; `pca(K)`: the first K principal components.
 
     Raises:
         UsageError: if there is no such transform.

@@ -1,4 +1,4 @@
-"""The result of an experiment as its JSON file keeps it: `sottovoce.result/1`."""
+"""Result of an experiment as stored in its JSON file: `sottovoce.result/1`."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ SCHEMA = "sottovoce.result/1"
 
 
 class ResultCell(Struct, frozen=True, kw_only=True):
-    """The runs at one place: see `papers.cells.Cell`."""
+    """Runs at one place: see `papers.cells.Cell`."""
 
     panel: str
     series: str
@@ -37,15 +37,15 @@ class ResultFinding(Struct, frozen=True, kw_only=True):
 
 
 class Result(Struct, frozen=True, kw_only=True):
-    """An experiment that was run.
+    """Result of an experiment that was run.
 
     Attributes:
         name: `PAPER/FIGURE`.
-        quick: whether it is the coarse one.
-        wall_s: seconds that it took, with those of runs that an earlier call kept.
+        quick: whether the experiment is the coarse one.
+        wall_s: duration in seconds, including runs that an earlier call kept.
         version: version of Sottovoce.
-        cells: numbers.
-        findings: verdicts.
+        cells: numbers of the experiment, cell by cell.
+        findings: verdicts on the claims.
     """
 
     schema: str
@@ -58,10 +58,10 @@ class Result(Struct, frozen=True, kw_only=True):
 
 
 def result_at(path: Path) -> Result | None:
-    """The result in a file; None where there is no file.
+    """Read the result in a file; None if there is no file.
 
     Raises:
-        DataError: if the file is no result.
+        DataError: if the file is not a result.
     """
     if not path.exists():
         return None

@@ -1,4 +1,4 @@
-"""The runs of an experiment, each made in a process of its own and saved as soon as it ends."""
+"""Runs of an experiment, each made in a process of its own and saved as soon as it ends."""
 
 import gc
 import time
@@ -20,11 +20,11 @@ class Place:
     """Place of a run in an experiment.
 
     Attributes:
-        panel: short name.
-        series: short name.
+        panel: short name of the panel.
+        series: short name of the series.
         x: the value of the x axis; None without one.
-        y: likewise.
-        seed: seed of everything.
+        y: the value of the y axis; None without one.
+        seed: seed of all random draws.
     """
 
     panel: str
@@ -35,7 +35,7 @@ class Place:
 
 
 def runs_of(spec: Experiment, extent: Extent, folder: Path, say: Callable[[str], None]) -> dict[Place, dict[str, Any]]:
-    """Every run, with its dotted keys. A panel whose data is not in the folder is left out, with a message."""
+    """Return every run, with its dotted keys. A panel whose data is not in the folder is left out, with a message."""
     found: dict[Place, dict[str, Any]] = {}
     for panel in extent.panels or spec.panels:
         keys = {**spec.set, **spec.panels[panel].set, **extent.set, **extent.at.get(panel, {})}
@@ -47,7 +47,7 @@ def runs_of(spec: Experiment, extent: Extent, folder: Path, say: Callable[[str],
             series = spec.series[name]
             for x in extent.x if spec.x else [None]:
                 for y in extent.y if spec.y else [None]:
-                    axes = {**_of_axis(spec.y, y), **_of_axis(spec.x, x)}  # what a series sets itself comes after them
+                    axes = {**_of_axis(spec.y, y), **_of_axis(spec.x, x)}  # a series' own keys override them
                     own = {**keys, **axes, **_of_series(series, panel, x, y), "data.source": source}
                     own["privacy.allow_unproved"] = True
                     for seed in range(extent.seeds):
@@ -58,15 +58,15 @@ def runs_of(spec: Experiment, extent: Extent, folder: Path, say: Callable[[str],
 def kept(
     runs: Mapping[Place, dict[str, Any]], file: Path, told: Callable[[int, int, str], None]
 ) -> dict[Place, Outcome]:
-    """The outcomes of all runs; runs that an earlier call saved are not repeated.
+    """Return the outcomes of all runs; runs that an earlier call saved are not repeated.
 
     Args:
-        runs: keys by place.
-        file: path of one JSON line per run, made when it is missing.
-        told: called with how many runs are done, of how many, and the last one.
+        runs: keys of the runs, by place.
+        file: path of a file with one JSON line per run, created if it is missing.
+        told: called with the number of completed runs, the total, and the last run.
 
     Raises:
-        SottovoceError: if a run cannot be made; those that were done are kept.
+        SottovoceError: if a run cannot be made; completed runs are kept.
     """
     wanted = {digest(keys): keys for keys in runs.values()}  # a series that does not depend on an axis is run once
     done = {key: outcome for key, outcome in kept_runs.kept(file).items() if key in wanted}
@@ -89,13 +89,13 @@ def _timed(keys: Mapping[str, Any]) -> Outcome:
 
 
 def described(place: Place) -> str:
-    """A place in words."""
+    """Describe a place in words."""
     at = ", ".join(f"{value}" for value in (place.x, place.y) if value is not None)
     return f"{place.panel}, {place.series}{f' at {at}' if at else ''}, seed {place.seed}"
 
 
 def anchored(source: str, folder: Path) -> str | None:
-    """A data SPEC with its path inside the data folder; None when nothing is there."""
+    """Return a data SPEC with its path inside the data folder; None if no file is there."""
     kind, colon, rest = source.partition(":")
     if not colon or source.partition("#")[0] in _MADE:
         return source

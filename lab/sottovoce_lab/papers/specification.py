@@ -18,14 +18,14 @@ Keys = dict[str, Any]
 
 
 class Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A panel (a data set, a graph) or a series (an algorithm).
+    """Panel (a data set, a graph) or series (an algorithm).
 
     Attributes:
-        label: in words.
+        label: displayed name.
         set: dotted keys and values.
-        at: more of them, by the name of a panel or the value of an axis.
+        at: further dotted keys and values, by the name of a panel or the value of an axis.
         column: column of a series in a heat map: another series that does not depend on the x axis, drawn left of it.
-        hidden: a series that is drawn as the column of another.
+        hidden: whether the series is drawn only as the column of another series.
     """
 
     label: str
@@ -36,12 +36,12 @@ class Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Axis(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A key that takes several values.
+    """Key that takes several values.
 
     Attributes:
         key: the dotted key; empty if each series gives the meaning of a value by `at`.
-        also: other keys that take the same value.
-        label: in words.
+        also: other keys that take this value too.
+        label: displayed name.
     """
 
     key: str
@@ -50,18 +50,18 @@ class Axis(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Extent(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How much of an experiment is computed.
+    """Part of an experiment that is computed.
 
     Attributes:
-        seeds: 0 … seeds-1, the same for every series, so that differences are paired.
-        minutes: minutes that it took on two cores when it was last measured.
+        seeds: number of seeds, 0 … seeds-1, used for every series, so that differences are paired.
+        minutes: minutes of the last measured run on two cores.
         x: values of the x axis.
         y: values of the y axis of a heat map.
-        panels: those that are computed; all when empty.
-        series: likewise.
+        panels: names of the computed panels; all if empty.
+        series: names of the computed series; all if empty.
         set: dotted keys and values for every run.
-        at: more of them, by the name of a panel.
-        scaled: sizes that are smaller than in the paper, both given; empty without any.
+        at: further dotted keys and values, by the name of a panel.
+        scaled: sizes smaller than in the paper, with both sizes; empty without any.
     """
 
     seeds: Annotated[int, Meta(ge=1)]
@@ -76,22 +76,22 @@ class Extent(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Claim(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A statement about a series, checked in each panel.
+    """Statement about a series, checked in each panel.
 
     Attributes:
-        claim: in words.
-        series: the series that it is about.
+        claim: the statement in words.
+        series: the series that the claim concerns.
         check: `ahead`: on average over the values better than each of `than` by more than the margin; `not-behind`:
             at no value worse than any of `than` by more than the margin; `at-least`: nowhere below `bound`; `rises`,
             `falls`: from the first value to the last by more than the margin.
-        of: who makes it: the paper, or this project.
+        of: source of the claim: the paper, or this project.
         than: series to compare with.
         along: the axis of `rises` and `falls`.
         bound: bound of `at-least`.
-        margin: in the measure's own unit.
-        x: values of the x axis that it is about; all when empty.
-        y: likewise.
-        panels: those that it is about; all when empty.
+        margin: margin, in the measure's own unit.
+        x: values of the x axis that the claim concerns; all if empty.
+        y: values of the y axis that the claim concerns; all if empty.
+        panels: names of the panels that the claim concerns; all if empty.
     """
 
     claim: str
@@ -108,13 +108,13 @@ class Claim(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Experiment(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A figure or a table.
+    """Figure or table of a paper.
 
     Attributes:
-        title: one line.
+        title: title, on one line.
         shows: the quantity shown.
         differs: explanation of a difference between the paper's numbers and ours.
-        measure: quantity compared: a name of the report's `final` part.
+        measure: quantity compared: a name in the report's `final` part.
         picture: `line`: the measure over the x axis; `curves`: over cycles; `heat`: over both axes; `plane`: the
             records and the separating lines of two-dimensional data.
         curves: the measures that `curves` draws.
@@ -123,13 +123,13 @@ class Experiment(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         x: the x axis.
         y: the y axis of a heat map.
         set: dotted keys and values for every run; `data.source` is relative to the data folder.
-        panels: by short name; without any those of the paper.
-        series: by short name.
+        panels: panels by short name; the paper's panels if empty.
+        series: series by short name.
         printed: the paper's numbers: panel, series, then the value of the x axis as a string.
-        band: how far from the printed value ours may lie, in the measure's unit; 0 for no such claim.
+        band: largest distance of our value from the printed value, in the measure's unit; 0 for no such claim.
         claims: claims to check.
-        full: the whole experiment.
-        quick: a coarse one.
+        full: extent of the whole experiment.
+        quick: extent of a coarse experiment.
     """
 
     title: str
@@ -152,28 +152,28 @@ class Experiment(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     quick: Extent
 
     def extent(self, quick: bool) -> Extent:
-        """The coarse one, or the whole."""
+        """Return the extent of the coarse experiment, or of the whole experiment."""
         return self.quick if quick else self.full
 
 
 class Reading(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A point that a paper leaves open, our reading, and the effect of another reading, where that was measured."""
+    """Point that a paper leaves open, our reading, and the effect of another reading, if it was measured."""
 
     reading: str
     effect: str = "not measured"
 
 
 class Paper(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A paper.
+    """Paper with its experiments.
 
     Attributes:
-        title: title of its page.
+        title: title of the paper's page.
         reference: authors, title, year.
-        about: description of all its experiments.
-        readings: our readings where it is ambiguous.
-        errors: its errors, a sentence each.
+        about: description of all experiments of the paper.
+        readings: our readings of ambiguous points.
+        errors: errors in the paper, one sentence each.
         set: dotted keys and values for every run of every experiment.
-        panels: shared by experiments that name none.
+        panels: panels of experiments that name none.
     """
 
     title: str
@@ -186,12 +186,12 @@ class Paper(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 def papers() -> list[str]:
-    """The names of the papers."""
+    """Return the names of the papers."""
     return sorted(entry.name for entry in _FOLDER.iterdir() if entry.is_dir())
 
 
 def experiments(paper: str | None = None) -> list[str]:
-    """The names of a paper's experiments, or of all: `PAPER/FIGURE`."""
+    """Return the names of a paper's experiments, or of all experiments: `PAPER/FIGURE`."""
     return [
         f"{name}/{entry.name.removesuffix('.toml')}"
         for name in (papers() if paper is None else [paper])
@@ -201,7 +201,7 @@ def experiments(paper: str | None = None) -> list[str]:
 
 
 def chosen(names: list[str]) -> list[str]:
-    """The experiments that names of papers and of experiments stand for, each once; all if there is no name.
+    """Return the experiments that names of papers and of experiments stand for, without repetition; all without names.
 
     Raises:
         UsageError: if there is no such paper or experiment.
@@ -216,13 +216,13 @@ def chosen(names: list[str]) -> list[str]:
 
 @cache
 def paper_named(name: str) -> Paper:
-    """The paper of that name."""
+    """Read the paper with this name."""
     return msgspec.convert(_toml(name, _PAPER), Paper)
 
 
 @cache
 def experiment_named(name: str) -> Experiment:
-    """The experiment of that name, with its paper's keys and panels."""
+    """Read the experiment with this name, with its paper's keys and panels."""
     folder, _, figure = name.partition("/")
     own, paper = msgspec.convert(_toml(folder, figure), Experiment), paper_named(folder)
     return msgspec.structs.replace(own, set={**paper.set, **own.set}, panels=own.panels or paper.panels)

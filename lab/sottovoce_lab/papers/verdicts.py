@@ -16,7 +16,7 @@ from sottovoce_lab.papers.cells import FEWEST, Cell, Cells, half_interval, measu
 from sottovoce_lab.papers.specification import Claim, Experiment
 
 FEWEST_SEEDS = 5
-"""Fewest seeds with which a claim is decided."""
+"""Minimum number of seeds with which a claim is decided."""
 
 Verdict = Literal["holds", "fails", "undecided"]
 Point = tuple[Any, Any]
@@ -25,14 +25,14 @@ _LESS_IS_BETTER = ("loss", "rmse", "mae", "gradient_norm")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A claim in one panel.
+    """Finding on a claim in one panel.
 
     Attributes:
-        claim: in words.
-        of: who makes it: the paper, or this project.
-        panel: its label.
-        verdict: whether it holds.
-        seeds: how many.
+        claim: the claim in words.
+        of: source of the claim: the paper, or this project.
+        panel: label of the panel.
+        verdict: whether the claim holds.
+        seeds: number of seeds.
         evidence: the numbers behind the verdict.
     """
 
@@ -45,7 +45,7 @@ class Finding:
 
 
 def findings(spec: Experiment, cells: Cells) -> list[Finding]:
-    """Findings on every claim in every panel that was run and, if a band is given, on the printed values."""
+    """Return findings on every claim in every panel that was run and, if a band is given, on the printed values."""
     found: list[Finding] = []
     for claim in spec.claims:
         for panel in dict.fromkeys(where[0] for where in cells):
@@ -62,7 +62,7 @@ def findings(spec: Experiment, cells: Cells) -> list[Finding]:
 
 
 def verdict_of(numbers: NDArray[np.float64], bound: float) -> Verdict:
-    """Whether the mean of numbers float64[seeds] lies above a bound."""
+    """Return the verdict on whether the mean of numbers float64[seeds] lies above a bound."""
     half = half_interval(numbers)
     if len(numbers) < FEWEST_SEEDS or math.isnan(half):
         return "undecided"
@@ -130,7 +130,7 @@ def _found(spec: Experiment, claim: Claim, panel: str, points: list[Point], cell
 
 
 def _printed(spec: Experiment, cells: Cells) -> list[Finding]:
-    """Whether our mean is within the band of the printed value."""
+    """Return findings on whether our mean is within the band of the printed value."""
     found = []
     for (panel, series, x, y), cell in cells.items():
         printed = spec.printed.get(panel, {}).get(series, {}).get(str(x))
@@ -143,7 +143,7 @@ def _printed(spec: Experiment, cells: Cells) -> list[Finding]:
 
 
 def _at_chance(compared: list[Cell]) -> bool:
-    """Whether no cell does better than the majority class, with 95 % confidence."""
+    """Check whether no cell does better than the majority class, with 95 % confidence."""
     return all(
         cell.majority is not None and cell.mean - np.nan_to_num(half_interval(cell.measures)) <= cell.majority
         for cell in compared
@@ -156,7 +156,7 @@ def _all_of(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def _average(there: Iterable[Cell]) -> NDArray[np.float64]:
-    """Means over cells, by seed."""
+    """Return means over cells, by seed."""
     averaged: NDArray[np.float64] = np.mean([cell.measures for cell in there], axis=0)
     return averaged
 

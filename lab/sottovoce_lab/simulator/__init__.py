@@ -1,4 +1,4 @@
-"""Real agents under a virtual clock: topologies, faults, and the simulation that drives them."""
+"""Real agents under a virtual clock: topologies, faults, and the simulation that drives the agents."""
 
 from sottovoce_lab.simulator.device import Device
 from sottovoce_lab.simulator.faults import Faults, on_messages

@@ -1,4 +1,4 @@
-"""Churn traces: which agents are away, and from which cycle until which."""
+"""Churn traces: absent agents, and the cycles from which and until which they are absent."""
 
 import csv
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ _MAX_DIGITS = 9
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """One crash of an agent.
+    """Single crash of an agent.
 
     Attributes:
-        agent: its place in the fleet, from 0.
-        down: the cycle at which it is killed, from 1.
-        up: the cycle at which it comes back.
+        agent: place of the agent in the fleet, from 0.
+        down: cycle at which the agent is killed, from 1.
+        up: cycle at which the agent restarts.
     """
 
     agent: int
@@ -26,10 +26,10 @@ class Absence:
 
 
 def read_absences(path: Path) -> tuple[Absence, ...]:
-    """Read absences from a CSV file of lines `agent,down_cycle,up_cycle`, with or without that header.
+    """Read absences from a CSV file of lines `agent,down_cycle,up_cycle`, with or without this header.
 
     Raises:
-        UsageError: if there is no such file, or a line of it is something else; the message names it.
+        UsageError: if there is no such file, or a line is malformed; the message names the line.
     """
     try:
         with path.open(newline="", encoding="utf-8") as file:

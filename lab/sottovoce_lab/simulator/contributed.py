@@ -1,7 +1,7 @@
-"""Law of contributions: no device goes back to an older one, and its own sum is its vault's releases (decision 36).
+"""Law of contributions: no device returns to an older one, and its own sum is its vault's releases (decision 36).
 
-While a device is up, the contribution that it holds from an owner is the one with the most steps it ever had. Its own
-sum changes by what each release contributes, and by nothing else.
+While a device is up, the contribution that it holds from an owner is the one with the most steps it ever had. The
+device's own sum changes by what each release contributes, and by nothing else.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _CHANGED = "a device's own sum changed by more than the release of this event"
 
 
 class ContributionsGrow:
-    """Implements Law.
+    """Implementation of Law for contributions.
 
     Args:
         devices: the fleet.
@@ -31,7 +31,7 @@ class ContributionsGrow:
         self._states: dict[str, ContributionsState] = {device.id: device.store.load().state for device in devices}
 
     def broken(self, happening: Happening) -> str | None:
-        """See Law.broken. A device that is down, or starts again, is as it was at its last commit."""
+        """See Law.broken. A device that is down, or starts again, has the state of its last commit."""
         device, node = happening.device, happening.device.id
         before = self._states[node]
         if device.core is None or happening.event == "start":

@@ -1,4 +1,4 @@
-"""One agent under the virtual clock: the real learner, store and vault, and the core while it is up."""
+"""Agent under the virtual clock: the real learner, store and vault, and the core while the agent is up."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,22 +15,22 @@ from sottovoce_lab.simulator.disk import Disk
 
 @dataclass(slots=True)
 class Device:
-    """One simulated agent.
+    """Simulated agent.
 
     Attributes:
         id: node id.
-        learner: the public half.
+        learner: public half of the agent.
         store: the state that survives a crash; so does the vault's ledger.
-        vault: the private half.
-        peers: node ids it may send to, in turn.
+        vault: private half of the agent.
+        peers: node ids that the agent may send to, in turn.
         core: the state that a crash loses; None while the device is down.
         model: float64[P], the last model published; None before the first.
-        cycle: cycles begun, as last published.
-        life: raised by every crash, so that events of an earlier life are void.
-        timers: when each timer is due, by name.
-        honest: whether its learner is the one that ships.
-        refused: node ids that its fleet has revoked, as far as it knows.
-        disk: disk that can be full; None where there is always room.
+        cycle: number of cycles begun, as last published.
+        life: number that every crash raises, so that events of an earlier life are void.
+        timers: due time of each timer, by name.
+        honest: whether the agent's learner is the shipped learner.
+        refused: node ids that the fleet has revoked, as far as the agent has been notified.
+        disk: disk that can be full; None if it always has room.
     """
 
     id: str
@@ -49,10 +49,10 @@ class Device:
 
     @property
     def barred(self) -> bool:
-        """Whether the device knows that it is revoked itself; then it never starts again."""
+        """Whether the device has been notified of its own revocation; such a device never starts again."""
         return self.id in self.refused
 
     @property
     def company(self) -> tuple[str, ...]:
-        """Peers to which it may send."""
+        """Peers to which the device may send."""
         return tuple(peer for peer in self.peers if peer not in self.refused)

@@ -1,10 +1,10 @@
 """Dishonest members of a fleet: `--fault dishonest=SHARE@WHAT`.
 
-Some put something other than their vaults' answers into the model (`flip`, `tenfold`, `noise`, `zero`, `giant`); what
-they do with it is honest, so that every law about messages holds. Others lie in what they sign, and in pairs in what
-they propose and answer:
+Some put other vectors than their vaults' answers into the model (`flip`, `tenfold`, `noise`, `zero`, `giant`);
+otherwise they are honest, so that every law about messages holds. Others lie in the statements they sign, and in pairs
+in their proposals and answers:
 
-opposite   the opposite of the model
+opposite   sign the opposite of the model
 close      against the mean, as far off it as an honest contribution is; in pairs the opposite of the model, as long as
            is accepted
 little     "a little is enough" (Baruch, Baruch & Goldberg 2019): the mean, moved by a standard deviation in each number
@@ -35,19 +35,19 @@ from typing_extensions import override
 from sottovoce_lab.simulator.told import Told
 from sottovoce_lab.simulator.wrapped_vault import WrappedVault
 
-_LOUD = 10.0  # times the length of the vault's answer
-_NEAR = 0.9  # of the largest move that an honest device accepts
+_LOUD = 10.0  # factor on the length of the vault's answer
+_NEAR = 0.9  # fraction of the largest move that an honest device accepts
 Lie = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-"""Function from others' contributions or models, float64[k, P], to the liar's vector."""
+"""Function from other devices' contributions or models, float64[k, P], to the liar's vector."""
 
-_GIANT = 2**31  # on the grid of releases: millions in a model, and within what messages may hold
+_GIANT = 2**31  # on the grid of releases: millions in a model, and within the limits of messages
 
 
 class LyingVault(WrappedVault):
-    """A vault whose answers are altered on their way to the learner, except in secure sums, which it signs itself.
+    """Vault whose answers are altered on their way to the learner, except in secure sums, which the vault itself signs.
 
     Args:
-        vault: the real one.
+        vault: the real vault.
         alter: function from the true value, int64[P], to the altered one, int64[P].
     """
 
@@ -67,7 +67,7 @@ class LyingVault(WrappedVault):
 
 
 class LyingMixer(Mixer):
-    """A device that signs a false contribution; made of an honest one."""
+    """Device that signs a false contribution; made from an honest device."""
 
     def __init__(self, honest: Mixer, lie: "Lie") -> None:
         self.__dict__.update(honest.__dict__)
@@ -85,10 +85,10 @@ class LyingMixer(Mixer):
 
 
 class LateMixer(LyingMixer):
-    """A device whose contributions are honest but the last, which it signs when all others have taken their steps."""
+    """Device whose contributions are honest except the last, signed when all other devices have taken their steps."""
 
     def signed(self, state: ContributionsState) -> ContributionsState:
-        """See Mixer.signed. The last one moves towards the lie as far as holders of the one before accept."""
+        """See Mixer.signed. The last contribution moves towards the lie as far as holders of its predecessor accept."""
         others, last = _others(state, self.rank), state.held.get(self.rank)
         if state.step < self.schedule.steps or last is None or len(others) < 2:
             return Mixer.signed(self, state)
@@ -99,19 +99,19 @@ class LateMixer(LyingMixer):
         return self._signed_as(state, own + between * min(1.0, accepted / float(np.linalg.norm(between))))
 
     def _due(self, state: ContributionsState) -> bool:
-        """Whether to sign; the last contribution waits until all others have taken their steps."""
+        """Check whether to sign; the last contribution waits until all other devices have taken their steps."""
         others = [one.steps for at, one in state.held.items() if at != self.rank]
         last = state.step >= self.schedule.steps
         return super()._due(state) and (not last or min(others, default=0) >= self.schedule.steps)
 
 
 class LyingPairwise(Pairwise):
-    """A device that proposes and answers with a false model in place of its own; made from an honest one.
+    """Device that proposes and answers with a false model in place of its own; made from an honest device.
 
     Args:
-        honest: the state machine.
-        lie: makes the false model from those received, float64[k, P], both relative to the start.
-        late: whether it is honest until it has taken its steps.
+        honest: state machine of the honest device.
+        lie: function from the received models, float64[k, P], to the false model, all relative to the start.
+        late: whether the device is honest until it has taken its steps.
     """
 
     def __init__(self, honest: Pairwise, lie: "Lie", *, late: bool = False) -> None:
@@ -121,7 +121,7 @@ class LyingPairwise(Pairwise):
         self._known: dict[str, NDArray[np.float64]] = {}
 
     def on(self, state: PairwiseState, event: Event, now: float) -> tuple[PairwiseState, list[Effect]]:
-        """See Learner.on. It notes the models that others propose, from which it makes the lie."""
+        """See Learner.on. The device records the models that others propose, and makes the lie from them."""
         if isinstance(event, Received) and isinstance(event.message, Proposal):
             self._known[event.sender] = event.message.numerator / UNIT
         honest = len(self._known) < 2 or (self._late and state.step < self.schedule.steps)
@@ -134,7 +134,7 @@ class LyingPairwise(Pairwise):
 
 
 class _Silence:
-    """Mixin that keeps a learner from answering; it comes before the learner's own class."""
+    """Mixin that keeps a learner from answering; the mixin precedes the learner's own class."""
 
     def on(self, state: Any, event: Event, now: float) -> tuple[Any, list[Effect]]:
         """See Learner.on."""
@@ -143,7 +143,7 @@ class _Silence:
 
 
 def dishonest_vault(vault: Vault, lie: str, seed: int) -> Vault:
-    """The vault through which a dishonest device's learner asks: altered where the lie is about answers."""
+    """Return the vault for a dishonest device's learner: altered if the lie concerns answers."""
     random = np.random.default_rng(seed)
 
     def noise(value: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -161,15 +161,15 @@ def dishonest_vault(vault: Vault, lie: str, seed: int) -> Vault:
 
 
 def dishonest_records(records: Records, lie: str, classes: int) -> Records:
-    """The records that a dishonest device learns from; lie `labels` gives each record the next class."""
+    """Return the records that a dishonest device learns from; lie `labels` gives each record the next class."""
     return replace(records, labels=(records.labels + 1) % classes) if lie == "labels" else records
 
 
 def dishonest_learner(learner: Learner[Any], lie: str) -> Learner[Any]:
-    """The state machine of a dishonest device.
+    """Return the state machine of a dishonest device.
 
     Raises:
-        UsageError: if this learner cannot tell such a lie.
+        UsageError: if the lie is impossible for this learner.
     """
     if lie == "silent":
         quiet = copy(learner)
@@ -178,7 +178,7 @@ def dishonest_learner(learner: Learner[Any], lie: str) -> Learner[Any]:
     if lie not in _OF_MESSAGES:
         return learner
     if isinstance(learner, Pairwise):
-        farthest = min(learner.farthest, MAX_NUMERATOR / UNIT)  # without noise nothing is too far
+        farthest = min(learner.farthest, MAX_NUMERATOR / UNIT)  # without noise, nothing is too far
 
         def close(models: NDArray[np.float64]) -> NDArray[np.float64]:
             mean = models.mean(axis=0)

@@ -22,10 +22,10 @@ _MAX_PAGES = 2**32 - 2
 
 
 class OutOfRoom(DataError):
-    """A device could not write; it stops until there is room.
+    """Error of a device that could not write; the device stops until there is room.
 
     Args:
-        node: its id.
+        node: node id of the device.
     """
 
     def __init__(self, node: str) -> None:
@@ -34,10 +34,10 @@ class OutOfRoom(DataError):
 
 
 class Disk:
-    """The disk of one device.
+    """Disk of one device.
 
     Attributes:
-        connection: to a database for its ledger.
+        connection: connection to the database of the device's ledger.
     """
 
     def __init__(self) -> None:
@@ -58,12 +58,12 @@ class Disk:
 
 
 class StoreOnDisk:
-    """A device's state on its disk. Implements sottovoce.agent.links.Store.
+    """State of a device on its disk. Implements sottovoce.agent.links.Store.
 
     Args:
-        store: holds it.
-        disk: the device's.
-        node: the device's id.
+        store: store of the state.
+        disk: disk of the device.
+        node: node id of the device.
     """
 
     def __init__(self, store: Store, disk: Disk, node: str) -> None:
@@ -87,11 +87,11 @@ class StoreOnDisk:
 
 
 class VaultOnDisk(WrappedVault):
-    """A vault whose ledger is on the device's disk; raises OutOfRoom if the ledger cannot be written.
+    """Vault whose ledger is on the device's disk; raises OutOfRoom if the ledger cannot be written.
 
     Args:
-        vault: the real one.
-        node: the device's id.
+        vault: the real vault.
+        node: node id of the device.
     """
 
     def __init__(self, vault: Vault, node: str) -> None:
@@ -117,5 +117,5 @@ class VaultOnDisk(WrappedVault):
 
 
 def on_disk(vault: Vault, node: str) -> Vault:
-    """The vault of a device whose ledger is on a disk that can be full."""
+    """Wrap the vault of a device whose ledger is on a disk that can be full."""
     return cast(Vault, VaultOnDisk(vault, node))

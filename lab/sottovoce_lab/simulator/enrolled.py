@@ -22,23 +22,23 @@ _FLEET = "simulated"
 _TASK = sha256(b"simulated").digest()
 _BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 _DAY = timedelta(days=1)
-_FOR_ALL = 3650.0  # days; of the fleet's certificate, and of devices' that are never renewed
+_FOR_ALL = 3650.0  # days; lifetime of the fleet's certificate, and of device certificates that are never renewed
 
 
 class Member:
-    """One agent: its identity, the members it accepts, and its wall clock.
+    """Agent with its identity, the members that it accepts, and its wall clock.
 
     Args:
-        fleet: the fleet that it is enrolled in.
-        keys: its own.
-        lifetime: days for which its certificates hold.
-        days: returns the days of the run that have passed.
+        fleet: the fleet in which the agent is enrolled.
+        keys: keys of the agent.
+        lifetime: validity of the agent's certificates, in days.
+        days: function that returns the elapsed days of the run.
 
     Attributes:
-        refused: node ids that its fleet has revoked, as far as it knows.
-        wrong: days by which its wall clock is ahead.
-        provenance: signs, and verifies others' signatures.
-        witness: signs and verifies for its vault in secure sums.
+        refused: node ids that the fleet has revoked, as far as the agent has been notified.
+        wrong: lead of the agent's wall clock, in days.
+        provenance: signer of the agent's statements, and verifier of other agents' signatures.
+        witness: signer and verifier for the agent's vault in secure sums.
     """
 
     def __init__(self, fleet: Fleet, keys: DeviceKeys, lifetime: float, days: Callable[[], float]) -> None:
@@ -51,15 +51,15 @@ class Member:
 
     @property
     def node(self) -> str:
-        """Its id."""
+        """Node id of the agent."""
         return self._identity.node_id
 
     def clock(self) -> float:
-        """Its own clock, seconds of Unix time."""
+        """Return the agent's own clock, in seconds of Unix time."""
         return (_BEGAN + timedelta(days=self._days() + self.wrong)).timestamp()
 
     def renew(self) -> None:
-        """Take a new certificate if, by the fleet's clock, two thirds of the present one's lifetime have passed."""
+        """Renew the certificate if, by the fleet's clock, two thirds of its lifetime have passed."""
         present = self._identity
         if (
             _BEGAN + timedelta(days=self._days())
@@ -69,7 +69,7 @@ class Member:
             self.provenance.renew(self._identity)
 
     def _issued(self) -> Identity:
-        """Its identity, with a certificate that is valid from now on."""
+        """Return the agent's identity, with a certificate that is valid from now on."""
         now = _BEGAN + timedelta(days=self._days())
         validity = Validity(now - _DAY / 24, now + timedelta(days=self._lifetime))
         pem = self._fleet.issue(read_request(self._keys.request(), "the request"), validity)
@@ -93,10 +93,10 @@ def enrolled(agents: int, seed: int, renewed: int | None, days: Callable[[], flo
     """Enrol the agents of a run in a new fleet.
 
     Args:
-        agents: how many.
-        seed: seed of their ids.
-        renewed: days for which certificates hold; None where they hold for the whole run.
-        days: days of the run that are over.
+        agents: number of agents.
+        seed: seed of the agents' ids.
+        renewed: validity of certificates, in days; None for validity during the whole run.
+        days: function that returns the elapsed days of the run.
     """
     key = generate_private_key(SECP256R1())
     validity = Validity(_BEGAN - timedelta(days=_FOR_ALL), _BEGAN + timedelta(days=2 * _FOR_ALL))

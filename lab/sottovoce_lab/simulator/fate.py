@@ -1,4 +1,4 @@
-"""Fate of a fleet from cycle to cycle: devices down and devices cut off, for simulated agents and for processes."""
+"""Fate of a fleet, cycle by cycle: crashed and partitioned devices, for simulated agents and for processes."""
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,21 +12,21 @@ from sottovoce_lab.simulator.vector.churn import Churn, LogNormal
 _ONLINE = 0.9  # share of agents up at any moment under log-normal churn, as in Ormándi et al. 2013
 _NAMED = 12
 _DAYS = (40.0, 400.0)
-"""Days by which a wrong wall clock is ahead or behind, least and most."""
+"""Least and most days by which a wrong wall clock is ahead or behind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Events that befall a fleet at one cycle.
+    """Events that happen to a fleet at one cycle.
 
     Attributes:
         killed: agents to be killed, by place.
         restarted: agents to be started again.
-        cut_off: agents that are cut off from all others from now on.
+        cut_off: agents that are cut off from all other agents from now on.
         full: agents whose disks are full from now on.
-        wrong: days by which wall clocks are ahead from now on, by place; all others are right.
+        wrong: lead of wall clocks from now on, in days, by place; all other clocks are right.
         revoked: agents that the fleet revokes now.
-        notes: all of this in words, except churn, of which there is too much.
+        notes: descriptions of all events except churn, which is too frequent.
     """
 
     killed: tuple[int, ...]
@@ -42,7 +42,7 @@ class Fate:
     """Fate of the agents of one run, decided by its seed before it begins.
 
     Args:
-        faults: faults asked for.
+        faults: the requested faults.
         names: names of the agents, by place.
         seed: seed of the choice of agents, and of log-normal churn.
     """
@@ -73,7 +73,7 @@ class Fate:
         self._last = 0
 
     def at(self, cycle: int) -> Turn:
-        """Events when the fleet reaches this cycle. Cycles are asked for in order; some may be skipped."""
+        """Return the events when the fleet reaches this cycle. Cycles must be requested in order; gaps are allowed."""
         passed, self._last = range(self._last + 1, cycle + 1), cycle
         down = self._killed(cycle) | self._absent(passed)
         killed, restarted = tuple(sorted(down - self._down)), tuple(sorted(self._down - down))
@@ -90,7 +90,7 @@ class Fate:
         )
 
     def brings_back(self, cycle: int) -> bool:
-        """Whether some agent that is down at this cycle will come back."""
+        """Check whether an agent that is down at this cycle will restart."""
         restart, absences = self._faults.restart, self._faults.churn
         if self._churn is not None or (restart is not None and restart.cycle > cycle and bool(self._spared)):
             return True
@@ -104,7 +104,7 @@ class Fate:
 
     def _absent(self, passed: range) -> frozenset[int]:
         if self._churn is not None:
-            for cycle in passed:  # every one, so that the draws are the same
+            for cycle in passed:  # every cycle, so that the draws are equal
                 self._online = self._churn.at(cycle)
             return frozenset(np.flatnonzero(~self._online).tolist())
         absences = self._faults.churn if isinstance(self._faults.churn, tuple) else ()

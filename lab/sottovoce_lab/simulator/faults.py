@@ -50,7 +50,7 @@ _KINDS = {
     "disk-full": "disk-full=0.25@cycle:10-20",
 }
 LIES = ("silent", "flip", "tenfold", "noise", "zero", "labels", "giant", "opposite", "close", "little", "late")
-"""Lies of dishonest agents."""
+"""Lies that dishonest agents may tell."""
 
 MIN_RENEWED = 3
 """Shortest lifetime of a certificate in cycles: a device that is down for one cycle still renews its own in time."""
@@ -64,7 +64,7 @@ _LARGEST_MU, _LARGEST_SIGMA = 10.0, 4.0
 
 @dataclass(frozen=True, slots=True)
 class AtCycle:
-    """A share of the agents, and the cycle at which something happens to them."""
+    """Share of the agents, and the cycle of an event that affects them."""
 
     share: float
     cycle: int
@@ -72,7 +72,7 @@ class AtCycle:
 
 @dataclass(frozen=True, slots=True)
 class During:
-    """A share of the agents to which something happens from cycle `begins` until cycle `ends`."""
+    """Share of the agents that a fault affects from cycle `begins` until cycle `ends`."""
 
     share: float
     begins: int
@@ -81,7 +81,7 @@ class During:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """An outage of some seconds that begins at a cycle."""
+    """Outage of some seconds that begins at a cycle."""
 
     seconds: float
     cycle: int
@@ -89,7 +89,7 @@ class Outage:
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """Online sessions of log-normal length in cycles: `mu` and `sigma` are those of its logarithm."""
+    """Online sessions of log-normal length in cycles: `mu` and `sigma` are those of the length's logarithm."""
 
     mu: float
     sigma: float
@@ -97,19 +97,19 @@ class Sessions:
 
 @dataclass(frozen=True, slots=True)
 class Dishonesty:
-    """A share of the agents, and their lie: one of LIES."""
+    """Share of dishonest agents, and their lie: one of LIES."""
 
     share: float
     lie: str
 
     def among(self, agents: int) -> int:
-        """Number of dishonest agents."""
+        """Return the number of dishonest agents."""
         return round(self.share * agents)
 
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """All faults of a run. Probabilities from 0 to 1, times in seconds."""
+    """All faults of a run. Probabilities are from 0 to 1, times are in seconds."""
 
     loss: float = 0.0
     duplicate: float = 0.0
@@ -141,7 +141,7 @@ class Faults:
         return bool(self.loss or self.duplicate or self.delay or self.reorder or self.partition)
 
     def others_than(self, *kinds: str) -> bool:
-        """Whether any other fault than those in these attributes is set."""
+        """Check whether any fault is set other than the attributes named in `kinds`."""
         calm = Faults()
         return any(
             getattr(self, field.name) != getattr(calm, field.name) for field in fields(self) if field.name not in kinds
@@ -149,10 +149,10 @@ class Faults:
 
     @classmethod
     def parse(cls, specifications: Sequence[str]) -> "Faults":
-        """Faults from `--fault` specifications; a churn trace is read.
+        """Parse `--fault` specifications; read a churn trace.
 
         Raises:
-            UsageError: if one of them is not understood; the message shows an example.
+            UsageError: if a specification is not understood; the message shows an example.
         """
         faults = cls()
         for specification in specifications:
@@ -171,7 +171,7 @@ class Faults:
         """Refuse faults that cannot happen in a run of this many agents and cycles.
 
         Raises:
-            UsageError: the message names the run's agents and cycles.
+            UsageError: if a fault is impossible; the message names the run's agents and cycles.
         """
         moments = (self.kill, self.restart, self.broker_kill, self.revoke)
         last = [moment.cycle for moment in moments if moment is not None]
@@ -197,7 +197,7 @@ class Faults:
 
 
 def on_messages(specifications: Sequence[str]) -> list[str]:
-    """The specifications that affect messages."""
+    """Return the specifications that affect messages."""
     return [word for word in specifications if _kind(word) in _ON_MESSAGES]
 
 
@@ -238,7 +238,7 @@ def _vault(value: str, refuse: Refuse) -> Mapping[str, Any]:
 
 
 def _around(value: str, refuse: Refuse, why: str) -> tuple[float, float]:
-    """Read MEAN±SPREAD: seconds, and the most by which they vary in either direction."""
+    """Read MEAN±SPREAD: seconds, and the maximum deviation in either direction."""
     match = re.fullmatch(rf"{_DURATION}(?:(?:±|\+-){_DURATION})?", value)
     if not match:
         raise refuse()

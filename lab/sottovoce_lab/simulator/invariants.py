@@ -1,7 +1,7 @@
 """Laws asserted after every event of a simulation: a bug stops the run at the event that shows it.
 
-Some hold for every learner. Others are about the states of one learner and are listed in LAWS by the type of the state.
-They rely on stores, ledgers and messages, not on the code under test.
+Some laws hold for every learner. Others concern the states of one learner and are listed in LAWS by type of the state.
+All rely on stores, ledgers and messages, not on the code under test.
 """
 
 from collections import defaultdict
@@ -40,7 +40,7 @@ LAWS: dict[type, Callable[[Sequence[Device]], Law]] = {
 class AppliedOnce:
     """Law of messages: no message is applied twice, and a duplicate changes nothing. Implements Law.
 
-    A device whose learner restates its knowledge forgets in a crash which messages it applied, and may reapply them.
+    A device whose learner restates its knowledge loses in a crash the record of applied messages, and may reapply them.
     """
 
     def __init__(self) -> None:
@@ -65,16 +65,16 @@ class AppliedOnce:
 
 
 class Charged:
-    """Ledger ≥ releases: every release was stored and charged before, within the budget. Implements Law.
+    """Law of charges: every release was stored and charged before, within the budget. Implements Law.
 
-    A question asked again gets the same answer.
+    A repeated question gets an identical answer.
     """
 
     def __init__(self) -> None:
         self._handed_out: dict[str, dict[bytes, bytes]] = defaultdict(dict)
 
     def broken(self, happening: Happening) -> str | None:
-        """See Law.broken. Between two of these events a ledger only grows by one charge and its release."""
+        """See Law.broken. Between two of these events, a ledger grows only by one charge and its release."""
         if happening.event not in ("answer", "start", "kill"):
             return None
         handed_out, answer = self._handed_out[happening.device.id], happening.facts.get("answer")
@@ -92,7 +92,7 @@ class Charged:
 
 
 def _left(answer: Answer | CellAnswer | None) -> bytes | None:
-    """Bytes of an answer that were computed from records, if any."""
+    """Return the bytes of an answer that were computed from records, if any."""
     if answer is None or isinstance(answer, Refused):
         return None
     if not isinstance(answer, CellAnswer):
@@ -102,10 +102,10 @@ def _left(answer: Answer | CellAnswer | None) -> bytes | None:
 
 
 class Invariants:
-    """Asserts every law that applies to the fleet. Implements Witness, but receives each `answer` unabridged.
+    """Check of every law that applies to the fleet. Implements Witness, but receives each `answer` unabridged.
 
     Args:
-        devices: the fleet, before anything has happened.
+        devices: devices of the fleet, before the first event.
     """
 
     def __init__(self, devices: Sequence[Device]) -> None:
@@ -128,7 +128,7 @@ class Invariants:
         """
         self._events += 1
         if event == "send":
-            return  # an earlier event settled what is sent, and was checked
+            return  # an earlier event determined the sent message, and was checked
         happening = Happening(event, self._devices[device], state, facts)
         for law in self._laws[device]:
             if (broken := law.broken(happening)) is not None:

@@ -1,4 +1,4 @@
-"""Laws of a simulated fleet: each must hold after every event, whatever fails on the way."""
+"""Laws of a simulated fleet: each must hold after every event, whatever faults occur."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from sottovoce_lab.simulator.device import Device
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """An event of a simulation that has just happened.
+    """Event of a simulation that has just happened.
 
     Attributes:
-        event: its name, as a Witness receives it.
-        device: the device at which it happened.
+        event: name of the event, as a Witness receives it.
+        device: the device at which the event happened.
         state: the learner's state after the event; None while the device is down.
         facts: for `receive`, the `sender`, `sequence` and `duplicate`; for `confirm`, the `recipient` and `sequence`;
-            for both, the `reply`, if there is one; for `answer`, the `answer`.
+            for both, the `reply`, if any; for `answer`, the `answer`.
     """
 
     event: str
@@ -26,8 +26,8 @@ class Happening:
 
 
 class Law(Protocol):
-    """Checks a fleet after every event. A law is made before the first event, from the devices that it is about."""
+    """Check of a fleet after every event. A law is created before the first event, from the devices it concerns."""
 
     def broken(self, happening: Happening) -> str | None:
-        """The violation that this event shows, in public words and without a number; None if the law holds."""
+        """Return the violation that this event shows, in public words and without a number; None if the law holds."""
         ...

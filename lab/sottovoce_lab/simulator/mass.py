@@ -1,8 +1,8 @@
-"""The mass of a push-sum fleet is conserved to the last bit (Kempe, Dobra & Gehrke 2003, Section 2; SGP, Section 3).
+"""Law of mass: push-sum conserves it to the last bit (Kempe, Dobra & Gehrke 2003, Section 2; SGP, Section 3).
 
 The law is checked one device at a time. In an event, a device's numerator and weight change by the shares that it
 received, minus those that it sent, plus what its release contributed; a share stays in transit until its recipient has
-applied it. Summed over the fleet, this conserves all mass, at the cost of looking at one device.
+applied it. Summed over the fleet, this conserves all mass, although each check inspects a single device.
 """
 
 from collections import defaultdict
@@ -25,10 +25,10 @@ _CHANGED = "push-sum mass changed by more than the shares and the release of thi
 
 
 class PushSumMass:
-    """Implements Law.
+    """Implementation of Law for the mass of a push-sum fleet.
 
     Args:
-        devices: the push-sum fleet.
+        devices: devices of the push-sum fleet.
     """
 
     def __init__(self, devices: Sequence[Device]) -> None:
@@ -43,7 +43,7 @@ class PushSumMass:
         self._moves: dict[str, dict[int, NDArray[np.int64]]] = defaultdict(dict)  # by slot; undone by a crash
 
     def broken(self, happening: Happening) -> str | None:
-        """See Law.broken. For a device that is down, the state in its store counts."""
+        """See Law.broken. For a device that is down, the law reads the state in its store."""
         device, facts, node = happening.device, happening.facts, happening.device.id
         before = self._states[node]
         if device.core is None:
@@ -81,7 +81,7 @@ class PushSumMass:
     def _released(
         self, happening: Happening, before: PushSumState, state: PushSumState, numerator: NDArray[np.int64]
     ) -> NDArray[np.int64] | int:
-        """Amount that a private step added to the numerator in this event, or that a crash took back."""
+        """Return the amount that a private step added to the numerator in this event, or that a crash removed."""
         moves, answer = self._moves[happening.device.id], happening.facts.get("answer")
         if happening.device.core is None:
             return -sum(moves.get(slot, 0) for slot in range(state.step, before.step))
@@ -95,7 +95,7 @@ class PushSumMass:
         return seen.sequence > self._applied.get((sender, node), 0)
 
     def _unapplied(self, node: str, outbox: Iterable[Outgoing]) -> dict[str, Outgoing]:
-        """Shares of a device, by recipient, that their recipient has not taken in."""
+        """Return shares of a device, by recipient, that the recipient has not applied."""
         return {
             outgoing.recipient: outgoing
             for outgoing in outbox

@@ -1,4 +1,4 @@
-"""The weights with which devices average over a graph, and how fast the devices then agree.
+"""Weights with which devices average over a graph, and the resulting speed of agreement.
 
 W[i, j] is the share of device j's value that goes to device i. Every column adds up to 1, so that nothing is lost.
 """
@@ -15,17 +15,17 @@ from sottovoce_lab.simulator.topology import NEWSCAST
 Matrix = NDArray[np.float64]
 Peers = Sequence[Sequence[int]]
 
-_MAX_AGENTS = 1000  # eigenvalues take seconds there, and eight times as long for twice as many
+_MAX_AGENTS = 1000  # eigenvalues take seconds at this size, and eight times as long for twice as many agents
 
 
 def metropolis(peers: Peers) -> Matrix:
-    """Metropolis weights 1/(1 + max(dᵢ, dⱼ)) of an undirected graph, float64[n, n]; symmetric, doubly stochastic."""
+    """Return Metropolis weights 1/(1 + max(dᵢ, dⱼ)) of an undirected graph, float64[n, n], symmetric and stochastic."""
     edges = [(i, j) for i, row in enumerate(peers) for j in row if i < j]
     return views.metropolis(edges, len(peers))
 
 
 def uniform_columns(peers: Peers) -> Matrix:
-    """Push-sum's weights of a directed graph, float64[n, n]: every device shares equally among itself and its peers."""
+    """Return push-sum's weights of a directed graph, float64[n, n]: devices share equally among self and peers."""
     W = np.eye(len(peers))
     for j, row in enumerate(peers):
         W[list(row), j] = 1
@@ -34,10 +34,10 @@ def uniform_columns(peers: Peers) -> Matrix:
 
 
 def rotation(peers: Peers) -> Matrix:
-    """Matrix of one full rotation, in which every device sends to its peers one after another, float64[n, n].
+    """Return the matrix of one full rotation, in which every device sends to its peers in turn, float64[n, n].
 
-    It is the product of the rounds' column-stochastic matrices, the last one leftmost. There are as many rounds as the
-    device with the most peers has peers; a device with fewer begins again, and one without any keeps everything.
+    The matrix is the product of the rounds' column-stochastic matrices, the last one leftmost. There are as many rounds
+    as the device with the most peers has peers; a device with fewer begins again, and one without any keeps everything.
     """
     product = np.eye(len(peers))
     for turn in range(max(map(len, peers))):
@@ -46,7 +46,7 @@ def rotation(peers: Peers) -> Matrix:
 
 
 def spectral_gap(W: Matrix) -> float:
-    """1 - |λ₂| of a stochastic matrix, λ₂ its eigenvalue of second largest modulus; 1 for a single device.
+    """Return 1 - |λ₂| of a stochastic matrix, λ₂ its eigenvalue of second largest modulus; 1 for a single device.
 
     Each application of a symmetric W shrinks the L2 distance of all values from their average at least by the factor
     |λ₂|; another W does so by this factor in the long run. With `rotation`, one application is one whole rotation.
@@ -57,18 +57,18 @@ def spectral_gap(W: Matrix) -> float:
 
 
 def mixing_facts(name: str, peers: Peers, rule: str | None = None) -> dict[str, Any]:
-    """How a fleet mixes, for reports.
+    """Describe the mixing of a fleet, for reports.
 
     Args:
         name: name of the topology.
-        peers: for each device, those it sends to, in turn.
-        rule: how the learner mixes; None for a learner with only one way.
+        peers: for each device, the peers that it sends to, in turn.
+        rule: mixing rule of the learner; None for a learner with a single rule.
 
     Returns:
-        `weights`: the rule, if it is another than push-sum; else `metropolis` where the graph is undirected, and
-        `push-sum` where it is directed. `spectral_gap`: of the Metropolis matrix, a round; or of push-sum's matrix for
-        one full rotation. None above 1,000 devices and for other rules. `degree_min` and `degree_max`: the fewest and
-        the most peers that a device sends to. Where peers are sampled, none of these numbers is known.
+        `weights`: the rule, if it is not push-sum; else `metropolis` if the graph is undirected, and
+        `push-sum` if the graph is directed. `spectral_gap`: of the Metropolis matrix, a round; or of push-sum's matrix
+        for one full rotation. None above 1,000 devices and for other rules. `degree_min` and `degree_max`: the fewest
+        and the most peers that a device sends to. If peers are sampled, all these numbers are None.
     """
     other = rule if rule not in (None, "push-sum") else None
     degrees = [len(row) for row in peers]

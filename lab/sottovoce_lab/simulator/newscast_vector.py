@@ -1,4 +1,4 @@
-"""NewsCast views of a whole fleet in one array: 10⁴ to 10⁷ devices, one push-pull exchange a device and cycle.
+"""NewsCast views of a whole fleet in one array: 10⁴ to 10⁷ devices, one push-pull exchange per device and cycle.
 
 The rule is that of sottovoce_bootstrap (Jelasity, Voulgaris, Guerraoui, Kermarrec and van Steen, "Gossip-based Peer
 Sampling", TOCS 25(3), 2007): a device sends itself and the freshest 15 of its view, keeps the c freshest of what it has
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 MESSAGE_ENTRIES: Final = 16
 HORIZON: Final = 9
-"""Cycles after which an entry is dropped, once its holder hears from someone."""
+"""Cycles after which an entry is dropped, once its holder receives a message."""
 
 ATTEMPTS: Final = 3
 
@@ -27,19 +27,19 @@ _TOO_OLD: Final = np.uint32((HORIZON + 1) << 27)
 _OLDEST: Final = np.uint32(30 << 27)
 _EMPTY: Final = np.uint32(2**32 - 1)  # in any order of the bits
 _ID_MASK: Final = np.uint32(2**26 - 1)
-_NEWS: Final = np.uint32(1)  # during a merge: it came with the message
-_ROWS: Final = 2**12  # merged at a time: what fits a processor's cache
+_NEWS: Final = np.uint32(1)  # during a merge: the entry came with the message
+_ROWS: Final = 2**12  # rows merged at a time: as many as fit a processor's cache
 
 Entries = NDArray[np.uint32]
 
 
 class NewscastOverlay:
-    """The views of n devices; at first each holds c devices drawn at random.
+    """Views of n devices; initially each holds c devices drawn at random.
 
     Args:
-        n: devices, 2 to 2^26 - 1.
-        c: entries of a view.
-        seed: seed of all randomness; the same seed and calls give the same bits.
+        n: number of devices, 2 to 2^26 - 1.
+        c: number of entries of a view.
+        seed: seed of all randomness; equal seeds and calls give equal bits.
     """
 
     def __init__(self, n: int, c: int, seed: int) -> None:
@@ -51,11 +51,12 @@ class NewscastOverlay:
         self._view: Entries = drawn << _ONE
 
     def cycle(self, online: NDArray[np.bool_], loss: float) -> None:
-        """Let every device that is online begin one exchange.
+        """Begin one exchange on every online device.
 
         Args:
-            online: bool[n]; the others neither send nor answer, and keep their views.
-            loss: probability with which each request, and each reply, is lost.
+            online: whether each device is online, bool[n]; offline devices neither send nor answer, and keep their
+                views.
+            loss: probability that a request, or a reply, is lost.
         """
         self._view += np.where(self._view < _OLDEST, _ONE_CYCLE, np.uint32(0))
         unanswered = np.flatnonzero(online).astype(np.int32)
@@ -63,11 +64,11 @@ class NewscastOverlay:
             unanswered = self._exchange(unanswered, online, loss)
 
     def sample(self, rng: np.random.Generator) -> NDArray[np.int32]:
-        """int32[n]: for each device one peer drawn from its view, which need not be online, or -1 if it has none."""
+        """Draw for each device one peer from its view, which need not be online, or -1 from an empty view, int32[n]."""
         return self._draw(np.arange(self._n, dtype=np.int32), rng)
 
     def components(self, online: NDArray[np.bool_]) -> tuple[int, float]:
-        """Weakly connected components among the devices online: how many, and the share of devices in the largest."""
+        """Count weakly connected components among online devices; return the number and the largest one's share."""
         nodes = np.flatnonzero(online)
         peers = np.where(self._live(online), self._ids(), np.arange(self._n)[:, None])[nodes]
         labels = np.arange(self._n)
@@ -83,12 +84,12 @@ class NewscastOverlay:
         return len(sizes), float(sizes.max() / len(nodes))
 
     def dead_share(self, online: NDArray[np.bool_]) -> float:
-        """Among the entries in the views of online devices, the share that names offline devices."""
+        """Return the share of entries in online devices' views that name offline devices."""
         held = np.count_nonzero(self._view[online] != _EMPTY)
         return float(1.0 - np.count_nonzero(self._live(online)[online]) / np.maximum(held, 1))
 
     def in_degrees(self, online: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """int64[online devices]: for each online device, the number of online devices with it in their view."""
+        """Return each online device's number of online devices with it in their view, int64[online devices]."""
         ids = self._ids()[online]
         return np.bincount(ids[self._live(online)[online]], minlength=self._n)[online]
 
@@ -96,7 +97,7 @@ class NewscastOverlay:
         return np.where(self._view == _EMPTY, 0, _id(self._view)).astype(np.int32)
 
     def _live(self, online: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """bool[n, c]: which entries name devices that are online."""
+        """Mark the entries that name online devices, bool[n, c]."""
         live: NDArray[np.bool_] = online[self._ids()] & (self._view != _EMPTY)
         return live
 
@@ -106,7 +107,7 @@ class NewscastOverlay:
         return np.where(held > 0, _id(drawn).astype(np.int32), np.int32(-1))
 
     def _exchange(self, initiators: NDArray[np.int32], online: NDArray[np.bool_], loss: float) -> NDArray[np.int32]:
-        """Run one round of push-pull; returns the devices that got no answer."""
+        """Run one round of push-pull; return the devices that got no answer."""
         partners = self._draw(initiators, self._rng)
         heard = (partners >= 0) & online[partners] & (self._rng.random(len(initiators)) >= loss)
         answered = heard & (self._rng.random(len(initiators)) >= loss)
@@ -159,7 +160,7 @@ def _id(entries: Entries) -> Entries:
 
 
 def _inverse(odd: Entries) -> Entries:
-    """The multiplicative inverse modulo 2^32 by Newton's method: 3 correct bits, then twice as many per step."""
+    """Return the multiplicative inverse modulo 2^32 by Newton's method: 3 correct bits, then twice as many per step."""
     inverse = odd.copy()
     for _ in range(4):
         inverse *= np.uint32(2) - odd * inverse

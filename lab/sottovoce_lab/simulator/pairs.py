@@ -1,4 +1,4 @@
-"""Law of pairs: one gains what the other loses, to the last bit (Boyd et al. 2006, Section 1), and never much at once.
+"""Law of pairs: each gains its peer's loss, to the last bit (Boyd et al. 2006, Section 1), and little at once.
 
 The law is checked one device at a time. A model changes by its own release, by a move that its device has just answered
 with, or against a move that it received as an answer. Each answer moves its recipient at most once, and no move is
@@ -29,10 +29,10 @@ _TOO_FAR = "a device went farther in one exchange than its reach allows"
 
 
 class PairwiseSum:
-    """Implements Law.
+    """Implementation of Law for pairwise averaging.
 
     Args:
-        devices: the fleet.
+        devices: devices of the fleet.
     """
 
     def __init__(self, devices: Sequence[Device]) -> None:
@@ -40,7 +40,7 @@ class PairwiseSum:
         self._given: dict[tuple[str, str, int], list[Move]] = defaultdict(list)
 
     def broken(self, happening: Happening) -> str | None:
-        """See Law.broken. A device that is down, or starts again, is as it was at its last commit."""
+        """See Law.broken. A device that is down, or starts again, has the state of its last commit."""
         device, facts, node = happening.device, happening.facts, happening.device.id
         before = self._states[node]
         if device.core is None or happening.event == "start":
@@ -63,7 +63,7 @@ class PairwiseSum:
                 expected = np.clip(before.numerator - move.numerator, -MAX_NUMERATOR, MAX_NUMERATOR)
             case "answer" | "receive" | "confirm" | "over" | "meet":
                 pass
-            case _:  # a beat
+            case _:  # the event is a beat
                 taken = before.answer is not None and not isinstance(before.answer, Refused)
                 if state.step != before.step + taken:
                     return _STEPS
@@ -78,7 +78,7 @@ def _too_long(move: Move, learner: Pairwise) -> bool:
 
 
 def _released(happening: Happening, before: PairwiseState) -> NDArray[np.int64]:
-    """The model before the beat, minus the vault's answer since the last beat."""
+    """Return the model before the beat, minus the vault's answer since the last beat."""
     if before.answer is None or isinstance(before.answer, Refused):
         return before.numerator
     schedule = cast(Pairwise, happening.device.learner).schedule

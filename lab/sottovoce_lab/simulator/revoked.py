@@ -1,4 +1,4 @@
-"""Law of revocation: each device that knows of a revocation drops the device's publications on its next beat."""
+"""Law of revocation: a device that has been notified drops the revoked device's publications on its next beat."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -17,7 +17,7 @@ _OWNERS: dict[type, Callable[[Any], Iterable[str]]] = {
 
 
 class Undone:
-    """Law of revocation: after a beat no honest device holds a publication of one that it knows to be revoked."""
+    """Law of revocation: after a beat no honest device holds a publication of a device that it considers revoked."""
 
     def broken(self, happening: Happening) -> str | None:
         """See Law.broken."""

@@ -1,6 +1,6 @@
 """Agents under a virtual clock: single-threaded, and deterministic from a seed, whatever faults are injected.
 
-Each device runs the same core, learner and vault as the real agent. Only the clock and the network are simulated: a
+Each device runs the core, learner and vault of the real agent. Only the clock and the network are simulated: a
 message is handed over as an object, and a crash loses everything that was not in the store. Messages are lost,
 duplicated, delayed, held back and cut off according to Faults. The laws of the fleet are asserted after every event.
 """
@@ -25,14 +25,14 @@ from sottovoce_lab.simulator.trace import Witness
 
 _INCARNATION = 1
 _RETRY_PERIODS = 0.5
-_HEARD_PERIODS = 3.0  # within which all devices hear of a revocation
-_PAUSE_PERIODS = (0.5, 1.5)  # before a device whose disk is full tries again
+_HEARD_PERIODS = 3.0  # periods within which all devices are notified of a revocation
+_PAUSE_PERIODS = (0.5, 1.5)  # periods before a device whose disk is full tries again
 _HELD_RETRIES = (1.0, 4.0)  # delay of a message held back: its own retry overtakes it, and later messages may
 
 
 @dataclass(slots=True)
 class Traffic:
-    """Messages sent, retries included, and numbers in them."""
+    """Number of messages sent, retries included, and of numbers in them."""
 
     messages: int = 0
     retries: int = 0
@@ -40,21 +40,21 @@ class Traffic:
 
 
 class Simulation:
-    """A fleet under a virtual clock.
+    """Fleet under a virtual clock.
 
     Args:
-        devices: the fleet.
+        devices: devices of the fleet.
         faults: faults of messages.
-        period: seconds between cycles; retries wait for half of one, and for a round trip.
-        seed: seed of everything random that the simulation itself does.
-        witness: notified of every event; None for none.
+        period: seconds between cycles; retries wait for half a period, and for a round trip.
+        seed: seed of all randomness of the simulation itself.
+        witness: observer of every event; None for no observer.
 
     Every method that runs events raises InternalError if an event breaks an invariant.
 
     Attributes:
         now: virtual seconds since the beginning.
         traffic: messages and bytes sent.
-        refused: messages that their recipient refused.
+        refused: number of messages that their recipients refused.
         cut_off: node ids that exchange no messages with any other device, in either direction.
     """
 
@@ -87,7 +87,7 @@ class Simulation:
         self.now = max(self.now, time)
 
     def step(self) -> bool:
-        """Run the next event; return False if there is none."""
+        """Run the next event; return False if no event is left."""
         if not self._events:
             return False
         self.now, _, happen = heapq.heappop(self._events)
@@ -95,7 +95,7 @@ class Simulation:
         return True
 
     def kill(self, node: str) -> None:
-        """Kill -9: the core is gone, the store and the ledger stay."""
+        """Kill a device (kill -9): the core is lost, the store and the ledger remain."""
         device = self.devices[node]
         device.core, device.life = None, device.life + 1
         device.timers.clear()
@@ -106,9 +106,9 @@ class Simulation:
         self._run_event(lambda: self._start(self.devices[node]))
 
     def revoke(self, nodes: Collection[str]) -> None:
-        """Revoke these devices; each honest device hears of it at a time of its own, even while it is down.
+        """Revoke these devices; each honest device is notified at a time of its own, even while it is down.
 
-        An honest device that hears of its own revocation stops for good. A dishonest one hears nothing.
+        An honest device that is notified of its own revocation stops for good. A dishonest device is not notified.
         """
         for device in self.devices.values():
             if device.honest:
@@ -127,7 +127,7 @@ class Simulation:
         return heard
 
     def _run_event(self, happen: Callable[[], None]) -> None:
-        """Run an event; a device that could not write goes down, and starts again after a while."""
+        """Run an event; a device that could not write goes down, and restarts after a pause."""
         try:
             happen()
         except OutOfRoom as error:
@@ -136,7 +136,7 @@ class Simulation:
             self._schedule(self._random.uniform(*_PAUSE_PERIODS) * self._period, self._starter(device, device.life))
 
     def over(self, node: str, window: int) -> None:
-        """Tell a device that a window of the records it follows has ended; a device that is down hears nothing."""
+        """Notify a device that a window of the records that it follows has ended; a down device gets no notice."""
         device = self.devices[node]
         if device.core is not None:
             actions = device.core.over(window, self.now)
@@ -275,7 +275,7 @@ class Simulation:
 
 
 def _answer_facts(answer: Answer | CellAnswer) -> dict[str, Any]:
-    """An answer of the vault, for the witness."""
+    """Return facts about an answer of the vault, for the witness."""
     if isinstance(answer, CellAnswer):
         return {"said": answer.said.hex()}
     if isinstance(answer, Refused):

@@ -1,6 +1,6 @@
-"""Laws of secure sums: honest devices agree on a round that they open, strike no honest one, join no revoked one.
+"""Laws of secure sums: honest devices agree on rounds that they open, strike no honest one, join no revoked one.
 
-A dishonest device may believe and say anything, but the laws hold for honest devices whatever it does.
+A dishonest device may hold any state and send any message; the laws hold for honest devices whatever it does.
 """
 
 from collections.abc import Sequence
@@ -19,10 +19,10 @@ _REVOKED = "a vault joined a roster with a device that its fleet has revoked"
 
 
 class SumsAgree:
-    """Implements Law.
+    """Implementation of Law for secure sums.
 
     Args:
-        devices: the fleet.
+        devices: devices of the fleet.
     """
 
     def __init__(self, devices: Sequence[Device]) -> None:
@@ -55,7 +55,7 @@ class SumsAgree:
         return None if self._opened.setdefault(key, known) == known else _TWO_SUMS
 
     def _joined(self, happening: Happening) -> frozenset[str] | None:
-        """Members, known to be revoked, of a roster that the vault has just joined; None for another event."""
+        """Return members, notified as revoked, of a roster that the vault has just joined; None for another event."""
         answer = happening.facts.get("answer")
         asked, refused = self._asked.get(happening.device.id, (b"", frozenset()))
         if not isinstance(answer, CellAnswer) or answer.query_id != asked:

@@ -1,4 +1,4 @@
-"""Answers that a learner receives in place of its vault's."""
+"""Altered answers that a learner receives in place of its vault's."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from sottovoce.door import PrivacyStatement
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Implements Release."""
+    """Implementation of Release with an altered value."""
 
     query_id: bytes
     value: NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""Topologies: the peers of each device, in the order in which it contacts them."""
+"""Topologies: the peers of each device, in the order of contact."""
 
 import random
 import re
@@ -8,7 +8,7 @@ from sottovoce.errors import UsageError
 
 
 def _exponential(i: int, n: int) -> list[int]:
-    """Directed exponential graph: i + 1, i + 2, i + 4, … (Assran et al. 2019)."""
+    """Return peers in the directed exponential graph: i + 1, i + 2, i + 4, … (Assran et al. 2019)."""
     return [(i + 2**j) % n for j in range((n - 1).bit_length())]
 
 
@@ -25,7 +25,7 @@ def _full(i: int, n: int) -> list[int]:
 
 
 def _bipartite(i: int, n: int) -> list[int]:
-    """The graph of every even device with every odd one."""
+    """Return peers in the complete bipartite graph of even and odd devices."""
     return [j for j in _full(i, n) if (i - j) % 2]
 
 
@@ -34,7 +34,7 @@ def _disconnected(i: int, n: int) -> list[int]:
 
 
 def _seeds(i: int, n: int) -> list[int]:
-    """A graph of one seed each; peer sampling finds the others."""
+    """Return the single seed of each device; peer sampling finds all other peers."""
     return [(i + 1) % n]
 
 
@@ -65,15 +65,15 @@ def known(name: str) -> None:
 
 
 def out_peers(name: str, agents: int, seed: int = 0) -> list[list[int]]:
-    """For each of `agents` devices, the devices it sends to, in turn.
+    """Return, for each of `agents` devices, the devices that it sends to, in turn.
 
     Args:
-        name: one of TOPOLOGIES, or `random-regular(K)`: a connected undirected graph in which all have K peers.
-        agents: how many devices there are, at least 1; one alone has no peers.
-        seed: seed of its random part; the same seed gives the same graph.
+        name: one of TOPOLOGIES, or `random-regular(K)`: a connected undirected graph in which every device has K peers.
+        agents: number of devices, at least 1; a single device has no peers.
+        seed: seed of the graph's random part; equal seeds give equal graphs.
 
     Raises:
-        UsageError: for an unknown topology, or one that is impossible for this number.
+        UsageError: for an unknown topology, or a topology that is impossible for this number of devices.
     """
     known(name)
     if agents == 1:
@@ -85,7 +85,7 @@ def out_peers(name: str, agents: int, seed: int = 0) -> list[list[int]]:
 
 
 def _random_regular(degree: int, n: int, seed: int) -> list[list[int]]:
-    """Start from a circulant graph, and switch random pairs of edges until nothing of it can be recognised.
+    """Start from a circulant graph, and switch random pairs of edges until no part of it can be recognised.
 
     A switch replaces edges a-b and c-d by a-d and c-b if that leaves a simple graph. The stationary distribution is
     uniform over all simple graphs of this degree (Cooper, Dyer & Greenhill 2007). From degree 3 on, nearly all of these

@@ -1,4 +1,4 @@
-"""Every state and message of a small run, for step-by-step comparison: the document of `--trace`."""
+"""States and messages of a small run, for step-by-step comparison: the document of `--trace`."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -10,7 +10,7 @@ SCHEMA = "sottovoce.trace/1"
 
 
 class Witness(Protocol):
-    """An observer that is notified of every event of a simulation."""
+    """Observer of every event of a simulation."""
 
     def saw(self, event: str, at: float, device: str, state: State | None, **facts: Any) -> None:
         """Receive an event at a device, with the device's state after it; None while the device is down."""
@@ -18,7 +18,7 @@ class Witness(Protocol):
 
 
 class Trace:
-    """Records every event. Implements Witness. Amounts are integers in units of 2^-40."""
+    """Record of every event. Implements Witness. Amounts are integers in units of 2^-40."""
 
     def __init__(self) -> None:
         self._events: list[dict[str, Any]] = []
@@ -33,7 +33,7 @@ class Trace:
         )
 
     def looking_into(self, device: str) -> "VaultTrace":
-        """An observer of this device's vault, which records private values among the events."""
+        """Return an observer of this device's vault, which records private values among the events."""
         return VaultTrace(self, device)
 
     def computed(self, device: str, query: Query, facts: dict[str, Any]) -> None:
@@ -44,13 +44,13 @@ class Trace:
         )
 
     def document(self) -> dict[str, Any]:
-        """The JSON document."""
+        """Return the JSON document."""
         return {"schema": SCHEMA, "unit": 2.0**-40, "events": self._events}
 
 
 @dataclass(frozen=True, slots=True)
 class VaultTrace:
-    """Implements sottovoce.vault.Observer for one device of a traced simulation."""
+    """Implementation of sottovoce.vault.Observer for one device of a traced simulation."""
 
     trace: Trace
     device: str

@@ -1,14 +1,14 @@
-"""A vault in front of the real one, for subclasses that change a part of its behaviour."""
+"""Wrapper of the real vault, for subclasses that change a part of its behaviour."""
 
 from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused
 from sottovoce.vault import Spending, Vault
 
 
 class WrappedVault:
-    """A vault that passes every call on to the real one.
+    """Vault that passes every call to the real vault.
 
     Args:
-        vault: the real one.
+        vault: the real vault.
     """
 
     def __init__(self, vault: Vault) -> None:

@@ -11,18 +11,18 @@ _MADE = ("__pycache__", ".pytest_cache", ".mypy_cache")
 
 
 def templates() -> list[str]:
-    """Names of all templates."""
+    """Return the names of all templates."""
     return sorted(path.name for path in _HERE.iterdir() if path.is_dir() and path.name not in _MADE)
 
 
 def write(template: str, directory: Path) -> list[Path]:
-    """Write a template into a new directory; a package is named after it.
+    """Write a template into a new directory; a package takes the directory's name.
 
     Returns:
-        the files.
+        the written files.
 
     Raises:
-        UsageError: if there is no such template, the directory is not empty, or its name cannot be that of a package.
+        UsageError: if there is no such template, the directory is not empty, or its name is not valid for a package.
     """
     if template not in templates():
         raise UsageError(f"--template {template}: there is no such template; choose one of {', '.join(templates())}")
@@ -45,7 +45,7 @@ def write(template: str, directory: Path) -> list[Path]:
 
 
 def _words(source: Path, name: str) -> dict[str, str]:
-    """The words of a template that are replaced, by their replacements."""
+    """Return the words of a template that are replaced, with their replacements."""
     if not (source / "pyproject.toml").exists():
         return {}
     (module,) = (path.stem for path in source.glob("*.py"))

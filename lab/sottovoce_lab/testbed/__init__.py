@@ -1,1 +1,1 @@
-"""A fleet on this machine: planned, run as separate processes or in one, measured from outside, and reported."""
+"""Fleet on this machine: planned, run as separate processes or in one, measured from outside, and reported."""

@@ -1,4 +1,4 @@
-"""Trivial rules that a fleet's accuracy is compared with. Only the harness can compute them: it sees all records."""
+"""Trivial rules as baselines of a fleet's accuracy. Only the harness can compute them: it has all records."""
 
 import warnings
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ from sottovoce_lab.testbed.measure import Quality, majority
 
 _MAX_DEVICES = 24
 _MAX_RECORDS = 6000
-"""Most records of the sampled devices together; at least one device is sampled."""
+"""Maximum number of records of the sampled devices together; at least one device is sampled."""
 _STRENGTHS = ((1000, 100.0), (2**62, 10.0))
-"""Inverse regularisation C, by the largest number of records that it is used for."""
+"""Inverse regularisation C, by the largest number of records for which it is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,20 +22,20 @@ class Baselines:
     """Accuracies on the test records.
 
     Attributes:
-        majority_class: always the most frequent class of the test records.
-        own_data: logistic regression that a device fits to its own records, without noise, since it sends nothing; the
-            mean over at most 24 devices that hold records.
+        majority_class: accuracy of always predicting the most frequent class of the test records.
+        own_data: accuracy of a logistic regression that a device fits to its own records, without noise, since it sends
+            nothing; the mean over at most 24 devices that hold records.
     """
 
     majority_class: float
     own_data: float
 
     def warnings(self, final: Quality, noise: Literal["none", "local", "cell"]) -> list[str]:
-        """Warnings for a fleet whose accuracy is below a baseline.
+        """Return warnings for a fleet with an accuracy below a baseline.
 
         Args:
             final: measures of the fleet.
-            noise: whether each device added all of its noise, or a share in secure sums.
+            noise: source of the noise: none, all added by each device, or shares in secure sums.
         """
         found: list[str] = []
         reached = final.accuracy_mean
@@ -59,15 +59,15 @@ _WHY = {
     "--noise cell with a learner that has secure sums",
     "cell": "the noise costs more than the other devices' records bring: use more records or devices, or a larger ε",
 }
-"""Why a fleet is below what a device reaches alone, and the remedy."""
+"""Reason why a fleet is below the accuracy of a device alone, and the remedy."""
 
 
 def baselines(held: Sequence[Records], test: Records) -> Baselines | None:
-    """The baselines of a classification; None where nothing is classified.
+    """Compute the baselines of a classification; None without classification.
 
     Args:
-        held: each device's records, transformed.
-        test: records that no device holds, transformed alike.
+        held: transformed records of each device.
+        test: records that no device holds, with an equal transform.
     """
     held = [own for own in held if len(own)]
     if not len(test) or not held:
@@ -82,7 +82,7 @@ def baselines(held: Sequence[Records], test: Records) -> Baselines | None:
 
 
 def _alone(own: Records, test: Records) -> float:
-    """The accuracy that a device reaches alone."""
+    """Return the accuracy that a device reaches alone."""
     classes = np.unique(own.labels)
     if len(classes) < 2:
         return float((test.labels == classes[0]).mean()) if len(classes) else 0.0
@@ -90,6 +90,6 @@ def _alone(own: Records, test: Records) -> float:
 
     strength = next(C for most, C in _STRENGTHS if len(own) <= most)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a fit that has not converged, which is as good as another here
+        warnings.simplefilter("ignore")  # about a fit that has not converged, which suffices here
         fitted = LogisticRegression(C=strength, max_iter=100).fit(own.features, own.labels)
     return float(fitted.score(test.features, test.labels))

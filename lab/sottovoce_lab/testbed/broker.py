@@ -1,4 +1,4 @@
-"""The broker of a testbed over MQTT: the one that the user names, else Mosquitto, hardened, else the embedded one."""
+"""Broker of a testbed over MQTT: the user's own if one is named, else hardened Mosquitto, else the embedded broker."""
 
 import getpass
 import importlib.util
@@ -22,10 +22,10 @@ HOST = "127.0.0.1"
 
 
 class TestbedBroker(Protocol):
-    """A broker for one run.
+    """Broker for one run.
 
     Attributes:
-        words: a description of the broker.
+        words: description of the broker.
         settings: agents' settings under `[transport.mqtt]`.
     """
 
@@ -33,15 +33,15 @@ class TestbedBroker(Protocol):
     settings: dict[str, Any]
 
     def start(self) -> None:
-        """Start it, and wait until it accepts connections.
+        """Start the broker, and wait until it accepts connections.
 
         Raises:
-            NetworkError: if it does not.
+            NetworkError: if the broker does not accept connections.
         """
         ...
 
     def kill(self) -> None:
-        """Kill -9."""
+        """Kill the broker (kill -9)."""
         ...
 
     def stop(self) -> None:
@@ -50,11 +50,11 @@ class TestbedBroker(Protocol):
 
 
 class Foreign:
-    """A broker that the user runs: nothing is started or stopped.
+    """Broker that the user runs; the testbed neither starts nor stops it.
 
     Args:
-        host: where it is.
-        port: where it listens.
+        host: host of the broker.
+        port: port on which the broker listens.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -63,16 +63,16 @@ class Foreign:
         self._address = host, port
 
     def start(self) -> None:
-        """Check that the broker is there.
+        """Check that the broker answers.
 
         Raises:
-            NetworkError: if it is not.
+            NetworkError: if the broker does not answer.
         """
         if not _accepts(*self._address):
             raise NetworkError(f"{self.words} does not answer: start it, or correct transport.mqtt.url")
 
     def kill(self) -> None:
-        """Does nothing: the broker is not the testbed's.
+        """Refuse to kill the broker, which is not the testbed's.
 
         Raises:
             NetworkError: always.
@@ -80,18 +80,18 @@ class Foreign:
         raise NetworkError("--fault broker-kill=…: the testbed kills only a broker of its own; leave out the url")
 
     def stop(self) -> None:
-        """Nothing to do."""
+        """Do nothing: the broker is not the testbed's."""
 
 
 class Own:
-    """A process on this host.
+    """Broker process on this host.
 
     Args:
-        words: a description of the broker.
+        words: description of the broker.
         command: the command that starts it.
-        port: where it listens.
+        port: port on which the broker listens.
         settings: agents' settings.
-        log: its log.
+        log: log file of the broker.
     """
 
     def __init__(self, words: str, command: list[str], port: int, settings: dict[str, Any], log: Path) -> None:
@@ -116,14 +116,14 @@ class Own:
             time.sleep(0.02)
 
     def kill(self) -> None:
-        """Kill -9."""
+        """Kill the broker (kill -9)."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def stop(self) -> None:
-        """Send SIGTERM, and SIGKILL if that does not help."""
+        """Send SIGTERM, then SIGKILL if the broker does not end."""
         if self._process is not None:
             self._process.terminate()
             try:
@@ -134,16 +134,16 @@ class Own:
 
 
 def broker_for(fleet: Fleet, directory: Path, port: int, foreign: MqttSection | None) -> TestbedBroker:
-    """The broker of a run, not started yet.
+    """Return the broker of a run, not started yet.
 
     Args:
         fleet: fleet of the run.
         directory: directory of the run.
-        port: port of this host, free.
-        foreign: how to reach one that the user runs; None for one of the run's own.
+        port: free port of this host.
+        foreign: settings to reach a broker that the user runs; None for a broker of the run itself.
 
     Raises:
-        NetworkError: if there is none.
+        NetworkError: if no broker is available.
     """
     if foreign is not None:
         return Foreign(*foreign.address)

@@ -1,4 +1,4 @@
-"""Warnings about the end of a run: agents that were left behind, and steps that were not taken."""
+"""Warnings at the end of a run: agents that lag behind, and steps that were not taken."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 from sottovoce_lab.testbed.measure import Measures, Meter, Quality
 
-_BEHIND = 0.1  # of accuracy, below the mean
+_BEHIND = 0.1  # accuracy below the mean
 _MAX_NAMED = 5
 
 
 def unfinished(status: Mapping[str, Any] | None, name: str) -> list[str]:
-    """A warning if, by its last status, an agent still had private steps to take."""
+    """Return a warning if, by its last status, an agent still had private steps to take."""
     if status is None or status.get("steps") is None or status["privacy"]["exhausted"]:
         return []
     if status["steps_done"] >= status["steps"]:
@@ -22,7 +22,7 @@ def unfinished(status: Mapping[str, Any] | None, name: str) -> list[str]:
 
 
 def left_behind(meter: object, models: Mapping[str, NDArray[np.float64]], final: Quality) -> list[str]:
-    """Agents whose model is far worse than the fleet's."""
+    """Return warnings about agents whose model is far worse than the fleet's."""
     if not isinstance(final, Measures) or not isinstance(meter, Meter):
         return []
     if final.accuracy_min >= final.accuracy_mean - _BEHIND:

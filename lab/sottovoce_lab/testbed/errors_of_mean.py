@@ -1,4 +1,4 @@
-"""How far published means are from the true one, which the harness alone may know."""
+"""Errors of published means against the true mean, which only the harness may have."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -17,11 +17,11 @@ Vectors = NDArray[np.float64]
 
 
 class ErrorMeter:
-    """Measures means.
+    """Meter of means.
 
     Args:
-        vectors: float64[n, d], each device's own vector, before clip and noise.
-        profile: the part of it that is released.
+        vectors: each device's own vector, before clip and noise, float64[n, d].
+        profile: the released part of a vector.
         deviation: σ of the noise on each coefficient of a device.
     """
 
@@ -34,11 +34,11 @@ class ErrorMeter:
         self._theory = deviation * profile.error / len(vectors) ** 0.5
 
     def quick(self, models: Sequence[Vectors]) -> Errors:
-        """See `final`, which is quick enough."""
+        """Measure errors; see `final`, which is fast enough."""
         return self.final(models)
 
     def final(self, models: Sequence[Vectors]) -> Errors:
-        """Errors of all agents' means."""
+        """Measure the errors of all agents' means."""
         away = np.stack(models) - self._truth
         rmse = np.sqrt(np.mean(away**2, axis=1))
         return Errors(
@@ -60,7 +60,7 @@ AnyMeter = Meter | ErrorMeter | PredictionMeter
 
 
 def meter_of(plan: Plan) -> AnyMeter:
-    """Meter for the models of a plan."""
+    """Return the meter for the models of a plan."""
     model, seed = plan.family.model, plan.options.seed
     if "noise_deviation" not in plan.family.facts and plan.classes > 1:
         return Meter(model, plan.test, seed)

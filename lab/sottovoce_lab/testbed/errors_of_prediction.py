@@ -16,22 +16,22 @@ Floats = NDArray[np.float64]
 
 
 class Regression(Protocol):
-    """A model that predicts numbers."""
+    """Model that predicts numbers."""
 
     def values(self, parameters: Floats, features: Floats) -> Floats:
-        """The predicted targets float64[N, M] of parameters float64[N, P] and features float64[M, d]."""
+        """Return the predicted targets float64[N, M] of parameters float64[N, P] and features float64[M, d]."""
         ...
 
 
 class PredictionMeter:
-    """Measures regressions.
+    """Meter of regressions.
 
     Args:
         model: the model whose parameters are measured.
         test: records that no agent holds.
-        target: meaning of their last column; None if it is not declared.
+        target: meaning of the records' last column; None if it is not declared.
         held: all agents' records, to which the exact solution is fitted.
-        seed: chooses the agents and records that stand for all of a large fleet while it runs.
+        seed: seed of the sample of agents and records measured while a large fleet runs.
     """
 
     def __init__(
@@ -45,13 +45,13 @@ class PredictionMeter:
         self._sample = self._random.permutation(len(test))[:CURVE_RECORDS]
 
     def quick(self, models: Sequence[Floats]) -> PredictionErrors:
-        """Errors on at most 100 models and 2,000 records, for the curve of a run."""
+        """Measure errors on at most 100 models and 2,000 records, for the curve of a run."""
         if len(models) > CURVE_MODELS:
             models = [models[i] for i in self._random.permutation(len(models))[:CURVE_MODELS]]
         return self._measure(models, self._sample)
 
     def final(self, models: Sequence[Floats]) -> PredictionErrors:
-        """Errors on all models and all records."""
+        """Measure errors on all models and all records."""
         return self._measure(models, np.arange(len(self._test)))
 
     def _measure(self, models: Sequence[Floats], rows: NDArray[np.int64]) -> PredictionErrors:
@@ -71,7 +71,7 @@ class PredictionMeter:
         )
 
     def _errors(self, model: Regression, stack: Floats, rows: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
-        """Mean absolute error, mean squared error and loss for each vector of parameters, float64[N] each."""
+        """Return mean absolute error, mean squared error and loss for each vector of parameters, float64[N] each."""
         sums: Floats = np.zeros((3, len(stack)))
         size = max(1, _CHUNK // len(stack))
         for start in range(0, len(rows), size):
@@ -96,7 +96,7 @@ class PredictionMeter:
 
 
 def least_squares(held: Sequence[Records], size: int) -> Floats:
-    """The w that minimises Σ (w'x - y)² over all records, the shortest if there are several, float64[size]."""
+    """Return the w, float64[size], that minimises Σ (w'x - y)² over all records, the shortest if there are several."""
     gram, moment = np.zeros((size, size)), np.zeros(size)
     for records in held:
         x, y = records.features[:, :-1], records.features[:, -1]

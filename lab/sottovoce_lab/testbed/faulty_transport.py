@@ -1,4 +1,4 @@
-"""A transport that loses, repeats, delays, holds back and cuts off messages, around a real one."""
+"""Transport that loses, repeats, delays, holds back and cuts off messages, around a real transport."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ from sottovoce_lab.simulator import Faults
 
 @dataclass(slots=True)
 class Reach:
-    """Reachability of an agent's peers at the moment.
+    """Current reachability of an agent's peers.
 
     Attributes:
         lost: node ids on the other side of a partition.
@@ -22,13 +22,13 @@ class Reach:
 
 
 class FaultyTransport:
-    """Implements sottovoce.transport.Transport.
+    """Implementation of sottovoce.transport.Transport with faults.
 
     Args:
-        inner: carries the messages that are not lost.
-        faults: the rate of each fault.
+        inner: transport of the messages that are not lost.
+        faults: rate of each fault.
         seed: seed of the faults.
-        reach: who is on the other side of a partition, which may change at any time.
+        reach: peers on the other side of a partition, which may change at any time.
     """
 
     def __init__(self, inner: Transport, faults: Faults, seed: int, reach: Reach) -> None:
@@ -44,18 +44,18 @@ class FaultyTransport:
         return self._inner.largest
 
     def reaches(self, address: str) -> bool:
-        """Whether the real transport does."""
+        """Check whether the real transport reaches an address."""
         return self._inner.reaches(address)
 
     async def start(self, receive: Receive) -> None:
-        """Listen, undisturbed."""
+        """Listen without faults."""
         await self._inner.start(receive)
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
         """Deliver a message unless a fault prevents it; the message, or only its answer, may be lost.
 
-        A message that is held back has failed for its sender, which sends to others or tries again; it is delivered
-        later, within `timeout` seconds.
+        A message that is held back has failed for its sender, which sends to other peers or tries again; it is
+        delivered later, within `timeout` seconds.
         """
         faults = self._faults
         await asyncio.sleep(max(0.0, faults.delay + self._random.uniform(-1, 1) * faults.delay_spread))
@@ -94,7 +94,7 @@ class FaultyTransport:
         async def later() -> None:
             await asyncio.sleep(seconds)
             if peer.id not in self._reach.lost:
-                with contextlib.suppress(DeliveryFailed):  # the sender already knows
+                with contextlib.suppress(DeliveryFailed):  # the sender already has the failure
                     await self._inner.deliver(peer, message, timeout)
 
         task = asyncio.create_task(later())

@@ -1,4 +1,4 @@
-"""A fleet of real processes on loopback, with keys of its own from a throw-away fleet CA."""
+"""Fleet of real processes on loopback, with its own keys from a throw-away fleet CA."""
 
 import contextlib
 import re
@@ -50,17 +50,17 @@ _ERRORS: dict[int, type[SottovoceError]] = {
 
 @dataclass(slots=True)
 class Member:
-    """One agent: where it lives and, while it runs, its process.
+    """Agent with its files and, while it runs, its process.
 
     Attributes:
         name: agent-00, agent-01, …
-        identity: who it is.
-        state: its state directory.
-        process: None before the first start.
-        ready_s: seconds from start to its first answer; None before.
-        killed: whether the testbed killed it and has not restarted it.
-        last: its last status in this life.
-        past: the last status of each earlier life.
+        identity: identity of the agent.
+        state: state directory of the agent.
+        process: process of the agent; None before the first start.
+        ready_s: seconds from the start to the first answer; None before the first answer.
+        killed: whether the testbed killed the agent and has not restarted it.
+        last: last status of the agent in this life.
+        past: last status of each earlier life.
     """
 
     name: str
@@ -75,26 +75,26 @@ class Member:
 
     @property
     def ledger(self) -> Path:
-        """Its ledger."""
+        """Ledger of the agent."""
         return state_files(self.state)[1]
 
     @property
     def config(self) -> Path:
-        """Its configuration file."""
+        """Configuration file of the agent."""
         return self.state / "agent.toml"
 
     @property
     def log(self) -> Path:
-        """Its standard error."""
+        """Log of the agent's standard error."""
         return self.state / "log"
 
 
 class ProcessFleet:
-    """Builds, starts, kills, restarts and stops the processes of a plan.
+    """Fleet that builds, starts, kills, restarts and stops the processes of a plan.
 
     Args:
         plan: plan of the fleet.
-        directory: an existing, empty directory, or one that held this very fleet before.
+        directory: an existing, empty directory, or a directory that held this fleet before.
     """
 
     def __init__(self, plan: Plan, directory: Path) -> None:
@@ -111,7 +111,7 @@ class ProcessFleet:
 
     @property
     def words(self) -> str:
-        """The line that a watcher is shown at the start."""
+        """Line for a watcher to show at the start."""
         return f"starting {len(self.members)} agent processes"
 
     def start(self, ready: Callable[[int, int], None]) -> None:
@@ -147,7 +147,7 @@ class ProcessFleet:
             self._tell(index)
 
     def kill(self, index: int) -> None:
-        """Kill -9."""
+        """Kill an agent (kill -9)."""
         member = self.members[index]
         if member.process is not None:
             member.process.send_signal(signal.SIGKILL)
@@ -156,7 +156,7 @@ class ProcessFleet:
             member.killed = True
 
     def cut_off(self, places: frozenset[int]) -> None:
-        """From now on, cut off these agents, and only these, from all others."""
+        """Cut off these agents, and only these, from all other agents from now on."""
         if places == self._cut_off:
             return
         self._cut_off = places
@@ -165,7 +165,7 @@ class ProcessFleet:
                 self._tell(index)
 
     def _tell(self, index: int) -> None:
-        """Tell an agent which peers it cannot reach, in the form that `sottovoce_lab.testbed.process` reads."""
+        """Send an agent the list of unreachable peers, in the form that `sottovoce_lab.testbed.process` reads."""
         mine = index in self._cut_off
         lost = [other.identity.node_id for i, other in enumerate(self.members) if (i in self._cut_off) != mine]
         process = self.members[index].process
@@ -173,10 +173,10 @@ class ProcessFleet:
             process.tell(b" ".join(node.encode() for node in lost) + b"\n")
 
     def poll(self) -> None:
-        """Ask every running agent for its status.
+        """Query every running agent for its status.
 
         Raises:
-            SottovoceError: if an agent ended without being killed, or none could be started again.
+            SottovoceError: if an agent ended without being killed, or no agent could be restarted.
         """
         self._starter.check()
         for member in self.running():
@@ -188,11 +188,11 @@ class ProcessFleet:
                     member.ready_s = time.monotonic() - member.began
 
     def running(self) -> list[Member]:
-        """The agents that were started and not killed."""
+        """Return the agents that were started and not killed."""
         return [member for member in self.members if member.process is not None and not member.killed]
 
     def stop(self) -> list[str]:
-        """Stop everything, first by SIGTERM, then by SIGKILL. Returns the names of agents that had to be killed."""
+        """Stop all processes, first by SIGTERM, then by SIGKILL. Return the names of agents that had to be killed."""
         try:
             return self._stop_agents()
         finally:
@@ -218,12 +218,12 @@ class ProcessFleet:
         return stubborn
 
     def charges_when_stopped(self, member: Member) -> int | None:
-        """Charges in the agent's last log line; None without one."""
+        """Return charges in the agent's last log line; None without such a line."""
         said = _STOPPED.findall(member.log.read_text(encoding="utf-8", errors="replace"))
         return int(said[-1]) if said else None
 
     def spending(self, member: Member) -> Spending:
-        """Spending in the agent's ledger, read from outside."""
+        """Return spending in the agent's ledger, read from outside."""
         ledger = Ledger.read(member.ledger)
         try:
             return ledger.spending()
@@ -233,7 +233,7 @@ class ProcessFleet:
     def _built(self, directory: Path) -> list[Member]:
         options = self._plan.options
         *ports, broker_port = _free_ports(options.agents + 1)
-        self._configuration(0, Path(), options.data, 1, [])  # wrong settings must fail before anything is made
+        self._configuration(0, Path(), options.data, 1, [])  # wrong settings must fail before any file is made
         fleet = create_fleet(directory / "fleet", FLEET_PREFIX + secrets.token_hex(4))
         if any("mqtt" in options.ways(i) for i in range(options.agents)):
             foreign = None if options.broker is None else MqttSection(url=options.broker, plaintext=True)
@@ -257,7 +257,7 @@ class ProcessFleet:
         return members
 
     def _address(self, index: int, other: int, port: int) -> str:
-        """Address at which one agent reaches another."""
+        """Return the address at which one agent reaches another."""
         both = "grpc" in self._plan.options.ways(index) and "grpc" in self._plan.options.ways(other)
         return f"127.0.0.1:{port}" if both else f"mqtt:{MqttSection().realm}"
 
@@ -290,7 +290,7 @@ class ProcessFleet:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 on which no one listens."""
+    """Find ports of 127.0.0.1 on which no process listens."""
     found: list[int] = []
     generator = secrets.SystemRandom()
     for port in generator.sample(_PORTS, len(_PORTS)):

@@ -7,7 +7,7 @@ in JSON:
 - `[[module, …], null]`, with two descriptors: start an agent by calling the module's `main` with the words that follow.
   The descriptors become its standard input and its log. The answer is `[pid, null]`; once the agent has ended,
   `[pid, exit code]` follows.
-- `[pid, signal]`: signal an agent; one that has ended is not signalled.
+- `[pid, signal]`: signal an agent, unless it has ended.
 
 Agents share only code with the server: before a fork it has no threads, no data, no keys, and has not used gRPC.
 """
@@ -40,14 +40,14 @@ _NEEDED = (
     "sottovoce.vault.terms.published",
     "sottovoce_lab.testbed.process",
 )
-"""Modules that most agents need; the few agents that need others load those themselves."""
+"""Modules that most agents need; the few agents that need other modules load them."""
 
 
 _LOOK_SECONDS = 0.02
 
 
 def main() -> int:
-    """Fork agents until the testbed is gone; in an agent, return its exit code."""
+    """Fork agents until the testbed ends; in an agent, return its exit code."""
     for name in _NEEDED:
         import_module(name)
     registry.ready()  # loads the settings of all algorithms
@@ -88,7 +88,7 @@ def main() -> int:
         running.add(pid)
         for descriptor in descriptors:
             os.close(descriptor)
-        with contextlib.suppress(ConnectionError):  # the testbed is gone; the next receive tells
+        with contextlib.suppress(ConnectionError):  # the testbed has ended; the next receive shows it
             testbed.send(json.dumps([pid, None]).encode())
 
 
@@ -110,7 +110,7 @@ def _tell_ended(testbed: socket.socket, running: set[int]) -> None:
 
 
 def _end(running: set[int]) -> None:
-    """Wait until all agents have ended, since their standard inputs are gone with the testbed; kill those that hang."""
+    """Wait until all agents have ended, since their inputs closed with the testbed; kill agents that hang."""
     deadline = time.monotonic() + ENDS_SECONDS
     while running:
         with contextlib.suppress(ChildProcessError):

@@ -1,7 +1,7 @@
-"""ConstD²P's G: the longest gradient of five runs without any privacy (AdaD²P 2024, Section 5). For testbeds alone.
+"""Bound G of ConstD²P: the longest gradient of five runs without any privacy (AdaD²P 2024, Section 5). For testbeds.
 
-The runs are of push-sum SGD as the paper has it, on a network that mixes at once: a step takes one random record of
-each device. They look at all records of the fleet, and their result is charged to no one.
+The runs are of push-sum SGD as in the paper, on a network that mixes at once: a step takes one random record of
+each device. The runs read all records of the fleet, and their result is not charged to any budget.
 """
 
 import numpy as np
@@ -21,15 +21,15 @@ def longest_gradient(
     step_size: float,
     seed: int,
 ) -> float:
-    """The longest gradient of one record that any step of any run took.
+    """Return the length of the longest gradient of one record in any step of any run.
 
     Args:
         kernel: the model.
-        features: float64[n, d], transformed, of all devices together; n at least 1.
-        labels: int64[n].
-        agents: records in a step.
-        steps: K of a run.
-        step_size: γ.
+        features: transformed features of all devices together, float64[n, d]; n at least 1.
+        labels: labels of the records, int64[n].
+        agents: number of records in a step.
+        steps: number K of steps of a run.
+        step_size: step size γ.
         seed: seed of the draws.
     """
     generator, longest = np.random.default_rng(seed), 0.0

@@ -1,6 +1,6 @@
-"""Start of a testbed's agents: as forks of one process that has imported their modules, or each by itself.
+"""Start of a testbed's agents: as forks of one process that has imported their modules, or as separate programs.
 
-Either way an agent is a process of its own, with its own keys, sockets and state, in a session of its own.
+Either way, an agent is a separate process with its own keys, sockets and state, in its own session.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ LARGEST = 2**16
 """Largest message to or from a fork server, in bytes."""
 
 ENDS_SECONDS = 20.0
-"""Time that agents have to end once their testbed is gone."""
+"""Seconds that agents have to end once their testbed has ended."""
 
 _SERVER_SECONDS = ENDS_SECONDS + 10.0
 _LOOK_SECONDS = 0.02
@@ -29,7 +29,7 @@ _UNKNOWN = 255  # exit code of an agent that outlived its fork server
 
 
 class Process(Protocol):
-    """A process, with the interface of subprocess.Popen."""
+    """Process with the interface of subprocess.Popen."""
 
     @property
     def pid(self) -> int:
@@ -44,23 +44,23 @@ class Process(Protocol):
         """Wait for the process to end, and return its exit code.
 
         Args:
-            timeout: seconds.
+            timeout: longest wait, in seconds; None for no limit.
 
         Raises:
-            subprocess.TimeoutExpired: if it has not ended in time.
+            subprocess.TimeoutExpired: if the process has not ended in time.
         """
         ...
 
     def send_signal(self, number: int, /) -> None:
-        """Send a signal; does nothing if the process has ended."""
+        """Send a signal; do nothing if the process has ended."""
         ...
 
 
 class AgentProcess(Process, Protocol):
-    """An agent's process."""
+    """Process of an agent."""
 
     def tell(self, line: bytes) -> None:
-        """Write to the agent's standard input; does nothing if the agent has ended."""
+        """Write to the agent's standard input; do nothing if the agent has ended."""
         ...
 
     def close(self) -> None:
@@ -75,9 +75,9 @@ class Starter(Protocol):
         """Start an agent.
 
         Args:
-            module: its `main` is the agent, and returns the exit code; it also runs as a program.
-            words: for `main`.
-            log: file to append its output to.
+            module: module whose `main` is the agent and returns the exit code; the module also runs as a program.
+            words: arguments of `main`.
+            log: file to which the agent's output is appended.
         """
         ...
 
@@ -85,7 +85,7 @@ class Starter(Protocol):
         """Check that further agents can be started.
 
         Raises:
-            NetworkError: if they cannot.
+            NetworkError: if no further agent can be started.
         """
         ...
 
@@ -95,7 +95,7 @@ class Starter(Protocol):
 
 
 class Executed:
-    """Starts each agent as a program of its own."""
+    """Starter that runs each agent as a separate program."""
 
     def start(self, module: str, words: list[str], log: Path) -> AgentProcess:
         """See Starter."""
@@ -105,14 +105,14 @@ class Executed:
         """See Starter."""
 
     def close(self) -> None:
-        """Nothing to end."""
+        """Do nothing: there is no server to end."""
 
 
 class Forked:
-    """Starts agents as forks of one process, which is started at once because its imports take time.
+    """Starter that forks agents from one process, which is started at once because its imports take time.
 
     Args:
-        directory: where the fleet lives.
+        directory: directory of the fleet.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -122,7 +122,7 @@ class Forked:
                 [sys.executable, "-m", "sottovoce_lab.testbed.fork_server", str(directory)],
                 stdin=server_end.fileno(),
                 start_new_session=True,
-                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # OpenBLAS would start threads when it is imported
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # OpenBLAS would start threads when imported
             )
         self._starting: list[_Fork] = []
         self._running: dict[int, _Fork] = {}
@@ -166,7 +166,7 @@ class Forked:
             self._process.wait()
 
     def signal(self, agent: "_Fork", number: int) -> None:
-        """Signal an agent that has not ended, as far as is known."""
+        """Send a signal to an agent that is not known to have ended."""
         if self._ended is None:
             self._say([agent.pid, number])
         else:
@@ -174,7 +174,7 @@ class Forked:
                 os.kill(agent.pid, number)
 
     def hear(self, timeout: float | None) -> None:
-        """Wait up to `timeout` seconds for a message of the server, then process all that have arrived."""
+        """Wait up to `timeout` seconds for a message of the server, then process all messages that have arrived."""
         if self._ended is not None:
             time.sleep(_LOOK_SECONDS if timeout is None else min(_LOOK_SECONDS, timeout))
             return
@@ -204,12 +204,12 @@ class Forked:
             return b""
 
     def _gone(self) -> None:
-        """Note that the fork server has ended; its agents continue, and can still be stopped."""
+        """Record that the fork server has ended; its agents continue, and can still be stopped."""
         self._ended = self._process.wait()
 
 
 def starter(isolation: Isolation, directory: Path) -> Starter:
-    """Starter for the agents of a fleet."""
+    """Return the starter for the agents of a fleet."""
     return Forked(directory) if isolation == "fork" else Executed()
 
 
@@ -237,10 +237,10 @@ class _Program:
 
 
 class _Fork:
-    """See AgentProcess.
+    """Forked agent. See AgentProcess.
 
     Attributes:
-        code: its exit code, once it has ended.
+        code: exit code of the agent, once it has ended.
     """
 
     def __init__(self, server: Forked, heard: int) -> None:
@@ -281,7 +281,7 @@ class _Fork:
 
 
 def _has_ended(pid: int) -> bool:
-    """Whether a process has ended, even if no one has waited for it."""
+    """Check whether a process has ended, even if no process has waited for it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except (FileNotFoundError, ProcessLookupError):

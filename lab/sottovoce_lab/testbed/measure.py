@@ -1,4 +1,4 @@
-"""How good the public models are, measured by the harness on records that no agent holds."""
+"""Quality of the public models, measured by the harness on records that no agent holds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from sottovoce.kernels import Model
 
 CURVE_MODELS = 100
 CURVE_RECORDS = 2000
-"""Most records that a point of a run's curve is measured on."""
+"""Maximum number of records on which a point of a run's curve is measured."""
 
 _CHUNK = 64
 
@@ -27,18 +27,18 @@ class Measures:
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """Distances from the true mean of all devices' vectors, in the vectors' unit. Nothing is classified.
+    """Distances from the true mean of all devices' vectors, in the vectors' unit. Not for classification.
 
     Attributes:
         loss_mean: half the squared length of the error, over agents.
         rmse_mean: root mean squared error of a number, over agents.
-        rmse_max: the largest of any agent.
+        rmse_max: largest root mean squared error of any agent.
         mae_mean: mean absolute error of a number, over agents.
         rmse_theory: σ/√n, the error of each number from the noise of n devices alone.
         rmse_clip: the error without noise: from the clip, and from harmonics that are left out.
-        rmse_prior: RMSE of the public prior alone, or of zeros if there is none: what a fleet that says nothing
-            gets.
-        mean_size: mean size of the numbers of the true mean, to hold all of these against.
+        rmse_prior: RMSE of the public prior alone, or of zeros without a prior: the result of a fleet that sends
+            nothing.
+        mean_size: mean size of the numbers of the true mean, as a scale for all other attributes.
     """
 
     loss_mean: float
@@ -56,17 +56,17 @@ class Errors:
 
 @dataclass(frozen=True, slots=True)
 class PredictionErrors:
-    """How far predicted numbers are from the true ones, in `unit`. Nothing is classified.
+    """Distances of predicted numbers from the true numbers, in `unit`. Not for classification.
 
     Attributes:
         loss_mean: half the mean squared error in the model's own scale, over agents.
         mae_mean: mean absolute error, over agents.
-        mae_max: the largest of any agent.
+        mae_max: largest mean absolute error of any agent.
         rmse_mean: root mean squared error, over agents.
-        rmse_max: the largest of any agent.
+        rmse_max: largest root mean squared error of any agent.
         mae_least_squares: MAE of the exact least-squares fit to all agents' records together.
-        mae_persistence: MAE of "as in the last half hour", where records are of a forecast; else None.
-        mae_same_time_yesterday: MAE of "as a day ago", likewise.
+        mae_persistence: MAE of "as in the last half hour", if records are of a forecast; else None.
+        mae_same_time_yesterday: MAE of "as a day ago", if records are of a forecast; else None.
         unit: unit of all errors; None for the target's own.
     """
 
@@ -89,17 +89,17 @@ Quality = Measures | Errors | PredictionErrors
 
 
 def majority(test: Records) -> float:
-    """The accuracy of always saying the most frequent class; 0 without records."""
+    """Return the accuracy of always predicting the most frequent class; 0 without records."""
     return float(np.bincount(test.labels).max() / len(test)) if len(test) else 0.0
 
 
 class Meter:
-    """Measures models on the test set.
+    """Meter of models on the test set.
 
     Args:
         kernel: the model.
         test: records that no agent holds.
-        seed: chooses the agents and records that stand for all of a large fleet while it runs.
+        seed: seed of the sample of agents and records measured while a large fleet runs.
     """
 
     def __init__(self, kernel: Model, test: Records, seed: int) -> None:
@@ -111,17 +111,17 @@ class Meter:
 
     @property
     def majority(self) -> float:
-        """The accuracy of always saying the most frequent class of the test set."""
+        """Accuracy of always predicting the most frequent class of the test set."""
         return majority(self._test)
 
     def quick(self, models: Sequence[NDArray[np.float64]]) -> Measures:
-        """Accuracy on at most 100 models and 2,000 records, for the curve of a run."""
+        """Measure accuracy on at most 100 models and 2,000 records, for the curve of a run."""
         if len(models) > CURVE_MODELS:
             models = [models[i] for i in self._random.permutation(len(models))[:CURVE_MODELS]]
         return self._measure(models, self._sample)
 
     def final(self, models: Sequence[NDArray[np.float64]]) -> Measures:
-        """Accuracy on all models and all records."""
+        """Measure accuracy on all models and all records."""
         return self._measure(models, self._test)
 
     def _measure(self, models: Sequence[NDArray[np.float64]], records: Records) -> Measures:

@@ -1,4 +1,4 @@
-"""A fleet in one process under a virtual clock: thousands of agents, the same cores, learners and vaults."""
+"""Fleet in one process under a virtual clock: thousands of agents, with the real cores, learners and vaults."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -34,9 +34,9 @@ from sottovoce_lab.testbed.run_facts import (
 
 _BYTES_PER_NUMBER = 8
 _MAX_EXTRA = 4
-_BUILT_AT_ONCE = 50  # agents, between two updates of the progress bar
+_BUILT_AT_ONCE = 50  # agents built between two updates of the progress bar
 MAX_POINTS = 200
-"""Most points of a curve; with more, measuring would take longer than learning."""
+"""Maximum number of points of a curve; with more, measuring would take longer than learning."""
 
 
 class Weather:
@@ -44,7 +44,7 @@ class Weather:
 
     Attributes:
         signed: whether agents have keys and certificates, whatever the faults are.
-        later: the plan that configures an honest agent when it comes back; None for the plan before.
+        later: the plan that configures an honest agent when it restarts; None for an unchanged plan.
     """
 
     signed: bool = False
@@ -58,10 +58,10 @@ CALM = Weather()
 
 
 class Clock:
-    """The clock of a simulation that is built later.
+    """Clock of a simulation that is built later.
 
     Args:
-        period: seconds of a cycle.
+        period: duration of a cycle, in seconds.
 
     Attributes:
         simulation: the simulation, once it is built.
@@ -72,7 +72,7 @@ class Clock:
         self._period = period
 
     def days(self) -> float:
-        """Cycles since the beginning, which are days on wall clocks."""
+        """Return cycles since the beginning, which are days on wall clocks."""
         return 0.0 if self.simulation is None else self.simulation.now / self._period
 
 
@@ -84,14 +84,14 @@ def run(
     points: int = MAX_POINTS,
     weather: Weather = CALM,
 ) -> Report:
-    """Run the plan to its end and measure it. Ctrl-C ends it early, with a report of the results so far.
+    """Run the plan to its end and measure it. Ctrl-C ends the run early, with a report of the results so far.
 
     Args:
-        plan: the fleet.
+        plan: plan of the fleet.
         watcher: displays the progress.
-        witness: sees every event.
+        witness: observer of every event.
         meter: measures the models; None for the meter of the plan's learner.
-        points: maximum number of points on the curve; each one takes measuring time.
+        points: maximum number of points on the curve; each point takes measuring time.
         weather: faults of agents that `--fault` cannot express.
     """
     began = time.monotonic()
@@ -152,7 +152,7 @@ def _moments(
             watcher.note(note)
         simulation.run_until(cycle * options.period)
         if (cycle % every and cycle != options.cycles) or not (models := _models(honest)):
-            continue  # not now, or all are down
+            continue  # no point at this cycle, or all agents are down
         traffic = _traffic(simulation)
         yield Moment(
             cycle=cycle,
@@ -172,7 +172,7 @@ def _learner(plan: Plan, place: int, name: str, members: Sequence[Member]) -> Le
 
 
 def _reconfigure(later: Plan | None, place: int, device: Device, members: Sequence[Member]) -> None:
-    """Give an honest agent that is about to be started again its later configuration, if there is one."""
+    """Give an honest agent that is about to restart its later configuration, if any."""
     if later is not None and device.honest:
         device.learner = _learner(later, place, device.id, members)
 
@@ -192,7 +192,7 @@ def _apply_faults(turn: Turn, simulation: Simulation, names: list[str], members:
 
 
 def _members(plan: Plan, weather: Weather, clock: Clock) -> Sequence[Member]:
-    """The agents' keys and certificates, if faults affect them; without such faults no agent signs anything."""
+    """Return the agents' keys and certificates, if faults affect them; without such faults no agent signs."""
     options, faults = plan.options, plan.options.faults
     if not (weather.signed or faults.revoke or faults.renew or faults.clock):
         return ()
@@ -241,7 +241,7 @@ def _devices(
 
 
 def _await_laggards(simulation: Simulation, devices: list[Device], cycles: int, period: float) -> None:
-    """Run until every live agent has had its cycles, within a bound; the others keep mixing meanwhile."""
+    """Run until every live agent has run its cycles, within a bound; all other agents keep mixing meanwhile."""
     for _ in range(_MAX_EXTRA * cycles):
         alive = [device for device in devices if device.core]
         if not alive or all(device.cycle >= cycles for device in alive):
@@ -250,7 +250,7 @@ def _await_laggards(simulation: Simulation, devices: list[Device], cycles: int, 
 
 
 def _models(devices: list[Device]) -> dict[str, NDArray[np.float64]]:
-    """The models of the agents that are up, by name."""
+    """Return the models of running agents, by name."""
     return {device.id: device.model for device in devices if device.core and device.model is not None}
 
 
@@ -261,7 +261,7 @@ def _held(devices: list[Device]) -> dict[str, NDArray[np.float64]]:
 
 
 def _traffic(simulation: Simulation) -> Traffic:
-    """Traffic in memory, where nothing is encoded: bytes are those of the numbers."""
+    """Return traffic in memory, without encoding: bytes are those of the numbers."""
     sent = simulation.traffic
     numbers = sent.numbers * _BYTES_PER_NUMBER
     return Traffic(sent.messages, numbers, numbers)

@@ -53,9 +53,9 @@ _OPTIONS = {
     "membership.sampling": "--topology",
     "transport.use": "--transport",
 }
-"""Options of the testbed, by the keys that people write in their place."""
+"""Options of the testbed, by the keys for which people write `--set` instead."""
 _SYNONYMS = {"lr": "step_size", "learning_rate": "step_size", "batch_size": "batch", "epochs": "steps"}
-"""Keys by the names that other programs give them."""
+"""Keys by the names that other programs use for them."""
 _OWN = {"data.partition", "data.validation", "privacy.allow_unproved", "testbed.directory"}
 _OF_LEARNER = "learner."
 _DECIDED = {
@@ -68,26 +68,26 @@ _DECIDED = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The command line of `sottovoce testbed`, checked.
+    """Command line of `sottovoce testbed`, checked.
 
     Attributes:
-        agents: how many.
-        learner: a name of sottovoce.registry.ALGORITHMS.
+        agents: number of agents.
+        learner: a name in sottovoce.registry.ALGORITHMS.
         fidelity: `sound`, or `paper`: the algorithm to the letter.
-        model: its name, or a file that ends in `.onnx`; None for the learner's own.
+        model: name of the model, or a file that ends in `.onnx`; None for the learner's default.
         data: a data SPEC.
-        transport: `grpc` or `mqtt` (processes), `mixed` (processes: two in ten have both, the others one or the other),
+        transport: `grpc` or `mqtt` (processes), `mixed` (processes: two in ten have both, all others either one),
             or `memory` (one process, virtual clock).
         epsilon: total ε; None for the noiseless baseline.
         delta: total δ.
-        cycles: cycles of each agent.
+        cycles: number of cycles of each agent.
         period: seconds between cycles.
-        topology: a name that sottovoce_lab.simulator.out_peers knows.
+        topology: a name that sottovoce_lab.simulator.out_peers accepts.
         seed: seed of the partition, the hold-out and the simulated network; real noise has no seed.
         faults: faults to inject.
-        fault_words: the same as it was written.
+        fault_words: the fault specifications as written.
         settings: the rest of the configuration, by dotted key.
-        isolate: how processes are started; None for the platform's own way.
+        isolate: method of starting processes; None for the platform's default.
     """
 
     agents: int
@@ -176,24 +176,24 @@ class Options:
 
     @property
     def noiseless(self) -> bool:
-        """Whether nothing is promised."""
+        """Whether the run promises no privacy."""
         return self.epsilon is None or self.algorithm.noiseless
 
     @property
     def allows_unproved(self) -> bool:
-        """Whether the user says that no ε need hold; a word like `no` allows nothing."""
+        """Whether the user allows a run for which no ε holds; a word like `no` does not allow it."""
         return self.settings.get("privacy.allow_unproved") is True
 
     @property
     def unproved(self) -> bool:
-        """Whether no ε is proved for the learner: to the letter, or with a mechanism of another package."""
+        """Whether no ε is proved for the learner: with fidelity `paper`, or with a mechanism of another package."""
         if self.fidelity == "paper" and self.algorithm.to_the_letter is None:
-            return False  # which is refused elsewhere
+            return False  # such a learner is refused elsewhere
         return self.own_settings.unproved
 
     @property
     def ranges_from_training(self) -> bool:
-        """Whether features are scaled by the training set's own ranges, as the paper does; it is refuted."""
+        """Whether features are scaled by the training set's own ranges, as in the paper; the claim is refuted."""
         scaled = self.fidelity == "paper" and self.algorithm.scaled_by_training
         return scaled and "data.bounds" not in self.settings
 
@@ -207,7 +207,7 @@ class Options:
 
     @property
     def _relation(self) -> str:
-        """The learner's own relation, by its settings."""
+        """Neighbouring relation of the learner, by its settings."""
         algorithm = self.algorithm
         if algorithm.relation is None:
             return algorithm.neighbouring
@@ -215,7 +215,7 @@ class Options:
 
     @property
     def own_settings(self) -> LearnerSettings:
-        """The learner's settings, as far as they are set."""
+        """Settings of the learner, as far as they are set."""
         own = {
             key.removeprefix(_OF_LEARNER): value for key, value in self.settings.items() if key.startswith(_OF_LEARNER)
         }
@@ -223,18 +223,18 @@ class Options:
 
     @property
     def partition(self) -> str:
-        """How the records are dealt out."""
+        """Partition by which the records are dealt out."""
         own = "one-record" if self.data.startswith("meters:") else "iid"
         return str(self.settings.get("data.partition", own))
 
     @property
     def broker(self) -> str | None:
-        """The url of a broker that the user runs."""
+        """URL of a broker that the user runs; None without one."""
         url = self.settings.get("transport.mqtt.url")
         return None if url is None else str(url)
 
     def ways(self, index: int) -> tuple[Literal["grpc", "mqtt"], ...]:
-        """The transports of one agent. Where they are mixed, the first have both: they are the others' seeds."""
+        """Return the transports of one agent. With `mixed`, the first agents have both: they seed all others."""
         match self.transport:
             case "mqtt":
                 return ("mqtt",)
@@ -247,7 +247,7 @@ class Options:
 
     @property
     def isolation(self) -> Isolation:
-        """How processes are started."""
+        """Method of starting processes."""
         return self.isolate or ISOLATION
 
     @property
@@ -260,7 +260,7 @@ class Options:
     def steps(self) -> int:
         """Default number of private releases. The last fifth of the cycles, two fifths in large fleets, only mixes.
 
-        A secure sum takes two or three cycles, and nothing is mixed after it.
+        A secure sum takes two or three cycles, and no mixing follows it.
         """
         if self.algorithm.in_cells == "always":
             return max(1, self.cycles // 3)
@@ -269,14 +269,14 @@ class Options:
 
     @property
     def _file(self) -> Path | None:
-        """The graph that the user named by its file, and so allows."""
+        """Graph that the user named by its file, and thereby allows."""
         named = self.model is not None and self.model.endswith(GRAPH_SUFFIX)
         return Path(self.model).expanduser().absolute() if named and self.model else None
 
     @property
     def _defaults(self) -> dict[str, Any]:
         """Defaults of a short run, which the command line overrides."""
-        paced = {"steps": self.steps, "longest_period": self.period}  # a run has an end, and is measured there
+        paced = {"steps": self.steps, "longest_period": self.period}  # a run ends, and is measured at its end
         own = self.algorithm.own_keys
         usual: dict[str, Any] = {f"learner.{key}": value for key, value in paced.items() if key in own}
         usual["membership.period"] = max(0.05, self.period)
@@ -285,7 +285,7 @@ class Options:
         return {**usual, "data.transform": "squash(1)"} if self.ranges_from_training else usual
 
     def configuration(self, **sections: dict[str, Any]) -> AgentConfig:
-        """One agent's configuration: these tables first, then the command line, then the schema's defaults.
+        """Build one agent's configuration: these tables first, then the command line, then the schema's defaults.
 
         Raises:
             ConfigError: if a value is impossible; the message names its key.
@@ -314,15 +314,15 @@ class Options:
 
 
 def topology_of(learner: str) -> str:
-    """Default topology; also for an unknown name, which is refused elsewhere."""
+    """Return the default topology; also for an unknown name, which is refused elsewhere."""
     return ALGORITHMS[learner].topology if learner in ALGORITHMS else "exponential"
 
 
 def settings(assignments: Sequence[str]) -> dict[str, Any]:
-    """Dotted keys and TOML values from `--set KEY=VALUE`.
+    """Parse dotted keys and TOML values from `--set KEY=VALUE`.
 
     Raises:
-        UsageError: for text that is not an assignment, an unknown key, or one with an option of its own.
+        UsageError: for text that is not an assignment, an unknown key, or a key with an option of its own.
     """
     found = assigned(assignments, "learner.clip=0.5")
     for key in found:
@@ -331,10 +331,10 @@ def settings(assignments: Sequence[str]) -> dict[str, Any]:
 
 
 def check_key(key: str, origin: str) -> None:
-    """Refuse an unknown key of the configuration, or one that has an option of its own.
+    """Refuse an unknown key of the configuration, or a key that has an option of its own.
 
     Raises:
-        UsageError: the message names the nearest key.
+        UsageError: if the key is refused; the message names the nearest key.
     """
     known = {f"{table}.{name}" for table, section in _SECTIONS.items() for name in section.__struct_fields__}
     known |= {f"{_OF_LEARNER}{name}" for algorithm in ready().values() for name in algorithm.own_keys}
@@ -348,7 +348,7 @@ def check_key(key: str, origin: str) -> None:
 
 
 def _hint(key: str, known: Collection[str]) -> str:
-    """The remedy for an unknown key."""
+    """Return the remedy for an unknown key."""
     table, _, own = key.rpartition(".")
     meant = _SYNONYMS.get(own, own)
     if near := suggestion(f"{table}.{meant}" if table else meant, known):

@@ -1,4 +1,4 @@
-"""Plan of a run: records of each agent, topology, and records held back for measuring."""
+"""Plan of a run: records of each agent, topology, and held-out records for measuring."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,35 +31,35 @@ from sottovoce_lab.testbed.gradient_bound import longest_gradient
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.public_records import Apart, set_apart
 
-_HELD_OUT = 0.2  # of the records, where no official test split is
+_HELD_OUT = 0.2  # share of the records, if there is no official test split
 _ANSWERS = "learner.answers"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A fleet before it is built.
+    """Fleet before it is built.
 
     Attributes:
-        options: as asked.
+        options: the requested options.
         config: configuration of every agent, except the first if one agent begins.
         name: name of the data set.
-        raw: each agent's own records, before the transform.
+        raw: records of each agent, before the transform.
         test: records that no agent holds, after the transform.
-        raw_test: the same records before the transform.
-        features: columns before the transform.
-        classes: labels.
-        bounds: declared range of each feature, or None.
-        expected_records: B, the same public number for all.
+        raw_test: the test records before the transform.
+        features: number of columns before the transform.
+        classes: number of labels.
+        bounds: declared range of each feature; None without any.
+        expected_records: public number B, equal for all agents.
         held_by_most: the largest number of agents that hold one record.
-        peers: for each agent, the agents it sends to.
+        peers: for each agent, the agents that it sends to.
         transform: the declared transform.
         family: the learner's family.
-        first: the family of the first agent, which begins the walk if one model walks.
-        model: the name of its model.
-        target: meaning of a regression's target, if anything says so.
-        windows: first and last window that agents may be asked about, if a window is the unit.
-        apart: public records by which models are scored, if the learner needs any.
-        gradient_bound: G, if the testbed had to measure it.
+        first: family of the first agent, which begins the walk if one model walks.
+        model: name of the learner's model.
+        target: meaning of a regression's target, if declared.
+        windows: first and last window of permitted queries, if a window is the unit.
+        apart: public records for scoring models, if the learner needs any.
+        gradient_bound: bound G, if the testbed had to measure it.
     """
 
     options: Options
@@ -85,27 +85,27 @@ class Plan:
 
     @property
     def dishonest(self) -> int:
-        """How many agents are dishonest: the last ones."""
+        """Number of dishonest agents, which are the last."""
         among = self.options.faults.dishonest
         return 0 if among is None else among.among(self.options.agents)
 
     def lie(self, index: int) -> str:
-        """Lie of a dishonest agent; empty for an honest one."""
+        """Return the lie of a dishonest agent; empty for an honest agent."""
         among = self.options.faults.dishonest
         return "" if among is None or index < self.options.agents - self.dishonest else among.lie
 
     def learner(self, index: int) -> dict[str, Any]:
-        """The keys of one agent's `[learner]` table that are its own."""
+        """Return the keys of an agent's `[learner]` table that differ between agents."""
         return _own(self.options, index, self.peers)
 
     @property
     def alone(self) -> frozenset[int]:
-        """Agents without any link in either direction: no peer can tell them of a newer ledger of theirs."""
+        """Agents without any link in either direction: no peer can notify them of a newer ledger of theirs."""
         met = {i for i, others in enumerate(self.peers) if others} | {j for others in self.peers for j in others}
         return frozenset(range(self.options.agents)) - met
 
     def data(self, source: str, public: str) -> dict[str, Any]:
-        """The `[data]` table of an agent whose records are at `source`, and public ones, if any, at `public`."""
+        """Return the `[data]` table of an agent with records at `source` and public records, if any, at `public`."""
         return {
             "source": source,
             "features": self.features,
@@ -117,10 +117,10 @@ class Plan:
 
 
 def plan(options: Options, data: DataSet | None = None) -> Plan:
-    """Load the data, hold a test set back, deal out the rest.
+    """Load the data, hold out a test set, and deal out the remaining records.
 
     Args:
-        options: as asked.
+        options: the requested options.
         data: the data set that `options.data` names, if it is loaded already.
 
     Raises:
@@ -197,7 +197,7 @@ def _check_cell(options: Options, config: AgentConfig) -> None:
     """Refuse a fleet that is too small for a secure sum.
 
     Raises:
-        UsageError: the message says how many devices a sum needs.
+        UsageError: if the fleet is too small; the message states the number of devices that a sum needs.
     """
     if config.cell is not None and options.agents < config.cell.least:
         smaller = f", or --set privacy.cell.min={options.agents}" if options.agents > 1 else ""
@@ -211,7 +211,7 @@ def _check_contributors(options: Options, config: AgentConfig) -> None:
     """Refuse the default mixing of a fleet in which some contributions would count nowhere.
 
     Raises:
-        UsageError: the message names the choices.
+        UsageError: if the mixing is refused; the message names the choices.
     """
     if "learner.mixing" in options.settings or getattr(config.learner, "mixing", None) != "contributions":
         return
@@ -225,16 +225,16 @@ def _check_contributors(options: Options, config: AgentConfig) -> None:
 
 
 def _kept(options: Options) -> Options:
-    """Options for a feed's kept windows, dealt out as files that no agent follows; units are days, as on a device."""
+    """Adapt options to a feed's kept windows, dealt out as unfollowed files; units are days, as on a device."""
     if ALGORITHMS[options.learner].unit != "record":
         return options
     return replace(options, settings={"privacy.unit": "window", **options.settings})
 
 
 def _of_regression(options: Options, *, grouped: bool) -> Options:
-    """Defaults of a regression, which the command line overrides: its model, and untransformed targets.
+    """Return the defaults of a regression, which the command line overrides: its model, and untransformed targets.
 
-    From a file of many meters, each agent gets one.
+    From a file of many meters, each agent gets one meter.
     """
     dealt = "one-group" if options.data.startswith("meters:") else "by-group"
     defaults = {"data.transform": "none", **({"data.partition": dealt} if grouped else {})}
@@ -242,19 +242,19 @@ def _of_regression(options: Options, *, grouped: bool) -> Options:
 
 
 def _target(data: DataSet) -> Target | None:
-    """Target of the data; predictions without learning exist only for an official test split."""
+    """Return the target of the data; predictions without learning exist only for an official test split."""
     return replace(data.target, baselines={}) if data.target is not None and data.test is None else data.target
 
 
 def _windows(options: Options, train: Records) -> tuple[int, int] | None:
-    """First and last window of the data, if a window is the unit; a testbed may inspect its data set."""
+    """Return the first and last window of the data, if a window is the unit; a testbed may inspect its data set."""
     if options.budget.unit != "window" or train.windows is None or not len(train):
         return None
     return int(train.windows.min()), int(train.windows.max())
 
 
 def _gradient_bound(options: Options, config: AgentConfig, records: Records) -> float | None:
-    """G of constd2p to the letter, if it is needed and not declared."""
+    """Measure G of constd2p with fidelity `paper`, if it is needed and not declared."""
     learner = config.learner
     if not isinstance(learner, ConstD2pSettings) or learner.fidelity == "sound" or learner.gradient_bound is not None:
         return None
@@ -273,14 +273,14 @@ def _gradient_bound(options: Options, config: AgentConfig, records: Records) -> 
 
 
 def _family(config: AgentConfig, public: Records | None) -> Family:
-    """The parts of a learner, which scores models on these public records if it scores any."""
+    """Return the family of a learner, which scores models on these public records if it scores any."""
     family = family_of(config, public)
     family.check()
     return family
 
 
 def _own(options: Options, index: int, peers: list[list[int]]) -> dict[str, Any]:
-    """Own keys of an agent: with one shared model the first agent begins; in rounds, all have keys from the graph."""
+    """Return an agent's own keys: with one shared model the first agent begins; in rounds, keys come from the graph."""
     if ALGORITHMS[options.learner].one_begins:
         return {"begins_walk": True} if index == 0 else {}
     found: dict[str, Any] = {}
@@ -292,12 +292,12 @@ def _own(options: Options, index: int, peers: list[list[int]]) -> dict[str, Any]
 
 
 def _every(peers: list[list[int]]) -> int:
-    """Gradients that a device releases in one round where all neighbours are answered."""
+    """Return the number of gradients that a device releases in one round if all neighbours are answered."""
     return 1 + max(map(len, peers))
 
 
 def _peers(options: Options) -> list[list[int]]:
-    """For each agent, the agents it sends to. In rounds, every receiver answers."""
+    """Return, for each agent, the agents that it sends to. In rounds, every receiver answers."""
     if options.transport == "mixed":  # every agent must be able to reach the seed
         return [[0] if i else [] for i in range(options.agents)]
     peers = out_peers(options.topology, options.agents, options.seed)

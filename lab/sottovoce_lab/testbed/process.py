@@ -1,7 +1,7 @@
-"""One agent process of a testbed: a real agent that also stops when the testbed is gone.
+"""Agent process of a testbed: a real agent that also stops when the testbed ends.
 
 Run by the testbed as `python -m sottovoce_lab.testbed.process CONFIG SEED [FAULT …]`, with a pipe as its standard
-input. A line there names the node ids that this agent does not reach from now on; an empty one ends the partition.
+input. A line of input names the node ids that this agent does not reach from now on; an empty line ends the partition.
 This is the one place where an agent may run without noise, and only on loopback, in a fleet that a testbed made.
 """
 
@@ -27,7 +27,7 @@ FLEET_PREFIX = "testbed-"
 
 
 def main(arguments: list[str]) -> int:
-    """Run the agent; returns its exit code."""
+    """Run the agent; return its exit code."""
     return outcome(lambda: _agent(*arguments))
 
 

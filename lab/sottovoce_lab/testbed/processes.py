@@ -56,8 +56,8 @@ def watched(plan: Plan, watcher: Watcher, build: Callable[[], RunningFleet]) -> 
 
     Args:
         plan: the plan that the fleet follows.
-        watcher: is shown the run.
-        build: makes the fleet; the duration in the report includes this.
+        watcher: receiver of the progress.
+        build: function that builds the fleet; the duration in the report includes the call.
     """
     return _Run(plan, watcher, build).report()
 
@@ -79,7 +79,7 @@ class _Run:
         self._interrupted: int | None = None
 
     def report(self) -> Report:
-        """Run, and report. Ctrl-C ends the run early, with a report up to then."""
+        """Run, and report. Ctrl-C ends the run early, with a report of the results so far."""
         try:
             if self._fleet.broker is not None:
                 self._watcher.note(f"MQTT through {self._fleet.broker.words}")
@@ -138,14 +138,14 @@ class _Run:
             time.sleep(max(_POLL_SECONDS / 4, min(_POLL_SECONDS, options.period)))
 
     def _laggards(self) -> list[str]:
-        """Running agents that have not completed their cycles; until they have, the others continue mixing."""
+        """Return running agents that have not completed their cycles; all others keep mixing until then."""
         cycles = self._plan.options.cycles
         return [member.name for member in self._fleet.running() if not member.last or member.last["cycle"] < cycles]
 
     def _advance(self) -> None:
-        """The fleet's cycle is its agents' median, which may only rise; while none can continue, it follows the clock.
+        """Advance the fleet's cycle to its agents' median, never back; while no agent can continue, follow the clock.
 
-        A running agent may be waiting for one that is away, such as a witness of its ledger head.
+        A running agent may be waiting for an absent agent, such as a witness of its ledger head.
         """
         cycles = [member.last["cycle"] for member in self._fleet.running() if member.last]
         period = self._plan.options.period
@@ -156,7 +156,7 @@ class _Run:
             self._cycle, self._reached = cycle, time.monotonic()
 
     def _waits_for_anybody(self) -> bool:
-        """Whether all agents are down, and some will come back."""
+        """Check whether all agents are down, and some will restart."""
         cycle, cycles = self._cycle, self._plan.options.cycles
         return not self._fleet.running() and cycle < cycles and self._fate.brings_back(cycle)
 
@@ -185,7 +185,7 @@ class _Run:
             self._watcher.note(note)
 
     def _models(self) -> dict[str, NDArray[np.float64]]:
-        """The models that running agents have published, by name."""
+        """Return the models that running agents have published, by name."""
         models = {}
         for member in self._fleet.running():
             try:
@@ -197,14 +197,14 @@ class _Run:
         return models
 
     def _final_models(self) -> dict[str, NDArray[np.float64]]:
-        """Models at the end of the run, when at least one agent must have one."""
+        """Return the models at the end of the run, when at least one agent must have one."""
         if not (models := self._models()):
             raise NetworkError("no agent is left that holds a model")
         return models
 
     def _record_moment(self, cycle: int) -> None:
         if not (models := self._models()):
-            return  # no one has published one yet, or everybody was killed
+            return  # no agent has published a model yet, or all were killed
         traffic = self._traffic()
         spent = [member.last["privacy"]["spent_epsilon"] for member in self._fleet.running() if member.last]
         known = [epsilon for epsilon in spent if epsilon is not None]
@@ -247,10 +247,10 @@ class _Run:
         )
 
     def _ledgers_agree(self, ledgers: dict[str, Spending]) -> bool:
-        """Whether the spending that agents reported when they stopped is that of their ledgers.
+        """Check that the spending that agents reported when they stopped is the spending in their ledgers.
 
-        One release may have been in progress then. An agent that had to be killed has reported nothing: its ledger
-        must hold at least its last reported spending.
+        One release may have been in progress at that time. An agent that had to be killed has reported nothing: its
+        ledger must hold at least its last reported spending.
         """
         agree = True
         for member in self._fleet.running():
@@ -265,7 +265,7 @@ class _Run:
 
     @staticmethod
     def _agent(member: Member, spending: Spending) -> AgentReport:
-        """Result of an agent, from its ledger and not from its own report."""
+        """Return the result of an agent, from its ledger and not from its own report."""
         return AgentReport(
             id=member.identity.node_id,
             alive=not member.killed,

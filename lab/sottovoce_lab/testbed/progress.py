@@ -7,7 +7,7 @@ from sottovoce_lab.testbed.measure import Quality
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The fleet after a cycle: the slowest live agent's cycle, and totals over agents."""
+    """State of a fleet after a cycle: the slowest live agent's cycle, and totals over agents."""
 
     cycle: int
     cycles: int
@@ -20,7 +20,7 @@ class Moment:
 
 
 class Watcher:
-    """Base class of watchers of a run; this one shows nothing."""
+    """Base class of watchers of a run, which shows nothing."""
 
     def note(self, text: str) -> None:
         """Show a note on an event of the run."""

@@ -1,7 +1,7 @@
-"""Public labelled records, on which a learner scores models, and the sources of them in a testbed.
+"""Public labelled records on which a learner scores models, and their sources in a testbed.
 
 `held-apart`: a share of the training part, which no agent holds and nothing is measured on. `test`: some of the test
-records, as in the PDSL paper; weights are then chosen on the test records, and the report says so. Either takes a
+records, as in the PDSL paper; weights are then chosen on the test records, and the report states this. Either takes a
 number of records: `held-apart(200)`.
 """
 
@@ -16,17 +16,17 @@ from sottovoce.registry import ALGORITHMS
 from sottovoce_lab.testbed.options import Options
 
 _MAX = 500
-_SHARE = 5  # one record in five at most, where records are few
+_SHARE = 5  # one record in five at most, if records are few
 _SOURCE = re.compile(r"(?P<part>held-apart|test)(\((?P<most>[1-9]\d{0,6})\))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """The rest of the training part, and the part that was set apart.
+    """Places of the training records for agents, and the public records set apart.
 
     Attributes:
         train: places of the records that agents may hold, ascending.
-        public: before the transform; None where no one asks for any.
+        public: public records before the transform; None if they are not requested.
         contaminated: whether models are also measured on the public records.
     """
 
@@ -36,10 +36,10 @@ class Apart:
 
 
 def set_apart(options: Options, train: Records, test: Records) -> Apart:
-    """Public records, where the learner needs some or `data.validation` asks for them.
+    """Set public records apart, if the learner needs them or `data.validation` requests them.
 
     Raises:
-        UsageError: `data.validation` names no source.
+        UsageError: if `data.validation` names no source.
     """
     source = options.settings.get("data.validation", "held-apart" if _needed(options) else None)
     if source is None:

@@ -1,4 +1,4 @@
-"""The report of a run, `sottovoce.report/1`."""
+"""Report of a run, `sottovoce.report/1`."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -14,7 +14,7 @@ SCHEMA = "sottovoce.report/1"
 
 @dataclass(frozen=True, slots=True)
 class AgentReport:
-    """One agent at the end; `epsilon_spent` is None where nothing is promised."""
+    """State of one agent at the end; `epsilon_spent` is None if no ε is promised."""
 
     id: str
     alive: bool
@@ -35,7 +35,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Resources that the agents used; None where processes share one."""
+    """Resources that the agents used; None if processes share one."""
 
     ready_s_median: float | None = None
     rss_mib_median: float | None = None
@@ -45,7 +45,7 @@ class Resources:
 
 @dataclass(slots=True)
 class Report:
-    """The results of a run.
+    """Results of a run.
 
     Attributes:
         run: settings and duration of the run.
@@ -54,10 +54,11 @@ class Report:
         curve: measures during the run.
         traffic: messages and bytes sent.
         resources: time and memory used.
-        agents: each agent at the end, its spending read from its ledger.
+        agents: state of each agent at the end, with the spending read from its ledger.
         faults: the `--fault` specifications.
         ledgers_agree: whether every ledger agrees with its agent's report.
-        baselines: computes the accuracies of trivial rules, for the document; None where nothing is classified.
+        baselines: function that computes the accuracies of trivial rules, for the document, or None without
+            classification.
         warnings: warnings for the reader.
         interrupted: the cycle at which Ctrl-C ended the run; None for a whole run.
     """
@@ -82,7 +83,7 @@ class Report:
         return "local" if self.statement.epsilon_alone is None else "cell"
 
     def _remarks(self, baselines: Baselines | None) -> list[str]:
-        """Warnings that follow from the report."""
+        """Return the warnings that follow from the report."""
         ended = []
         if self.interrupted is not None:
             ended = [f"interrupted at cycle {self.interrupted} of {self.run['cycles']}: measures are of that moment"]
@@ -91,7 +92,7 @@ class Report:
         return ended + baselines.warnings(self.final, self._noise)
 
     def document(self) -> dict[str, Any]:
-        """The JSON document."""
+        """Return the JSON document."""
         statement = self.statement.as_dict()
         spent = [agent.epsilon_spent for agent in self.agents]
         known = [epsilon for epsilon in spent if epsilon is not None]

@@ -1,4 +1,4 @@
-"""The parts of a report that both kinds of testbed share."""
+"""Parts of a report that both kinds of testbed share."""
 
 from dataclasses import asdict
 from typing import Any
@@ -14,11 +14,11 @@ from sottovoce_lab.testbed.plan import Plan
 from sottovoce_lab.testbed.progress import Moment
 
 SIMULATED = "simulated noise is seeded and protects no one; the ε printed is what real noise would cost"
-"""Warning of every run whose noise is not the device's own."""
+"""Warning for every run whose noise is not the device's own."""
 
 
 def described(plan: Plan, wall: float) -> dict[str, Any]:
-    """The `run` part: the settings, and how long it took."""
+    """Return the `run` part: the settings and the duration."""
     options = plan.options
     return {
         "learner": options.learner,
@@ -39,7 +39,7 @@ def described(plan: Plan, wall: float) -> dict[str, Any]:
 
 
 def plan_baselines(plan: Plan) -> Baselines | None:
-    """The baselines of a fleet; of honest devices where some are dishonest."""
+    """Return the baselines of a fleet; those of its honest devices, if some are dishonest."""
     if plan.classes < 2:
         return None
     honest = plan.raw[: plan.options.agents - plan.dishonest]
@@ -47,20 +47,20 @@ def plan_baselines(plan: Plan) -> Baselines | None:
 
 
 def plan_warnings(plan: Plan) -> list[str]:
-    """All warnings that are known before a run."""
+    """Return all warnings that are possible before a run."""
     kinds = (shared_records, contaminated, unpaid, without_effect, lied, hinted)
     return [warning for of_kind in kinds for warning in of_kind(plan)]
 
 
 def contaminated(plan: Plan) -> list[str]:
-    """A warning if weights are chosen on records on which models are also measured."""
+    """Return a warning if weights are chosen on records on which models are also measured."""
     if not plan.apart.contaminated:
         return []
     return ["data.validation = test: gradients are weighed on test records, so that the accuracy printed flatters"]
 
 
 def shared_records(plan: Plan) -> list[str]:
-    """Warnings where several agents hold one record, or several records one reading: their costs add up."""
+    """Return warnings if several agents hold one record, or several records one reading: their costs add up."""
     agents, budget, found = plan.held_by_most, plan.options.budget, []
     if budget.epsilon is None:
         return []
@@ -75,13 +75,13 @@ def shared_records(plan: Plan) -> list[str]:
 
 
 def hinted(plan: Plan) -> list[str]:
-    """A warning with a better setting for a fleet of this size, if the learner knows one."""
+    """Return a warning with a better setting for a fleet of this size, if the learner has one."""
     hint = plan.config.learner.hint(sum(map(len, plan.raw)))
     return [] if hint is None else [hint]
 
 
 def lied(plan: Plan) -> list[str]:
-    """A warning where some agents are dishonest."""
+    """Return a warning if some agents are dishonest."""
     among = plan.options.faults.dishonest
     if among is None:
         return []
@@ -89,7 +89,7 @@ def lied(plan: Plan) -> list[str]:
 
 
 def without_effect(plan: Plan) -> list[str]:
-    """Warnings of keys that were set and change nothing beside the others; in a device's own file they are errors."""
+    """Return warnings about keys without effect beside other keys; in a device's own file such keys are errors."""
     tables: dict[str, dict[str, Any]] = {}
     for key, value in plan.options.settings.items():
         section, _, name = key.partition(".")
@@ -99,7 +99,7 @@ def without_effect(plan: Plan) -> list[str]:
 
 
 def unpaid(plan: Plan) -> list[str]:
-    """Warnings for values that the harness computed from all records and that no ledger was charged for."""
+    """Return warnings about values that the harness computed from all records and that no ledger was charged for."""
     found = []
     if plan.gradient_bound is not None:
         found.append(
@@ -114,5 +114,5 @@ def unpaid(plan: Plan) -> list[str]:
 
 
 def curve_point(moment: Moment) -> dict[str, Any]:
-    """A point of the `curve` part."""
+    """Return a point of the `curve` part."""
     return {"cycle": moment.cycle, "t_s": round(moment.elapsed_s, 3), **asdict(moment.measures)}

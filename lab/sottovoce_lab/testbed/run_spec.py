@@ -1,7 +1,8 @@
-"""One description of a run, whatever executes it: `sottovoce run`, from TOML and from `--set`.
+"""Single description of a run for all engines: `sottovoce run`, from TOML and from `--set`.
 
 A file has the keys below, flat or in tables, and any key of an agent's configuration: `learner.steps`,
-`data.transform`, …. The same file runs on every engine; a setting that one cannot run is an error that names another.
+`data.transform`, …. One file runs on every engine; a setting that an engine cannot run is an error that names another
+engine.
 """
 
 import json
@@ -21,7 +22,7 @@ from sottovoce_lab.testbed.options import Options, check_key, topology_of
 
 Engine = Literal["vector", "events", "memory", "grpc", "mqtt", "mixed"]
 ENGINES: tuple[str, ...] = get_args(Engine)
-"""vector: a few arrays; events, memory: agents under a virtual clock; the others: processes, by their transports."""
+"""Engines. vector: a few arrays; events, memory: agents under a virtual clock; all others: processes, by transport."""
 
 ALIASES = {
     "data": "data.source",
@@ -40,7 +41,7 @@ _LISTS = ("faults", "data.bounds", "data.windows", "transport.use", "transport.p
 
 
 class RunSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A run."""
+    """Description of a run."""
 
     engine: Annotated[Engine, Meta(description="what executes the run")] = "events"
     agents: Annotated[int, Meta(ge=1, le=10_000_000, description="devices")] = 12
@@ -64,10 +65,10 @@ class RunSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     settings: Annotated[dict[str, Any], Meta(description="other keys of an agent's configuration")] = {}
 
     def options(self) -> Options:
-        """Options of a testbed; on the vector engine for the same fleet, in one process.
+        """Return the options of a testbed; for the vector engine, those of an equal fleet in one process.
 
         Raises:
-            PrivacyError, SottovoceError: it cannot be; the message names the key.
+            PrivacyError, SottovoceError: if the run is impossible; the message names the key.
         """
         known = ALGORITHMS.get(self.learner)
         usual = math.inf if known is not None and known.noiseless else 2.0
@@ -95,11 +96,11 @@ class RunSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 def run_spec(values: Mapping[str, Any], origin: str, typed: Collection[str] = ()) -> RunSpec:
-    """A run from dotted keys.
+    """Build a run's description from dotted keys.
 
     Args:
-        values: by key; those of a table `[faults]` are for the vector engine's own words.
-        origin: the file, to be named in an error.
+        values: values by key; those of a table `[faults]` are in the vector engine's own terms.
+        origin: name of the file, for errors.
         typed: keys that were given on the command line rather than by the file.
 
     Raises:
@@ -132,7 +133,7 @@ def run_spec(values: Mapping[str, Any], origin: str, typed: Collection[str] = ()
 
 
 def _fault_words(named: dict[str, Any], origin: str) -> list[str]:
-    """Take out the vector engine's `faults.drop`, `faults.delay` and `faults.churn`, as `--fault` specifications."""
+    """Extract the vector engine's `faults.drop`, `faults.delay` and `faults.churn`, as `--fault` specifications."""
     period = float(named.get("period", 1.0))
     words = []
     if drop := named.pop("faults.drop", 0):
@@ -150,10 +151,10 @@ def _fault_words(named: dict[str, Any], origin: str) -> list[str]:
 
 
 def swept(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
-    """The keys with one value, and those with a list of them: a sweep is over all combinations.
+    """Split keys into those with one value and those with a list: a sweep is over all combinations.
 
     Args:
-        values: by dotted key.
+        values: values by dotted key.
 
     Raises:
         UsageError: for an empty list, or a value given twice.
@@ -170,13 +171,13 @@ def swept(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any
 
 
 def combinations(values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The keys of every run of a sweep, the last list's values changing fastest; of one run where there is no list."""
+    """Return the keys of every run of a sweep, the last list's values changing fastest; without a list, of one run."""
     fixed, lists = swept(values)
     return [{**fixed, **dict(zip(lists, chosen, strict=True))} for chosen in product(*lists.values())]
 
 
 def assigned_over(values: Mapping[str, Any], typed: Mapping[str, Any]) -> dict[str, Any]:
-    """A file's keys, overridden by those of `--set`, whichever name of a key either of them uses."""
+    """Override a file's keys by those of `--set`, whichever name of a key each of the two uses."""
     taken = {ALIASES.get(key, key) for key in typed}
     kept = {key: value for key, value in values.items() if ALIASES.get(key, key) not in taken}
     return {

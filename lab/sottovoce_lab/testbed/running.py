@@ -1,4 +1,4 @@
-"""A run's interface to its fleet: the testbed's own processes, or containers that were started elsewhere."""
+"""Interface of a run to its fleet: the testbed's own processes, or containers that were started elsewhere."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -10,11 +10,11 @@ from sottovoce_lab.testbed.fleet import Member
 
 
 class RunningFleet(Protocol):
-    """A fleet under observation.
+    """Fleet under observation.
 
     Attributes:
-        broker: the run's own broker, which it may kill; None if it has none.
-        members: all its agents.
+        broker: the run's own broker, which the run may kill; None without one.
+        members: all agents of the fleet.
     """
 
     broker: TestbedBroker | None
@@ -22,38 +22,38 @@ class RunningFleet(Protocol):
 
     @property
     def words(self) -> str:
-        """The line that a watcher is shown at the start."""
+        """Line for a watcher to show at the start."""
         ...
 
     def start(self, ready: Callable[[int, int], None]) -> None:
         """Wait until every agent has answered once.
 
         Args:
-            ready: is called with the number of agents that have answered, and of all.
+            ready: called with the number of agents that have answered, and the number of all agents.
 
         Raises:
-            SottovoceError: if one ended, or did not answer in time.
+            SottovoceError: if an agent ended, or did not answer in time.
         """
         ...
 
     def stop(self) -> list[str]:
-        """Stop the fleet. Returns the names of agents that did not stop when asked to."""
+        """Stop the fleet. Return the names of agents that did not stop on request."""
         ...
 
     def launch(self, index: int) -> None:
-        """Start one agent again."""
+        """Restart one agent."""
         ...
 
     def kill(self, index: int) -> None:
-        """Kill -9."""
+        """Kill an agent (kill -9)."""
         ...
 
     def cut_off(self, places: frozenset[int]) -> None:
-        """From now on, cut off these agents, and only these, from all others."""
+        """Cut off these agents, and only these, from all other agents from now on."""
         ...
 
     def poll(self) -> None:
-        """Ask every running agent for its status.
+        """Query every running agent for its status.
 
         Raises:
             SottovoceError: if an agent ended without being killed.
@@ -61,13 +61,13 @@ class RunningFleet(Protocol):
         ...
 
     def running(self) -> list[Member]:
-        """The agents that run."""
+        """Return the running agents."""
         ...
 
     def charges_when_stopped(self, member: Member) -> int | None:
-        """Charges in the agent's last log line; None without one."""
+        """Return charges in the agent's last log line; None without such a line."""
         ...
 
     def spending(self, member: Member) -> Spending:
-        """Spending in the agent's ledger, read from outside."""
+        """Return spending in the agent's ledger, read from outside."""
         ...

@@ -12,12 +12,12 @@ from sottovoce_lab.testbed.run_facts import curve_point
 
 
 class Showing(Watcher):
-    """A watcher that also writes the newest measures to the testbed's directory, over the previous ones.
+    """Watcher that also writes the newest measures to the testbed's directory, over the previous ones.
 
     Args:
-        watcher: the watcher that every call is passed on to.
+        watcher: watcher that also receives every call.
         options: options of the run.
-        directory: directory that the agents' state directories are in.
+        directory: parent of the agents' state directories.
     """
 
     def __init__(self, watcher: Watcher, options: Options, directory: Path) -> None:

@@ -24,7 +24,7 @@ def save_records(path: Path, raw: Records, plan: Plan) -> None:
 
 
 def tables_of(config: AgentConfig) -> dict[str, Any]:
-    """The configuration as TOML tables: without null, which TOML lacks, and without keys that have no effect."""
+    """Convert the configuration to TOML tables: without null, which TOML lacks, or keys that have no effect."""
     built: dict[str, dict[str, Any]] = msgspec.to_builtins(config, enc_hook=str)
     tables = {name: _present(table) for name, table in built.items()}
     for (section, key), _ in list(without_effect(tables, config)):
@@ -33,7 +33,7 @@ def tables_of(config: AgentConfig) -> dict[str, Any]:
 
 
 def _present(table: dict[str, Any]) -> dict[str, Any]:
-    """A table without keys that have no value, at any depth."""
+    """Return a table without keys that have no value, at any depth."""
     return {
         key: _present(value) if isinstance(value, dict) else value for key, value in table.items() if value is not None
     }

@@ -1,4 +1,4 @@
-"""The games: each asks one question of a subject and returns a finding."""
+"""Games: each asks one question of a subject and returns a finding."""
 
 from sottovoce_lab.auditor.games.books import books
 from sottovoce_lab.auditor.games.canaries import canaries

@@ -1,4 +1,4 @@
-"""Game: does the ledger pay for everything that leaves, across restarts too, and is nothing ever drawn twice?"""
+"""Game: does the ledger pay for every release, across restarts too, and is no noise drawn twice?"""
 
 import tempfile
 from dataclasses import replace
@@ -54,7 +54,7 @@ def _life(
     *,
     cut_short: bool,
 ) -> int:
-    """Run one life of a device, or half of one; add its answers to `known`, and errors to `wrong`."""
+    """Run one life of a device, or half of a life; add its answers to `known`, and errors to `wrong`."""
     paid, beyond = subject.queries(records)
     if cut_short:
         paid = paid[: (len(paid) + 1) // 2]
@@ -77,7 +77,7 @@ def _life(
 
 
 def _speaks(subject: Subject, vault: Vault, records: Records) -> bool:
-    """Whether a device that answers no queries, but takes part in sums, does so once it has paid for all of them."""
+    """Check whether a device that answers no queries, but takes part in sums, does so once it has paid for all sums."""
     try:
         subject.watch(vault, len(records))
     except PrivacyError:
@@ -86,10 +86,10 @@ def _speaks(subject: Subject, vault: Vault, records: Records) -> bool:
 
 
 def _elsewhere(query: Query) -> Query:
-    """A query for the same slot of the schedule at another point: a question that has been answered already."""
+    """Return a query for the same slot of the schedule at another point: a question that has already been answered."""
     return replace(query, point=query.point + 1.0)
 
 
 def _same(subject: Subject, records: Records) -> bool:
-    """Whether two devices with the same records release identical values."""
+    """Check whether two devices with equal records release identical values."""
     return bool(np.array_equal(fresh(subject, records).values, fresh(subject, records).values))

@@ -1,7 +1,7 @@
-"""Can canaries be told apart better than ε allows?
+"""Game: can canaries be told apart better than ε allows?
 
 Each canary is in one of two neighbouring worlds by a fair coin. The observer scores its view by the stated law's
-likelihood ratio and says "first" above a threshold fixed before anything is seen. In one device it guesses only at
+likelihood ratio and answers "first" above a threshold fixed before anything is seen. In one device it guesses only at
 the eighth of the canaries of which it is surest.
 """
 
@@ -12,9 +12,9 @@ from sottovoce_lab.auditor.bounds import Rates, one_run_epsilon
 from sottovoce_lab.auditor.finding import Finding
 from sottovoce_lab.auditor.subject import Floats, Subject, fresh
 
-_GUESSED = 8  # one in this many
-_MIN = 16  # canaries in a device, below which one run says nothing
-_BOUNDS = 3  # at most: two from error rates, one from one run
+_GUESSED = 8  # guess at one canary in this many
+_MIN = 16  # canaries in a device; with fewer, one run proves nothing
+_BOUNDS = 3  # at most: two bounds from error rates, one from one run
 
 
 def canaries(
@@ -23,9 +23,9 @@ def canaries(
     """Play canaries on as many devices as `trials` requires.
 
     Args:
-        subject: the thing audited.
-        stated: ε; None where nothing is claimed.
-        trials: canaries, at least.
+        subject: the audited subject.
+        stated: claimed ε; None without a claim.
+        trials: minimum number of canaries.
         rng: generator of the coins; a device's noise comes from the operating system.
         alpha: a game's share of the significance.
         doubt: 1 - confidence, of all bounds together.
@@ -45,7 +45,7 @@ def canaries(
 
 
 def _played(subject: Subject, devices: int, rng: np.random.Generator) -> tuple[NDArray[np.bool_], Floats]:
-    """Coins and scores, bool and float64[devices, m]."""
+    """Return the coins, bool[devices, m], and the scores, float64[devices, m]."""
     coins = rng.random((devices, subject.canaries)) < 0.5
     scores = np.stack([subject.scores(fresh(subject, subject.arms(thrown))) for thrown in coins])
     return coins, scores

@@ -1,4 +1,4 @@
-"""Game: do the last bits of a release reveal nothing? Those of floats would (Mironov 2012)."""
+"""Game: do the last bits of a release reveal nothing? Those of a float would (Mironov 2012)."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ _BITS = 4
 
 
 def low_bits(subject: Subject, grid: float, rng: np.random.Generator, alpha: float) -> Finding:
-    """Whether releases lie on the public grid, and their last four bits are uniform.
+    """Check that releases lie on the public grid, and that their last four bits are uniform.
 
     Noise drawn in floats and then rounded to the grid passes, rightly: only digits beyond the grid leak.
     """

@@ -11,9 +11,9 @@ def noise(subject: Subject, name: str, alpha: float) -> Finding:
     a release is not centred on the stated sum.
 
     Args:
-        subject: the thing audited.
+        subject: the audited subject.
         name: name of the game.
-        alpha: its share of the significance.
+        alpha: the game's share of the significance.
     """
     doubts: dict[str, float] = {}
     numbers = 0

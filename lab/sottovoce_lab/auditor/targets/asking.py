@@ -1,4 +1,4 @@
-"""An observer of the vault's answers, as strong as any observer of whatever is computed from them."""
+"""Observer of the vault's answers, as strong as any observer of values computed from them."""
 
 import numpy as np
 from sottovoce.door import Query, Refused
@@ -9,10 +9,10 @@ from sottovoce_lab.auditor.subject import Sighting
 
 
 def answers(vault: Vault, queries: list[Query]) -> Sighting:
-    """The releases for these queries, each in units of 1.
+    """Return the releases for these queries, each in units of 1.
 
     Raises:
-        PrivacyError: if one was refused: silence that depends on the records reveals something about them.
+        PrivacyError: if the vault refused a query: silence that depends on the records reveals something about them.
     """
     found = []
     for query in queries:

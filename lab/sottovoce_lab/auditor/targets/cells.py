@@ -1,4 +1,4 @@
-"""A device in a cell, against an attacker that is the leader, the network, and as many members as collude.
+"""A device in a cell, against an attacker who is the leader, the network, and all colluding members.
 
 The auditor holds the keys of all other members, so it can take the masks off the audited vector. Then it adds the noise
 shares of the honest members among them, which a real attacker does not know.
@@ -35,13 +35,13 @@ from sottovoce_lab.auditor.targets.sums import GaussianSums
 
 Floats = NDArray[np.float64]
 SMALL = Cell(4, 8, 1, 0.7)
-"""A cell so small that a round is quick to play."""
+"""Cell small enough that a round is quick to play."""
 
 _ROWS = 1024
 
 
 def _anybody(statement: Statement) -> None:
-    del statement  # all others are the auditor's
+    del statement  # the auditor signs the statements of all other members
 
 
 @dataclass(frozen=True)
@@ -63,15 +63,15 @@ class Others:
 
     @cached_property
     def keys(self) -> list[tuple[X25519PrivateKey, X25519PrivateKey]]:
-        """Keys of the other members: for masks, and for shares."""
+        """Keys of the other members: a mask key and a share key each."""
         count = self.mechanism.cell.least - 1
         return [(X25519PrivateKey.generate(), X25519PrivateKey.generate()) for _ in range(count)]
 
     def seen(self, vault: Vault, slot: int, point: bytes) -> Floats:
-        """The attacker's view of one round, float64[P]: the device's part, and noise that the attacker does not know.
+        """Return the attacker's view of one round, float64[P]: the device's part, plus noise unknown to the attacker.
 
         Raises:
-            PrivacyError: if the vault was silent where it should have spoken.
+            PrivacyError: if the vault was silent where it should have answered.
         """
         members, mechanism = self.mechanism.cell.least, self.mechanism
         part = self.part(vault, slot, point)
@@ -81,7 +81,7 @@ class Others:
         return seen
 
     def part(self, vault: Vault, slot: int, point: bytes) -> NDArray[np.int64]:
-        """The vault's part of a sum, int64[P] in grid units, with its own share of noise alone.
+        """Return the vault's part of a sum, int64[P] in grid units, with only its own share of noise.
 
         Raises:
             PrivacyError: see `seen`.
@@ -132,10 +132,10 @@ def _offer(slot: int, point: bytes, masks: X25519PrivateKey, shares: X25519Priva
 
 @dataclass(frozen=True, slots=True)
 class CellMeans(Means):
-    """The mean of a device in a cell.
+    """Mean of a device in a cell.
 
     Attributes:
-        more: members that collude beyond the promised number, to measure the loss.
+        more: number of colluding members beyond the promised number, to measure the loss.
     """
 
     more: int = 0
@@ -160,7 +160,7 @@ class CellMeans(Means):
 
     @property
     def sigma(self) -> float:
-        """σ of the observation, which is that of the honest noise shares together."""
+        """σ of the observation, which is the σ of the honest noise shares together."""
         known = self._mechanism
         return known.share(self.cell.least) * known.step * math.sqrt(self._honest)
 
@@ -176,7 +176,7 @@ class CellMeans(Means):
         return Sighting(seen[np.newaxis], np.empty((1, 0)))
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
-        """See Subject.queries: such a vault answers none, but takes part in sums."""
+        """See Subject.queries: such a vault answers no queries, but takes part in sums."""
         del records
         return [], Query(self.terms.learner, "mean", 0, np.empty(0))
 
@@ -195,10 +195,10 @@ class CellMeans(Means):
 
 @dataclass(frozen=True, slots=True)
 class CellGradients(GaussianSums):
-    """Gradient sums of a device in a cell; its terms are those of as many sums without a cell.
+    """Gradient sums of a device in a cell; the terms are those of equally many sums without a cell.
 
     Attributes:
-        cell: the rule.
+        cell: rule of the cell.
     """
 
     cell: Cell = SMALL
@@ -217,7 +217,7 @@ class CellGradients(GaussianSums):
 
     @property
     def sigma(self) -> float:
-        """σ of the observation: C √sums / μ, and a little more, since a noise share is drawn in whole units."""
+        """σ of the observation: C √sums / μ, and slightly more, since a noise share is drawn in whole units."""
         assert self.terms.clip is not None  # noqa: S101
         at_least = self.terms.clip * math.sqrt(self.terms.releases) / claimed_mu(self.budget)
         known, honest = self._mechanism, self.cell.honest(self.cell.least)
@@ -240,7 +240,7 @@ class CellGradients(GaussianSums):
         )
 
     def watch(self, vault: Vault, count: int) -> Sighting:
-        """See Subject.watch. Every sum is taken at the start, which is allowed: the leader chooses the point."""
+        """See Subject.watch. Every sum is taken at the start, as the protocol allows: the leader chooses the point."""
         del count
         start = np.zeros(self.kernel.size)
         others = Others(self.terms.learner, self._mechanism, self.cell.honest(self.cell.least))
@@ -249,7 +249,7 @@ class CellGradients(GaussianSums):
         return Sighting(values, np.stack([start] * self.terms.releases))
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
-        """See Subject.queries: such a vault answers none, but takes part in sums."""
+        """See Subject.queries: such a vault answers no queries, but takes part in sums."""
         del records
         return [], Query(self.terms.learner, "gradient", 0, np.zeros(self.kernel.size))
 

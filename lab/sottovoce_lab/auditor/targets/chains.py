@@ -22,14 +22,14 @@ Floats = NDArray[np.float64]
 _STEP_SIZE, _BATCH, _PERIOD = 0.5, 2, 2
 _CHAINS = 64
 _KERNEL = Softmax(4, 2)
-_SURE = 40.0  # a weight at which softmax is certain
+_SURE = 40.0  # weight at which softmax is certain
 
 
 @dataclass(frozen=True, slots=True)
 class Chains:
-    """A canary is a record in the last batch of its own chain: one of two records with orthogonal gradients.
+    """Subject whose canary is a record in its own chain's last batch: one of two records with orthogonal gradients.
 
-    At the auditor's weights the model is certain of the wrong label of both, so that their gradients are longest.
+    At the auditor's weights the model is certain of the wrong label of both, so their gradients are longest.
 
     Attributes:
         budget: budget of a device.
@@ -43,7 +43,7 @@ class Chains:
     hit = 0.5
     enough = 2048
     canaries = _CHAINS
-    grid = None  # of no round number; the lemma's distance is rounded up to it
+    grid = None  # not a round number; the lemma's distance is rounded up to the grid
 
     @property
     def played(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class Chains:
         return distance / claimed_mu(self.budget)
 
     def alone(self) -> None:
-        """See Subject.alone: a chain has two classes at least."""
+        """See Subject.alone: None, since a chain has at least two classes."""
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
         """See Subject.vault."""
@@ -98,7 +98,7 @@ class Chains:
         return Records(features, labels)
 
     def scores(self, sighting: Sighting) -> Floats:
-        """See Subject.scores: where a release lies between the ends of a canary's two worlds."""
+        """See Subject.scores: position of a release between the ends of a canary's two worlds."""
         first, second = (self.arms(np.full(_CHAINS, world)) for world in (True, False))
         found = []
         for slot, (value, point) in enumerate(zip(sighting.values, sighting.points, strict=True)):
@@ -116,7 +116,7 @@ def _queries(count: int) -> list[Query]:
 
 
 def _filled(length: float) -> Records:
-    """Records of two kinds in turn, so that local steps lead somewhere."""
+    """Return records of two kinds in turn, so that local steps change the model."""
     count = _CHAINS * _BATCH * _PERIOD
     features = np.zeros((count, _KERNEL.features))
     features[np.arange(count), np.arange(count) % _KERNEL.features] = length
@@ -124,7 +124,7 @@ def _filled(length: float) -> Records:
 
 
 def _end(records: Records, slot: int, point: Floats) -> Floats:
-    """The end of a chain, computed by the paper's own listing."""
+    """Compute the end of a chain by the paper's own listing."""
     local, everybody = point[: _KERNEL.size].copy(), point[_KERNEL.size :]
     first = slot * _BATCH * _PERIOD
     for step in range(_PERIOD - 1):

@@ -35,28 +35,28 @@ from sottovoce_lab.auditor.wiretap import PEERS, Frame, overheard
 S = TypeVar("S", bound=Signed)
 
 _UNIT = 2.0**40
-_FINEST = 40  # share_bits: the finest setting, with which a share reveals most
-_RATE = 1e-5  # so small a step keeps the model, hence every canary's gradient, close to where it began
-_SECONDS = 5.5  # periods are one second
-_GOLF_SECONDS = 2.5  # two messages with all records, one to each peer
+_FINEST = 40  # share_bits: the finest setting, at which a share reveals most
+_RATE = 1e-5  # a step so small that the model, hence every canary's gradient, stays close to its start
+_SECONDS = 5.5  # a period is one second
+_GOLF_SECONDS = 2.5  # time for two messages with all records, one to each peer
 
 
 def push_sum(terms: GradientTerms, size: int, thresholds: Thresholds | None = None) -> Watch:
-    """Undoes push-sum: peers send everything back, so consecutive shares differ by the vault's answer alone.
+    """Undo push-sum: peers send everything back, so consecutive shares differ only by the vault's answer.
 
-    A share reveals the numerator to one unit of 2^-40, so a release is known to a millionth of its noise, and so is the
-    point of the next release. Where devices mix the threshold too, it is part of the point.
+    A share reveals the numerator to one unit of 2^-40, so a release is known to a millionth of its noise, as is the
+    point of the next release. If devices mix the threshold too, the threshold is part of the point.
     """
     return _steps(terms, size, thresholds, _masses)
 
 
 def contributions(terms: GradientTerms, size: int, thresholds: Thresholds | None = None) -> Watch:
-    """Undoes contributions: each is the previous one plus the vault's answers since, here one, which reveals most."""
+    """Undo contributions: each is the previous one plus the vault's answers since, here one, which reveals most."""
     return _steps(terms, size, thresholds, _sums)
 
 
 def averaging_in_pairs(terms: GradientTerms, size: int, thresholds: Thresholds | None = None) -> Watch:
-    """Undoes pairwise averaging: the peers never answer, so only the vault's answers change the model."""
+    """Undo pairwise averaging: the peers never answer, so only the vault's answers change the model."""
     return _steps(terms, size, thresholds, _models)
 
 
@@ -67,7 +67,7 @@ def _steps(
     schedule = Schedule(terms.learner, size, 1.0, steps, _RATE, 0.0, 1.0, 1, thresholds, share_bits=_FINEST)
 
     def watch(vault: Vault, count: int) -> Sighting:
-        del count  # private
+        del count  # a peer cannot see the number of records
         values: list[Floats] = []
         points: list[Floats] = []
         for before, numerator in pairwise(seen(schedule, vault)):
@@ -81,18 +81,18 @@ def _steps(
 
 
 def average(size: int) -> Watch:
-    """Undoes averaging: the first share is half of the one release."""
+    """Undo averaging: the first share is half of the one release."""
     schedule = Schedule(AUDITED, size, 1.0, 1, -1.0, 0.0, 1.0, 1, None, asks="mean", share_bits=_FINEST)
 
     def watch(vault: Vault, count: int) -> Sighting:
-        del count  # private
+        del count  # a peer cannot see the number of records
         return Sighting(_masses(schedule, vault)[1:] / _UNIT, np.empty((1, 0)))
 
     return watch
 
 
 def _masses(schedule: Schedule, vault: Vault) -> Floats:
-    """The device's numerator before each step and after the last, float64[steps + 1, width]: twice its share."""
+    """Return the device's numerator before each step and after the last, float64[steps + 1, width]: twice its share."""
     found: list[Floats] = []
     for frame in overheard(PushSum(schedule), vault, schedule.steps + 0.5, lambda share: share):
         if not isinstance(frame.message, PushSumShare):
@@ -102,7 +102,7 @@ def _masses(schedule: Schedule, vault: Vault) -> Floats:
 
 
 def _sums(schedule: Schedule, vault: Vault) -> Floats:
-    """The device's model before each step and after the last, float64[steps + 1, width]; peers add nothing."""
+    """Return the device's model before each step and after the last, float64[steps + 1, width]; peers add nothing."""
     learner = Mixer(
         schedule,
         np.zeros(schedule.size),
@@ -120,12 +120,12 @@ def _sums(schedule: Schedule, vault: Vault) -> Floats:
             raise _other(frame)
         found |= {one.steps: seen[0] - one.numerator for one in frame.message.contributions}
     for steps in range(1, schedule.steps + 1):
-        seen.append(found.get(steps, seen[-1]))  # a step that did not take place is seen as no change
+        seen.append(found.get(steps, seen[-1]))  # a step that did not take place appears as no change
     return np.array(seen)
 
 
 def _models(schedule: Schedule, vault: Vault) -> Floats:
-    """The device's model before each step and after the last, float64[steps + 1, width]."""
+    """Return the device's model before each step and after the last, float64[steps + 1, width]."""
     learner = Pairwise(schedule, np.zeros(schedule.size), reach=math.inf, max_steps=schedule.steps)
     found: list[Floats] = []
     for frame in overheard(learner, vault, schedule.steps + 0.5):
@@ -136,7 +136,7 @@ def _models(schedule: Schedule, vault: Vault) -> Floats:
 
 
 def _released(moved: Floats, point: Floats, thresholds: Thresholds | None) -> Floats:
-    """The release behind the move of one step."""
+    """Return the release that caused the change of the model in one step."""
     if thresholds is None:
         return moved / _RATE
     rest = math.sqrt(1 - BIT_SHARE**2) if thresholds.rule == "quantile" else 1.0
@@ -146,7 +146,7 @@ def _released(moved: Floats, point: Floats, thresholds: Thresholds | None) -> Fl
 
 
 def golf(scheme: Scheme) -> Watch:
-    """Reads the published records off the messages to both peers, and counts the versions of each."""
+    """Read the published records from the messages to both peers, and count the versions of each record."""
     rule, fit = (RULES["pegasos"], None) if scheme.name == "laplace-copies" else (None, ridge)
     schedule = GolfSchedule(scheme, 1.0, 4096, 4096, each=4096)
 
@@ -169,7 +169,7 @@ def golf(scheme: Scheme) -> Watch:
 
 
 def gradient_walk(features: int, classes: int) -> Watch:
-    """Undoes the first step of a walk from the model 0: w = Σ / (nλ), in float32; n is public."""
+    """Undo the first step of a walk from the model 0: w = Σ / (nλ), in float32; n is public."""
     schedule = GradientWalkSchedule(AUDITED, copies(classes), features, 1.0, 1, begins=True)
 
     def watch(vault: Vault, count: int) -> Sighting:
@@ -187,7 +187,7 @@ def gradient_walk(features: int, classes: int) -> Watch:
 
 @dataclass(frozen=True, slots=True)
 class Unchecked:
-    """Implements sottovoce.learners.Provenance with signatures that no one checks."""
+    """Implementation of sottovoce.learners.Provenance with signatures that are never checked."""
 
     def signed(self, own: S) -> S:
         """See Provenance.signed."""

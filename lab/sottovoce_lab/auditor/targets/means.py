@@ -1,4 +1,4 @@
-"""The one vector of a whole device, released once: learner `average`."""
+"""Single vector of a whole device, released once: learner `average`."""
 
 import math
 from collections.abc import Mapping
@@ -24,12 +24,12 @@ _RECORDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """A canary is a whole device with a huge mean, which is present or absent.
+    """Subject whose canary is a whole device with a huge mean, present or absent.
 
     Attributes:
         terms: terms of the vault.
         budget: budget of a device.
-        over: reads the releases from the messages; None to ask the vault itself.
+        over: reader of the releases in the messages; None to query the vault itself.
     """
 
     terms: MeanTerms
@@ -94,18 +94,18 @@ class Means:
         return self._held(_RECORDS if coins[0] else 0, _HUGE)
 
     def scores(self, sighting: Sighting) -> Floats:
-        """See Subject.scores: where the release lies between 0 and the canary's vector."""
+        """See Subject.scores: position of the release between 0 and the canary's vector."""
         there = self._exact(self._held(_RECORDS, _HUGE))
         scores: Floats = sighting.values @ there / (there @ there)
         return scores
 
     def _held(self, count: int, length: float) -> Records:
-        """Records along the diagonal."""
+        """Return records along the diagonal."""
         features = np.full((count, self.terms.profile.width), length / math.sqrt(self.terms.profile.width))
         return Records(features, np.zeros(count, dtype=np.int64))
 
     def _exact(self, records: Records) -> Floats:
-        """The clipped mean, float64[P]."""
+        """Return the clipped mean, float64[P]."""
         if not len(records):
             return np.zeros(self.terms.profile.width)
         mean: Floats = records.features.mean(axis=0)

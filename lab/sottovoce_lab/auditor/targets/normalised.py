@@ -21,7 +21,7 @@ _HOSTILE = (CLIP, 1e-300, 1e3, 1e-3)  # thresholds that an attacker might choose
 
 @dataclass(frozen=True, slots=True)
 class NormalisedSums(GaussianSums):
-    """The canaries of GaussianSums under thresholds that an attacker has chosen.
+    """GaussianSums' canaries under thresholds that an attacker has chosen.
 
     Attributes:
         rule: treatment of a gradient.
@@ -31,7 +31,7 @@ class NormalisedSums(GaussianSums):
 
     @property
     def clip(self) -> float:
-        """C_0, from which the thresholds start; the sums are in units of them."""
+        """C_0, the initial threshold; the sums are in units of the current threshold."""
         return CLIP
 
     def alone(self) -> "NormalisedSums":
@@ -48,7 +48,7 @@ class NormalisedSums(GaussianSums):
         return self.kernel.size + (self.rule == "quantile")
 
     def _told_apart(self, rows: Floats) -> Floats:
-        """The rows without the bit, a coordinate that all canaries share."""
+        """Return the rows without the bit, a coordinate that all canaries share."""
         return rows[:, : self.kernel.size]
 
     def _queries(self, count: int) -> list[Query]:
@@ -59,7 +59,7 @@ class NormalisedSums(GaussianSums):
         ]
 
     def _clipped(self, point: Floats, records: Records) -> Floats:
-        """Each record's row, float64[n, numbers of a release], by the auditor's own arithmetic."""
+        """Return each record's row, float64[n, numbers of a release], by the auditor's own arithmetic."""
         model, threshold = point[:-1], float(point[-1])
         features, labels = records.features[np.newaxis], records.labels[np.newaxis]
         gradients = self.kernel.gradients(model[np.newaxis], features, labels)[0]

@@ -23,18 +23,18 @@ Floats = NDArray[np.float64]
 FEATURES = 8
 CLASSES = 3
 _RECORDS = 200
-_NEAR = 0.9  # times ε: the odds change most for the event with the largest likelihood ratio
-_EACH = 64  # releases in a world of the noise's game
+_NEAR = 0.9  # fraction of ε: the event with the largest likelihood ratio has the odds that change most
+_EACH = 64  # releases in a world of the noise game
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedRecords:
-    """Each canary is a record, x in its first world and -x in its second: as far apart as possible.
+    """Subject whose canary is a record, x in its first world and -x in its second: as far apart as possible.
 
     Attributes:
-        scheme: how records are perturbed.
+        scheme: perturbation of the records.
         budget: budget of a device.
-        over: reads the releases from the messages; None to ask the vault itself.
+        over: reader of the releases in the messages; None to query the vault itself.
     """
 
     scheme: Scheme
@@ -58,7 +58,7 @@ class PublishedRecords:
 
     @property
     def shape(self) -> None:
-        """See Subject.shape: a pure ε needs none."""
+        """See Subject.shape: None, since a pure ε needs no shape."""
 
     @property
     def threshold(self) -> float:
@@ -87,7 +87,7 @@ class PublishedRecords:
 
     @property
     def law(self) -> Law:
-        """The stated law, for ε of the scheme: Laplace noise of scale 2/ε, or 2 copies/ε for the paper's copies."""
+        """Stated law at the scheme's ε: Laplace noise of scale 2/ε, or 2 copies/ε for the paper's copies."""
         tolerance = 2.0**self.scheme.exponent * math.sqrt(self.scheme.width)
         match self.scheme:
             case Laplace():
@@ -102,7 +102,7 @@ class PublishedRecords:
         raise InternalError(f"no law for scheme `{self.scheme.name}` with an ε: report this")
 
     def alone(self) -> "PublishedRecords":
-        """The subject for records of a single number."""
+        """Return the subject for records of a single number."""
         narrow = scheme(self.scheme.name, 1, 2, self.scheme.epsilon)
         return replace(self, scheme=narrow, over=None)
 
@@ -139,25 +139,25 @@ class PublishedRecords:
         return self.law.score(sighting.values, *both)
 
     def _asked(self, vault: Vault, count: int) -> Sighting:
-        """The vault's answers; a label, which comes first, in a unit of its own."""
+        """Return the vault's answers; a label, which comes first, has a unit of its own."""
         values = answers(vault, _queries(count)).values
         if isinstance(self.scheme, LabelledPrivUnit):
             values[:, 0] *= 2.0**-self.scheme.exponent
         return Sighting(values, np.empty((count, 0)))
 
     def _zero(self) -> dict[str, Records]:
-        """Records of length 0, for laws that add noise: as much as to any other record."""
+        """Return records of length 0, for laws that add noise: these add as much as to any other record."""
         return {"zero": self._records(np.zeros(_EACH))} if isinstance(self.law, MaxNorm) else {}
 
     def _records(self, lengths: Floats) -> Records:
-        """Records along the first feature; with randomised response, the second world has another label too."""
+        """Return records along the first feature; with randomised response, the second world has another label too."""
         features = np.zeros((len(lengths), self.scheme.features))
         features[:, 0] = lengths
         other = isinstance(self.scheme, LabelledPrivUnit)
         return Records(features, np.where((lengths < 0) & other, 1, 0).astype(np.int64))
 
     def _exact(self, records: Records) -> Floats:
-        """Each record's release without noise, float64[n, P]."""
+        """Return each record's release without noise, float64[n, P]."""
         signs = np.sign(records.features[:, :1]) * np.eye(1, self.scheme.features)
         if isinstance(self.scheme, LabelledPrivUnit):
             return np.hstack([records.labels[:, np.newaxis].astype(np.float64), signs])

@@ -1,7 +1,7 @@
 """Neighbours' reading of the messages of a learner in rounds: every release behind them.
 
 The emulated neighbours send each message back. A mean of equal vectors is that vector, so from round to round the model
-moves by the device's own gradient alone; and its answer to a neighbour is a gradient at the neighbour's model.
+moves by the device's own gradient alone; the device's answer to a neighbour is a gradient at the neighbour's model.
 """
 
 from dataclasses import replace
@@ -23,21 +23,21 @@ from sottovoce.vault.terms.gradients import GradientTerms
 from sottovoce_lab.auditor.subject import Floats, Sighting, Watch
 from sottovoce_lab.auditor.wiretap import Frame, overheard
 
-_RATE = 1e-5  # so small a step keeps the model, hence every canary's gradient, close to where it began
+_RATE = 1e-5  # a step so small that the model, hence every canary's gradient, stays close to its start
 
 
 def watch(terms: GradientTerms, size: int, algorithm: Algorithm) -> Watch:
-    """Undoes a learner in rounds. Messages are float32, so a release is known to a millionth of its noise.
+    """Undo a learner in rounds. Messages are float32, so a release is known to a millionth of its noise.
 
     Args:
-        terms: terms of its vault.
-        size: parameters of the model.
+        terms: terms of the learner's vault.
+        size: number of parameters of the model.
         algorithm: steps of a round, without momentum.
     """
     rounds = terms.releases // algorithm.questions
     schedule = RoundsSchedule(terms.learner, size, 1.0, rounds, _RATE, 0.0, 1.0, 1.0)
     answering = isinstance(algorithm, Pdsl | DpCga)
-    step_first = algorithm.widths[0] == 0  # its first message is already one step along
+    step_first = algorithm.widths[0] == 0  # the first message is already one step along
 
     def echoed(message: Message) -> Message | None:
         if not isinstance(message, RoundMessage) or message.round > rounds:
@@ -45,7 +45,7 @@ def watch(terms: GradientTerms, size: int, algorithm: Algorithm) -> Watch:
         return replace(message, vectors=message.vectors[:0]) if answering and message.phase == 1 else message
 
     def watched(vault: Vault, count: int) -> Sighting:
-        del count  # private
+        del count  # neighbours cannot see the number of records
         zeros = np.zeros(size)
         models: dict[int, Floats] = {0: zeros} if step_first else {}
         answers: dict[int, list[Floats]] = {turn: [] for turn in range(rounds)}

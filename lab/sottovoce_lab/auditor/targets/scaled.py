@@ -26,9 +26,9 @@ _RATIO = 1.1
 
 @dataclass(frozen=True, slots=True)
 class ScaledNoiseSums:
-    """One canary per device: a record whose gradient is 1.1 long in its first world, 1 in its second.
+    """Subject with one canary per device: a record whose gradient is 1.1 long in its first world, 1 in its second.
 
-    The law it is tested against follows from its (ε, δ): a Gaussian whose scale does not depend on the record.
+    The tested law follows from the published (ε, δ): a Gaussian whose scale does not depend on the record.
 
     Attributes:
         epsilon: ε as published.
@@ -44,7 +44,7 @@ class ScaledNoiseSums:
     threshold: float = math.log(_RATIO) / 2
     hit: float = 1.0
     grid: None = None
-    shape: None = None  # what it does is not what it claims
+    shape: None = None  # the mechanism does not do what it claims
 
     @property
     def played(self) -> dict[str, Any]:
@@ -53,16 +53,16 @@ class ScaledNoiseSums:
 
     @property
     def budget(self) -> Budget:
-        """A budget without ε: the release is charged as infinite."""
+        """Budget without ε: the release is charged as infinite."""
         return Budget(None, self.delta, "record", "replace-one")
 
     @property
     def sigma(self) -> float:
-        """σ for a sensitivity of ‖g‖, as the paper has it."""
+        """σ for a sensitivity of ‖g‖, as the paper states it."""
         return 1 / gaussian_mu(self.epsilon, self.delta)
 
     def alone(self) -> None:
-        """See Subject.alone: there is none, as releases of many coordinates refute the noise."""
+        """See Subject.alone: None, since releases of many coordinates refute the noise."""
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
         """See Subject.vault."""
@@ -100,13 +100,13 @@ class ScaledNoiseSums:
         return self._record(_RATIO if coins[0] else 1.0)
 
     def scores(self, sighting: Sighting) -> Floats:
-        """See Subject.scores: ln of the gradient's length, estimated from that of the release."""
+        """See Subject.scores: ln of the gradient's length, estimated from the length of the release."""
         length = np.sqrt((sighting.values**2).sum(axis=1) / (1 + self.sigma**2 * self.kernel.size))
         scores: Floats = np.log(length)
         return scores
 
     def _record(self, length: float) -> Records:
-        """A record whose gradient has this length at the model 0, all features alike: in two classes, x/√2 long."""
+        """Return a record whose gradient has this length at the model 0, all features equal: x/√2 for two classes."""
         features = np.full((1, _FEATURES), length * math.sqrt(2 / _FEATURES))
         return Records(features, np.zeros(1, dtype=np.int64))
 

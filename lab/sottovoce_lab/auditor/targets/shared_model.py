@@ -12,19 +12,19 @@ from sottovoce.vault import Vault
 from sottovoce_lab.auditor.subject import Sighting, Watch
 from sottovoce_lab.auditor.wiretap import PEERS, overheard
 
-_RATE = 1e-5  # so small a step keeps the model, hence every canary's gradient, close to where it began
-_BEATS = 8.0  # per turn, of one second each; the device waits in vain for its peers' turns
+_RATE = 1e-5  # a step so small that the model, hence every canary's gradient, stays close to its start
+_BEATS = 8.0  # beats per turn, of one second each; the device waits in vain for its peers' turns
 
 
 def watch(shipped: SharedModelSchedule, size: int) -> Watch:
-    """Fetches every announced model; consecutive models differ by the vault's answer alone.
+    """Fetch every announced model; consecutive models differ only by the vault's answer.
 
     Models are sent as float32, accurate to a ten-millionth of everything released before.
     """
     schedule = replace(shipped, period=1.0, law="constant", step_size=_RATE, batch=1, patience=1.0, begins=True)
 
     def watched(vault: Vault, count: int) -> Sighting:
-        del count  # private
+        del count  # a peer cannot see the number of records
         device = SharedModel(schedule, "audited", np.zeros(size))
         told = [
             frame.message.parameters.astype(np.float64)

@@ -37,7 +37,7 @@ _RECORDS = 256.0
 
 
 def shipped(name: str, fidelity: str, epsilon: float, delta: float) -> Subject:
-    """A learner with its shipped defaults under this budget; under none if it adds no noise.
+    """Return a learner with its shipped defaults under this budget; without a budget if it adds no noise.
 
     Raises:
         PrivacyError: if the budget allows no such release.
@@ -87,7 +87,7 @@ def _config(name: str, fidelity: str, epsilon: float, delta: float) -> AgentConf
 def _watch(
     config: AgentConfig, family: Family, terms: GradientTerms, size: int, thresholds: Thresholds | None = None
 ) -> Watch:
-    """Observer for a learner that takes sums of gradients."""
+    """Return the observer for a learner that takes sums of gradients."""
     made, _ = family.learner("audited", learners.Unchecked(), ())
     match made:
         case Mixer():

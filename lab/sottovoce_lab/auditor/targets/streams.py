@@ -1,4 +1,4 @@
-"""Totals of windows, published for ever: mechanism `stream`."""
+"""Totals of windows, published without end: mechanism `stream`."""
 
 import math
 from collections.abc import Mapping
@@ -28,11 +28,11 @@ _WINDOWS = _CANARIES + _BAND
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """A canary is a window with a huge total in a coordinate of its own, which is present or absent.
+    """Subject whose canary is a window with a huge total in a coordinate of its own, present or absent.
 
     Attributes:
         budget: budget of a device.
-        size: coordinates of a total.
+        size: number of coordinates of a total.
     """
 
     budget: Budget
@@ -57,12 +57,12 @@ class Streams:
 
     @property
     def grid(self) -> float:
-        """The coarsest power of two of which 2^8 √P fit in the clip, times the unit of the weights."""
+        """Grid: the coarsest power of two of which 2^8 √P fit in the clip, times the unit of the weights."""
         return math.ldexp(1.0, math.floor(math.log2(_CLIP / (2**8 * math.sqrt(self.size)))) - _BITS)
 
     @property
     def sigma(self) -> float:
-        """The clip times the weights' L2 norm, over μ: all releases that a window is in count as one."""
+        """σ: the clip times the weights' L2 norm, over μ; all releases that include a window count as one."""
         norm = math.ldexp(math.sqrt(sum(weight * weight for weight in _WEIGHTS)), -_BITS)
         return _CLIP * norm / claimed_mu(self.budget)
 
@@ -80,7 +80,7 @@ class Streams:
         return answers(vault, self._queries())
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
-        """See Subject.queries; one more is a window outside the declared ones."""
+        """See Subject.queries; the query beyond the budget asks for a window outside the declared windows."""
         return self._queries(), Query(AUDITED, "total", _WINDOWS, np.empty(0))
 
     def worlds(self) -> Mapping[str, Records]:
@@ -102,7 +102,7 @@ class Streams:
         return Records(_HUGE * np.eye(self.size)[days], np.zeros(len(days), dtype=np.int64), days)
 
     def scores(self, sighting: Sighting) -> Floats:
-        """See Subject.scores: the observations of a window, by their weights."""
+        """See Subject.scores: the observations of a window, weighted."""
         lags = np.array(_WEIGHTS) / 2**_BITS
         seen = [sighting.values[day : day + _BAND, day] @ lags for day in range(_CANARIES)]
         scores: Floats = np.array(seen) / (_CLIP * (lags @ lags))
@@ -114,7 +114,7 @@ class Streams:
         return Records(features, np.zeros(len(days), dtype=np.int64), np.array(days, dtype=np.int64))
 
     def _exact(self, records: Records) -> Floats:
-        """Each window's weighted sum of clipped totals, float64[windows, P]."""
+        """Return each window's weighted sum of clipped totals, float64[windows, P]."""
         totals = np.zeros((_WINDOWS, self.size))
         if records.windows is not None:
             np.add.at(totals, records.windows, records.features)

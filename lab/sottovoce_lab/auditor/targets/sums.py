@@ -29,13 +29,13 @@ _HUGE = 100.0
 
 
 def some() -> GradientTerms:
-    """A few sums over all records, to test the mechanism by itself."""
+    """Return the terms of a few sums over all records, to test the mechanism by itself."""
     return GradientTerms("mechanism", SLOTS, CLIP)
 
 
 @dataclass(frozen=True, slots=True)
 class GaussianSums:
-    """Each canary is a long record in a feature of its own, so the clipped gradients are orthogonal.
+    """Subject whose canaries are long records, each in a feature of its own, so the clipped gradients are orthogonal.
 
     In a canary's first world its record is present. A device with many canaries plays many games at once, because noise
     in orthogonal directions is independent.
@@ -44,7 +44,7 @@ class GaussianSums:
         terms: terms of the vault.
         budget: budget of a device.
         kernel: the model.
-        over: reads the releases from the messages; None to ask the vault itself.
+        over: reader of the releases in the messages; None to query the vault itself.
     """
 
     terms: GradientTerms
@@ -100,7 +100,7 @@ class GaussianSums:
 
     @property
     def clip(self) -> float | None:
-        """C; None where nothing is clipped."""
+        """Clipping bound C; None without clipping."""
         return self.terms.clip
 
     @property
@@ -115,7 +115,7 @@ class GaussianSums:
 
     @property
     def sigma(self) -> float:
-        """σ of one release: C √releases / μ, analytic (Balle & Wang 2018); for random batches, the accountant's."""
+        """σ of one release: C √releases / μ, analytic (Balle & Wang 2018); with random batches, from the accountant."""
         epsilon, clip = self.budget.epsilon, self._length
         if epsilon is None:
             return clip
@@ -125,7 +125,7 @@ class GaussianSums:
 
     @property
     def grid(self) -> float | None:
-        """The public rule of the grid: the coarsest power of two of which 2^12 fit in σ, and 2^8 √P in C."""
+        """Grid by the public rule: the coarsest power of two of which 2^12 fit in σ, and 2^8 √P in C."""
         if self.over is not None:
             return None
         finest = min(self.sigma / 2**12, self._length / 2**8 / math.sqrt(self._numbers))
@@ -133,11 +133,11 @@ class GaussianSums:
 
     @property
     def _length(self) -> float:
-        """C; where nothing is clipped, an arbitrary length for the guesses."""
+        """Clipping bound C; without clipping, an arbitrary length for the guesses."""
         return CLIP if self.terms.clip is None else self.terms.clip
 
     def alone(self) -> "GaussianSums":
-        """The subject with a release of a single number, whose gradient is always 0."""
+        """Return the subject with a release of a single number, whose gradient is always 0."""
         return replace(self, kernel=Softmax(1, 1), over=None)
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
@@ -202,7 +202,7 @@ class GaussianSums:
         return max(1, self.terms.of // self.terms.batch) if self.terms.sampling == "blocks" else 1
 
     def _block_of_each(self, key: bytes) -> NDArray[np.int64]:
-        """Block of each canary, int64[m]."""
+        """Return the block of each canary, int64[m]."""
         identities = identified(self._all()).identities
         if self._blocks == 1 or identities is None:
             return np.zeros(self.canaries, dtype=np.int64)
@@ -210,7 +210,7 @@ class GaussianSums:
         return np.array([int.from_bytes(of, "big") * self._blocks >> 32 for of in hashes], dtype=np.int64)
 
     def _batched(self, values: Floats, parts: list[Floats]) -> dict[str, float]:
-        """p-values for sums over unknown records whose contributions all lie along one direction.
+        """Return p-values for sums over unknown records whose contributions all lie along one direction.
 
         Across it there is only noise. Along it the total of all releases is noise plus something between the sum of
         an empty batch and that of the largest batch; a record is in as many blocks as there are passes.
@@ -218,7 +218,7 @@ class GaussianSums:
         every = np.concatenate(parts)
         longest = every[int((every**2).sum(axis=1).argmax())]
         along = longest / math.sqrt(float(longest @ longest))
-        mirror = along - np.eye(1, len(along))[0]  # its reflection takes `along` to the first axis
+        mirror = along - np.eye(1, len(along))[0]  # the reflection in `mirror` takes `along` to the first axis
         turned = values if not mirror.any() else values - np.outer(values @ mirror, mirror) * (2 / (mirror @ mirror))
         lengths = np.stack([part @ along for part in parts])  # float64[slots, n]
         low, high = float(np.minimum(lengths, 0).sum()), float(np.maximum(lengths, 0).sum())
@@ -231,7 +231,7 @@ class GaussianSums:
         return {**across, "place": outside}
 
     def _told_apart(self, rows: Floats) -> Floats:
-        """The coordinates of the canaries' contributions that no two canaries share."""
+        """Return the coordinates of the canaries' contributions that no two canaries share."""
         return rows
 
     def _all(self) -> Records:
@@ -239,7 +239,7 @@ class GaussianSums:
         return Records(_HUGE * np.eye(m), np.zeros(m, dtype=np.int64))
 
     def _records(self, lengths: list[float]) -> Records:
-        """Records along the first feature."""
+        """Return records along the first feature."""
         features = np.zeros((len(lengths), self.kernel.features))
         features[:, 0] = lengths
         return Records(features, np.zeros(len(lengths), dtype=np.int64))
@@ -249,7 +249,7 @@ class GaussianSums:
         return [Query(self.terms.learner, "gradient", slot, start) for slot in range(count)]
 
     def _clipped(self, point: Floats, records: Records) -> Floats:
-        """Each record's gradient at the point, clipped, float64[n, P]."""
+        """Return each record's clipped gradient at the point, float64[n, P]."""
         rows: Floats = self.kernel.gradients(
             point[np.newaxis], records.features[np.newaxis], records.labels[np.newaxis]
         )[0]

@@ -20,18 +20,18 @@ from sottovoce_lab.auditor.targets.asking import answers
 Floats = NDArray[np.float64]
 FEATURES = 256
 CLASSES = 3
-_NEAR = 0.9  # of ε: the event whose odds change most is that of the largest likelihood ratio
+_NEAR = 0.9  # fraction of ε: the event with the largest likelihood ratio has the odds that change most
 
 
 @dataclass(frozen=True, slots=True)
 class VisitSums:
-    """Every canary is a record ±x in a feature of its own: + in its first world, - in its second. The model is 0.
+    """Subject whose canaries are records ±x, each in its own feature: + in the first world, - in the second; model 0.
 
     Attributes:
         law_name: `joint` over the copies of a feature, or `copies`, the paper's ε/c for each.
         budget: budget of a device.
-        over: reads the releases from the messages; None to ask the vault itself.
-        features: d.
+        over: reader of the releases in the messages; None to query the vault itself.
+        features: number d of features.
     """
 
     law_name: Literal["joint", "copies"]
@@ -56,7 +56,7 @@ class VisitSums:
 
     @property
     def shape(self) -> None:
-        """See Subject.shape: a pure ε needs none."""
+        """See Subject.shape: None, since a pure ε needs no shape."""
 
     @property
     def threshold(self) -> float:
@@ -80,19 +80,19 @@ class VisitSums:
 
     @property
     def grid(self) -> float | None:
-        """None: how fine the grid is depends on choices of the vault, and the low bits are looked at elsewhere."""
+        """See Subject.grid: None, since the vault chooses the grid, and another game checks the low bits."""
         return None
 
     @property
     def law(self) -> MaxNorm:
-        """The stated law: scale 2/ε over the copies of a feature, or 2c/ε for each copy."""
+        """Stated law: scale 2/ε over the copies of a feature, or 2c/ε for each copy."""
         if self.budget.epsilon is None:
             raise InternalError("a visit without noise has no scale: report this")
         c = copies(CLASSES)
         return MaxNorm(2 / self.budget.epsilon, c) if self.law_name == "joint" else MaxNorm(2 * c / self.budget.epsilon)
 
     def alone(self) -> "VisitSums":
-        """The subject for records of a single number."""
+        """Return the subject for records of a single number."""
         return replace(self, features=1, over=None)
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
@@ -137,7 +137,7 @@ class VisitSums:
         return self._records(np.where(coins, 1.0, -1.0)[:, np.newaxis] * np.eye(self.features))
 
     def scores(self, sighting: Sighting) -> Floats:
-        """See Subject.scores: feature by feature, the copies of each together."""
+        """See Subject.scores: scored per feature, with all copies of the feature together."""
         seen = sighting.values.reshape(-1, self.features).T
         sides = np.broadcast_to(targets(np.array([0]), CLASSES), seen.shape)
         return self.law.score(seen, sides, -sides)
@@ -146,7 +146,7 @@ class VisitSums:
         return Records(features, np.zeros(len(features), dtype=np.int64))
 
     def _parts(self, records: Records) -> Floats:
-        """Contribution of each record at the model 0, where slopes are 1: y⁽ᵏ⁾x at L1 length 1, float64[n, c, d]."""
+        """Return each record's addend at the model 0, where slopes are 1: y⁽ᵏ⁾x at L1 length 1, float64[n, c, d]."""
         signs = np.sign(records.features)
         parts: Floats = targets(records.labels, CLASSES)[:, :, np.newaxis] * signs[:, np.newaxis]
         return parts

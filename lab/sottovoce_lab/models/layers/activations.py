@@ -1,4 +1,4 @@
-"""Elementwise functions, and flatten: layers without parameters."""
+"""Elementwise functions and flatten: layers without parameters."""
 
 from collections.abc import Sequence
 from math import prod
@@ -16,7 +16,7 @@ class _Elementwise(Declared, frozen=True):
     passes: ClassVar[bool] = False
 
     def output(self, shape: Shape) -> Shape:
-        """See Layer. As it is."""
+        """See Layer. The output has the shape of the input."""
         return shape
 
     def parameters(self, shape: Shape, *, rectified: bool) -> tuple[ParameterFacts, ...]:
@@ -25,7 +25,7 @@ class _Elementwise(Declared, frozen=True):
 
 
 class Relu(_Elementwise, frozen=True, tag="relu"):
-    """y = max(0, x)."""
+    """Rectified linear unit: y = max(0, x)."""
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
         """See Layer. The slope at 0 is 0."""
@@ -35,7 +35,7 @@ class Relu(_Elementwise, frozen=True, tag="relu"):
 
 
 class Tanh(_Elementwise, frozen=True, tag="tanh"):
-    """y = tanh x."""
+    """Hyperbolic tangent: y = tanh x."""
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
         """See Layer. The slope is 1 - y²."""
@@ -44,7 +44,7 @@ class Tanh(_Elementwise, frozen=True, tag="tanh"):
 
 
 class Sigmoid(_Elementwise, frozen=True, tag="sigmoid"):
-    """y = 1 / (1 + exp(-x))."""
+    """Logistic function: y = 1 / (1 + exp(-x))."""
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
         """See Layer. The slope is y (1 - y)."""

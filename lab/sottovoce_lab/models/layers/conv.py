@@ -1,4 +1,4 @@
-"""Convolutions."""
+"""Convolution layers."""
 
 from collections.abc import Sequence
 from math import prod
@@ -16,14 +16,14 @@ _FEW = 12
 
 
 class Conv2d(Declared, frozen=True, tag="conv2d"):
-    """y_m = Σ_c w_mc * x_c + b_m, w[filters, channels, height, width].
+    """Convolution: y_m = Σ_c w_mc * x_c + b_m, w[filters, channels, height, width].
 
     Attributes:
-        filters: channels of y.
+        filters: number of channels of y.
         kernel: size of a filter, one number or height and width.
-        stride: from one place to the next.
-        padding: zeros on each side.
-        bias: whether there is a b.
+        stride: distance from one place to the next.
+        padding: number of zeros on each side.
+        bias: whether the layer has a bias b.
     """
 
     filters: Count
@@ -52,7 +52,7 @@ class Conv2d(Declared, frozen=True, tag="conv2d"):
         return (weight, constant("bias", (self.filters,), 0)) if self.bias else (weight,)
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
-        """See Layer. By w: Σ_l D_l ⊗ A_l over places l, where A_l is the filter's input; by b: Σ_l D_l."""
+        """See Layer. Gradient by w: Σ_l D_l ⊗ A_l over places l, where A_l is the filter's input; by b: Σ_l D_l."""
         seen = self._windows(shape)
 
         def back(D: Value) -> tuple[Value, Sequence[Contribution]]:
@@ -81,11 +81,11 @@ class Conv2d(Declared, frozen=True, tag="conv2d"):
 
 
 def _side_by_side(tape: Tape, rows: list[Value], count: int, inner: int, shape: Shape) -> Value:
-    """Parts of a kernel's rows in the order of its tensor: count × kernel height × inner.
+    """Join rows of a kernel in the order of its tensor: count × kernel height × inner.
 
     Args:
-        tape: to write on.
-        rows: one per row of the kernel, each real[B, count × inner].
+        tape: the tape to write on.
+        rows: tensors real[B, count × inner], one per row of the kernel.
         count: size of the axes before the kernel.
         inner: size of the axes within a row of the kernel.
         shape: shape of the output of one example.

@@ -11,11 +11,11 @@ from sottovoce_lab.models.tape import Tape, Value
 
 
 class Dense(Declared, frozen=True, tag="dense"):
-    """y = Wx + b, W[units, inputs].
+    """Dense layer: y = Wx + b, W[units, inputs].
 
     Attributes:
-        units: numbers in y.
-        bias: whether there is a b.
+        units: number of units, the size of y.
+        bias: whether the layer has a bias b.
     """
 
     units: Count
@@ -36,7 +36,7 @@ class Dense(Declared, frozen=True, tag="dense"):
         return (weight, constant("bias", (self.units,), 0)) if self.bias else (weight,)
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
-        """See Layer. By W: D ⊗ x; by b: D; by x: W'D."""
+        """See Layer. Gradient by W: D ⊗ x; by b: D; by x: W'D."""
 
         def back(D: Value) -> tuple[Value, Sequence[Contribution]]:
             by_weight = Outer(D, x, (self.units, shape[0]))

@@ -14,52 +14,52 @@ Shape = tuple[int, ...]
 """Shape of one example's tensor: features, or channels × height × width."""
 Count = Annotated[int, Meta(ge=1, le=65_536)]
 Pullback = Callable[[Value], tuple[Value, Sequence[Contribution]]]
-"""Maps each example's loss gradient by a layer's output to those by its input and its parameters."""
+"""Function from each example's loss gradient by a layer's output to the gradients by its input and its parameters."""
 
 
 class Layer(Protocol):
-    """A layer as it is declared. The input's shape is that of one example, without the batch."""
+    """Layer as declared. The input's shape is that of one example, without the batch."""
 
     name: ClassVar[str]
-    """Prefix of its parameters' names, before a number: `conv`. Empty if it has none."""
+    """Prefix of the names of the layer's parameters, before a number: `conv`; empty without parameters."""
     passes: ClassVar[bool]
-    """Whether earlier weights start as for the activation after it: it is neither an activation nor a product."""
+    """Whether earlier weights start as for the activation after it: the layer is no activation and no product."""
 
     def output(self, shape: Shape) -> Shape:
-        """The shape of its output.
+        """Return the shape of the layer's output.
 
         Raises:
-            ValueError: if it does not take such an input; begins with the key to change.
+            ValueError: if the layer does not take such an input; the message begins with the key to change.
         """
         ...
 
     def parameters(self, shape: Shape, *, rectified: bool) -> tuple[ParameterFacts, ...]:
-        """Its tensors, named `weight` and `bias`.
+        """Return the layer's tensors, named `weight` and `bias`.
 
         Args:
             shape: shape of the input.
-            rectified: a ReLU follows.
+            rectified: whether a ReLU follows.
         """
         ...
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
-        """Writes the forward pass; the returned function writes the backward pass.
+        """Write the forward pass; the returned function writes the backward pass.
 
         Args:
-            tape: to write on.
-            x: real[B, *shape].
+            tape: the tape to write on.
+            x: input, real[B, *shape].
             shape: shape of the input.
-            weights: as `parameters` has them.
+            weights: the layer's tensors, in the order of `parameters`.
         """
         ...
 
 
 class Declared(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
-    """A table of a declaration's `layers`."""
+    """Table of a declaration's `layers`."""
 
 
 def drawn(shape: Shape, fan_in: int, fan_out: int, *, rectified: bool) -> ParameterFacts:
-    """A weight with uniform initial values in a range that suits the next layer.
+    """Return a weight with uniform initial values in a range that suits the next layer.
 
     ±√(6 / fan_in) before a ReLU (He et al. 2015), else ±√(6 / (fan_in + fan_out)) (Glorot & Bengio 2010, equation 16).
     """
@@ -68,15 +68,15 @@ def drawn(shape: Shape, fan_in: int, fan_out: int, *, rectified: bool) -> Parame
 
 
 def constant(name: str, shape: Shape, value: float) -> ParameterFacts:
-    """A tensor whose initial values are all equal."""
+    """Return a tensor whose initial values are all equal."""
     return ParameterFacts(name, shape, "constant", value)
 
 
 def pixels(shape: Shape, kind: str) -> tuple[int, int, int]:
-    """Channels, height and width of the input of a layer that needs them.
+    """Return channels, height and width of the input of a layer that needs them.
 
     Raises:
-        ValueError: if it is of another rank.
+        ValueError: if the input is of another rank.
     """
     if len(shape) != 3:
         raise ValueError(f"kind: {kind} needs channels, height and width, but its input is {text(shape)}")
@@ -85,5 +85,5 @@ def pixels(shape: Shape, kind: str) -> tuple[int, int, int]:
 
 
 def text(shape: Shape) -> str:
-    """A shape as people write it: 16 × 28 × 28."""
+    """Format a shape for people: 16 × 28 × 28."""
     return " × ".join(str(size) for size in shape)

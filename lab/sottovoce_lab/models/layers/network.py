@@ -10,18 +10,18 @@ from sottovoce_lab.models.layers.layer import Layer, Pullback, Shape
 from sottovoce_lab.models.tape import Tape, Value
 
 Weights = Mapping[str, Value]
-"""Every parameter tensor of a model, by its name."""
+"""All parameter tensors of a model, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A layer of a model.
+    """Layer at its place in a model.
 
     Attributes:
         layer: the layer's declaration.
-        input: shape of its input.
-        output: shape of its output.
-        parameters: its tensors, by their full names.
+        input: shape of the layer's input.
+        output: shape of the layer's output.
+        parameters: the layer's tensors, by their full names.
     """
 
     layer: Layer
@@ -36,11 +36,11 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Layers in sequence, each of which takes the output of the one before; the identity if there are none.
+    """Sequence of layers, each of which takes the previous layer's output; the identity without layers.
 
     Attributes:
-        stages: in order.
-        input: shape of the first one's input.
+        stages: layers and blocks, in order.
+        input: shape of the first stage's input.
     """
 
     stages: tuple["Placed | Residual", ...]
@@ -48,7 +48,7 @@ class Chain:
 
     @property
     def output(self) -> Shape:
-        """Shape of the last one's output."""
+        """Shape of the last stage's output."""
         return self.stages[-1].output if self.stages else self.input
 
     @property
@@ -58,12 +58,12 @@ class Chain:
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
-        """Shapes of everything that is computed on the way."""
+        """Shapes of all intermediate results."""
         inner = (shape for stage in self.stages if isinstance(stage, Residual) for shape in stage.shapes)
         return (*(stage.output for stage in self.stages), *inner)
 
     def apply(self, tape: Tape, x: Value, weights: Weights) -> tuple[Value, Pullback]:
-        """See Layer.apply. The chain rule, from the last stage to the first."""
+        """See Layer.apply. Applies the chain rule, from the last stage to the first."""
         pullbacks = []
         for stage in self.stages:
             x, pullback = stage.apply(tape, x, weights)
@@ -81,11 +81,11 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Residual:
-    """y = body(x) + shortcut(x) (He et al. 2016).
+    """Residual block: y = body(x) + shortcut(x) (He et al. 2016).
 
     Attributes:
-        body: the one chain.
-        shortcut: the other, from the same input to the same shape.
+        body: chain of the body.
+        shortcut: chain from the body's input to the body's output shape.
     """
 
     body: Chain
@@ -98,12 +98,12 @@ class Residual:
 
     @property
     def parameters(self) -> tuple[ParameterFacts, ...]:
-        """The body's, then the shortcut's."""
+        """Parameters of the body, then those of the shortcut."""
         return self.body.parameters + self.shortcut.parameters
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
-        """Shapes of everything that is computed on the way."""
+        """Shapes of all intermediate results."""
         return self.body.shapes + self.shortcut.shapes
 
     def apply(self, tape: Tape, x: Value, weights: Weights) -> tuple[Value, Pullback]:

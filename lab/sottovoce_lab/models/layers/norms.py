@@ -1,4 +1,4 @@
-"""Norms within an example: groups of channels (Wu & He 2018), or all of it (Ba, Kiros & Hinton 2016).
+"""Norms within an example: over groups of channels (Wu & He 2018), or over the whole (Ba, Kiros & Hinton 2016).
 
 Batch norm is missing on purpose: it mixes the examples of a batch, so no example has a gradient of its own to clip.
 """
@@ -18,13 +18,13 @@ _EPSILON = 1e-5
 
 
 class _Norm(Declared, frozen=True):
-    """y = γ (x - mean) / √(variance + ε) + β, mean and variance of each group; γ is `weight`, β is `bias`."""
+    """Norm: y = γ (x - mean) / √(variance + ε) + β, mean and variance of each group; γ is `weight`, β is `bias`."""
 
     name: ClassVar[str] = "norm"
     passes: ClassVar[bool] = True
 
     def output(self, shape: Shape) -> Shape:
-        """See Layer. As it is."""
+        """See Layer. The output has the shape of the input."""
         return shape
 
     def parameters(self, shape: Shape, *, rectified: bool) -> tuple[ParameterFacts, ...]:
@@ -35,8 +35,8 @@ class _Norm(Declared, frozen=True):
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
         """See Layer.
 
-        Let u be x normalised to mean 0 and variance 1. The gradients are Du by γ, D by β and γD by u; by x, it is the
-        latter without its mean and its component along u, scaled.
+        Let u be x normalised to mean 0 and variance 1. The gradients are Du by γ, D by β and γD by u; the gradient by x
+        is the latter without its mean and its component along u, scaled.
         """
         scaled, groups = self._scaled(shape)
         channels, size = prod(scaled), prod(shape)
@@ -71,7 +71,7 @@ class _Norm(Declared, frozen=True):
         return tape.reshape(y, -1, *shape), back
 
     def _scaled(self, shape: Shape) -> tuple[Shape, int]:
-        """The shape of γ and β, and the number of groups."""
+        """Return the shape of γ and β, and the number of groups."""
         raise NotImplementedError
 
 
@@ -79,7 +79,7 @@ class GroupNorm(_Norm, frozen=True, tag="group-norm"):
     """Norm over groups of channels, with one γ and β per channel.
 
     Attributes:
-        groups: how many there are, of equally many channels.
+        groups: number of groups, all with equally many channels.
     """
 
     groups: Count

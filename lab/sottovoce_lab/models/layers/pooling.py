@@ -14,11 +14,11 @@ from sottovoce_lab.models.tape import Tape, Value
 
 _HUGE = 1e30
 _MAX_COMPARED = 32
-"""Most places of a window; for more, one pooling per place takes longer than the search that it replaces."""
+"""Maximum number of places of a window; beyond it, one pooling per place takes longer than the search it replaces."""
 
 
 class _Pool(Declared, frozen=True, kw_only=True):
-    """A layer without parameters."""
+    """Pooling layer, which has no parameters."""
 
     stride: Pair | None = None
     padding: Border = 0
@@ -38,7 +38,7 @@ class _Pool(Declared, frozen=True, kw_only=True):
         raise NotImplementedError
 
     def _over(self, shape: Shape, kernel: Pair) -> Windows:
-        """Windows that all overlap the image; otherwise a window would have no largest number."""
+        """Return windows that all overlap the image; otherwise a window would have no largest number."""
         seen = windows("pooling", shape, kernel, kernel if self.stride is None else self.stride, self.padding)
         for axis in seen.axes:
             if axis.padding >= axis.kernel:
@@ -47,11 +47,11 @@ class _Pool(Declared, frozen=True, kw_only=True):
 
 
 class MaxPool(_Pool, frozen=True, tag="max-pool"):
-    """The largest number of each window.
+    """Largest number of each window.
 
     Attributes:
         kernel: size of a window, one number or height and width.
-        stride: from one window to the next; the kernel unless it is said.
+        stride: distance from one window to the next; by default the kernel's size.
         padding: padding on each side, which is never the largest.
     """
 
@@ -68,12 +68,12 @@ class MaxPool(_Pool, frozen=True, tag="max-pool"):
 
 
 class AveragePool(_Pool, frozen=True, tag="average-pool"):
-    """The mean of each window, padding included.
+    """Mean of each window, padding included.
 
     Attributes:
         kernel: size of a window, one number or height and width; `all` is one window over the whole image.
-        stride: from one window to the next; the kernel unless it is said.
-        padding: zeros on each side.
+        stride: distance from one window to the next; by default the kernel's size.
+        padding: number of zeros on each side.
     """
 
     kernel: Pair | Literal["all"]
@@ -98,7 +98,7 @@ class AveragePool(_Pool, frozen=True, tag="average-pool"):
 
 
 def _compared(tape: Tape, x: Value, seen: Windows) -> tuple[Value, Pullback]:
-    """Pooling of small windows that do not overlap. ONNX Runtime is fast at pooling, but slow at finding places."""
+    """Pool small windows that do not overlap. ONNX Runtime pools quickly, but finds places slowly."""
     y = tape.op("MaxPool", x, kernel_shape=list(seen.kernel), **seen.attributes)
 
     def back(D: Value) -> tuple[Value, tuple[()]]:
@@ -111,10 +111,11 @@ def _compared(tape: Tape, x: Value, seen: Windows) -> tuple[Value, Pullback]:
 
 
 def _offsets(tape: Tape, x: Value, y: Value, seen: Windows) -> Value:
-    """Offset of the first largest number of each window from the window's corner, int32[B, channels, *places].
+    """Return the offset of each window's first largest number from its corner, int32[B, channels, *places].
 
-    It is the first place, in C order, such that the rows and columns up to it hold a number as large as y, which
-    further poolings tell. If there is none, as can happen with NaN, it is the last place.
+    The offset is that of the first place, in C order, such that the rows and columns up to it hold a number as large as
+    y, which further poolings find. If no place has such a number, as can happen with NaN, the offset is that of the
+    last place.
     """
     *others, last = np.ndindex(*seen.kernel)
     high, wide = (count * step for count, step in zip(seen.places, seen.kernel, strict=True))
@@ -132,7 +133,7 @@ def _offsets(tape: Tape, x: Value, y: Value, seen: Windows) -> Value:
 
 
 def _corners(tape: Tape, y: Value, seen: Windows) -> Value:
-    """First place of each window in a flat tensor of all windows' images, int64[B, channels, *places]."""
+    """Return each window's first place in a flat tensor of all windows' images, int64[B, channels, *places]."""
     each, area = prod(seen.places), prod(seen.kernel)
     numbers = tape.op("Range", tape.constant(0, np.int64), tape.op("Size", y), tape.constant(each, np.int64))
     images = tape.reshape(tape.op("Mul", numbers, tape.constant(area, np.int64)), -1, seen.channels, 1, 1)
@@ -142,7 +143,7 @@ def _corners(tape: Tape, y: Value, seen: Windows) -> Value:
 
 
 def _searched(tape: Tape, x: Value, shape: Shape, seen: Windows) -> tuple[Value, Pullback]:
-    """Pooling of any windows, by a search for the largest number.
+    """Pool any windows, by a search for the largest number.
 
     A NaN has no place in a window, but the gradient needs one: NaN counts as 0 here, and infinities as 10³⁰.
     """

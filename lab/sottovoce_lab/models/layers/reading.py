@@ -1,4 +1,4 @@
-"""From the tables of a declaration to layers at their places."""
+"""Conversion of the tables of a declaration to layers at their places."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,15 +15,15 @@ from sottovoce_lab.models.layers.norms import GroupNorm, LayerNorm
 from sottovoce_lab.models.layers.pooling import AveragePool, MaxPool
 
 Table = dict[str, Any]
-"""A value as TOML gives it."""
+"""Table of values as read from TOML."""
 
 
 class Block(Declared, frozen=True, tag="residual"):
-    """y = body(x) + shortcut(x).
+    """Residual block: y = body(x) + shortcut(x).
 
     Attributes:
         layers: layers of the body.
-        shortcut: layers of the other way, none where x goes as it is.
+        shortcut: layers of the shortcut; empty for the identity.
     """
 
     layers: tuple[Table, ...]
@@ -36,17 +36,17 @@ _Kind = AveragePool | Conv2d | Dense | Flatten | GroupNorm | LayerNorm | MaxPool
 def read_chain(
     tables: Sequence[Table], shape: Shape, *, rectified: bool = False, scope: str = "", where: str = ""
 ) -> Chain:
-    """Layers at their places.
+    """Read layers and put them at their places.
 
     Args:
-        tables: one a layer.
-        shape: shape of the first one's input.
-        rectified: a ReLU follows on the last.
+        tables: tables, one per layer.
+        shape: shape of the first layer's input.
+        rectified: whether a ReLU follows the last layer.
         scope: prefix of the names of parameters.
-        where: where in which layer they are, for errors.
+        where: location of the layers in the model, for errors.
 
     Raises:
-        ValueError: if one of them is wrong; the message says which, and why.
+        ValueError: if a layer is wrong; the message names the layer and the reason.
     """
     count: Counter[str] = Counter()
     stages: list[Placed | Residual] = []
@@ -75,14 +75,14 @@ def _parsed(table: Table, here: str) -> _Kind | Block:
 
 
 def key_first(error: msgspec.ValidationError) -> str:
-    """Error of a table, beginning with the key at fault, and where its keys are explained."""
+    """Return the message for an error in a table, with the key at fault first, and a reference to its documentation."""
     message, _, place = str(error).partition(" - at `$.")
     key = f"{place.rstrip('`')}: " if place else ""
     return f"{key}{message}; docs/reference/models.md has every key"
 
 
 def _rectified(following: Sequence[_Kind | Block], *, last: bool) -> bool:
-    """Whether the next layer that is no norm, pool or flatten is a ReLU."""
+    """Check whether the next layer other than a norm, pool or flatten is a ReLU."""
     for layer in following:
         if isinstance(layer, Block) or not layer.passes:
             return isinstance(layer, Relu)

@@ -9,9 +9,9 @@ from msgspec import Meta
 from sottovoce_lab.models.layers.layer import Count, Shape, pixels
 from sottovoce_lab.models.tape import Tape, Value
 
-_TWO = Meta(min_length=2, max_length=2)  # a tuple[Count, Count] in a union makes msgspec 0.22 crash
+_TWO = Meta(min_length=2, max_length=2)  # a tuple[Count, Count] in a union crashes msgspec 0.22
 Pair = Count | Annotated[tuple[Count, ...], _TWO]
-"""Height and width; one number is both."""
+"""Height and width; a single number stands for both."""
 _Border = Annotated[int, Meta(ge=0, le=65_536)]
 Border = _Border | Annotated[tuple[_Border, ...], _TWO]
 
@@ -23,7 +23,7 @@ class Axis:
     Attributes:
         size: size of the image.
         kernel: kernel of a window.
-        stride: from one window to the next.
+        stride: distance from one window to the next.
         padding: padding on each side.
     """
 
@@ -49,7 +49,7 @@ class Windows:
 
     Attributes:
         channels: channels of the image.
-        axes: its height and width.
+        axes: axes of the image's height and width.
     """
 
     channels: int
@@ -62,12 +62,12 @@ class Windows:
 
     @property
     def places(self) -> tuple[int, int]:
-        """Number of places of the windows."""
+        """Number of places of the windows along each axis."""
         return self.axes[0].places, self.axes[1].places
 
     @property
     def disjoint(self) -> bool:
-        """Whether windows tile the image without padding, so that no number is in two of them."""
+        """Whether windows tile the image without padding, so that no number is in two windows."""
         return all(axis.stride == axis.kernel and not axis.padding for axis in self.axes)
 
     @property
@@ -77,10 +77,10 @@ class Windows:
         return {"strides": [axis.stride for axis in self.axes], "pads": [*padding, *padding]}
 
     def rows(self, tape: Tape, x: Value) -> list[Value]:
-        """The windows' contents, one array per row of the kernel, each real[B, channels · kernel width, places].
+        """Return the windows' contents, one array per row of the kernel, each real[B, channels · kernel width, places].
 
         Args:
-            tape: to write on.
+            tape: the tape to write on.
             x: the image, real[B, channels, height, width].
         """
         high, wide = self.axes
@@ -94,35 +94,35 @@ class Windows:
         return [tape.reshape(part, -1, self.channels * wide.kernel, prod(self.places)) for part in parts]
 
     def spread(self, tape: Tape, D: Value, weight: Value) -> Value:
-        """An image real[B, channels, height, width] assembled from windows, which add up where they overlap.
+        """Assemble an image real[B, channels, height, width] from windows, which add up where they overlap.
 
         Args:
-            tape: to write on.
-            D: real[B, M, *places].
-            weight: real[M, channels, *kernel].
+            tape: the tape to write on.
+            D: coefficients of the windows, real[B, M, *places].
+            weight: contents of the windows, real[M, channels, *kernel].
         """
         rest = [axis.rest for axis in self.axes]
         return tape.op("ConvTranspose", D, weight, output_padding=rest, **self.attributes)
 
 
 def _every(tape: Tape, x: Value, dimension: int, axis: Axis, first: int) -> Value:
-    """The element of a dimension at a given place of each window."""
+    """Return the element of a dimension at a given place of each window."""
     numbers = (first, first + (axis.places - 1) * axis.stride + 1, dimension, axis.stride)
     return tape.op("Slice", x, *(tape.integers(number) for number in numbers))
 
 
 def windows(kind: str, shape: Shape, kernel: Pair, stride: Pair, padding: Border) -> Windows:
-    """The windows over an input.
+    """Return the windows over an input.
 
     Args:
         kind: kind of the layer, for errors.
-        shape: shape of its input.
+        shape: shape of the layer's input.
         kernel: size of a window.
-        stride: from one to the next.
-        padding: on each side.
+        stride: distance from one window to the next.
+        padding: padding on each side.
 
     Raises:
-        ValueError: if there are none; begins with the key to change.
+        ValueError: if there are no windows; the message begins with the key to change.
     """
     channels, *sizes = pixels(shape, kind)
     high, wide = (Axis(*numbers) for numbers in zip(sizes, _both(kernel), _both(stride), _both(padding), strict=True))

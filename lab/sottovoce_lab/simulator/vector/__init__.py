@@ -1,6 +1,6 @@
 """Whole fleets in a few arrays: 10⁴ to 10⁶ one-record devices in synchronous cycles, as in PeerSim.
 
-The arithmetic of a device is that of the agent (sottovoce.kernels); only clock, network and churn are of its own.
+The arithmetic of a device is that of the agent (sottovoce.kernels); only clock, network and churn are separate.
 """
 
 from sottovoce_lab.simulator.vector.churn import Churn, LogNormal

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class LogNormal:
-    """The law of the sessions.
+    """Law of the sessions.
 
     Attributes:
         online: share of devices online at any moment, above 0, at most 1; 1 means no churn.
@@ -33,11 +33,11 @@ class LogNormal:
 
 
 class Churn:
-    """Devices online in each cycle. The process is stationary from the start.
+    """Online devices in each cycle. The process is stationary from the start.
 
     Args:
-        nodes: how many devices.
-        law: law of their sessions.
+        nodes: number of devices.
+        law: law of the devices' sessions.
         generator: generator of all randomness.
     """
 
@@ -52,7 +52,7 @@ class Churn:
             self._until = self._lengths(law.mu + law.sigma**2, self._online) * generator.random(nodes)
 
     def at(self, cycle: int) -> NDArray[np.bool_]:
-        """bool[nodes]: which devices are online at the beginning of a cycle. Ask for cycles in order, from 0."""
+        """Return the devices online at the beginning of a cycle, bool[nodes]. Request cycles in order, from 0."""
         if self._law.online < 1:
             while (over := np.flatnonzero(self._until <= cycle)).size:
                 self._online[over] ^= True
@@ -66,5 +66,5 @@ class Churn:
 
 
 def mean_session(law: LogNormal) -> float:
-    """Mean length of an online session, in cycles."""
+    """Return the mean length of an online session, in cycles."""
     return math.exp(law.mu + law.sigma**2 / 2)

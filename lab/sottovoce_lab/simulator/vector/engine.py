@@ -1,7 +1,7 @@
 """Synchronous cycles of push gossip over a whole fleet, with loss, delay and churn.
 
 In every cycle each online device sends its state at the beginning of the cycle to one peer. Messages are processed one
-after another; those to a device that is offline are lost. Everything random comes from one
+after another; messages to an offline device are lost. All randomness comes from one
 seed, in streams that do not disturb one another.
 """
 
@@ -24,7 +24,7 @@ Places = NDArray[np.int64]
 
 
 class State(Protocol):
-    """State of all devices."""
+    """States of all devices."""
 
     @property
     def nodes(self) -> int:
@@ -32,11 +32,11 @@ class State(Protocol):
         ...
 
     def sent(self) -> Parcel:
-        """Message that each device would send now, one row per device; unchanged until the next call."""
+        """Return the message that each device would send now, one row per device; unchanged until the next call."""
         ...
 
     def receive(self, receivers: Places, parcel: Parcel, rows: Places) -> None:
-        """Let each of `receivers`, all different, process the parcel's row given at its place in `rows`."""
+        """Process, at each of `receivers`, all different, the parcel's row given at its place in `rows`."""
         ...
 
 
@@ -46,7 +46,7 @@ class Network:
 
     Attributes:
         drop: probability that a message is lost, at least 0, below 1.
-        delay: fewest and most cycles that a message takes, uniformly; (0, 0) if it arrives in the cycle of its sending.
+        delay: least and most cycles that a message takes, uniformly; (0, 0) for arrival in the cycle of sending.
     """
 
     drop: float = 0.0
@@ -58,7 +58,7 @@ _CALM, _ALWAYS = Network(), LogNormal()
 
 @dataclass(frozen=True, slots=True)
 class _Post:
-    """Messages that arrive in the same cycle: `parcel[rows[i]]` from `senders[i]` to `receivers[i]`."""
+    """Messages that arrive in one cycle: `parcel[rows[i]]` from `senders[i]` to `receivers[i]`."""
 
     senders: Places
     receivers: Places
@@ -71,7 +71,7 @@ class _Post:
 
 @dataclass(slots=True)
 class Counts:
-    """Messages so far: handed to the network, lost there, lost because the receiver was offline, processed."""
+    """Messages so far: handed to the network, lost in it, lost because the receiver was offline, processed."""
 
     sent: int = 0
     dropped: int = 0
@@ -80,15 +80,15 @@ class Counts:
 
 
 class Engine:
-    """A fleet in synchronous cycles.
+    """Fleet in synchronous cycles.
 
     Args:
         state: the devices' state.
-        topology: which peers they send to; see `peers_named`.
+        topology: name of the rule that selects peers; see `peers_named`.
         network: faults of messages.
-        churn: when devices are online.
-        seed: seed of everything random that the engine does.
-        tracer: notified of every message; None for none.
+        churn: online times of devices.
+        seed: seed of all randomness of the engine.
+        tracer: observer of every message; None for no observer.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Engine:
             post = everything.only(delays == delay) if high else everything
             if self._tracer is not None:
                 self._tracer.sent(self.cycle, post.senders, post.receivers, delay)
-            if delay:  # by then the sender's state will have changed
+            if delay:  # after the delay, the sender's state will have changed
                 parcel = tuple(array[post.rows] for array in post.parcel)
                 post = _Post(post.senders, post.receivers, parcel, np.arange(len(post.rows)))
             self._mail[self.cycle + delay].append(post)

@@ -17,10 +17,10 @@ _LARGE_BLOCK = 31 * 2**20  # bytes; glibc's thresholds rise to 32 MiB at most
 
 
 class TravellingModels:
-    """onReceive(w): w ← update(w, q); currentModel ← (w + currentModel)/2.
+    """Travelling models. onReceive(w): w ← update(w, q); currentModel ← (w + currentModel)/2.
 
-    Every device's arithmetic is independent of the others', so results do not depend on how the work is divided among
-    threads.
+    Every device's arithmetic is independent of all other devices', so results do not depend on how the work is divided
+    among threads.
 
     Args:
         records: float32[nodes, copies, d], the perturbed record q of each device.
@@ -45,20 +45,20 @@ class TravellingModels:
 
     @property
     def message_bytes(self) -> int:
-        """A model as float32, and its counter."""
+        """Size of a message: a model as float32, and its counter."""
         return int(self.weights[0].nbytes) + 8
 
     copied = 0  # messages carry no records
 
     def described(self) -> list[dict[str, Any]]:
-        """The state of every device, JSON-ready."""
+        """Return the state of every device, JSON-ready."""
         return [
             {"parameters": weights.ravel().tolist(), "age": int(t)}
             for weights, t in zip(self.weights, self.steps, strict=True)
         ]
 
     def sent(self) -> Parcel:
-        """See State.sent: the weights and counters of all devices."""
+        """See State.sent. A message holds a device's weights and counter."""
         weights, steps = self._sent
         self._each(self.nodes, lambda part: np.copyto(weights[part], self.weights[part]))
         np.copyto(steps, self.steps)
@@ -79,7 +79,7 @@ class TravellingModels:
         self._each(len(receivers), part_of)
 
     def digest(self) -> str:
-        """SHA-256 of all states, in hexadecimal."""
+        """Return the SHA-256 of all states, in hexadecimal."""
         state = hashlib.sha256(self.weights.data)
         state.update(self.steps.data)
         return state.hexdigest()
@@ -95,12 +95,12 @@ class TravellingModels:
 def _keep_freed_memory() -> None:
     """Make glibc keep freed memory, which halves the time of a small fleet.
 
-    glibc returns a freed temporary to the system and must ask for fresh pages for the next one, until a large block has
+    glibc returns a freed temporary to the system and must request fresh pages for the next one, until a large block has
     been freed; from then on it keeps that much.
     """
     np.empty(_LARGE_BLOCK, dtype=np.uint8)
 
 
 def _taken(array: NDArray[np.float32], rows: Places, size: tuple[int, ...]) -> NDArray[np.float32]:
-    """Equal to array[rows], faster."""
+    """Return array[rows], computed faster."""
     return array.take(rows, axis=0, out=np.empty(size, dtype=array.dtype), mode="clip")

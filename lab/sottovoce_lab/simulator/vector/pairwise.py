@@ -17,22 +17,22 @@ from sottovoce.learners import Ask, Delivered, Effect, Event, PeersChanged, Rece
 from sottovoce_lab.simulator.told import Told
 from sottovoce_lab.simulator.vector.push_sum import Released
 
-_STATEMENT = cast(PrivacyStatement, None)  # no learner reads it
+_STATEMENT = cast(PrivacyStatement, None)  # no learner reads the statement
 
 
 class PairwiseFleet:
-    """The state of a fleet, and its cycles.
+    """State of a fleet, and its cycles.
 
     Args:
         learner: learner of every device, with a constant threshold.
-        peers: for each device, those that it meets, in turn.
+        peers: for each device, the peers that it meets, in turn.
         released: the fleet's vaults.
         loss: probability that a message is lost, below 1.
         seed: seed of the losses.
 
     Attributes:
         cycle: number of completed cycles.
-        sent: messages so far, not counting answers.
+        sent: number of messages so far, without answers.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class PairwiseFleet:
 
     @property
     def steps(self) -> int:
-        """Private steps of each device so far; an answer of this cycle counts from the next cycle on."""
+        """Number of private steps of each device so far; an answer of this cycle counts from the next cycle on."""
         return self._states[0].step
 
     @property
@@ -86,7 +86,7 @@ class PairwiseFleet:
         return [effect.query for effect in effects if isinstance(effect, Ask)]
 
     def _met(self, device: int, sent: Send) -> Event:
-        """Outcome of a proposal."""
+        """Return the outcome of a proposal."""
         if self._fate.random() < self._loss:
             return Returned(sent.recipient, sent.message)
         said = self._happens(int(sent.recipient), Received(str(device), sent.message))

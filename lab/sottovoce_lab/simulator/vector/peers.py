@@ -1,4 +1,4 @@
-"""Choice of the peer that a device sends to in a cycle."""
+"""Selection of the peer that a device sends to in a cycle."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -15,10 +15,10 @@ _VIEW = 30
 
 
 class Peers(Protocol):
-    """A way to select a peer."""
+    """Rule for selecting a peer."""
 
     def draw(self, online: NDArray[np.bool_]) -> Recipients:
-        """int64[nodes]: one peer for every device, whether it is online or not; -1 if there is none."""
+        """Draw one peer for every device, online or not, int64[nodes]; -1 for a device without peers."""
         ...
 
 
@@ -26,7 +26,7 @@ class Overlay:
     """Peers from NewsCast views, which make one exchange of their own in every cycle.
 
     Args:
-        nodes: how many devices, at least 2.
+        nodes: number of devices, at least 2.
         drop: probability that a message of the overlay is lost.
         generator: generator of all randomness.
     """
@@ -63,17 +63,17 @@ class _Graph:
 
 
 def _uniform(nodes: int, generator: np.random.Generator) -> Recipients:
-    """Any other device, uniformly, as NewsCast approximates."""
+    """Draw any other device, uniformly, as NewsCast approximates."""
     return generator.integers(1, nodes, nodes)
 
 
 def _ring(nodes: int, generator: np.random.Generator) -> Recipients:
-    """One of the two neighbours."""
+    """Draw one of the two neighbours."""
     return 2 * generator.integers(0, 2, nodes) - 1
 
 
 def _exponential(nodes: int, generator: np.random.Generator) -> Recipients:
-    """The device 1, 2, 4, … places further on, at random (Assran et al. 2019)."""
+    """Draw the device 1, 2, 4, … places further on, at random (Assran et al. 2019)."""
     return 1 << generator.integers(0, (nodes - 1).bit_length(), nodes)
 
 
@@ -82,11 +82,11 @@ PEERS = (*_RULES, "newscast")
 
 
 def peers_named(name: str, nodes: int, drop: float, generator: np.random.Generator) -> Peers:
-    """The peers of a topology.
+    """Return the peers of a topology.
 
     Args:
         name: `uniform` or `full`: any other device; `ring`; `exponential`; `newscast`: views of 30 entries.
-        nodes: how many devices.
+        nodes: number of devices.
         drop: probability that a message of NewsCast itself is lost.
         generator: generator of all randomness.
 

@@ -20,7 +20,7 @@ Released = Callable[[NDArray[np.float64]], tuple[NDArray[np.int64], float]]
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """A share in transit."""
+    """Share of mass in transit."""
 
     sender: int
     recipient: int
@@ -29,19 +29,19 @@ class _Share:
 
 
 class PushSumFleet:
-    """The state of a fleet, and its cycles.
+    """State of a fleet, and its cycles.
 
     Args:
         schedule: schedule of every device, with a constant threshold.
-        start: float64[P], the public start.
-        peers: for each device, those that it sends to, in turn.
+        start: the public start, float64[P].
+        peers: for each device, the peers that it sends to, in turn.
         released: the fleet's vaults.
         loss: probability that a message is lost, below 1.
         seed: seed of the losses.
 
     Attributes:
         cycle: number of completed cycles.
-        sent: messages so far, retries included.
+        sent: number of messages so far, retries included.
     """
 
     def __init__(
@@ -68,12 +68,12 @@ class PushSumFleet:
 
     @property
     def steps(self) -> int:
-        """Private steps of each device so far."""
+        """Number of private steps of each device so far."""
         return min(self.cycle, self._schedule.steps)
 
     @property
     def mass(self) -> tuple[NDArray[np.int64], int]:
-        """Mass of the whole fleet, in transit included: the numerators' sum, int64[P], and the weights'."""
+        """Mass of the whole fleet, in transit included: sum of numerators, int64[P], and sum of weights."""
         numerator, weight = self._numerators.sum(axis=0), int(self._weights.sum())
         for share in self._flying:
             numerator, weight = numerator + share.numerator, weight + share.weight
@@ -109,7 +109,7 @@ class PushSumFleet:
             self._flying += [_Share(device, peers[i], numerator, weight) for i in chosen]
 
     def _descend(self) -> None:
-        """Take a step on every device, except those with too little weight to divide by."""
+        """Take a step on every device, except devices with too little weight to divide by."""
         held = self._weights >= WEIGHT_MIN
         estimates = self._numerators / np.maximum(self._weights, WEIGHT_MIN)[:, np.newaxis]
         values, grid = self._released(estimates)

@@ -19,10 +19,10 @@ _CHUNK_WORDS = 2**17
 
 
 class RecordStores:
-    """Which of the fleet's published records each device holds. Device i publishes record i.
+    """Stores of published records, one for each device. Device i publishes record i.
 
     Args:
-        nodes: how many devices.
+        nodes: number of devices.
 
     Raises:
         UsageError: if there are too many devices.
@@ -49,16 +49,16 @@ class RecordStores:
 
     @property
     def message_bytes(self) -> int:
-        """The digest with which a contact begins: one bit per record."""
+        """Size of the digest with which a contact begins: one bit per record."""
         return -(-self.nodes // 8)
 
     def sent(self) -> Parcel:
-        """See State.sent: all stores."""
+        """See State.sent. A message holds a device's store."""
         np.copyto(self._sent[0], self.bits)
         return self._sent
 
     def receive(self, receivers: Places, parcel: Parcel, rows: Places) -> None:
-        """See State.receive: the union of both stores; `copied` counts the records that had to be transferred."""
+        """See State.receive. A receiver keeps the union of both stores; `copied` counts the transferred records."""
         self.updates += len(receivers)
         step = max(1, _CHUNK_WORDS // self.bits.shape[1])
         for start in range(0, len(receivers), step):
@@ -68,13 +68,13 @@ class RecordStores:
             self.bits[who] = own | theirs
 
     def held(self, node: int) -> NDArray[np.bool_]:
-        """bool[nodes]: the devices whose records this device holds."""
+        """Return the devices whose records this device holds, bool[nodes]."""
         return np.unpackbits(self.bits[node].view(np.uint8), count=self.nodes, bitorder="little").view(np.bool_)
 
     def described(self) -> list[dict[str, Any]]:
-        """The state of every device, JSON-ready: whose records it holds."""
+        """Return the state of every device, JSON-ready: the owners of the records that it holds."""
         return [{"records": np.flatnonzero(self.held(node)).tolist()} for node in range(self.nodes)]
 
     def digest(self) -> str:
-        """SHA-256 of all stores, in hexadecimal."""
+        """Return the SHA-256 of all stores, in hexadecimal."""
         return hashlib.sha256(self.bits.data).hexdigest()

@@ -15,11 +15,11 @@ from sottovoce_lab.simulator.vector.engine import Parcel, Places
 
 
 class MixedSums:
-    """The paths of mass: in every cycle a device sends half of its mass to another device.
+    """Paths of mass: in every cycle a device sends half of its mass to another device.
 
     Args:
-        nodes: how many devices.
-        message_bytes: size of a share.
+        nodes: number of devices.
+        message_bytes: size of a share, in bytes.
 
     Attributes:
         copied: number of records transferred, which is 0.
@@ -40,21 +40,21 @@ class MixedSums:
 
     @property
     def message_bytes(self) -> int:
-        """Size of a share."""
+        """Size of a share, in bytes."""
         return self._message_bytes
 
     def sent(self) -> Parcel:
-        """See State.sent: a cycle begins; the number of the sender identifies a share."""
+        """See State.sent. A cycle begins; the number of the sender identifies a share."""
         self._recipients.append(np.arange(self._nodes))
         return (np.arange(self._nodes),)
 
     def receive(self, receivers: Places, parcel: Parcel, rows: Places) -> None:
-        """See State.receive: a share arrives in the cycle in which it was sent."""
+        """See State.receive. A share arrives in the cycle in which it was sent."""
         self._recipients[-1][parcel[0][rows]] = receivers
         self.updates += len(receivers)
 
     def parts(self, device: int) -> NDArray[np.float64]:
-        """Weights of all devices in the mean that one device holds, float64[nodes]; their sum is 1."""
+        """Return the weights of all devices in the mean that one device holds, float64[nodes]; their sum is 1."""
         held = np.zeros(self._nodes)
         held[device] = 1.0
         for recipients in reversed(self._recipients):
@@ -63,9 +63,9 @@ class MixedSums:
         return parts
 
     def described(self) -> list[dict[str, Any]]:
-        """The state of every device, JSON-ready: the number of devices that contribute to its sum."""
+        """Return the state of every device, JSON-ready: the number of devices that contribute to its sum."""
         return [{"devices": int(np.count_nonzero(self.parts(node)))} for node in range(self._nodes)]
 
     def digest(self) -> str:
-        """SHA-256 of all recipients, in hexadecimal."""
+        """Return the SHA-256 of all recipients, in hexadecimal."""
         return hashlib.sha256(np.stack(self._recipients).data if self._recipients else b"").hexdigest()

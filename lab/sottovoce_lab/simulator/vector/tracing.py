@@ -1,4 +1,4 @@
-"""Every message and state of a small run of the vector engine, for step-by-step comparison."""
+"""Messages and states of a small run of the vector engine, for step-by-step comparison."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,10 +12,10 @@ Places = NDArray[np.int64]
 
 
 class Tracer:
-    """Writes everything down; `t_s` counts cycles.
+    """Recorder of all messages and states; `t_s` counts cycles.
 
     Args:
-        states: gives the state of every device, as JSON-ready values.
+        states: function that returns the state of every device, as JSON-ready values.
     """
 
     def __init__(self, states: Callable[[], list[dict[str, Any]]]) -> None:
@@ -23,26 +23,26 @@ class Tracer:
         self._events: list[dict[str, Any]] = []
 
     def dropped(self, cycle: int, senders: Places, receivers: Places) -> None:
-        """Messages that the network lost."""
+        """Record messages that the network lost."""
         self._each(cycle, "drop", senders, receivers)
 
     def sent(self, cycle: int, senders: Places, receivers: Places, delay: int) -> None:
-        """Messages that will arrive in `delay` cycles."""
+        """Record messages that will arrive in `delay` cycles."""
         self._each(cycle, "send", senders, receivers, delay=delay)
 
     def received(self, cycle: int, senders: Places, receivers: Places) -> None:
-        """Messages processed, each by another receiver; the order of calls is the order at a receiver."""
+        """Record processed messages, all of distinct receivers; the order of calls is the order at a receiver."""
         self._each(cycle, "receive", receivers, senders)
 
     def cycle_ended(self, cycle: int, online: NDArray[np.bool_]) -> None:
-        """A cycle is over."""
+        """Record the end of a cycle."""
         for node, state in enumerate(self._states()):
             self._events.append(
                 {"t_s": cycle, "event": "cycle", "device": node, "online": bool(online[node]), "state": state}
             )
 
     def document(self) -> dict[str, Any]:
-        """The JSON document."""
+        """Return the JSON document."""
         return {"schema": SCHEMA, "events": self._events}
 
     def _each(self, cycle: int, event: str, devices: Places, others: Places, **facts: Any) -> None:

@@ -1,4 +1,4 @@
-"""One model that walks over all devices, the two baselines of Hegedűs & Jelasity 2017.
+"""Walks of one model over all devices, the two baselines of Hegedűs & Jelasity 2017.
 
 `GradientWalk` adds noise to a gradient at every visit. `SequentialDescent` walks over records perturbed once, as gossip
 does, without the merging. Several independent walks advance side by side, on the leading axis.
@@ -13,7 +13,7 @@ from sottovoce.kernels.gossip_rules import Slope
 from sottovoce.kernels.gradient_walk import descend, descents
 
 _GRID = 2.0**-30
-_BLOCK_NUMBERS = 2**20  # noise drawn at a time
+_BLOCK_NUMBERS = 2**20  # numbers of noise drawn at a time
 
 
 class GradientWalk:
@@ -26,10 +26,10 @@ class GradientWalk:
     latter norm, of scale 2/ε; its law is that of sottovoce.vault.max_norm_laplace, drawn in floats.
 
     Args:
-        records: float64[devices, b, copies, d], y^(k)x.
+        records: records y^(k)x of each device, float64[devices, b, copies, d].
         slope: slope of the loss, see kernels.gossip_rules.
-        epsilons: float64[visits, walks], ε of each visit to a device; infinity for no noise.
-        joint: whether copies get their noise jointly.
+        epsilons: ε of each visit to a device, float64[visits, walks]; infinity for no noise.
+        joint: whether the copies get joint noise.
         seed: seed of all randomness.
     """
 
@@ -57,11 +57,11 @@ class GradientWalk:
 
     @property
     def length(self) -> int:
-        """Updates of each walk until the budget is spent."""
+        """Number of updates of each walk until the budget is spent."""
         return len(self._epsilons) * self.devices
 
     def updates(self) -> Iterator[int]:
-        """Visit every device once in each pass, in a new random order for each walk; yields the number of updates."""
+        """Visit every device once in each pass, in a new random order for each walk; yield the number of updates."""
         count = 0
         for epsilons in self._epsilons:
             orders = _orders(self._order, len(self.weights), self.devices)
@@ -75,7 +75,7 @@ class GradientWalk:
                     yield count
 
     def passes(self) -> Iterator[int]:
-        """Passes over the records; yields the number of the pass."""
+        """Pass over the records; yield the number of the pass."""
         return (count // self.devices for count in self.updates() if count % self.devices == 0)
 
     def _visit(self, devices: NDArray[np.int64], noise: NDArray[np.float64]) -> None:
@@ -85,10 +85,10 @@ class GradientWalk:
         self.weights, self.steps = descend(self.weights, self.steps, gradients)
 
     def _laplace(self, scale: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-        """float64[count, walks, copies, d], whole numbers.
+        """Draw noise, whole numbers float64[count, walks, copies, d].
 
         P[z] ∝ exp(-max|z_k|/s) in c dimensions is a uniform point of a cube whose half side follows Γ(c + 1) · s; in
-        one dimension that is Laplace's law.
+        one dimension this law is Laplace's.
         """
         walks, copies, features = self.weights.shape
         together = copies if self._joint else 1
@@ -101,10 +101,10 @@ class SequentialDescent:
     """Stochastic gradient descent over perturbed records: one model, a few records at a time, no merging (Figure 5).
 
     Args:
-        records: float[walks, n, copies, d], the perturbed records that each walk meets.
+        records: the perturbed records that each walk meets, float[walks, n, copies, d].
         slope: slope of the loss, see kernels.gossip_rules.
         seed: seed of the order.
-        batch: records of an update; the last n mod batch records of a pass are skipped.
+        batch: number of records of an update; the last n mod batch records of a pass are skipped.
     """
 
     def __init__(self, records: NDArray[np.float64], slope: Slope, seed: int, batch: int = 1) -> None:
@@ -117,12 +117,12 @@ class SequentialDescent:
 
     @property
     def length(self) -> int:
-        """Updates of a pass."""
+        """Number of updates of a pass."""
         records: int = self._records.shape[1]
         return records // self._batch
 
     def updates(self) -> Iterator[int]:
-        """Meet every record once in each pass, in a new random order; yields the number of updates, without end."""
+        """Meet every record once in each pass, in a new random order; yield the number of updates, without end."""
         walks = np.arange(len(self._records))[:, np.newaxis]
         for passes in itertools.count():
             orders = _orders(self._order, len(walks), self._records.shape[1]).T
@@ -133,16 +133,16 @@ class SequentialDescent:
                 yield passes * self.length + update + 1
 
     def passes(self, count: int) -> Iterator[int]:
-        """Runs `count` passes; yields the number of the pass."""
+        """Run `count` passes; yield the number of the pass."""
         every = itertools.islice(self.updates(), count * self.length)
         return (number // self.length for number in every if number % self.length == 0)
 
 
 def _streams(seed: int) -> list[np.random.Generator]:
-    """Two generators: one for the order of visits, and one for the noise."""
+    """Return two generators: one for the order of visits, and one for the noise."""
     return [np.random.Generator(np.random.PCG64(child)) for child in np.random.SeedSequence(seed).spawn(2)]
 
 
 def _orders(generator: np.random.Generator, walks: int, devices: int) -> NDArray[np.int64]:
-    """int64[devices, walks]: each column a random order."""
+    """Draw random orders, one per column, int64[devices, walks]."""
     return generator.permuted(np.broadcast_to(np.arange(devices)[:, np.newaxis], (devices, walks)), axis=0)

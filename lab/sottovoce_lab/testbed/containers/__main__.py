@@ -15,7 +15,7 @@ _ROLES = "prepare, device or results"
 
 
 def main(arguments: list[str]) -> int:
-    """Play one part; returns the exit code."""
+    """Run one service; return the exit code."""
     try:
         match arguments:
             case ["prepare"]:

@@ -30,11 +30,11 @@ _DELTA = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A fleet of containers.
+    """Fleet of containers.
 
     Attributes:
-        options: options as for `sottovoce testbed`, with sampled peers.
-        use: the transports of every agent, always with `mqtt`: agents find one another through the broker.
+        options: options of `sottovoce testbed`, with sampled peers.
+        use: transports of every agent, always with `mqtt`: agents find one another through the broker.
         metrics: whether every agent has a listener for its metrics.
     """
 
@@ -44,7 +44,7 @@ class Asked:
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> "Asked":
-        """Reads SOTTOVOCE_AGENTS, _LEARNER, _DATA, _EPSILON, _CYCLES, _PERIOD, _SEED, _TRANSPORT and _METRICS.
+        """Read SOTTOVOCE_AGENTS, _LEARNER, _DATA, _EPSILON, _CYCLES, _PERIOD, _SEED, _TRANSPORT and _METRICS.
 
         Raises:
             UsageError: if a value is impossible; the message names the variable.
@@ -78,7 +78,7 @@ class Asked:
 
 
 def faults_of(environment: Mapping[str, str]) -> list[str]:
-    """The faults of one agent's messages: SOTTOVOCE_FAULTS, `--fault` specifications with blanks between them.
+    """Read the faults of one agent's messages: SOTTOVOCE_FAULTS, `--fault` specifications separated by blanks.
 
     Raises:
         UsageError: if a specification is not understood, or does not affect messages.

@@ -1,4 +1,4 @@
-"""One agent in a container: it takes a place, joins from the bundle there, and runs until it is stopped."""
+"""Agent in a container: it takes a place, joins from the bundle there, and runs until it is stopped."""
 
 import asyncio
 import tempfile
@@ -27,12 +27,12 @@ def run(root: Path, faults: Sequence[str], owner: str, address: str) -> ExitCode
 
     Args:
         root: root directory of the places.
-        faults: faults of its messages.
-        owner: identifies this container in all its lives, and no other container.
-        address: address at which it is reached in this life.
+        faults: faults of the agent's messages.
+        owner: identifier of this container, unchanged in all its lives and unique among containers.
+        address: address of the agent in this life.
 
     Raises:
-        SottovoceError: if there is no place for it, or its files are not valid.
+        SottovoceError: if no place is free, or the files of the place are not valid.
     """
     place = claim(wait_until_ready(root, _PATIENCE), owner)
     place.faults.write_text("".join(f"{word}\n" for word in faults))
@@ -47,10 +47,10 @@ def settle(place: Place, address: str) -> AgentConfig:
 
     Args:
         place: place of the device.
-        address: address at which its container is reached.
+        address: address of the device's container.
     """
     tables = tomllib.loads(place.template.read_text())
-    if (listen := tables["transport"].get("listen")) is not None:  # with MQTT alone there is none
+    if (listen := tables["transport"].get("listen")) is not None:  # there is no listen address with MQTT alone
         tables["transport"]["announce"] = f"{address}:{listen.rpartition(':')[2]}"
     if not place.state.exists():
         budget = budget_of(load(place.template))
@@ -60,7 +60,7 @@ def settle(place: Place, address: str) -> AgentConfig:
 
 
 def variant_of(faults: Sequence[str], seed: int) -> Variant:
-    """An agent with these faults of its messages."""
+    """Return the variant of an agent with these faults of its messages."""
     parsed = Faults.parse(faults)
     if not parsed.on_messages:
         return Variant()
@@ -68,7 +68,7 @@ def variant_of(faults: Sequence[str], seed: int) -> Variant:
 
 
 def device_link() -> Path:
-    """Link by which the container's own health check finds the state directory."""
+    """Return the path of the link by which the container's health check finds the state directory."""
     return Path(tempfile.gettempdir(), "device")
 
 

@@ -1,4 +1,4 @@
-"""The containers of a compose testbed, seen from the directory that they share."""
+"""Containers of a compose testbed, observed through the directory that they share."""
 
 import contextlib
 import time
@@ -15,19 +15,19 @@ from sottovoce_lab.testbed.broker import TestbedBroker
 from sottovoce_lab.testbed.containers.places import Place, wait_until_ready
 from sottovoce_lab.testbed.fleet import Member
 
-_SILENT_SECONDS = 30.0  # after which a silent container counts as gone
+_SILENT_SECONDS = 30.0  # seconds after which a silent container counts as gone
 
 
 class ContainerFleet:
-    """Implements sottovoce_lab.testbed.running.RunningFleet, for agents that others start and stop.
+    """Implementation of sottovoce_lab.testbed.running.RunningFleet for agents that are started and stopped elsewhere.
 
     Args:
         root: root directory of the places.
-        count: count of the agents.
-        patience: seconds until each must have joined, and again until each must have answered.
+        count: number of agents.
+        patience: seconds until each agent must have joined, and again until each must have answered.
 
     Raises:
-        SottovoceError: if that takes longer.
+        SottovoceError: if joining or answering takes longer.
     """
 
     broker: TestbedBroker | None = None
@@ -48,17 +48,17 @@ class ContainerFleet:
 
     @property
     def words(self) -> str:
-        """The line that a watcher is shown at the start."""
+        """Line for a watcher to show at the start."""
         return f"watching {len(self.members)} containers"
 
     @property
     def faults(self) -> dict[str, int]:
-        """Faults of messages, and the number of agents they affect."""
+        """Faults of messages, and the number of agents that each affects."""
         found = [word for place in self._places for word in place.faults.read_text().split()]
         return {word: found.count(word) for word in sorted(set(found))}
 
     def start(self, ready: Callable[[int, int], None]) -> None:
-        """See RunningFleet.start. The agents are started elsewhere; this waits for their answers."""
+        """See RunningFleet.start. Waits for the answers of the agents, which are started elsewhere."""
         deadline = time.monotonic() + self._patience
         while late := [member.name for member in self.members if member.last is None]:
             self.poll()
@@ -70,20 +70,20 @@ class ContainerFleet:
             member.ready_s = _ready(place)
 
     def stop(self) -> list[str]:
-        """Leave them as they are."""
+        """Leave the containers running."""
         return []
 
     def launch(self, index: int) -> None:
-        """Leave it: the engine starts containers."""
+        """Do nothing: the container engine starts containers."""
 
     def kill(self, index: int) -> None:
-        """Leave it: the engine kills containers."""
+        """Do nothing: the container engine kills containers."""
 
     def cut_off(self, places: frozenset[int]) -> None:
-        """Leave them: the engine disconnects containers."""
+        """Do nothing: the container engine disconnects containers."""
 
     def poll(self) -> None:
-        """Ask every agent for its status; one that is silent for long counts as gone until it answers again."""
+        """Query every agent for its status; an agent that is silent for long counts as gone until it answers again."""
         for member in self.members:
             with contextlib.suppress(NetworkError):
                 member.last = ask(member.state, "status")
@@ -91,7 +91,7 @@ class ContainerFleet:
             member.killed = time.monotonic() - self._heard[member.name] > _SILENT_SECONDS
 
     def running(self) -> list[Member]:
-        """Agents that answer."""
+        """Return the agents that answer."""
         return [member for member in self.members if not member.killed]
 
     def charges_when_stopped(self, member: Member) -> int | None:
@@ -113,5 +113,5 @@ def _member(place: Place) -> Member:
 
 
 def _ready(place: Place) -> float:
-    """Seconds from the device's configuration, which it writes first, to the socket at which it answers."""
+    """Return seconds from the device's configuration, which it writes first, to the socket at which it answers."""
     return max(0.0, (place.state / "agent.sock").stat().st_mtime - place.config.stat().st_mtime)

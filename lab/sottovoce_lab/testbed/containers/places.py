@@ -1,4 +1,4 @@
-"""Places for devices: one directory each, which a container takes for itself and keeps."""
+"""Places for devices: one directory each, which one container takes and keeps."""
 
 import time
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ _READY = "ready"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Home of one device.
+    """Place of one device.
 
     Attributes:
         index: index of the device in the plan.
-        directory: its own, in a directory that all containers share.
+        directory: the device's own directory, in a directory that all containers share.
     """
 
     index: int
@@ -24,32 +24,32 @@ class Place:
 
     @property
     def bundle(self) -> Path:
-        """The bundle with which the device joins."""
+        """Bundle with which the device joins."""
         return self.directory / "bundle"
 
     @property
     def records(self) -> Path:
-        """The device's records, before the transform."""
+        """Records of the device, before the transform."""
         return self.directory / "records.npz"
 
     @property
     def template(self) -> Path:
-        """The device's configuration, without the address at which it is reached."""
+        """Configuration of the device, without its own address."""
         return self.directory / "agent.toml"
 
     @property
     def state(self) -> Path:
-        """Its state directory, once it has joined."""
+        """State directory of the device, once it has joined."""
         return self.directory / "state"
 
     @property
     def config(self) -> Path:
-        """The configuration that the device runs with, written at the start of each life."""
+        """Configuration that the device runs with, written at the start of each life."""
         return self.state / "agent.toml"
 
     @property
     def faults(self) -> Path:
-        """Faults of its messages, one specification per line."""
+        """Faults of the device's messages, one specification per line."""
         return self.directory / "faults"
 
     @property
@@ -62,7 +62,7 @@ class Place:
         return self._owner.is_symlink()
 
     def take(self, owner: str) -> bool:
-        """Take this place unless another container has; a symbolic link is created with its content, or not at all."""
+        """Take this place unless another container has it; the symbolic link appears together with its content."""
         try:
             self._owner.symlink_to(owner)
         except FileExistsError:
@@ -71,7 +71,7 @@ class Place:
 
 
 def places(root: Path, count: int) -> list[Place]:
-    """The first `count` places below a directory, whether or not they exist yet."""
+    """Return the first `count` places below a directory, whether or not they exist yet."""
     return [Place(index, root / f"{index:03d}") for index in range(count)]
 
 
@@ -83,7 +83,7 @@ def make_ready(root: Path, count: int) -> None:
 
 
 def made(root: Path) -> int | None:
-    """The number of complete places; None while they are still being made."""
+    """Return the number of complete places; None while they are still being made."""
     file = root / _READY
     return int(file.read_text()) if file.exists() else None
 
@@ -92,7 +92,7 @@ def wait_until_ready(root: Path, patience: float) -> list[Place]:
     """Wait until the places are complete, and return them.
 
     Raises:
-        IdentityError: if that takes longer than `patience` seconds.
+        IdentityError: if the places are not complete within `patience` seconds.
     """
     deadline = time.monotonic() + patience
     while (count := made(root)) is None:
@@ -103,10 +103,10 @@ def wait_until_ready(root: Path, patience: float) -> list[Place]:
 
 
 def claim(found: Sequence[Place], owner: str) -> Place:
-    """The owner's own place: the one that it has from an earlier life, or the first that is free.
+    """Return the owner's place: the one from an earlier life, or the first free place.
 
     Raises:
-        IdentityError: all are taken.
+        IdentityError: if all places are taken.
     """
     own = [place for place in found if place.taken and place.take(owner)]
     for place in own or found:

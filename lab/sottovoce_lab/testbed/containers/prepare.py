@@ -1,4 +1,4 @@
-"""The one-shot service: a fleet, its broker's directory, and a place for each device with its share of the data."""
+"""One-shot service: makes a fleet, its broker's directory, and a place for each device with its share of the data."""
 
 from pathlib import Path
 
@@ -31,19 +31,19 @@ def prepare(
     port: int = BROKER_PORT,
     home: Path | None = BROKER_HOME,
 ) -> int:
-    """Make everything, once; existing files stay.
+    """Make the fleet, the broker's directory and all places, once; existing files remain.
 
     Args:
-        asked: the fleet.
+        asked: settings of the fleet.
         authority: directory for the fleet's key, which no agent can read.
         broker: directory for the settings of the broker's container.
         root: root directory of the places.
-        host: host by which devices call the broker.
-        port: port on which it listens.
-        home: path of that directory in the broker's container; by default the path where it is made.
+        host: host name that devices use for the broker.
+        port: port on which the broker listens.
+        home: path of the broker's directory in its container; None for its path here.
 
     Returns:
-        how many places there are.
+        the number of places.
     """
     if (count := made(root)) is not None:
         return count
@@ -60,7 +60,7 @@ def prepare(
 
 
 def _configuration(asked: Asked, planned: Plan, place: Place, broker: str) -> dict[str, object]:
-    """Configuration of one device, which listens on every address of its container."""
+    """Return the configuration of one device, which listens on every address of its container."""
     options = asked.options
     period = options.period
     config = options.configuration(
@@ -70,7 +70,7 @@ def _configuration(asked: Asked, planned: Plan, place: Place, broker: str) -> di
         transport={
             "use": list(asked.use),
             "listen": f"0.0.0.0:{DEVICE_PORT}",
-            "announce": f"{BROKER}:{DEVICE_PORT}",  # until the container knows its own address
+            "announce": f"{BROKER}:{DEVICE_PORT}",  # until the container has its own address
             "mqtt": {"url": broker},
             "timeout": min(10.0, max(2.0, 4 * period)),
             "backoff": min(1.0, max(0.05, period / 2)),

@@ -1,4 +1,4 @@
-"""The report of a fleet of containers: the same document as of `sottovoce testbed`."""
+"""Report of a fleet of containers: the document that `sottovoce testbed` writes."""
 
 import sys
 from dataclasses import replace
@@ -16,7 +16,7 @@ _ROWS = 12
 
 
 class Lines(Watcher):
-    """A watcher that reports on standard error, a line now and then."""
+    """Watcher that reports on standard error, in occasional lines."""
 
     def note(self, text: str) -> None:
         """See Watcher.note."""
@@ -32,10 +32,10 @@ class Lines(Watcher):
 
 
 def results(asked: Asked, root: Path) -> dict[str, Any]:
-    """Watch the fleet until every agent has had its cycles, and report.
+    """Watch the fleet until every agent has run its cycles, and report.
 
     Args:
-        asked: the fleet, as it was when it was prepared.
+        asked: settings with which the fleet was prepared.
         root: root directory of the places.
 
     Returns:
