@@ -1,1 +1,1 @@
-"""Secure sums against an attacker who leads, is the network, and has as many members as are promised."""
+"""Secure sums against an attacker who is the leader, the network, and the promised number of colluding members."""

@@ -15,7 +15,7 @@ _TRIALS = 4096
 
 
 def succeeded(name: str) -> str | None:
-    """Run an attack: what it got, which may be a crash of the code under attack, or None."""
+    """Run an attack; return what the attacker got, which may be a crash of the code under attack, or None."""
     try:
         return ATTACKS[name]()
     except Exception as error:  # noqa: BLE001 - a bug may break anything
@@ -23,7 +23,7 @@ def succeeded(name: str) -> str | None:
 
 
 def main() -> int:
-    """Print the table; return 1 where an attack gets something out of the shipped code or a bug is missed."""
+    """Print the table; return 1 if an attack succeeds against the shipped code or a bug is missed."""
     failed = False
     for name in ATTACKS:
         if (got := succeeded(name)) is not None:
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def _bitten() -> bool:
-    """Print how near attackers come; whether the one allowed for stays below ε and each comes as near as it should."""
+    """Print how near attackers come to ε; return whether the allowed one stays below and each is as near as due."""
     found = bites(_TRIALS)
     for one in found:
         print(

@@ -1,4 +1,4 @@
-"""Attacks by one who is the leader, the network and as many members as are promised; each returns what it got."""
+"""Attacks by a party that is leader, network and the promised colluding members; each returns what the attacker got."""
 
 import re
 import sqlite3
@@ -41,7 +41,7 @@ def attack(play: Attack) -> Attack:
 
 @attack
 def leaves_a_sum_inexact() -> str | None:
-    """No one lies: with and without absent members the sum must be that of the parts, to the last bit."""
+    """Sum honest members, with and without absent ones: the sum must equal the parts' sum, to the last bit."""
     for count, gone in ((8, 0), (8, 2), (9, 2), (12, 3)):
         parties = fleet(count, length=CLIP)
         parts = [Parts(one) for one in parties]
@@ -56,7 +56,7 @@ def leaves_a_sum_inexact() -> str | None:
 
 @attack
 def wraps_around() -> str | None:
-    """Every member gives the same vector, the largest that the clip allows: the sum must not wrap around."""
+    """Give every member an equal vector, the largest that the clip allows: the sum must not wrap around."""
     parties = [party(number, [CLIP], epsilon=None) for number in range(12)]
     found = Round.called(parties).join().mask().finish()
     room = parties[0].vault._cell
@@ -78,7 +78,7 @@ def moves_the_sum_by_more_than_the_clip() -> str | None:
 
 @attack
 def calls_twice() -> str | None:
-    """The leader puts the same offers into two rosters."""
+    """Put one set of offers into two rosters, as the leader."""
     led = Round.called(fleet(9))
     led.join()
     other = Round(led.parties[:8], roster_of(led.roster.statements[:8]))
@@ -93,7 +93,7 @@ def calls_too_few() -> str | None:
 
 @attack
 def calls_strangers() -> str | None:
-    """The roster is filled with members that the fleet does not know: as many of the attacker's own as it likes."""
+    """Fill the roster with members unknown to the fleet, all of them the attacker's own."""
     honest = fleet(6)[0]
     strangers = [replace(signed(f"stranger-{i}", _offer()), signature=b"x") for i in range(7)]
     roster = sorted([honest.offer(), *strangers], key=lambda one: one.owner)
@@ -109,7 +109,7 @@ def calls_one_twice() -> str | None:
 
 @attack
 def calls_with_an_old_offer() -> str | None:
-    """The leader calls with the last offer but one, whose secrets should be gone."""
+    """Call with the last offer but one, as the leader; its secrets should be gone."""
     parties = fleet(8)
     old = [one.offer() for one in parties]
     parties[0].offer()
@@ -118,7 +118,7 @@ def calls_with_an_old_offer() -> str | None:
 
 @attack
 def asks_for_two_vectors() -> str | None:
-    """A vector is asked for twice, for two sets of members: the two differ in their noise and not in the vector."""
+    """Request two vectors for two sets of members: the two would differ only in their noise."""
     led = Round.called(fleet(8)).join().mask()
     one, members = led.parties[0], led.members
     fewer = led.agree_for(0, members[:-1])
@@ -136,7 +136,7 @@ def names_too_few_members() -> str | None:
 
 @attack
 def keeps_a_member_without_shares() -> str | None:
-    """One member's shares are noise: a device that accepts it could not open its part, or would reveal another's."""
+    """Seal noise as one member's shares: a device accepting it could not open its part, or would reveal another's."""
     led = Round.called(fleet(8)).join()
     garbage = tuple(b"" if place == 7 else bytes(82) for place in range(8))
     led.sealed[7] = garbage
@@ -145,7 +145,7 @@ def keeps_a_member_without_shares() -> str | None:
 
 @attack
 def deals_other_shares_than_it_commits_to() -> str | None:
-    """A member commits to one set of shares, and seals another: no one could open its part."""
+    """Commit to one set of shares and seal another, as a member: its part could never be opened."""
     led = Round.called(fleet(8)).join()
     led.trees[7] = ShareTree([bytes([place]) * 32 for place in range(16)])
     return _got(lambda: led.agree([0]), "ready, although a share does not fit its commitment")
@@ -153,7 +153,7 @@ def deals_other_shares_than_it_commits_to() -> str | None:
 
 @attack
 def lets_few_begin() -> str | None:
-    """A vector, and so a charge, is asked for before enough members are ready for the same round."""
+    """Request a vector, and so a charge, before enough members are ready for the round."""
     led = Round.called(fleet(8)).join().agree()
     one, readies = led.parties[0], led.go.readies
     other = Ready(led.roster.digest, sha256(b"other").digest())
@@ -170,7 +170,7 @@ def lets_few_begin() -> str | None:
 
 @attack
 def finds_secrets_after_the_round() -> str | None:
-    """Look at what a vault still holds: keys once its part is masked, and shares once the round is finished."""
+    """Search a vault for secrets: keys once its part is masked, and shares once the round is finished."""
     led = Round.called(fleet(8)).join().mask()
     one = led.parties[0]
     member = one.vault._cell.member  # type: ignore[union-attr]
@@ -183,7 +183,7 @@ def finds_secrets_after_the_round() -> str | None:
 
 @attack
 def turns_the_bundles() -> str | None:
-    """The leader hands this device the shares of one member as if they were another's."""
+    """Hand this device one member's shares as if they were another's, as the leader."""
     led = Round.called(fleet(8)).join()
     led.sealed[1], led.sealed[2] = led.sealed[2], led.sealed[1]
     led.trees[1], led.trees[2] = led.trees[2], led.trees[1]
@@ -206,7 +206,7 @@ def names_too_few_survivors() -> str | None:
 
 @attack
 def opens_two_sets() -> str | None:
-    """One member more than promised helps the attacker: with the promised one alone, no two sets can be opened."""
+    """Collude with one member more than promised: with only the promised one, no two sets can be opened."""
     led = Round.called(fleet(8)).join().mask()
     first = [led.stand(place, range(8)) for place in range(8)]
     revealed = [led.reveal(place, first[:6]) for place in range(6)]
@@ -221,7 +221,7 @@ def opens_two_sets() -> str | None:
 
 @attack
 def takes_both_shares() -> str | None:
-    """Look for a member of whom both the share of the seed and that of the mask key are revealed."""
+    """Look for a member for whom both the share of the seed and the share of the mask key are revealed."""
     led = Round.called(fleet(8)).join().mask()
     stands = [led.stand(place, range(7)) for place in range(7)]
     said = led.reveal(0, stands[:6])
@@ -271,7 +271,7 @@ def asks_before_the_vector() -> str | None:
 
 @attack
 def unmasks_the_late() -> str | None:
-    """A member counts as gone and its mask key is revealed; then its vector arrives after all."""
+    """Declare a member gone and reveal its mask key; then deliver its vector after all."""
     led = Round.called(fleet(8, length=CLIP)).join().mask()
     parts, late = led.parties, 7
     stands = [led.stand(place, range(7)) for place in range(7)]
@@ -282,7 +282,7 @@ def unmasks_the_late() -> str | None:
     vector = unpacked(led.vectors[late], width)
     for other in range(7):
         mask = pair_mask(private, led.roster.offers[other].mask_key, led.h, (late, other), size, width)
-        vector = vector + mask  # they were subtracted, as it is the last member
+        vector = vector + mask  # the masks were subtracted, as the late member is the last
     room = parts[late].vault._cell
     assert room is not None
     far = np.abs(centred(vector, width)).max() / room.mechanism.share(8)
@@ -291,7 +291,7 @@ def unmasks_the_late() -> str | None:
 
 @attack
 def copies_a_key() -> str | None:
-    """A member offers another member's mask key as its own: the masks with the two must not cancel."""
+    """Offer another member's mask key as one's own: the masks with the two must not cancel."""
     parties = fleet(8)
     offers = [one.offer() for one in parties]
     victim = _body(offers[3])
@@ -322,7 +322,7 @@ def subtracts_two_rounds() -> str | None:
 
 @attack
 def starts_it_anew() -> str | None:
-    """A vault that was restarted in the middle of a round must give no vector, and must offer other keys."""
+    """Restart a vault in the middle of a round: it must give no vector, and must offer other keys."""
     parties = fleet(8)
     led = Round.called(parties).join().agree()
     again = party(0, [1.0, 0, 0, 0], seed=1, ledger=parties[0].ledger)
@@ -335,7 +335,7 @@ def starts_it_anew() -> str | None:
 
 @attack
 def takes_a_vector_unpaid() -> str | None:
-    """The ledger's disk fails at the charge: nothing may leave."""
+    """Fail the ledger's disk at the charge: no vector may leave."""
     led = Round.called(fleet(8)).join().agree()
     one = led.parties[0]
 
@@ -352,7 +352,7 @@ def takes_a_vector_unpaid() -> str | None:
 
 @attack
 def takes_more_than_is_paid_for() -> str | None:
-    """Ask for more rounds than the two that the budget allows."""
+    """Request more rounds than the two that the budget allows."""
     parties = fleet(8)
     for _ in range(1 + CELL.spare):
         Round.called(parties).join().mask()
@@ -361,7 +361,7 @@ def takes_more_than_is_paid_for() -> str | None:
 
 @attack
 def finds_secrets_on_the_disk() -> str | None:
-    """Search the ledger, after a round, for what the vault had in memory."""
+    """Search the ledger, after a round, for the secrets that the vault had in memory."""
     parties = fleet(8)
     parts = Parts(parties[0])
     led = Round.called(parties).join().agree()
@@ -385,7 +385,7 @@ def finds_secrets_on_the_disk() -> str | None:
 
 @attack
 def measures_the_noise() -> str | None:
-    """Colluders subtract their own shares of noise: the rest must have the variance that is charged."""
+    """Subtract the colluders' own shares of noise: the rest must have the charged variance."""
     size, rounds = 400, 30
     left, claimed = [], 0.0
     for seed in range(rounds):
@@ -394,7 +394,7 @@ def measures_the_noise() -> str | None:
         led = Round.called(parties).join().mask()
         for gone in (6, 7):
             del led.vectors[gone]
-        total = led.finish().total - parts[0].seen[0]  # the one that is promised to collude
+        total = led.finish().total - parts[0].seen[0]  # the part of the member that is promised to collude
         left.append(total)
         (_, terms, _) = next(iter(parties[1].ledger.charges()))
         claimed = _claimed_variance(terms)
@@ -405,7 +405,7 @@ def measures_the_noise() -> str | None:
 
 @attack
 def hides_a_wrong_seed() -> str | None:
-    """A member's shares are of another seed than it has promised: the leader must find who it was."""
+    """Deal shares of a seed other than the promised one, as a member: the leader must identify that member."""
     parties = fleet(8)
     room = parties[2].vault._cell
     assert room is not None
@@ -441,7 +441,7 @@ ATTACKS.update(LIES)
 
 
 def _got(act: Callable[[], object], what: str) -> str | None:
-    """Do something as the attacker: what it got, or None where it was refused."""
+    """Act as the attacker; return what the attacker got, or None if the act was refused."""
     try:
         act()
     except (SaidNo, MessageRefused):
@@ -461,7 +461,7 @@ def _body(statement: Statement) -> Offer:
 
 
 def _dumped(one: Party) -> bytes:
-    """Every byte of a ledger's database."""
+    """Return every byte of a ledger's database."""
     connection: sqlite3.Connection = one.ledger._connection
     return bytes(connection.serialize())
 

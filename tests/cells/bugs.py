@@ -1,4 +1,4 @@
-"""Bugs put into the shipped code of secure sums, one at a time. Each must be found by the attacks that are named."""
+"""Bugs put into the shipped code of secure sums, one at a time, with the attacks that must find each."""
 
 import math
 from collections.abc import Callable
@@ -261,7 +261,7 @@ def stands_not_read(patch: pytest.MonkeyPatch) -> None:
 
 @found_by("opens_two_sets")
 def survivors_of_whoever_stands(patch: pytest.MonkeyPatch) -> None:
-    """Reveal shares for any set that enough members stand for, whichever one this member stands for itself."""
+    """Reveal shares for any set that enough members confirm, whichever set this member confirmed itself."""
     reveal = Member.reveal
 
     def obedient(self: Member, said: steps.Reveal) -> steps.Revealed:
@@ -355,7 +355,7 @@ def spent_budgets_ignored(patch: pytest.MonkeyPatch) -> None:
 
 @found_by("measures_the_noise")
 def share_of_noise_for_all_members(patch: pytest.MonkeyPatch) -> None:
-    """Use σ²/t in place of σ²/(t - f), which would be right if no one colluded."""
+    """Use σ²/t in place of σ²/(t - f), which would be right without collusion."""
 
     def too_small(self: CellMechanism, members: int) -> int:
         return math.isqrt((self.sigma**2 - 1) // self.cell.opens_at(members)) + 1

@@ -1,4 +1,4 @@
-"""Members with real certificates, whose vaults check whether they hold."""
+"""Members with real certificates, whose vaults check the certificates' validity."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -25,7 +25,7 @@ _DAY = 86_400.0
 
 
 class Member:
-    """A device whose vault looks up in its directory which devices are revoked."""
+    """Device whose vault looks up revoked devices in its directory."""
 
     def __init__(self, fleet: Fleet, directory: Path, validity: Validity | None = None, now: float = 0.0) -> None:
         self.directory, self.now = directory, now
@@ -60,7 +60,7 @@ class Enrolled:
     """Four members of one fleet, and two devices that must not be in any roster.
 
     Args:
-        directory: for their files.
+        directory: directory of the members' files.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -75,6 +75,6 @@ class Enrolled:
         )
 
     def joins(self) -> list[str]:
-        """The devices, out of the two, that a member's vault would join a roster with."""
+        """Return the excluded devices with which a member's vault would join a roster."""
         asked = {"revoked": self._revoked, "expired": self._expired}
         return [why for why, one in asked.items() if isinstance(joined(self._own, [*self._others, one]), steps.Sealed)]

@@ -1,4 +1,4 @@
-"""Members with real vaults, and rounds that connect them: signatures are faked, everything else is the shipped code."""
+"""Members with real vaults, and rounds between them: signatures are faked, everything else is the shipped code."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,7 +33,7 @@ from sottovoce.vault.terms.means import MeanTerms
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An opened sum, or the members that were found to have cheated."""
+    """Opened sum, or the members that were found to have cheated."""
 
     total: NDArray[np.int64]
     cheated: tuple[int, ...] = ()
@@ -49,11 +49,11 @@ NOWHERE = sha256(b"").digest()
 
 
 class SaidNo(Exception):
-    """A vault refused a step."""
+    """Error of a step that a vault refused."""
 
 
 def signature(statement: Statement) -> bytes:
-    """A stand-in for a signature, which only its owner is supposed to be able to make."""
+    """Return a stand-in for a signature, which only its owner is supposed to be able to make."""
     return sha256(b"secret of " + statement.signed_bytes("fleet", b"task")).digest()
 
 
@@ -97,14 +97,14 @@ def signed(owner: str, body: Body) -> Statement:
 
 @dataclass
 class Party:
-    """A member: its vault, and what an attacker in its agent would see."""
+    """Member: its vault, and what an attacker in its agent would see."""
 
     name: str
     vault: Vault
     ledger: Ledger
 
     def ask(self, step: steps.Question, kind: type[A]) -> A:
-        """The vault's answer to a step. Raises SaidNo where there is none."""
+        """Return the vault's answer to a step. Raises SaidNo if there is no answer."""
         answer = self.vault.step(CellQuery(LEARNER, steps.encoded(step)))
         if isinstance(answer, Refused):
             raise SaidNo(f"{answer.reason}: {answer.explanation}")
@@ -150,7 +150,7 @@ def fleet(count: int = 8, *, size: int = 4, length: float = 1.0, **options: obje
 
 @dataclass
 class Round:
-    """One round, led step by step by the test, which plays the leader, over all or some of the members."""
+    """Single round, led step by step by the test, which plays the leader, over all or some of the members."""
 
     parties: Sequence[Party]
     roster: Roster
@@ -173,7 +173,7 @@ class Round:
         return self
 
     def agree_for(self, place: int, members: Sequence[int] | None = None) -> steps.Agree:
-        """The message in which the leader tells one member who takes part."""
+        """Return the leader's message to one member with the members of the round."""
         chosen = tuple(sorted(self.sealed)) if members is None else tuple(members)
         paths = tuple(self.trees[one].path(place) for one in chosen)
         roots = tuple(self.trees[one].root for one in chosen)
@@ -190,7 +190,7 @@ class Round:
 
     @property
     def go(self) -> steps.Mask:
-        """The message in which the leader tells all members who is ready."""
+        """Message from the leader to all members, with the list of ready members."""
         return steps.Mask(tuple(self.readies[place] for place in sorted(self.readies)))
 
     def mask(self, places: Sequence[int] | None = None) -> "Round":
@@ -210,7 +210,7 @@ class Round:
         return self.parties[place].ask(steps.Reveal(tuple(stands)), steps.Revealed)
 
     def finish(self, survivors: Sequence[int] | None = None, *, opens_at: int | None = None) -> Opened:
-        """Open the sum over the members whose vectors came, or over some of them."""
+        """Open the sum over the members whose vectors arrived, or over some of them."""
         chosen = sorted(self.vectors) if survivors is None else list(survivors)
         stands = [self.stand(place, chosen) for place in chosen]
         needed = CELL.opens_at(len(self.roster)) if opens_at is None else opens_at
@@ -232,12 +232,12 @@ class Round:
 
 
 def part_of(one: Party) -> "Parts":
-    """Watch what a vault masks, which no one else sees."""
+    """Watch what a vault masks, which is otherwise invisible."""
     return Parts(one)
 
 
 class Parts:
-    """The parts of a sum as a vault makes them, before they are masked."""
+    """Parts of a sum as a vault makes them, before they are masked."""
 
     def __init__(self, one: Party) -> None:
         room = one.vault._cell

@@ -53,14 +53,14 @@ from tests.cells.fleet import NOWHERE, signed
 
 
 class Forger:
-    """One member that sends results and answers of its own making, and signs with its own key.
+    """Member that sends results and answers of its own making, and signs with its own key.
 
     Args:
         name: the member's name.
         names: names of all members.
         size: number of coordinates of a sum.
-        seed: seed of the generator for what it makes up.
-        signed: signs a body in the name of a member.
+        seed: seed of the generator of the forgeries.
+        signed: function that signs a body in the name of a member.
     """
 
     def __init__(
@@ -80,13 +80,13 @@ class Forger:
         return self.known(numbers) if kind == "known" else self._result()
 
     def known(self, numerator: NDArray[np.int64]) -> Known:
-        """Make an answer that this member alone has signed."""
+        """Make an answer that only this member has signed."""
         raw = numerator.astype("<i8").tobytes()
         members = self._random.randint(1, len(self._names))
         return Known(self._signed(self._name, Knows(1, members, sha256(raw).digest())), raw)
 
     def vectors(self, want: Want, size: int) -> Vectors:
-        """Make up masked vectors, in the names of the members that are asked for."""
+        """Make up masked vectors, in the names of the requested members."""
         raw = bytes([self._random.randrange(256)]) * size
         body = Masked(want.round, sha256(raw).digest())
         return Vectors(
@@ -95,7 +95,7 @@ class Forger:
         )
 
     def _result(self) -> Result:
-        """An opening with offers and signatures that are partly real: the forger's own, and copies of its stand."""
+        """Make an opening with partly real offers and signatures: the forger's own, and copies of its stand."""
         names = self._names
         bodies = {name: Offer(0, NOWHERE, *(self._random.randbytes(32) for _ in range(3))) for name in names}
         offers = [self._signed(name if self._random.random() < 0.9 else self._name, bodies[name]) for name in names]
@@ -111,7 +111,7 @@ class Forger:
 
 
 class Liar(Cells):
-    """A member that sends other messages than the shipped code would."""
+    """Member that sends messages other than those of the shipped code."""
 
     def on(self, state: CellState, event: Event, now: float) -> tuple[CellState, list[Effect]]:
         """Handle an event as the shipped code does, then falsify the messages."""
@@ -134,12 +134,12 @@ class Liar(Cells):
         return state, lied
 
     def lie(self, state: CellState, said: Said, recipient: str) -> Said | None:
-        """The message to send in place of this one; None for no message."""
+        """Return the message to send in place of this message; None for no message."""
         raise NotImplementedError
 
 
 class ForgesResults(Liar):
-    """Sends everybody an opened sum, and an answer, of its own making, on every beat."""
+    """Liar that sends everyone an opened sum, and an answer, of its own making, on every beat."""
 
     def on(self, state: CellState, event: Event, now: float) -> tuple[CellState, list[Effect]]:
         """Act as the shipped code does, and also send forged messages on a beat."""
@@ -155,7 +155,7 @@ class ForgesResults(Liar):
         return Forger(self._owner, [*state.peers, self._owner], self.course.size, seed)
 
     def lie(self, state: CellState, said: Said, recipient: str) -> Said:
-        """All else is as it ships."""
+        """Return the message unchanged."""
         return said
 
     def _received(self, state: CellState, sender: str, message: CellMessage) -> tuple[CellState, list[Effect]]:
@@ -168,12 +168,12 @@ class ForgesResults(Liar):
 
 
 class DealsWorthlessShares(Liar):
-    """Seals noise for everybody."""
+    """Liar that seals noise for every member."""
 
     few = 20
 
     def lie(self, state: CellState, said: Said, recipient: str) -> Said:
-        """Replace the sealed shares by zeros, which are not those that it committed to."""
+        """Replace the sealed shares by zeros, which do not match the commitment."""
         if not isinstance(said, Shared):
             return said
         sealed = tuple(one and (bytes(len(one)) if at < self.few else one) for at, one in enumerate(said.sealed))
@@ -181,13 +181,13 @@ class DealsWorthlessShares(Liar):
 
 
 class DealsTwoWorthlessShares(DealsWorthlessShares):
-    """Seals noise for two members."""
+    """Liar that seals noise for two members."""
 
     few = 2
 
 
 class ProposesManyRounds(Liar):
-    """Proposes a different round to each member, as a leader."""
+    """Liar that proposes a different round to each member, as a leader."""
 
     def lie(self, state: CellState, said: Said, recipient: str) -> Said:
         """Leave one member out of the proposal, a different one for each recipient."""
@@ -205,10 +205,10 @@ class ProposesManyRounds(Liar):
 
 
 class RevealsFalseShares(Liar):
-    """Reveals shares other than those dealt to it."""
+    """Liar that reveals shares other than those dealt to it."""
 
     def lie(self, state: CellState, said: Said, recipient: str) -> Said:
-        """Replace the first share that it reveals."""
+        """Replace the first revealed share."""
         if not isinstance(said, SharesRevealed):
             return said
         first = structs.replace(said.revealed.seeds[0], share=bytes(33))
@@ -217,7 +217,7 @@ class RevealsFalseShares(Liar):
 
 
 class SendsAnotherVector(Liar):
-    """Sends a masked vector that does not hash to what it signed."""
+    """Liar that sends a masked vector whose hash differs from the signed one."""
 
     def lie(self, state: CellState, said: Said, recipient: str) -> Said:
         """Replace the vector by zeros."""
@@ -225,7 +225,7 @@ class SendsAnotherVector(Liar):
 
 
 class ReportsAnotherSum(Liar):
-    """Opens the sum, as a leader, with a wrong seed for one member, which would give another sum."""
+    """Liar that opens the sum, as a leader, with a wrong seed for one member, which would give another sum."""
 
     def lie(self, state: CellState, said: Said, recipient: str) -> Said:
         """Replace the first seed of the opening."""
@@ -235,7 +235,7 @@ class ReportsAnotherSum(Liar):
 
 
 class PassesOnOtherVectors(Liar):
-    """Opens the sum, as a leader, and passes on vectors other than those that the members signed."""
+    """Liar that opens the sum, as a leader, and forwards vectors other than those that the members signed."""
 
     def lie(self, state: CellState, said: Said, recipient: str) -> Said:
         """Replace the vectors by zeros."""
@@ -246,10 +246,10 @@ class PassesOnOtherVectors(Liar):
 
 
 class NamesTwoSets(Liar):
-    """Names different survivors, as a leader, to each half of the members."""
+    """Liar that names different survivors, as a leader, to each half of the members."""
 
     def lie(self, state: CellState, said: Said, recipient: str) -> Said:
-        """Leave out the last survivor, for half of the members."""
+        """Omit the last survivor, for half of the members."""
         if not isinstance(said, Survived) or recipient > f"member-{len(state.peers) // 2:02d}":
             return said
         named = body_of(said.said, Named)
@@ -257,7 +257,7 @@ class NamesTwoSets(Liar):
 
 
 class TellsFew(Liar):
-    """Tells only one member, as a leader, that the sum is open."""
+    """Liar that announces the opened sum, as a leader, to only one member."""
 
     def lie(self, state: CellState, said: Said, recipient: str) -> Said | None:
         """Withhold the result from everyone but one member."""
@@ -265,7 +265,7 @@ class TellsFew(Liar):
 
 
 class AccusesEverybody(Liar):
-    """Accuses every other member of lying."""
+    """Liar that accuses every other member of lying."""
 
     def on(self, state: CellState, event: Event, now: float) -> tuple[CellState, list[Effect]]:
         """Act as the shipped code does, and also accuse one more member on each beat."""
@@ -278,15 +278,15 @@ class AccusesEverybody(Liar):
         return state, effects
 
     def lie(self, state: CellState, said: Said, recipient: str) -> Said:
-        """All else is as it ships."""
+        """Return the message unchanged."""
         return said
 
 
 class DealsAnotherSeed(Liar):
-    """Deals shares of another seed than it offered, and commits to them: no one can tell until the sum is opened."""
+    """Liar that deals and commits to shares of a seed other than offered: undetectable until the sum is opened."""
 
     def lie(self, state: CellState, said: Said, recipient: str) -> Said:
-        """Change no message: it is the vault that the world has replaced."""
+        """Return the message unchanged: the world has replaced the vault."""
         return said
 
 
@@ -308,15 +308,15 @@ LIARS: dict[str, type[Liar]] = {
     )
 }
 OF_LEADERS = ("ProposesManyRounds", "ReportsAnotherSum", "PassesOnOtherVectors", "NamesTwoSets")
-"""Kinds of liars that do not lie, as far as anyone can tell, unless they lead."""
+"""Kinds of liars whose lies are detectable only if they lead."""
 OF_MEMBERS = ("DealsWorthlessShares", "DealsTwoWorthlessShares", "RevealsFalseShares")
-"""Kinds of liars that do not lie, as far as anyone can tell, unless another member leads."""
+"""Kinds of liars whose lies are detectable only if another member leads."""
 SILENT = ("TellsFew",)
-"""Kinds of liars of which no one can ever tell that they lie."""
+"""Kinds of liars whose lies are never detectable."""
 
 
 def with_another_seed(vault: Vault) -> Vault:
-    """A vault that deals shares of zeros for its seed."""
+    """Return a vault that deals shares of zeros for its seed."""
     assert vault._cell is not None
     member = vault._cell.member
     join = member.join

@@ -1,4 +1,4 @@
-"""One member that lies in its messages, and what it gets out of a fleet whose other members are honest."""
+"""Member that lies in its messages, and what it gains from a fleet whose other members are honest."""
 
 from sottovoce.algorithms.cell.public.machine import _ranked
 
@@ -9,11 +9,11 @@ _SECONDS = 90.0
 
 
 def lied(kind: str, place: int, count: int) -> str | None:
-    """Play a liar: what it got, or None where all others know the sum, for at most one charge more, and most name it.
+    """Play a liar; return its gain, or None if all others get the sum, for at most one extra charge, and most name it.
 
     Args:
-        kind: of LIARS.
-        place: the liar's, in the order in which the devices lead.
+        kind: kind of liar, a name in LIARS.
+        place: place of the liar, in the order in which the devices lead.
         count: number of devices.
     """
     liar = _ranked([f"member-{number:02d}" for number in range(count)], 0)[place]

@@ -34,10 +34,10 @@ _SECONDS = 90.0
 
 @dataclass
 class Seen:
-    """A view, from outside, of what all vaults of a fleet did.
+    """View, from outside, of what all vaults of a fleet did.
 
     Attributes:
-        parts: by round and owner, what the vaults masked, before it was masked.
+        parts: by round and owner, the vaults' vectors before masking.
         opened: by round, each set of survivors for which some vault revealed shares.
         seeds: by round, owners whose shares of the seed were revealed.
         keys: by round, owners whose shares of the mask key were revealed.
@@ -49,7 +49,7 @@ class Seen:
     keys: dict[bytes, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def revealed(self, vault: Vault, stand: Stand) -> None:
-        """Note, and check, that a vault has revealed shares for the survivors that it stood for."""
+        """Record, and check, that a vault has revealed shares for the survivors that it confirmed."""
         assert vault._cell is not None
         secrets = vault._cell.member._secrets
         assert secrets is not None
@@ -66,7 +66,7 @@ class Seen:
 
 
 class Watched:
-    """A vault under watch. It can be restarted over the same ledger, upon which it forgets its secrets."""
+    """Watched vault. It can be restarted over its ledger, whereupon it loses its secrets."""
 
     def __init__(
         self,
@@ -133,14 +133,14 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """The outcome of one played fleet.
+    """Outcome of one played fleet.
 
     Attributes:
-        charged: rounds that some device has paid for.
-        opened: rounds whose sum was opened.
-        knowing: running devices that know a sum at the end.
-        up: devices that are running at the end.
-        liar: the kind of the member that lies; None where all are honest.
+        charged: number of rounds that some device has paid for.
+        opened: number of rounds whose sum was opened.
+        knowing: number of running devices that have a sum at the end.
+        up: number of devices that are running at the end.
+        liar: kind of the member that lies; None if all are honest.
     """
 
     charged: int
@@ -151,7 +151,7 @@ class Played:
 
 
 def play(seed: int) -> Played:
-    """Play one fleet for some tens of beats. Raises AssertionError where a law is broken."""
+    """Play one fleet for some tens of beats. Raises AssertionError if a law is broken."""
     rng = random.Random(seed)
     count, colluding = rng.randint(4, 8), rng.choice((0, 1, 1))
     least, threshold = max(3, count - rng.choice((1, 2, 3))), rng.choice((0.6, 0.7, 0.8))
@@ -223,7 +223,7 @@ def _device(
 
 
 def _hit(name: str, simulation: Simulation, vaults: Mapping[str, Watched], down: set[str], rng: random.Random) -> None:
-    """Take a device down, with or without its vault, or bring it back."""
+    """Take a device down, with or without its vault, or restart it."""
     if name in down:
         down.discard(name)
         simulation.restart(name)
@@ -235,7 +235,7 @@ def _hit(name: str, simulation: Simulation, vaults: Mapping[str, Watched], down:
 
 
 def _check(simulation: Simulation, seen: Seen, step: float, liar: str | None) -> None:
-    """Check that each honest device believes only a mean of one round's survivors, and has struck no honest device."""
+    """Check that each honest device holds only a mean of one round's survivors, and has struck no honest device."""
     means = {
         np.rint(sum(seen.parts[h][owner] for owner in survivors) * (step / len(survivors) * UNIT))
         .astype(np.int64)

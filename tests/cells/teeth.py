@@ -1,4 +1,4 @@
-"""How near attackers come to ε: the one allowed for, one with a key more, and all other members together."""
+"""Attackers' distance from ε: the one allowed for, one with a key more, and all other members together."""
 
 import math
 from dataclasses import dataclass, replace
@@ -19,10 +19,10 @@ _DELTA = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class Bite:
-    """How near one attacker came to ε.
+    """Distance of one attacker from ε.
 
     Attributes:
-        known: shares of noise that it knows, beside those that are promised.
+        known: number of known noise shares beyond the promised number.
         claimed: ε of a sum with this many fewer honest shares.
         bound: lower bound of ε at 95 % confidence.
     """
@@ -33,7 +33,7 @@ class Bite:
 
 
 def bite(known: int, trials: int, epsilon: float = 4.0, seed: int = 0) -> Bite:
-    """Play `trials` devices, each with or without a canary, against an attacker that knows `known` more shares."""
+    """Play `trials` devices, each with or without a canary, against an attacker that has `known` more shares."""
     terms, budget = MeanTerms("audited", Profile(1, 1.0), CELL), Budget(epsilon, _DELTA, "device", "add-remove")
     subject = CellMeans(terms, budget, more=known)
     event = subject.terms.cell_mechanism(subject.budget).event(CELL.least)

@@ -1,4 +1,4 @@
-"""No attack gets anything of the code as it ships; and each bug is found, by the attack that is meant for it."""
+"""Attacks on secure sums: none succeeds against the shipped code, and the intended attack finds each bug."""
 
 import pytest
 

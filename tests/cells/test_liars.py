@@ -1,4 +1,4 @@
-"""One liar of each kind among 20 devices, one of which may be dishonest: the others get the sum, and name it."""
+"""Liars of each kind, one among 20 devices with one dishonest allowed: all others get the sum, and name the liar."""
 
 from base64 import b64decode
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""One liar through a whole descent: the others take every step alike, and pay for one sum more at most."""
+"""Liar through a whole descent: all other devices take every step alike, and pay for at most one extra sum."""
 
 import numpy as np
 import pytest

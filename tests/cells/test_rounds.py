@@ -1,4 +1,4 @@
-"""Fleets under any faults; many more by `make cells`."""
+"""Fleets under any faults; `make cells` plays many more."""
 
 from tests.cells.rounds import play
 

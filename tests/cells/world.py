@@ -1,4 +1,4 @@
-"""A fleet of devices in secure sums under a virtual clock, some of which may lie."""
+"""Fleet of devices in secure sums under a virtual clock, some of which may lie."""
 
 from collections.abc import Callable, Mapping
 
@@ -27,11 +27,11 @@ class World:
     """Devices that take one mean, without noise.
 
     Args:
-        count: devices.
-        liars: by device, what its learner is; `Cells` for all others.
-        cell: the rule.
-        faults: of the network.
-        seed: of everything.
+        count: number of devices.
+        liars: learner class of each liar, by device; `Cells` for all others.
+        cell: rule of the cell.
+        faults: faults of the network.
+        seed: seed of all randomness.
     """
 
     size = 3
@@ -57,18 +57,18 @@ class World:
 
     @property
     def honest(self) -> list[Device]:
-        """The devices that do not lie."""
+        """Devices that do not lie."""
         return [device for device in self.devices if device.id not in self.liars]
 
     def run(self, seconds: float) -> "World":
-        """Run the simulation up to this time, starting it first if need be."""
+        """Run the simulation up to this time, starting it first if necessary."""
         if self.simulation.now == 0:
             self.simulation.start()
         self.simulation.run_until(seconds)
         return self
 
     def state(self, name: str) -> CellState:
-        """The state that a device has in memory."""
+        """Return the state that a device has in memory."""
         core = self.simulation.devices[name].core
         assert core is not None
         state = core.state
@@ -84,15 +84,15 @@ class World:
         return self.state(name)
 
     def knowing(self) -> list[str]:
-        """Honest devices that know the mean of some set of members that can be opened."""
+        """Return honest devices that have the mean of some set of members that can be opened."""
         return [device.id for device in self.honest if self._right(self.state(device.id))]
 
     def charges(self) -> int:
-        """The largest number of charges that an honest device has paid."""
+        """Return the largest number of charges that an honest device has paid."""
         return max(device.vault.spending().charges for device in self.honest)
 
     def naming(self, liar: str) -> list[str]:
-        """Honest devices whose status names a device."""
+        """Return honest devices whose status names a device."""
         named = []
         for device in self.honest:
             learner = device.learner
@@ -103,18 +103,18 @@ class World:
         return named
 
     def slandered(self) -> set[str]:
-        """Honest devices that an honest one has struck."""
+        """Return honest devices that another honest device has struck."""
         return {node for device in self.honest for node in self.state(device.id).dishonest if node not in self.liars}
 
     def _right(self, state: CellState) -> bool:
-        """Whether the mean in a state is that of members whose sum was opened."""
+        """Check whether the mean in a state is that of members whose sum was opened."""
         return state.numerator is not None and any(
             np.allclose(state.numerator / UNIT, np.mean([self.values[name] for name in names], axis=0), atol=1e-4)
             for names in self._opened()
         )
 
     def _opened(self) -> set[tuple[str, ...]]:
-        """The survivors of each round that an honest device knows to be opened."""
+        """Return the survivors of each round that an honest device has opened."""
         found = set()
         for device in self.honest:
             if (opened := self.state(device.id).opened) is not None:

@@ -1,4 +1,4 @@
-"""A full disk: the agent says so and waits, nothing leaves without a stored charge, and with room it continues."""
+"""Full disk: the agent reports it and waits, nothing is sent without a stored charge, and with room it continues."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A file system that turns read-only after an error: the agent waits, and loses nothing."""
+"""File system that turns read-only after an error: the agent waits, and loses nothing."""
 
 from pathlib import Path
 

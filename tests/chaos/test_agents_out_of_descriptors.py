@@ -1,4 +1,4 @@
-"""An agent that runs out of file descriptors waits, loses nothing, and continues once there are some."""
+"""Agent that runs out of file descriptors: it waits, loses nothing, and continues once descriptors are available."""
 
 import resource
 from pathlib import Path

@@ -1,6 +1,7 @@
-"""An agent without memory neither spins nor ends without a word, and continues once there is some again.
+"""Agent without memory: it neither spins nor ends without a log line, and continues once memory is available.
 
-Where a library such as gRPC cannot do without, the process ends. Its log says so, and a service manager restarts it.
+If a library such as gRPC cannot continue without memory, the process ends. Its log reports this, and a service manager
+restarts it.
 """
 
 import resource

@@ -1,4 +1,4 @@
-"""A cleaner of temporary files removes the agent's socket for gRPC while it runs: peers still reach it."""
+"""Cleaner of temporary files that removes a running agent's gRPC socket: peers still reach the agent."""
 
 import json
 import shutil

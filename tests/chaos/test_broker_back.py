@@ -1,4 +1,4 @@
-"""A broker that was away for a while is back: within two periods devices exchange messages as before."""
+"""Broker that returns after an outage: within two periods, devices exchange messages as before."""
 
 import time
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""Kill -9 of the broker, again and again: no mass is lost and nothing is charged twice, and learning continues."""
+"""Repeated kill -9 of the broker: no mass is lost, nothing is charged twice, and learning continues."""
 
 import random
 import signal

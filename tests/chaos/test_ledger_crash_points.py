@@ -1,8 +1,8 @@
-"""A power cut at every write and every fsync of a ledger: what was released stays charged, and no budget is exceeded.
+"""Power cut at every write and every fsync of a ledger: releases remain charged, and no budget is exceeded.
 
 A device's life is recorded in a process of its own, down to the bytes that SQLite writes and the moments at which it
 waits for the disk. From the record follow the states in which a power cut may have left the disk: see crash_disk.py.
-Each one is opened as the agent would open it.
+Each state is opened as the agent would open it.
 """
 
 import random

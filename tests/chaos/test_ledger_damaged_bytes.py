@@ -1,7 +1,7 @@
-"""A ledger whose bytes were changed is refused by name and left as it is, or it answers exactly as before.
+"""Ledger with changed bytes: it is refused by name and left unchanged, or it answers exactly as before.
 
-A part of the log that SQLite cannot read is another matter: a power cut leaves the same, so the ledger opens without
-that part. It is then a beginning of the ledger that it was, which anyone who remembers its head can detect.
+A part of the log that SQLite cannot read is an exception: a power cut leaves such a part too, so the ledger opens
+without that part. The ledger is then a prefix of its former self, which every holder of its former head can detect.
 """
 
 import random

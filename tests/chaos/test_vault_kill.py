@@ -1,4 +1,4 @@
-"""Two hundred sudden deaths of a vault: nothing is spent twice, and no question is answered in two ways."""
+"""Two hundred sudden deaths of a vault: nothing is spent twice, and no query gets two different answers."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A vault's process without descriptors or memory waits, serves those connected, rarely logs it, and recovers."""
+"""Vault process without descriptors or memory: it waits, serves its connections, rarely logs it, and recovers."""
 
 import fcntl
 import resource

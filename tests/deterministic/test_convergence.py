@@ -1,4 +1,4 @@
-"""Push-sum under faults ends where exact arithmetic says it must."""
+"""Push-sum under faults: it ends at the values that exact arithmetic requires."""
 
 import numpy as np
 import pytest

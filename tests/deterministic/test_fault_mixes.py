@@ -1,4 +1,4 @@
-"""Any mix of faults that Hypothesis finds: the invariants hold after every event, and afterwards all converge."""
+"""Any mix of faults that Hypothesis finds: the invariants hold after every event, and finally all devices converge."""
 
 from dataclasses import dataclass
 

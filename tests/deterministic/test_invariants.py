@@ -1,4 +1,4 @@
-"""Every invariant catches a fleet with the defect that it is about, and passes one without it."""
+"""Every invariant detects a fleet with the matching defect, and accepts a fleet without it."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Fleets that average in pairs, under faults: every model stays within bounds, and all end in agreement."""
+"""Fleets that average in pairs, under faults: every model stays within bounds, and all devices end in agreement."""
 
 import math
 from collections.abc import Sequence

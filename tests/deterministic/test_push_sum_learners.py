@@ -1,4 +1,4 @@
-"""Push-sum's learners under the virtual clock: as good as one machine without noise, exact where they only average."""
+"""Push-sum learners under the virtual clock: as good as one machine without noise, and exact if they only average."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
-"""AdaD²P's learners to the letter: x ← P(x − γ g̃), g̃ at z (ICLR 2024 submission, Algorithm 1, lines 6 to 11).
+"""AdaD²P's learners as published: x ← P(x − γ g̃), g̃ at z (ICLR 2024 submission, Algorithm 1, lines 6 to 11).
 
-They agree with the paper's lines up to the grid of amounts, 2⁻⁴⁰ = 9.1e-13: 1.4e-12 after six rounds.
+The learners agree with the paper's lines up to the grid of amounts, 2⁻⁴⁰ = 9.1e-13: 1.4e-12 after six rounds.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""A restored copy does not start, whatever the size of its fleet; a device that was not restored does."""
+"""Restored copies: a copy does not start, whatever the size of its fleet; a device that was not restored does."""
 
 import pytest
 

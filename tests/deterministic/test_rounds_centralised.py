@@ -1,4 +1,4 @@
-"""Without noise, learners in rounds come as far as one device that holds all records and takes gradients as often."""
+"""Learners in rounds without noise: as good as one device that holds all records and takes as many gradients."""
 
 import numpy as np
 import pytest

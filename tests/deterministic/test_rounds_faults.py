@@ -1,4 +1,4 @@
-"""Rounds continue while neighbours are dead, late or cut off, and a device that returns joins the others' round."""
+"""Rounds with dead, late or partitioned neighbours: they continue, and a returning device joins the current round."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Rounds of a simulated fleet, step by step against references that are written down a second time, in plain NumPy."""
+"""Rounds of a simulated fleet, step by step against independent references in plain NumPy."""
 
 import json
 from itertools import permutations

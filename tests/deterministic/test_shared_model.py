@@ -1,6 +1,6 @@
-"""A shared model follows from its releases alone, whatever happens to messages and devices, and all end with it.
+"""Shared model: it follows from its releases alone, whatever happens to messages and devices, and all end with it.
 
-The simulation itself checks that no slot is ever answered in two ways.
+The simulation itself checks that no slot ever gets two different answers.
 """
 
 import random

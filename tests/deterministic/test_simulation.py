@@ -1,4 +1,4 @@
-"""The simulation is reproducible to the bit, and treats kills, restarts and traffic as documented."""
+"""Simulation: reproducible to the bit, with kills, restarts and traffic as documented."""
 
 import hashlib
 import os

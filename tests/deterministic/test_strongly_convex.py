@@ -1,4 +1,4 @@
-"""The strongly convex, sound variant of the shared model: better than the majority class, at an ε that holds."""
+"""Strongly convex, sound variant of the shared model: better than the majority class, at an ε that holds."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The trace of a run is complete: from it alone the run can be followed step by step."""
+"""Trace of a run: complete enough to follow the run step by step."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Walks are neither lost nor doubled, whatever happens to messages and devices."""
+"""Walks: never lost or doubled, whatever happens to messages and devices."""
 
 import json
 import random

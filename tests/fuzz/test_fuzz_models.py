@@ -1,4 +1,4 @@
-"""Model files, mangled and bent: a checked model, or one clear error; never anything else.
+"""Model files, mangled and bent: each gives a checked model or one clear error, and never anything else.
 
 SOTTOVOCE_FUZZ_MODELS lengthens the loop and SOTTOVOCE_FUZZ_SEED repeats one; a failure names its run.
 """

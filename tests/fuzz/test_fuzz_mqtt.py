@@ -1,4 +1,4 @@
-"""What a broker may put under any topic, mangled: refused with a reason, and nothing is handed over; never an error.
+"""Mangled messages under any topic of a broker: refused with a reason, and never handed over or raised as an error.
 
 SOTTOVOCE_FUZZ_RUNS lengthens the loop and SOTTOVOCE_FUZZ_SEED repeats one; a failure names its run.
 """

@@ -1,4 +1,4 @@
-"""What a peer may send, mangled: refused with a reason, or a share within its limits; never anything else.
+"""Mangled messages of a peer: refused with a reason, or accepted as a share within its limits; never anything else.
 
 SOTTOVOCE_FUZZ_RUNS lengthens the loop and SOTTOVOCE_FUZZ_SEED repeats one; a failure names its run.
 """

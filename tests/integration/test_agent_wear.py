@@ -1,4 +1,4 @@
-"""An agent that has written its share of the day goes slower, and says so."""
+"""Agent that has used its daily write allowance: it slows down, and reports it."""
 
 import subprocess
 import sys

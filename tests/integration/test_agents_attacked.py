@@ -1,4 +1,4 @@
-"""A member of the fleet can give an agent shares, and nothing more, with its own certificate and any bytes."""
+"""Attacks by a fleet member: with its own certificate and any bytes, it can only give an agent shares."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Agents as an operator runs them: made with the command, configured by hand, each a process of its own."""
+"""Agents as an operator runs them: made with the command, configured by hand, each a separate process."""
 
 import re
 import signal

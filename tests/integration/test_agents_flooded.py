@@ -1,4 +1,4 @@
-"""Strangers without a certificate and with many sockets: a device with 1,024 descriptors continues, and says little.
+"""Strangers without a certificate and with many sockets: a device with 1,024 descriptors continues, and logs little.
 
 How well it continues is measured for a minute, on a machine that does nothing else: `make soak`.
 """

@@ -1,4 +1,4 @@
-"""A peer that could not be reached and speaks up is tried at once, whatever is left of the pause."""
+"""Unreachable peer that sends a message: it is tried at once, whatever is left of the pause."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Agents whose broker loses, repeats, reorders, alters and forges: they learn, and their books balance."""
+"""Agents whose broker loses, repeats, reorders, alters and forges: the agents learn, and their books balance."""
 
 import zlib
 from collections.abc import Iterator

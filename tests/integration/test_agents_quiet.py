@@ -1,4 +1,4 @@
-"""Two real agents that have nothing left to learn fall silent; one that starts over is heard, and stops as promptly."""
+"""Two real agents with nothing left to learn: both fall silent; one that restarts is heard, and stops as promptly."""
 
 from pathlib import Path
 

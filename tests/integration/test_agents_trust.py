@@ -1,4 +1,4 @@
-"""An agent talks only to devices of its own fleet with valid certificates, over mutual TLS."""
+"""Trust between agents: an agent communicates only with valid devices of its own fleet, over mutual TLS."""
 
 import shutil
 import socket

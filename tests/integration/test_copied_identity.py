@@ -1,4 +1,4 @@
-"""Two devices with the keys of one: noticed by both, named in log and status, and the fleet continues."""
+"""Two devices with the keys of one: both detect it, log and status name it, and the fleet continues."""
 
 import shutil
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Agents that know a domain, on hosts of their own with a name server of their own."""
+"""Agents with a configured domain, on hosts of their own with a name server of their own."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Agents that know no one, each on a host of its own, find one another by multicast DNS."""
+"""Agents without configured peers, each on a host of its own, which find one another by multicast DNS."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Agents that know no one find one another through a broker, on which each leaves its presence."""
+"""Agents without configured peers, which find one another through a broker that holds each agent's presence."""
 
 import subprocess
 from collections.abc import Iterator

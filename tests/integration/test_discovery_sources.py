@@ -1,4 +1,4 @@
-"""Multicast DNS among strangers: the sources themselves, on the loopback interface of this machine."""
+"""Multicast DNS among strangers: the sources themselves, on this machine's loopback interface."""
 
 import asyncio
 import random

@@ -1,7 +1,7 @@
-"""One small scenario in three engines: arrays, virtual-clock agents, and eight real processes, all come to the same.
+"""One small scenario in three engines with equal results: arrays, virtual-clock agents, and eight real processes.
 
-Without noise, ridge from everybody's record has one answer, which all engines must give. A model that walks meets the
-records in another order in each engine, so that only its quality can agree.
+Without noise, ridge from all devices' records has one answer, which all engines must give. A model that walks meets the
+records in a different order in each engine, so that only the model's quality can agree.
 """
 
 from pathlib import Path

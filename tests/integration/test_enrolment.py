@@ -1,4 +1,4 @@
-"""Ways into a fleet without a server: bundles, tokens, pins, another CA; and what is refused at the door."""
+"""Joining a fleet without a server: bundles, tokens, pins, another CA; and the refusals."""
 
 import asyncio
 import io

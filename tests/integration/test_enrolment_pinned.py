@@ -1,4 +1,4 @@
-"""Pinned devices: each knows the certificates of its peers, and no authority."""
+"""Pinned devices: each holds the certificates of its peers, and no authority."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""`sottovoce feed` with a real Mosquitto: what a home sends becomes windows, whatever happens to the broker."""
+"""`sottovoce feed` with a real Mosquitto: a home's messages become windows, whatever happens to the broker."""
 
 import base64
 import datetime

@@ -1,4 +1,4 @@
-"""Homes of London on a broker: their displays are replayed, and what the feed kept forecasts them."""
+"""London homes on a broker: their displays are replayed, and the windows kept by the feed forecast them."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A fleet's key changes under real agents: they hear of it, renew by themselves, and exchange continues."""
+"""Change of a fleet's key under real agents: the agents are notified, renew by themselves, and continue to exchange."""
 
 import shutil
 import time

@@ -1,4 +1,4 @@
-"""`fleet status`: from any device at work, who of the fleet is there, without a server."""
+"""`fleet status`: the present devices of the fleet, from any running device, without a server."""
 
 import signal
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A fleet changes what it learns by a document that it signs: devices change over, and their ledgers continue."""
+"""Signed change of a fleet's task: devices switch to the new task, and their ledgers continue."""
 
 import signal
 from contextlib import closing

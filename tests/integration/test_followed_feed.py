@@ -1,4 +1,4 @@
-"""Meters that continue, and agents that never end: each day is learnt from when it is over, and pays for itself."""
+"""Meters that continue, and agents that never end: each day is learnt once finished, and pays for itself."""
 
 import time
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Golf agents as an operator runs them: records are published once, travel signed, and serve any model later."""
+"""Golf agents as an operator runs them: records are published once, travel signed, and fit any model later."""
 
 import signal
 import sqlite3

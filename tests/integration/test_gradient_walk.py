@@ -1,4 +1,4 @@
-"""Gradient-walk agents as an operator runs them: one model walks over real sockets, and outlives a kill."""
+"""Gradient-walk agents as an operator runs them: one model walks over real sockets, and survives a kill."""
 
 import json
 import signal

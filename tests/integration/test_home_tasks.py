@@ -1,4 +1,4 @@
-"""The owner takes part in the fleet's task by a switch in Home Assistant."""
+"""Home Assistant switch by which the owner takes part in the fleet's task."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A broker that reads, keeps, repeats, reorders, loses, alters and forges learns no payload and changes no state."""
+"""Broker that reads, keeps, repeats, reorders, loses, alters and forges: it learns no payload and changes no state."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""What a working agent must not have imported: heavy packages have no place on a small device."""
+"""Imports of a running agent: heavy packages must not be among them, since they have no place on a small device."""
 
 import signal
 import subprocess

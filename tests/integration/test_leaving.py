@@ -1,4 +1,4 @@
-"""A device that leaves takes nothing of the average with it, and one that comes back begins with what others send."""
+"""Leaving device: it removes nothing from the average, and on its return begins with its peers' shares."""
 
 import signal
 import sqlite3

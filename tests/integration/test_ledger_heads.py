@@ -1,4 +1,4 @@
-"""Restored copies and clones of a device, as processes: named, and nothing is released by them."""
+"""Restored copies and clones of a device, as processes: they are named, and release nothing."""
 
 import shutil
 import signal

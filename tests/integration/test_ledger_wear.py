@@ -1,4 +1,4 @@
-"""A ledger that has written its share of the day: the agent goes slower, and says so."""
+"""Ledger that has used its daily write allowance: the agent slows down, and reports it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Looking at real devices: the doctor, the live view, the page; and what each says when one is killed."""
+"""Inspection of real devices: the doctor, the live view, the page; and the output of each after a kill."""
 
 import contextlib
 import json

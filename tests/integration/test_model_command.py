@@ -1,4 +1,4 @@
-"""`sottovoce model` from end to end: a declaration becomes a graph, and an agent's model goes elsewhere."""
+"""`sottovoce model` from end to end: a declaration becomes a graph, and an agent's model is exported."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""Monitoring of a real agent: what it exports, what alerts and panels query, and how it copes with being queried."""
+"""Monitoring of a real agent: its metrics, the queries of alerts and panels, and its behaviour under queries."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""Devices of one fleet that learn different things: they know one another, and no model crosses."""
+"""Devices of one fleet that learn different tasks: they remain peers, and no model crosses."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""An algorithm from outside: the package of docs/how-to/own-algorithm.md, installed beside, runs wherever ours do."""
+"""Algorithm from another package: that of docs/how-to/own-algorithm.md runs wherever the built-in algorithms run."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Agents that average in pairs, as processes: a slow or stopped one takes nothing, and no model is moved far."""
+"""Agents that average in pairs, as processes: a slow or stopped one takes nothing, and no model moves far."""
 
 import signal
 from pathlib import Path

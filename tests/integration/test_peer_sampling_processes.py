@@ -1,4 +1,4 @@
-"""Peer sampling among real agents: from one seed each everybody finds everybody, also after restarts and moves."""
+"""Peer sampling among real agents: from one seed each, all find one another, also after restarts and moves."""
 
 import contextlib
 import signal

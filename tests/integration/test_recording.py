@@ -1,9 +1,9 @@
-"""Acceptance 6: what leaves a device is made of releases and public state, and of nothing else.
+"""Acceptance 6: every message of a device is made of releases and public state, and of nothing else.
 
-The same device is run several times with the same keys and a ledger that already holds the answers to all its
-questions, which makes its vault answer with those very bytes. Whatever else differs between the runs is its records:
-their values, their labels, their number. Everything it hands to its transport, and everything it answers, is recorded.
-Ed25519 signatures are deterministic, so all of it must be equal to the last bit.
+One device is run several times with unchanged keys and a ledger that already holds the answers to all its
+queries, which makes its vault answer with the stored bytes. Only its records differ between the runs:
+their values, their labels, their number. All messages that it hands to its transport, and all its answers, are
+recorded. Ed25519 signatures are deterministic, so all recordings must be equal to the last bit.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Revoked devices: who hears of it, how, and what becomes of them while the rest continues."""
+"""Revoked devices: which devices are notified, how, and the fate of the revoked while the rest continues."""
 
 import shutil
 import signal

@@ -1,4 +1,4 @@
-"""Certificates that are renewed while agents run: by hand, by file, and by an enroller."""
+"""Certificates renewed while agents run: by hand, by file, and by an enroller."""
 
 import asyncio
 import contextlib

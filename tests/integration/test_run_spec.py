@@ -1,4 +1,4 @@
-"""`sottovoce run`: the same file on every engine with one word changed, and sweeps, here and on a Dask cluster."""
+"""`sottovoce run`: one file on every engine with one word changed, and sweeps, here and on a Dask cluster."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The packages that `sottovoce init` writes: their tests pass, their types are right, and they run."""
+"""Packages that `sottovoce init` writes: their tests pass, their types check, and they run."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A compose testbed with processes in the place of its containers: prepared, learnt, reported."""
+"""Compose testbed with processes in place of its containers: prepared, trained, reported."""
 
 import getpass
 import os

@@ -1,4 +1,4 @@
-"""Partitions, reordering and churn, by the same words under the virtual clock and over real sockets."""
+"""Partitions, reordering and churn, with one notation under the virtual clock and over real sockets."""
 
 import hashlib
 from pathlib import Path

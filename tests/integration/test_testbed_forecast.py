@@ -1,4 +1,4 @@
-"""Next-half-hour forecasting, end to end: better than persistence, and what noise costs."""
+"""Next-half-hour forecasting, end to end: better than persistence, and the cost of noise."""
 
 import re
 from pathlib import Path

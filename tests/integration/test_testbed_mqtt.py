@@ -1,4 +1,4 @@
-"""`sottovoce testbed` through a broker: the same learning, mixed fleets, and brokers that die or are not there."""
+"""`sottovoce testbed` through a broker: equal learning, mixed fleets, and brokers that die or are missing."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Push-sum's other learners as eight real processes."""
+"""Other learners of push-sum, as eight real processes."""
 
 from pathlib import Path
 from typing import Any

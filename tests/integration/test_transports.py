@@ -1,4 +1,4 @@
-"""The promises of every transport, in one suite for all of them, over real sockets and a real broker."""
+"""Guarantees of every transport, in one suite for all, over real sockets and a real broker."""
 
 import asyncio
 import random

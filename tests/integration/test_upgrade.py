@@ -1,7 +1,7 @@
-"""State directories of version 0.1, one ended and one killed, continue with this one; their ledgers say what they said.
+"""State directories of version 0.1, one ended and one killed: both continue, and their ledgers are unchanged.
 
 The fixture was made by version 0.1: two agents of `clipd2p`, 5 of 12 steps done; and a golf agent's book of records.
-Their certificates hold until 2041.
+The agents' certificates are valid until 2041.
 """
 
 import json

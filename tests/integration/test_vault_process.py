@@ -1,4 +1,4 @@
-"""Agents whose vaults are processes of their own: they learn as ever, and outlive each other."""
+"""Agents whose vaults are separate processes: they learn as usual, and each survives the other's end."""
 
 import os
 import shutil

@@ -1,7 +1,7 @@
-"""A test that fully controls the agent process reads no record and cannot exceed the budget.
+"""Test in full control of the agent process: it reads no record and cannot exceed the budget.
 
 The vault runs as one user, and an agent process that was taken over as another, which takes root to arrange. Without
-root all that is shown is that not even the vault's own user sees into its memory.
+root, the test shows only that not even the vault's own user can read its memory.
 """
 
 import contextlib

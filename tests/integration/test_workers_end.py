@@ -1,4 +1,4 @@
-"""Worker processes end with the command that started them, also after kill -9."""
+"""Worker processes: they end with the command that started them, also after kill -9."""
 
 import subprocess
 import sys

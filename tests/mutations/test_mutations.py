@@ -1,4 +1,4 @@
-"""The audit has teeth: it catches every mutant below, and nothing else.
+"""Mutants of sound code: the audit refutes every mutant below, and nothing else.
 
 False alarms: an audit calls a sound target refuted with a probability of 1e-6 at most (`SIGNIFICANCE`), so all the
 audits of sound code here, nine of them, fail by chance once in 110,000 runs.

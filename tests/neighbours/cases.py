@@ -1,7 +1,7 @@
-"""The cases that are played: every learner of the list, with all that decides which records its releases cover.
+"""Cases to play: every learner of the list, with all settings that decide which records its releases cover.
 
-Nothing here says which combinations are sound: the product's own statement does. A combination that it calls proved is
-played; one that it refuses, or does not call proved, is not.
+This module does not decide which combinations are sound: the product's own statement does. A combination called proved
+is played; a combination that is refused, or not called proved, is not.
 """
 
 import itertools
@@ -38,16 +38,16 @@ _OPTIONS: dict[str, list[dict[str, Any]]] = {
 }  # fmt: skip
 _SHOWN_BY = {"sampling": "sampling", "clipping": "clipping", "passes": "chains", "perturbation": "records",
              "harmonics": "profiles", "visits": "visits"}  # fmt: skip
-"""The group of options that a learner has if it has this key."""
+"""Group of options that a learner has if it has this key."""
 _DATA = ("expected_records", "transform")
 
 
 @dataclass(frozen=True)
 class Case:
-    """One combination of options, unit and relation.
+    """Combination of options, unit and relation.
 
     Attributes:
-        learner: options of the learner, its name among them.
+        learner: options of the learner, including its name.
         unit: privacy unit.
         neighbouring: neighbouring relation.
     """
@@ -58,13 +58,13 @@ class Case:
 
     @property
     def name(self) -> str:
-        """A name for the case, for people to read."""
+        """Readable name of the case."""
         rest = ",".join(f"{key}={value}" for key, value in self.learner if key != "name")
         return " ".join(part for part in (dict(self.learner)["name"], rest, self.unit, self.neighbouring) if part)
 
     @property
     def combination(self) -> tuple[str, str, str, str]:
-        """Learner, sampling, unit and relation; cases that differ in anything else are variants."""
+        """Learner, sampling, unit and relation; cases that differ only in other options are variants."""
         learner = dict(self.learner)
         return learner["name"], learner.get("sampling", ""), self.unit, self.neighbouring
 
@@ -76,11 +76,11 @@ class Case:
         return learner["name"] == "golf" or chains
 
     def config(self, **changed: Any) -> AgentConfig:
-        """The configuration of the case, with changed keys of [learner], `expected_records` or `transform`."""
+        """Return the configuration of the case, with changed keys of [learner], `expected_records` or `transform`."""
         return _config(self, tuple(sorted(changed.items())))
 
     def terms(self) -> Terms | None:
-        """The terms that the vault is built with; None for those of the configuration."""
+        """Return the terms that the vault is built with; None for those of the configuration."""
         if dict(self.learner)["name"] != "stream":
             return None
         return StreamTerms(FEATURES, 1.0, 4, WINDOWS)
@@ -100,7 +100,7 @@ def _config(case: Case, changed: tuple[tuple[str, Any], ...]) -> AgentConfig:
     data["expected_records"] = float(new.get("expected_records", 256 if many else 24))
     if "transform" in new:
         data["transform"] = new["transform"]
-    if case.unit != "record":  # windows that come one by one, too
+    if case.unit != "record":  # windows that arrive one by one, too
         data["windows"] = list(WINDOWS)
     if dict(case.learner)["name"] == "stream":
         data["transform"] = "none"
@@ -120,7 +120,7 @@ def _config(case: Case, changed: tuple[tuple[str, Any], ...]) -> AgentConfig:
 
 
 def cases() -> Iterator[Case]:
-    """Every combination, proved or not."""
+    """Yield every combination, proved or not."""
     for name, known in ALGORITHMS.items():
         # The thresholds of adad2p and constd2p are clipd2p's with other defaults.
         shown = [group for key, group in _SHOWN_BY.items() if key in known.keys]
@@ -141,7 +141,7 @@ def cases() -> Iterator[Case]:
 
 @lru_cache(maxsize=1)
 def proved() -> tuple[Case, ...]:
-    """The cases that the vault itself calls proved."""
+    """Return the cases that the vault itself calls proved."""
     return tuple(case for case in cases() if _status(case) is Status.PROVED)
 
 

@@ -26,13 +26,13 @@ _SMALL = {"batch": (2, 3, 5, 8, 11), "expected_records": (8, 16, 24, 40), "passe
 
 @dataclass
 class Life:
-    """The life of both devices from one start to the next.
+    """Life of both devices from one start to the next.
 
     Attributes:
         sides: the file of each world.
         changed: settings that differ from the case's own.
         queries: the queries, each with the step after which the device dies while answering, if it does.
-        over: the last window that is over at each query, by the device's clock; None where records are not followed.
+        over: the last finished window at each query, by the device's clock; None if records are not followed.
     """
 
     sides: tuple[list[Row], list[Row]]
@@ -61,9 +61,9 @@ def lives(case: Case, rng: random.Random) -> list[Life]:
 
 
 def followed(case: Case, seed: int, made: list[Life]) -> list[Life]:
-    """Let records arrive by windows in the lives of every other seed, where windows or devices are the unit.
+    """Let records arrive by windows in the lives of every other seed, if windows or devices are the unit.
 
-    The device's clock is set now and then, back or ahead, or says nothing.
+    The device's clock is occasionally set back or ahead, or has no time.
     """
     if case.unit == "record" or case.terms() is not None or seed % 2:
         return made
@@ -101,7 +101,7 @@ def _files(case: Case, rng: random.Random) -> tuple[list[Row | None], list[Row],
 
 
 def _opposed(row: Row, rng: random.Random) -> Row:
-    """Draw another record, usually one as far away as possible."""
+    """Draw another record, usually as far away as possible."""
     match rng.choice(("label", "sign", "new", "zero")):
         case "label":
             return replace(row, label=(row.label + 1) % CLASSES)
@@ -130,8 +130,10 @@ def _sides(file: list[Row | None], one: list[Row], other: list[Row]) -> tuple[li
 
 
 def _edited(case: Case, file: list[Row | None], differing: list[Row], rng: random.Random) -> list[Row | None]:
-    """The same file later: records put before, between and behind, others removed, edited or moved; now and then the
-    record that differs is gone, or another one is edited to what it is in one of the worlds.
+    """Return a later version of a file, with records added, removed, edited or moved.
+
+    Records are added before, between and behind others. Now and then the differing record is gone, or another record is
+    edited to the differing record of one world.
     """
     if case.unit == "device":
         return file
@@ -163,7 +165,7 @@ def _edited(case: Case, file: list[Row | None], differing: list[Row], rng: rando
 
 
 def _accepted(case: Case, changed: dict[str, Any]) -> dict[str, Any]:
-    """The changes that the configuration accepts."""
+    """Return the changes that the configuration accepts."""
     try:
         family_of(case.config(**changed))
     except Exception as error:
@@ -174,12 +176,12 @@ def _accepted(case: Case, changed: dict[str, Any]) -> dict[str, Any]:
 
 
 def _questions(case: Case, changed: dict[str, Any], held: int, rng: random.Random) -> list[tuple[Query, str | None]]:
-    """Draw queries for slots in any order, some twice, at points that anyone might choose."""
+    """Draw queries for slots in any order, some twice, at arbitrary points."""
     terms: Any = case.terms() or family_of(case.config(**changed)).terms
     size, kind, slots = _asked(case, changed, terms, held)
     queries = []
     chosen = [rng.choice(slots) for _ in range(rng.choice((1, 2, 4, 7)))]
-    if getattr(terms, "cell", None) is not None:  # a round of a secure sum is never asked for again
+    if getattr(terms, "cell", None) is not None:  # a round of a secure sum is never requested again
         first = rng.randrange(2**30)
         chosen = [first + place for place in range(len(chosen))]
     for slot in slots if isinstance(terms, StreamTerms) and rng.random() < 0.5 else chosen:
@@ -193,7 +195,7 @@ def _questions(case: Case, changed: dict[str, Any], held: int, rng: random.Rando
 
 
 def _asked(case: Case, changed: dict[str, Any], terms: Any, held: int) -> tuple[int, str, list[int]]:
-    """The number of coordinates of a point, the kind of query, and the slots worth asking for."""
+    """Return the number of coordinates of a point, the kind of query, and the slots worth requesting."""
     family = family_of(case.config(**changed))
     size = family.model.size
     match terms:

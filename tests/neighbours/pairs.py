@@ -1,12 +1,13 @@
-"""Neighbours, and what must hold of them.
+"""Neighbours, and the requirements that they must meet.
 
-Two worlds differ in one privacy unit, and live the same life otherwise: the same questions, deaths, restarts, settings
+Two worlds differ in one privacy unit, and have equal lives otherwise: equal queries, deaths, restarts, settings
 and edits of the file. Then, with the noise left out and batches coupled record by record:
 
 - both ledgers hold the same charges, and both answer, refuse or die alike;
 - a release is drawn with the noise that it is charged for, once;
-- where two releases differ, the unit that differs has been charged, and they differ by no more than the charge allows;
-- all that one unit's releases differ by comes to no more than the ledger says of it, and that to no more than the
+- if two releases differ, the differing unit has been charged, and the releases differ by no more than the charge
+allows; - all that one unit's releases differ by comes to no more than the ledger says of it, and that to no more than
+the
   statement.
 
 Lengths are whole numbers of grid units: there is no tolerance.
@@ -35,7 +36,7 @@ from tests.neighbours.world import Seen, World
 
 
 class Broken(AssertionError):
-    """A release differs between neighbours by more than was paid for."""
+    """Error of a release that differs between neighbours by more than was paid for."""
 
 
 def play(case: Case, seed: int) -> float:
@@ -45,7 +46,7 @@ def play(case: Case, seed: int) -> float:
         the largest share of its charge by which a release moved; 0 if none moved.
 
     Raises:
-        Broken: a requirement does not hold; the message says which.
+        Broken: if a requirement does not hold; the message names it.
     """
     rng = random.Random(seed)
     worlds = World(seed), World(seed)
@@ -67,7 +68,7 @@ def play(case: Case, seed: int) -> float:
 
 
 def _started(worlds: tuple[World, World], life: Life, config: Any, case: Case) -> bool:
-    """Start both worlds; False where neither starts: so few records make no chain, or [data] is not as it was."""
+    """Start both worlds; return False if neither starts: too few records for a chain, or [data] has changed."""
     failed = []
     for world, rows in zip(worlds, life.sides, strict=True):
         try:
@@ -106,13 +107,13 @@ def compare(one: Seen, other: Seen) -> float:
 
 
 def part(event: Event, moved: Any, seen: Seen) -> float:
-    """The share of its charge by which a release moved; above 1 if and only if it moved too far."""
+    """Return the share of its charge by which a release moved; above 1 if and only if it moved too far."""
     squared = sum(int(number) ** 2 for number in moved)
     match event:
         case GaussianSum() | CellSum():
             allowed = event.sensitivity_squared
         case SampledGaussian():
-            # Anyone who is drawn for certain pays for what is drawn; replacing a record moves a sum by two of them.
+            # A record drawn with certainty pays for what is drawn; replacing a record moves a sum by two of them.
             allowed = event.sensitivity_squared * (4 if event.neighbouring == "replace-one" else 1)
         case PureRelease():
             numbers = np.abs(moved[:-1]).reshape(event.copies, event.features)
@@ -126,10 +127,10 @@ def part(event: Event, moved: Any, seen: Seen) -> float:
 
 
 def whole(one: World, other: World) -> float:
-    """Check that a unit's releases moved by no more than its ledger says, and that this is within the statement.
+    """Check that a unit's releases moved by no more than its ledger states, and that this is within the statement.
 
     Returns:
-        the share of the ledger's figure that they moved by, where one charge pays for several releases; else 0.
+        the share of the ledger's figure that they moved by, if one charge pays for several releases; else 0.
     """
     if one.statement is None:
         return 0.0
@@ -140,7 +141,7 @@ def whole(one: World, other: World) -> float:
     _require(spent <= one.statement.epsilon, f"a unit paid ε = {spent} of a budget of {one.statement.epsilon}")
     _require(one.ledger.spending().epsilon <= one.statement.epsilon, "someone paid more than the budget")
     charged = {query: event_mu(event) for query, event in _events(one) if _touches(event, units)}
-    for unit in units:  # by our own sum, not the ledger's
+    for unit in units:  # by the test's own sum, not the ledger's
         mu_squared = sum({query: event_mu(event) for query, event in _events(one) if _touches(event, {unit})}.values())
         spent = gaussian_epsilon(math.sqrt(mu_squared) * (1 - 1e-9), one.ledger.budget.delta)
         _require(spent <= one.statement.epsilon, "a unit paid more than its budget, and the ledger does not know")
@@ -166,20 +167,20 @@ def whole(one: World, other: World) -> float:
 
 
 def event_mu(event: Event) -> Fraction:
-    """μ² of a Gaussian charge, exactly."""
+    """Return μ² of a Gaussian charge, exactly."""
     if not isinstance(event, GaussianSum | CellSum):
         return Fraction(0)
     return Fraction(event.sensitivity_squared, _variance(event))
 
 
 def _variance(event: GaussianSum | CellSum) -> int:
-    """The variance of the underlying continuous Gaussian; in a cell, of all honest shares together."""
+    """Return the variance of the underlying continuous Gaussian; in a cell, of all honest shares together."""
     spread = event.sigma**2 if isinstance(event, GaussianSum) else event.honest * event.share**2
     return spread - SMOOTHING_VARIANCE
 
 
 def record_epsilon(seen: Seen) -> float:
-    """The exact ε of one record's release: the largest likelihood ratio of its law, or the Laplace distance."""
+    """Return the exact ε of one record's release: the largest likelihood ratio of its law, or the Laplace distance."""
     assert seen.plan is not None
     mechanism = seen.plan.mechanism
     assert isinstance(mechanism, RecordMechanism)
@@ -235,10 +236,10 @@ def _drawn_as_charged(seen: Seen) -> None:
 
 
 def _paid(one: Seen, other: Seen) -> bool:
-    """Whether the unit that differs was charged for this release, now or with an earlier one that pays for it."""
+    """Check whether the differing unit was charged for this release, now or by an earlier charge that pays for it."""
     events = [event for event in (one.charged, *one.shared) if event is not None]
     units = one.units | other.units
-    if not units:  # every release is of all units, or of the one that the device is
+    if not units:  # every release covers all units, or the single unit that is the device
         return any(event.units == EVERY for event in events)
     return any(_touches(event, units) for event in events)
 
@@ -253,7 +254,7 @@ def _events(world: World) -> list[tuple[bytes, Event]]:
 
 
 def _ratio(part_of: int, allowed: int) -> float:
-    """A ratio that is above 1 if and only if the first is above the second, whatever floats round it to."""
+    """Return a ratio that is above 1 if and only if the first is above the second, whatever the rounding of floats."""
     quotient = part_of / allowed
     return max(quotient, math.nextafter(1, 2)) if part_of > allowed else min(quotient, 1.0)
 

@@ -65,7 +65,7 @@ def test_every_learner_is_played_or_promises_nothing(name: str) -> None:
     ],
 )
 def test_extremal_neighbours_reach_the_charge(name: str, unit: str, neighbouring: str) -> None:
-    """Extremal neighbours reach their charge exactly: the lemmas are tight, and the suite looks where it matters."""
+    """Check that extremal neighbours reach their charge: the lemmas are tight, and the suite looks where it matters."""
     (case,) = (case for case in proved() if case.name == f"{name} {unit} {neighbouring}")
     reached = 0.0
     for seed in range(400):

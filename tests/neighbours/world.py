@@ -1,6 +1,6 @@
-"""One of two worlds: the real vault over records of one side, with the noise left out and everything else looked at.
+"""One of two worlds: the real vault over records of one side, without noise and with all else observed.
 
-What stands here is the auditor's own. Nothing but the vault's door, and the seams where noise is drawn, is touched.
+This code is the auditor's own. It touches only the vault's entry points, and the seams where noise is drawn.
 """
 
 import hashlib
@@ -35,16 +35,16 @@ Ints = NDArray[np.int64]
 
 
 def _anybody(statement: Statement) -> None:
-    """All others are the auditor's."""
+    """Accept any statement: the auditor signs for all other members."""
 
 
 class Crash(Exception):
-    """The device crashed, as the test planned."""
+    """Crash of the device, as planned by the test."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A record, and the unit that it belongs to."""
+    """Record, and the unit that it belongs to."""
 
     features: tuple[float, ...]
     label: int
@@ -54,19 +54,19 @@ class Row:
 
 @dataclass
 class Seen:
-    """What one answer was made of.
+    """Inputs of one answer.
 
     Attributes:
-        query: as asked.
-        refused: the reason; None for a release.
+        query: the query.
+        refused: reason of a refusal; None for a release.
         exact: the release without noise, in grid units; of a record's own mechanism, nothing.
         record: of a record's own mechanism, the row that went in.
-        laws: each draw of noise: its law, its parameter, how many numbers.
-        charged: what the ledger holds for this query.
-        shared: what earlier queries were charged that pay for this one too.
+        laws: for each draw of noise, its law, its parameter, and the number of values.
+        charged: the ledger's charge for this query.
+        shared: charges of earlier queries that pay for this query too.
         units: the numbers of the differing records that the vault held.
         words: of a random batch, the word that decided over each record, in the file's order.
-        drawn: what was computed from, in the file's order.
+        drawn: records that the release was computed from, in the file's order.
     """
 
     query: Query
@@ -83,7 +83,7 @@ class Seen:
 
 
 class CoupledNoise(SeededNoise):
-    """Words for batches, one a record: the same in both worlds for a record that is in both, 0 for one that differs."""
+    """Words for batches, one per record: equal in both worlds for a shared record, 0 for a differing record."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -93,7 +93,7 @@ class CoupledNoise(SeededNoise):
         self.given: list[tuple[bytes, int]] = []
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """Words for a batch, uint64[count]."""
+        """Return words for a batch, uint64[count]."""
         if count != len(self.held):
             return super().words(count)
         self.given = [(row, 0 if differs else self._word(row)) for row, differs in self.held]
@@ -106,11 +106,11 @@ class CoupledNoise(SeededNoise):
 
 @dataclass
 class World:
-    """A device of one side: its ledger lives on, its vault is built again at each start.
+    """Device of one side: its ledger persists, its vault is rebuilt at each start.
 
     Attributes:
-        seed: of the coins.
-        ledger: none before the first start.
+        seed: seed of the coins.
+        ledger: ledger of the device; None before the first start.
     """
 
     seed: int
@@ -123,7 +123,7 @@ class World:
     enrolled: tuple[list[bytes], list[bool]] | None = None
 
     def start(self, config: AgentConfig, rows: list[Row], terms: Terms | None = None, *, follows: bool = False) -> None:
-        """Build the vault as the product does, over these rows; of those that follow, what has come so far."""
+        """Build the vault as the product does, over these rows; if records are followed, over the arrived ones."""
         family = family_of(config)
         features = np.array([row.features for row in rows], dtype=np.float64).reshape(len(rows), config.data.features)
         labels = np.array([row.label for row in rows], dtype=np.int64)
@@ -159,12 +159,12 @@ class World:
         self.vault._context = replace(context, program=watched_program, ledger=watched_ledger)
 
     def _come(self, records: Records) -> Records:
-        """The records of windows that are over, and of the window in progress."""
+        """Return the records of finished windows, and of the window in progress."""
         assert records.windows is not None
         return records.at(np.flatnonzero(records.windows <= (0 if self.over is None else self.over + 1)))
 
     def ask(self, query: Query, crash: str | None = None, over: int | None = None) -> Seen:
-        """Ask for an answer; return what it was made of, up to the crash if the device dies at this point."""
+        """Request an answer; return its inputs, up to the crash if the device dies at this point."""
         assert self.ledger is not None
         self.over = over
         self.seen, self.crash = Seen(query), crash
@@ -180,7 +180,7 @@ class World:
                     self.seen.refused = answer.reason
         except Crash:
             self.seen.refused = "died"
-        except LedgerError:  # it was charged under other terms
+        except LedgerError:  # the query was charged under other terms
             self.seen.refused = "ledger"
         except PrivacyError:  # a step of a secure sum was refused
             self.seen.refused = "step"
@@ -215,13 +215,13 @@ class World:
             raise Crash(after)
 
     def charges(self) -> list[tuple[bytes, str, str]]:
-        """All charges in the ledger; those of secure sums without their ids, which depend on keys drawn each time."""
+        """Return all charges in the ledger; those of secure sums without ids, which depend on keys drawn each time."""
         assert self.ledger is not None
         return [(b"" if "cell-sum" in terms else query, terms, stamp) for query, terms, stamp in self.ledger.charges()]
 
 
 class _Watched:
-    """A wrapper that watches the program and the mechanisms of its plans."""
+    """Wrapper that watches the program and the mechanisms of its plans."""
 
     def __init__(self, world: World, program: Any) -> None:
         self._world, self._program = world, program
@@ -247,7 +247,7 @@ class _Watched:
 
 
 class _Exact:
-    """A mechanism without its noise, which is only recorded."""
+    """Mechanism without its noise, which is only recorded."""
 
     def __init__(self, world: World, mechanism: Any) -> None:
         self._world, self._mechanism = world, mechanism
@@ -270,7 +270,7 @@ class _Exact:
 
 
 class _WatchedCell:
-    """A cell's ledger and mechanism, around which a device may crash; without its noise, which is only recorded."""
+    """Ledger and mechanism of a cell, around which a device may crash; without noise, which is only recorded."""
 
     def __init__(self, world: World, cell: CellContext) -> None:
         self._world, self._ledger, self._mechanism, self._raw = world, cell.ledger, cell.mechanism, cell.raw
@@ -300,7 +300,7 @@ class _WatchedCell:
 
 
 class _Dying:
-    """A ledger before and after whose steps a device may crash."""
+    """Ledger before and after whose steps a device may crash."""
 
     def __init__(self, world: World, ledger: Ledger) -> None:
         self._world, self._ledger = world, ledger
@@ -318,7 +318,7 @@ class _Dying:
 
 
 CRASHES = ("planned", "charged", "drawn", "stored")
-"""The steps of the vault after which a device may crash."""
+"""Steps of the vault after which a device may crash."""
 
 
 @contextmanager

@@ -1,12 +1,12 @@
-"""`make arm64-test`: the packages for a Raspberry Pi, on any machine where you are root.
+"""`make arm64-test`: packages for a Raspberry Pi, on any machine with root access.
 
 For each release, a Debian for arm64 whose programs the kernel starts through qemu's user emulation; no systemd runs in
 it. The emulation does not support the vault's confinement, so the agent holds the vault here. The test shows
 correctness, not speed or memory.
 
-Its mounts are in a namespace of their own and end with it, so that clearing temporary files never reaches a mount of
-this machine. The machine's /dev is not mounted. Do not run it beside `make deb-test`: systemd in a privileged container
-takes the emulator away from the kernel.
+The test's mounts are in a namespace of their own and end with it, so that clearing temporary files never reaches a
+mount of this machine. The machine's /dev is not mounted. Do not run it beside `make deb-test`: systemd in a privileged
+container takes the emulator away from the kernel.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Any sequence of charges: more never costs less, asking changes nothing, no record is ever above the budget."""
+"""Any sequence of charges: more never costs less, queries change nothing, no record ever exceeds the budget."""
 
 import math
 from collections import defaultdict

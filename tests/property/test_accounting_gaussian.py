@@ -1,4 +1,4 @@
-"""More budget never costs more, more noise never costs more, and inverses are inverses, on the safe side."""
+"""Gaussian accountant: more budget or noise never costs more, and inverses are inverses, on the safe side."""
 
 from hypothesis import given
 from hypothesis import strategies as st

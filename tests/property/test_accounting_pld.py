@@ -1,6 +1,6 @@
-"""Loss distributions: more releases, less noise, a smaller δ never cost less; relations order; asking changes nothing.
+"""Loss distributions: more releases, less noise, a smaller δ never cost less; relations order; queries change nothing.
 
-Across grids two answers differ by the grids' own pessimism, which the margins allow for.
+Answers on two grids differ by the grids' own pessimism, for which the margins allow.
 """
 
 from collections.abc import Callable

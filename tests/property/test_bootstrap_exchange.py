@@ -1,4 +1,4 @@
-"""Exchanges on the wire: what was signed arrives as it was, and nothing else has any effect."""
+"""Exchanges on the wire: a signed exchange arrives unchanged, and nothing else has any effect."""
 
 import random
 from dataclasses import replace

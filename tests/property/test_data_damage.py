@@ -1,4 +1,4 @@
-"""Whatever bytes a data file holds, loading it gives records or a DataError, nothing else."""
+"""Data files with arbitrary bytes: loading gives records or a DataError, nothing else."""
 
 import gzip
 import io

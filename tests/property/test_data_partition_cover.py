@@ -1,4 +1,4 @@
-"""Partitions are disjoint, cover what they promise, and depend on the seed alone."""
+"""Partitions: disjoint, covering what they promise, and dependent on the seed alone."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A transformed record depends on that record and on public declarations alone, to the last bit."""
+"""Transformed records: each depends on the original record and on public declarations alone, to the last bit."""
 
 import numpy as np
 from hypothesis import given, settings

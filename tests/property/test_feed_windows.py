@@ -1,4 +1,4 @@
-"""Whatever a meter does, a window's energy is what it counted between the window's edges, or nothing is said."""
+"""Window energies, whatever a meter does: exactly what the meter counted between the window's edges, or no value."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""A day's readings decide about the records of that day alone: or a window would not bound what they do."""
+"""Readings of a day: they decide only about that day's records; otherwise a window would not bound their influence."""
 
 import numpy as np
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Whatever goes wrong, and whenever: after every event the fleet holds the mass it began with, to the last bit."""
+"""Mass after every event, whatever fails and whenever: the fleet holds its initial mass, to the last bit."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Whatever order and company messages come in, each is opened once at most, as it was sealed; altered ones never."""
+"""Messages in any order and company: each is opened at most once, as sealed, and never if altered."""
 
 import hypothesis.strategies as st
 from hypothesis import given, settings

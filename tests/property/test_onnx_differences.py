@@ -1,4 +1,4 @@
-"""The rules of the builder, in float64, against finite differences of the loss: no other library's word is needed."""
+"""Rules of the builder, in float64, against finite differences of the loss, independent of other libraries."""
 
 from math import inf
 from typing import Any

@@ -1,4 +1,4 @@
-"""Graphs' sums of clipped gradients are PyTorch's, of every layer, loss and stock model, whatever the shapes."""
+"""Clipped gradient sums of graphs against PyTorch's, for every layer, loss and stock model, and any shapes."""
 
 from math import inf
 from typing import Any

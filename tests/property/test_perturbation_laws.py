@@ -1,4 +1,4 @@
-"""Any d, c and ε: a scheme costs what it says, the best one is the best, and any floats make a record of length 1."""
+"""Any d, c and ε: a scheme costs what it states, the best one is the best, and any floats make a record of length 1."""
 
 import math
 from decimal import Decimal, localcontext

@@ -1,4 +1,4 @@
-"""After clipping one row moves a sum by at most the bound: in integers, for any row, whatever else is in the batch."""
+"""Clipped rows: each moves a sum by at most the bound, in integers, for any row, whatever else is in the batch."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Through the whole vault, noise left out: one record more moves the sum by its own clipped gradient, exactly."""
+"""Whole vault without noise: one record more moves the sum by its own clipped gradient, exactly."""
 
 import numpy as np
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Kernels that clip and sum: with all the error they are allowed, two neighbours are no farther apart than is paid."""
+"""Kernels that clip and sum: with their full allowed error, two neighbours are no farther apart than is paid for."""
 
 from dataclasses import dataclass
 

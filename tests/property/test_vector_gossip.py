@@ -1,4 +1,4 @@
-"""What holds for the vector engine whatever the fleet, the network and the seed."""
+"""Properties of the vector engine that hold for any fleet, network and seed."""
 
 from typing import Any
 

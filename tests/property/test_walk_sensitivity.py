@@ -1,4 +1,4 @@
-"""One record replaced moves a sum of gradients by 2 at most, in the norm that its noise is charged for."""
+"""Replacement of one record: it moves a sum of gradients by at most 2, in the norm that its noise is charged for."""
 
 import numpy as np
 from hypothesis import given, settings

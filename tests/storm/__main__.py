@@ -1,4 +1,4 @@
-"""`make storm SEEDS=N`: this many runs, what they covered, and every complaint with the command that shows it again.
+"""`make storm SEEDS=N`: this many runs, their coverage, and every complaint with the command that replays it.
 
 python -m tests.storm [--seeds N] [--first SEED] [--seed SEED [--without KIND]...]
 """
@@ -19,7 +19,7 @@ def _run(seed: int) -> Outcome:
 
 
 def _shown(outcome: Outcome) -> str:
-    """A complaint, with the run that it needs and the command that plays it again."""
+    """Format a complaint, with the faults that it needs and the command that replays it."""
     whole, needed = weather(outcome.weather.seed), outcome.weather
     without = "".join(f" --without {kind}" for kind in whole.kinds if kind not in needed.kinds)
     beside = {"cell-liar": needed.liar, "reconfigured": dict(needed.later)}
@@ -32,7 +32,7 @@ def _shown(outcome: Outcome) -> str:
 
 
 def _covered(found: list[Outcome], seconds: float) -> str:
-    """How many runs had each kind of weather; of each learner, too."""
+    """Count the runs with each kind of weather, and the runs of each learner."""
 
     def counted(words: Iterable[str]) -> str:
         return ", ".join(f"{word} {count}" for word, count in sorted(Counter(words).items()))
@@ -61,7 +61,7 @@ def _covered(found: list[Outcome], seconds: float) -> str:
 
 
 def main() -> int:
-    """See the module."""
+    """Run the command line; see the module."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0)

@@ -18,7 +18,7 @@ from tests.cells.liars import LIARS, DealsAnotherSeed, Forger, ForgesResults, Li
 
 
 class ForgesUnderOwnKey(ForgesResults):
-    """A forger of results in a fleet with real keys: it signs in the names of others with its own key."""
+    """Forger of results in a fleet with real keys, who signs in the names of others with its own key."""
 
     def _forger(self, state: CellState, seed: int) -> Forger:
         names = [*state.peers, self._owner]
@@ -32,12 +32,12 @@ CELL_LIARS: Mapping[str, type[Liar]] = {**LIARS, ForgesResults.__name__: ForgesU
 
 
 class Beside(memory.Weather):
-    """Implements sottovoce_lab.testbed.memory.Weather.
+    """Implementation of sottovoce_lab.testbed.memory.Weather with these faults.
 
     Args:
         plan: plan of the run.
-        liar: name in CELL_LIARS of the liar that the last agent is; empty for none.
-        later: plan with the configuration that each agent has when it comes back; None for no change.
+        liar: name in CELL_LIARS of the last agent's lie; empty for an honest agent.
+        later: plan with the configuration of each agent after a restart; None for no change.
     """
 
     def __init__(self, plan: Plan, liar: str, later: Plan | None) -> None:

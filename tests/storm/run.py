@@ -1,4 +1,4 @@
-"""The run of one seed, and what is found to be wrong with it."""
+"""Run of one seed, and the complaints about it."""
 
 import math
 import traceback
@@ -13,25 +13,25 @@ from tests.storm.beside import Beside
 from tests.storm.weather import Weather
 
 _SLOWEST = 4
-"""A live device has had this part of its cycles at least, after five times as long: rounds wait for the slowest.
+"""Divisor of the cycles that a live device must have completed after five times as long: rounds wait for the slowest.
 
 For each period that a vault takes for an answer it may be one part more: a round of several phases waits for it, and at
 half of all messages lost `pdsl` was seen to take twenty periods a round, steadily (seed 2276).
 """
 
 _SUMS_ALONE = "average in cells"
-"""Runs in which a device publishes nothing before a sum is opened, which weather may hold up as long as it lasts."""
+"""Runs in which a device publishes nothing before a sum is opened, which weather may delay as long as it lasts."""
 
 _LARGEST_LOSS = 1e6  # nats; for a model whose parameters are bounded
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a run.
+    """Outcome of a run.
 
     Attributes:
         weather: the run.
-        complaint: what was wrong, and where; empty where nothing was.
+        complaint: description and place of the failure; empty without one.
         messages: number of messages sent.
         releases: number of releases made.
     """
@@ -48,7 +48,7 @@ def played(weather: Weather) -> Outcome:
         made = plan(weather.options())
         beside = Beside(made, weather.liar, plan(weather.options(later=True)) if weather.later else None)
         report = memory.run(made, Watcher(), weather=beside)
-    except NetworkError:  # no device with a model was left: a storm may do that
+    except NetworkError:  # no device with a model was left, which a storm may cause
         return Outcome(weather, "")
     except Exception as error:  # noqa: BLE001 - every error is a complaint
         last = traceback.extract_tb(error.__traceback__)[-1]
@@ -76,7 +76,7 @@ def _wrong(weather: Weather, document: dict) -> str:  # type: ignore[type-arg]
 
 
 def shrunk(outcome: Outcome) -> Outcome:
-    """Look for the same complaint with fewer faults, in case not all are needed."""
+    """Look for an equal complaint with fewer faults, in case not all are needed."""
     smaller = True
     while smaller:
         smaller = False

@@ -1,4 +1,4 @@
-"""A few runs of the storm, of which `make storm` plays many; and a defect that is found, shrunk and replayed."""
+"""Few runs of the storm, of which `make storm` plays many; and a defect that is found, shrunk and replayed."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def test_a_seed_is_a_run() -> None:
 
 
 class Forgetful(Core):
-    """A core that takes repeated messages for new ones."""
+    """Core that takes repeated messages for new ones."""
 
     def receive(self, sender: str, *rest: Any) -> Any:
         self._seen.pop(sender, None)

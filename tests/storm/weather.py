@@ -1,4 +1,4 @@
-"""Draws, from a seed, a fleet and all the faults that it meets."""
+"""Draw of a fleet, and of all the faults that it meets, from a seed."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -24,18 +24,18 @@ _LARGEST_BILLS = {"pdsl": {"learner.shapley": "monte-carlo", "learner.permutatio
 
 @dataclass(frozen=True)
 class Weather:
-    """One run.
+    """Single run of the storm.
 
     Attributes:
-        seed: seed of everything in the run.
+        seed: seed of all randomness of the run.
         learner: a name of the registry.
         agents: number of agents.
         cycles: number of cycles of each agent.
         topology: name of the topology.
         settings: settings by dotted key.
         faults: values of `--fault`, by kind.
-        liar: name in CELL_LIARS of the liar that the last agent is; empty for none.
-        later: settings that change in agents that come back.
+        liar: name in CELL_LIARS of the last agent's lie; empty for an honest agent.
+        later: settings that change in agents that restart.
     """
 
     seed: int
@@ -50,18 +50,18 @@ class Weather:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """All kinds of weather in the run."""
+        """Kinds of weather in the run."""
         beside = {"cell-liar": self.liar, "reconfigured": self.later}
         return *self.faults, *(kind for kind, value in beside.items() if value)
 
     @property
     def mixing(self) -> str:
-        """The learner and its way of mixing, or that it uses secure sums."""
+        """Learner and its mixing rule, or its use of secure sums."""
         how = self.settings.get("learner.mixing") or ("in cells" if "privacy.cell.min" in self.settings else "")
         return f"{self.learner} {how}".strip()
 
     def options(self, *, later: bool = False) -> Options:
-        """The options of the simulator; with `later`, those of an agent that comes back."""
+        """Return the options of the simulator; with `later`, those of a restarted agent."""
         words = [f"{kind}={value}" for kind, value in self.faults.items()]
         return Options(
             agents=self.agents,
@@ -82,7 +82,7 @@ class Weather:
         )
 
     def without(self, kind: str) -> "Weather":
-        """The run without one kind of weather, and without the kinds that need it."""
+        """Return the run without one kind of weather, and without the kinds that need it."""
         if kind == "cell-liar":
             return replace(self, liar="")
         if kind == "reconfigured":
@@ -120,7 +120,7 @@ def weather(seed: int) -> Weather:
 
 
 def _newer(drawn: Weather) -> Weather:
-    """Add what the storm has learnt to draw since: members, clocks and disks, from a separate generator."""
+    """Add faults that the storm gained later: of members, clocks and disks, from a separate generator."""
     fate, own = random.Random(f"newer {drawn.seed}"), ALGORITHMS[drawn.learner].own_keys
     settings, faults = dict(drawn.settings), dict(drawn.faults)
     if drawn.learner == "average" and fate.random() < 0.5:
@@ -174,4 +174,4 @@ _OF_A_DEVICE: Mapping[str, tuple[Any, ...]] = {
     "learner.longest_period": (1.0, 2.0, 4.0),
     "learner.deadline": (1.0, 2.0, 10.0),
 }
-"""Settings that each device may choose for itself, whatever its fleet has agreed on."""
+"""Settings that each device may choose for itself, whatever its fleet's task."""

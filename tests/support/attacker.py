@@ -1,4 +1,4 @@
-"""A device of the fleet that holds a certificate but runs no agent, and sends whatever it likes."""
+"""Attacker with a device certificate of the fleet but no agent, who sends arbitrary messages."""
 
 import random
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ WEIGHT_ONE = 2**40
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a call: whether the message was a duplicate, or why the call failed."""
+    """Outcome of a call: whether the message was a duplicate, or why the call failed."""
 
     duplicate: bool | None
     code: grpc.StatusCode | None = None
@@ -28,12 +28,12 @@ class Outcome:
 
 
 class Attacker:
-    """Speaks gRPC to one agent.
+    """Attacker that calls one agent over gRPC.
 
     Args:
         target: the device whose agent to call.
-        identity: identity whose TLS key and certificate to show; None for none at all.
-        credentials: used in place of those of `identity`.
+        identity: identity whose TLS key and certificate to present; None to present neither.
+        credentials: credentials to use in place of those of `identity`.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Attacker:
         payload_type: str = "push-sum-share/1",
         payload: bytes | None = None,
     ) -> bytes:
-        """An envelope signed by this attacker; by default a share that the target would accept."""
+        """Return an envelope signed by this attacker; by default a share that the target would accept."""
         assert self.identity is not None
         return seal(
             self.identity,
@@ -99,13 +99,13 @@ def called(channel: grpc.Channel, raw: bytes, method: str = METHOD) -> Outcome:
 
 
 def share(numerator: NDArray[Any] | None = None, weight: int = WEIGHT_ONE // 2) -> bytes:
-    """The payload of a push-sum share, correct unless told otherwise."""
+    """Return the payload of a push-sum share; by default a valid one."""
     if numerator is None:
         numerator = np.full(kernel().size, WEIGHT_ONE // 8, dtype=np.int64)
     return PushSumShare(numerator=numerator.astype("<i8").tobytes(), weight=weight).SerializeToString()
 
 
 def flipped(raw: bytes, *, sample: int, seed: int) -> list[bytes]:
-    """`raw` with one bit altered, for a sample of its bits."""
+    """Return copies of `raw`, each with one bit altered, for a sample of its bits."""
     bits = random.Random(seed).sample(range(8 * len(raw)), min(sample, 8 * len(raw)))
     return [raw[: bit // 8] + bytes([raw[bit // 8] ^ 1 << bit % 8]) + raw[bit // 8 + 1 :] for bit in sorted(bits)]

@@ -1,4 +1,4 @@
-"""The books of a stopped fleet: what each device holds, what is in transit, and what its ledger says it put in.
+"""Books of a stopped fleet: what each device holds, what is in transit, and what its ledger records as contributed.
 
 Push-sum conserves mass: the numerators and weights of all devices, with the shares sent and not yet applied, add up to
 what was put in, to the last bit. Read from the files alone, after the processes have ended.
@@ -28,11 +28,11 @@ from tests.support.messages import share_of
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """Sums over a fleet, in units of 2^-40, exact.
+    """Exact sums over a fleet, in units of 2^-40.
 
     Attributes:
-        numerator: sum of what is held or in transit.
-        weight: sum of what is held or in transit.
+        numerator: sum of all numerators held or in transit.
+        weight: sum of all weights held or in transit.
         contributed: sum of all releases in the ledgers that were applied.
         joined: weight with which the devices began.
     """
@@ -48,7 +48,7 @@ class Books:
 
 
 def books(devices: Sequence[Device]) -> Books:
-    """Add everything up. No process may be running."""
+    """Sum over all devices. No process may be running."""
     size = kernel().size
     numerator, contributed, weight = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64), 0
     seen = {device.id: _seen(device) for device in devices}
@@ -84,13 +84,13 @@ def _stored(device: Device) -> tuple[PushSumState, list[tuple[str, bytes]]]:
 
 
 def _seen(device: Device) -> dict[str, int]:
-    """Sequence number of the last share applied, by sender; a share refused for good after it remains its sender's."""
+    """Return the last applied share's sequence number, by sender; a later share refused for good stays its sender's."""
     with closing(sqlite3.connect(device.state / "state.db")) as connection:
         return dict(connection.execute("SELECT sender, sequence - (refused != '') FROM seen").fetchall())
 
 
 def _contributed(device: Device, steps: int) -> NDArray[np.int64]:
-    """The sum of the contributions of the releases that the device's state says were applied."""
+    """Return the sum of the contributions of the releases that the device's state records as applied."""
     config = load(device.config)
     schedule = schedule_of(config, kernel().size)
     total = np.zeros(kernel().size, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The command `sottovoce` run inside this process, for uses that end before they start anything."""
+"""Command `sottovoce` run inside this process, for uses that end before they start a process."""
 
 import logging
 import signal
@@ -13,7 +13,7 @@ from sottovoce.cli.main import main
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The exit code and the output of a command that has ended."""
+    """Exit code and output of a command that has ended."""
 
     code: int
     out: str
@@ -21,7 +21,7 @@ class Ended:
 
 
 def here(*arguments: object) -> Ended:
-    """Run the command to its end, and leave this process as it was."""
+    """Run the command to its end, and restore this process."""
     log = logging.getLogger("sottovoce")
     before = (log.handlers[:], log.level, log.propagate)
     terminate = signal.getsignal(signal.SIGTERM)

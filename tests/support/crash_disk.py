@@ -1,8 +1,8 @@
-"""Disks after a power cut: the durable part, and any part of what was not yet synced.
+"""Disks after a power cut: the durable part, and any part of the unsynced changes.
 
-A file's content is durable up to its last sync, the names in a directory up to theirs. Of the writes since, each may be
-there or not, in whatever order they were made; of the changes of names, a first part (file systems keep a journal of
-them). One write may be torn: at a sector of 512 bytes on any disk, at any byte on a bad one.
+A file's content is durable up to its last sync, the names in a directory up to the directory's last sync. Of the writes
+since, each may be there or not, in whatever order they were made; of the changes of names, a first part (file systems
+keep a journal of them). One write may be torn: at a sector of 512 bytes on any disk, at any byte on a bad one.
 """
 
 import random
@@ -26,10 +26,10 @@ Change = tuple[_File, Operation]
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """A power cut. Ask for its image before the disk does any more operations.
+    """Power cut. Take its image before the disk does further operations.
 
     Attributes:
-        how: what the disk kept, in words, for anyone who reads about a failure.
+        how: description of what the disk kept, for readers of a failure.
         names: files that exist afterwards, by name.
         changes: the unsynced changes of contents that were kept.
     """
@@ -39,7 +39,7 @@ class Crash:
     changes: Sequence[Change]
 
     def image(self) -> Image:
-        """The contents of the disk afterwards."""
+        """Return the contents of the disk afterwards."""
         contents = {file: bytearray(file.durable) for file in self.names.values()}
         for file, operation in self.changes:
             if file in contents:
@@ -48,13 +48,13 @@ class Crash:
 
 
 class CrashDisk:
-    """A disk onto which operations are done one by one.
+    """Disk on which operations are done one by one.
 
     Args:
-        rng: chooses where writes are torn and which parts of many are kept.
+        rng: generator that chooses where writes are torn and which parts of many are kept.
 
     Attributes:
-        syncs: how often something was made durable.
+        syncs: number of syncs so far.
     """
 
     def __init__(self, rng: random.Random) -> None:
@@ -62,8 +62,8 @@ class CrashDisk:
         self.syncs = 0
         self._durable_names: dict[str, _File] = {}
         self._names: dict[str, _File] = {}
-        self._changes: list[Change] = []  # of contents, not yet durable
-        self._renames: list[dict[str, _File]] = []  # names after each change of them that is not yet durable
+        self._changes: list[Change] = []  # changes of contents, not yet durable
+        self._renames: list[dict[str, _File]] = []  # names after each change of names that is not yet durable
 
     def do(self, operation: Operation) -> None:
         """Do one more operation."""
@@ -84,11 +84,11 @@ class CrashDisk:
                 self.syncs += 1
 
     def whole(self) -> Image:
-        """The contents of the disk if there is no power cut."""
+        """Return the contents of the disk if there is no power cut."""
         return Crash("none", self._names, self._changes).image()
 
     def crashes(self, coming: Operation) -> Iterator[Crash]:
-        """Power cuts at any moment between the operations done and the end of the next one, which may have begun."""
+        """Yield power cuts between the completed operations and the end of the next, which may have begun."""
         yield Crash(EVERYTHING, self._names, self._changes)
         yield Crash(NOTHING, self._durable_names, [])
         for place, names in enumerate([self._durable_names, *self._renames][:-1]):
@@ -101,7 +101,7 @@ class CrashDisk:
             yield from self._reordered()
 
     def _torn(self, coming: Operation) -> Iterator[Crash]:
-        """Power cuts that keep part of the coming write, with all other unsynced changes or with none."""
+        """Yield power cuts that keep part of the coming write, with all other unsynced changes or with none."""
         length, file = len(coming.data), self._names[coming.name]
         sectors = range(SECTOR - coming.place % SECTOR, length, SECTOR)
         cuts = [self._rng.choice(sectors)] if sectors else []
@@ -114,7 +114,7 @@ class CrashDisk:
             yield Crash(f"{cut} {where} were written, and none before", self._names, [(file, first)])
 
     def _reordered(self) -> Iterator[Crash]:
-        """Power cuts that lose each unsynced change, that keep each one alone, and that keep some subsets of many."""
+        """Yield power cuts that lose each unsynced change, keep each one alone, or keep some subsets of many."""
         count = len(self._changes)
         for place, change in enumerate(self._changes):
             rest = self._changes[:place] + self._changes[place + 1 :]

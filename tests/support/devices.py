@@ -20,7 +20,7 @@ from sottovoce.registry import ALGORITHMS
 from sottovoce.vault import Budget
 
 FEATURES, CLASSES = 4, 3
-_PORTS = range(12_000, 20_000)  # below those of the testbed, and those that systems take for outgoing connections
+_PORTS = range(12_000, 20_000)  # below the testbed's ports, and those that systems take for outgoing connections
 _BLOCK = 1000
 _CENTRES = np.array([[0.9, 0.1, 0.1, 0.2], [0.1, 0.9, 0.2, 0.1], [0.1, 0.2, 0.9, 0.8]])
 
@@ -29,12 +29,12 @@ Tables = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device that has joined.
+    """Device that has joined.
 
     Attributes:
-        state: its state directory.
-        identity: its keys and certificates.
-        port: port of 127.0.0.1 on which it will listen.
+        state: state directory of the device.
+        identity: keys and certificates of the device.
+        port: port of 127.0.0.1 on which the device will listen.
     """
 
     state: Path
@@ -55,7 +55,7 @@ class Device:
 
     @property
     def task(self) -> bytes:
-        """The digest of the task that the device learns."""
+        """Digest of the task that the device learns."""
         return task_of(load(self.config)).digest
 
     @property
@@ -67,13 +67,13 @@ class Device:
         return self.state.with_suffix(".npz")
 
     def entry(self, *, address: str | None = None) -> dict[str, str]:
-        """The configuration entry for this device as a peer of another."""
+        """Return the configuration entry for this device as a peer of another device."""
         return {"id": self.id, "address": address or self.address}
 
     def configure(self, peers: Iterable[Mapping[str, str]] = (), /, **tables: Mapping[str, Any]) -> "Device":
-        """Write its configuration; `tables` take the place of single keys. Without peers it asks none.
+        """Write the device's configuration; `tables` replace single keys. Without peers, the device contacts none.
 
-        What has nothing left to learn continues mixing at its pace here, and mass can be accounted for.
+        A device that has nothing left to learn continues mixing at its pace here, and its mass can be accounted for.
         """
         peers = list(peers)
         own = ALGORITHMS[tables.get("learner", {}).get("name", "clipd2p")].own_keys
@@ -131,14 +131,14 @@ def new_device(
 
 
 def some_records(count: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Records of three classes that a linear model tells apart, each feature within [0, 1]."""
+    """Draw records of three classes that a linear model separates, each feature within [0, 1]."""
     random = np.random.default_rng(seed)
     labels = random.integers(0, CLASSES, count)
     return np.clip(_CENTRES[labels] + random.normal(0, 0.05, (count, FEATURES)), 0, 1), labels
 
 
 def accuracy(model: NDArray[np.float64]) -> float:
-    """The accuracy of a model on records of the same kind that no device holds."""
+    """Return the accuracy of a model on records of the same kind that no device holds."""
     features, labels = some_records(600, 2**31)
     bounds = (np.zeros(FEATURES), np.ones(FEATURES))
     predicted = kernel().predict(model[np.newaxis], apply("centred-unit", features, bounds))
@@ -146,22 +146,22 @@ def accuracy(model: NDArray[np.float64]) -> float:
 
 
 def kernel() -> Softmax:
-    """The model these devices learn."""
+    """Return the model that these devices learn."""
     return Softmax(width("centred-unit", FEATURES), CLASSES)
 
 
 def identity_files(device: Device) -> Path:
-    """The directory of its keys and certificates."""
+    """Return the directory of a device's keys and certificates."""
     return state_files(device.state)[0]
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 on which no one listens, and that this function returns to no other caller in any process."""
+    """Return a port of 127.0.0.1 on which no process listens; no other caller in any process gets this port."""
     return next(_FREE)
 
 
 def _free_ports() -> Iterator[int]:
-    """Yield the ports of one block after the other; a block is reserved as long as its first port is bound."""
+    """Yield the ports block by block; a block is reserved as long as its first port is bound."""
     for first in range(_PORTS.start, _PORTS.stop, _BLOCK):
         with socket.socket() as claim:
             if _bound(claim, first):

@@ -1,4 +1,4 @@
-"""Logs of what a program did to the files of one directory, in order, which another process can read."""
+"""Logs of a program's operations on the files of one directory, in order, readable by another process."""
 
 import base64
 import json
@@ -12,15 +12,15 @@ Kind = Literal["create", "write", "truncate", "sync", "rename", "delete", "sync 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation on the files of the directory.
+    """Single operation on the files of the directory.
 
     Attributes:
         kind: `create`, `rename` and `delete` change names, which `sync names` makes durable; `write` and `truncate`
             change a file's content, which its `sync` makes durable; `mark` is a remark of the program.
         name: name of the file, or the remark.
         place: offset of a write, new length of a truncation.
-        data: what is written, or what the remark is about.
-        target: the new name of a renamed file.
+        data: bytes written, or the subject of the remark.
+        target: new name of a renamed file.
     """
 
     kind: Kind
@@ -38,7 +38,7 @@ def save(operations: Iterable[Operation], path: Path) -> None:
 
 
 def load(path: Path) -> list[Operation]:
-    """Read what `save` wrote."""
+    """Read the operations that `save` wrote."""
     with path.open() as file:
         lines = [json.loads(line) for line in file]
     return [Operation(**{**line, "data": base64.b64decode(line["data"])}) for line in lines]

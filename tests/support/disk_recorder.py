@@ -1,7 +1,7 @@
-"""Records what this process does to the files of one directory: through SQLite, and by the functions of `os`.
+"""Recorder of what this process does to the files of one directory: through SQLite, and by the functions of `os`.
 
-It takes SQLite's place in the whole process and is never undone, so it belongs in a process of its own.
-SQLite's index of the write-ahead log (`-shm`) is not recorded: it is memory that a crash loses.
+The recorder takes SQLite's place in the whole process and is never undone, so it belongs in a process of its own.
+SQLite's index of the write-ahead log (`-shm`) is not recorded, being memory that a crash loses.
 """
 
 import os
@@ -17,10 +17,10 @@ AnyPath = str | bytes | os.PathLike[str]
 
 
 class DiskRecorder:
-    """A recorder that starts when it is created.
+    """Recorder that starts when it is created.
 
     Args:
-        directory: whose files are recorded, by their names in it; directories below it are not.
+        directory: directory whose files are recorded, by their names in it; subdirectories are not recorded.
 
     Attributes:
         operations: operations recorded so far.
@@ -29,7 +29,7 @@ class DiskRecorder:
     def __init__(self, directory: Path) -> None:
         self.operations: list[Operation] = []
         self._directory = directory.resolve()
-        self._names: dict[int, str] = {}  # of SQLite's open files, by their addresses
+        self._names: dict[int, str] = {}  # names of SQLite's open files, by address
         self._tables: dict[int, c.Methods] = {}  # by the address of the table that each replaces
         self._record_sqlite()
         self._record_os()
@@ -44,7 +44,7 @@ class DiskRecorder:
             self.operations.append(Operation(kind, name, place, data, target))
 
     def _name(self, path: AnyPath) -> str | None:
-        """A file's name in the directory; None for a file elsewhere."""
+        """Return a file's name in the directory; None for a file elsewhere."""
         absolute = Path(os.fsdecode(path)).absolute()
         return absolute.name if absolute.parent.resolve() == self._directory else None
 
@@ -61,7 +61,7 @@ class DiskRecorder:
         library.sqlite3_vfs_register(pointer(self._recording), 1)
 
     def _opened(self, vfs: int, address: int | None, file: int, flags: int, found: int | None) -> int:
-        path = string_at(address) if address else None  # None is a temporary file
+        path = string_at(address) if address else None  # a null address is a temporary file
         new = path is not None and not _exists(path)
         code = int(self._system.contents.open(vfs, address, file, flags, found))
         if code == c.OK and path is not None:
@@ -73,7 +73,7 @@ class DiskRecorder:
         return code
 
     def _recording_table(self, original: Any) -> c.Methods:
-        """A copy of a table of methods in which those that change a file write down what they do."""
+        """Return a copy of a table of methods in which every method that changes a file records the change."""
         address = cast(original, c_void_p).value or 0
         if address not in self._tables:
             methods = c.Methods.from_buffer_copy(original.contents)
@@ -100,10 +100,10 @@ class DiskRecorder:
     def _deleted(self, vfs: int, path: bytes, sync: int) -> int:
         if _exists(path):
             self._note("delete", path)
-        return int(self._system.contents.delete(vfs, path, sync))  # it opens the directory when it is to be synced
+        return int(self._system.contents.delete(vfs, path, sync))  # SQLite opens the directory if it is to be synced
 
     def _directory_opened(self, path: bytes, descriptor: Any) -> int:
-        """SQLite opens the directory of a file for nothing but fsync."""
+        """Record a sync of names: SQLite opens a file's directory only for fsync."""
         code = int(self._open_directory(path, descriptor))
         if self._name(path) is not None:
             self.operations.append(Operation("sync names", ""))

@@ -1,4 +1,4 @@
-"""Small disks for a device's state: they fill up, and can be made to fail."""
+"""Small disks for a device's state, which fill up and can be made to fail."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ from tests.support.waiting import until
 
 
 def device_on(disk: Path, fleet: Fleet, home: Path) -> Device:
-    """Make a device of which only the state is on the small disk."""
+    """Make a device with only its state on the small disk."""
     joined = new_device(fleet, disk / "a")
     (home / "a").symlink_to(disk / "a")
     joined.records.unlink()
@@ -38,7 +38,7 @@ def fill(disk: Path) -> Path:
 
 
 def at_work(agent: AgentProcess) -> bool:
-    """Whether the agent answers with its status, rather than only that it waits."""
+    """Check whether the agent answers with its status, rather than only reporting that it waits."""
     try:
         agent.status()
     except NetworkError:
@@ -67,11 +67,11 @@ def _mount(directory: Path, *how: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FailingDisk:
-    """An ext4 file system that can meet an error, upon which Linux lets no one write to it any more.
+    """Failing ext4 file system: after an error, Linux forbids all writes to it.
 
     Attributes:
-        image: its file.
-        at: where it is mounted.
+        image: image file of the file system.
+        at: mount point of the file system.
     """
 
     image: Path

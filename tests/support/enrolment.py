@@ -28,7 +28,7 @@ def joined(state: Path, *how: object) -> Device:
 
 
 def they_learn(*devices: Device) -> None:
-    """Run all of the devices, until each has received something from another."""
+    """Run all of the devices, until each has received a message from another device."""
     with running(*devices) as agents:
         for agent in agents:
             until(lambda agent=agent: agent.status()["traffic"]["received"] > 0, "it is sent a share")  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Meters as a configuration declares them, and messages as they would come."""
+"""Meters as a configuration declares them, and messages as they would arrive."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,19 +10,19 @@ from sottovoce.data.feed import Arrival, Meter, Window
 from sottovoce.errors import MessageRefused
 
 NOON = 1_780_000_200.0
-"""A time at which a window of half an hour begins, seconds of Unix time, in 2026."""
+"""Time at which a window of half an hour begins, in seconds of Unix time, in 2026."""
 
-_STARTED = 1000.0  # of the monotonic clock
+_STARTED = 1000.0  # start of the monotonic clock
 
 
 @dataclass(slots=True)
 class Home:
-    """One meter and a clock, with a record of what happens.
+    """Meter and clock, with a record of events.
 
     Attributes:
         meter: the meter that takes the messages.
-        now: the time, seconds of Unix time.
-        windows: (number of the window since NOON, Wh).
+        now: the time, in seconds of Unix time.
+        windows: pairs of a window's number since NOON and its energy in Wh.
         refused: reasons of refusals, in order.
     """
 
@@ -48,7 +48,7 @@ class Home:
 
 
 def home(name: str, *, feed: dict[str, Any] | None = None, **keys: Any) -> Home:
-    """A home with one meter of a format; further keys are the meter's, `feed` the section's."""
+    """Make a home with one meter of a format; further keys are the meter's, `feed` the section's."""
     table = {**(feed or {}), "meters": [{"name": "house", "format": name, **keys}]}
     section = msgspec.convert(table, FeedSection)
     (source,) = sources(section)

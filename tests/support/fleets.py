@@ -14,13 +14,13 @@ _DAY = timedelta(days=1)
 
 
 def new_fleet(directory: Path, name: str = "by-hand") -> Fleet:
-    """A fleet whose certificate holds from a year ago to a year from now."""
+    """Make a fleet whose certificate is valid from a year ago to a year from now."""
     now = datetime.now(UTC)
     return create_fleet(directory, name, validity=Validity(now - _YEAR, now + _YEAR))
 
 
 def ending_in(seconds: float) -> Validity:
-    """A validity that began two days ago and ends in this many seconds; one that is over if they are negative."""
+    """Return a validity that began two days ago and ends in this many seconds; already expired if negative."""
     now = datetime.now(UTC)
     return Validity(now - 2 * _DAY, now + timedelta(seconds=seconds))
 

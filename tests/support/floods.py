@@ -1,4 +1,4 @@
-"""Strangers without a certificate, in a process of their own: python -m tests.support.floods KIND ADDRESS SECONDS.
+"""Strangers without a certificate, in a separate process: python -m tests.support.floods KIND ADDRESS SECONDS.
 
 The address is HOST:PORT, or the path of a Unix socket.
 """
@@ -25,7 +25,7 @@ Address = tuple[str, int] | str
 
 @contextmanager
 def flooded(kind: str, address: str, seconds: float) -> Iterator[None]:
-    """Have strangers flood the address meanwhile; on leaving, wait until they have ended."""
+    """Flood the address with strangers inside the `with`; on leaving, wait until they have ended."""
     command = [sys.executable, "-m", "tests.support.floods", kind, address, str(seconds)]
     with subprocess.Popen(command, cwd=Path(__file__).parents[2]) as strangers:
         try:
@@ -36,7 +36,7 @@ def flooded(kind: str, address: str, seconds: float) -> Iterator[None]:
 
 
 def idle(address: Address, until: float) -> None:
-    """Open connections that send nothing, and reopen each one that is cut off."""
+    """Open connections that send nothing, and reopen each connection that is cut off."""
     _held(address, until, IDLE, lambda: b"")
 
 
@@ -82,7 +82,7 @@ def garbage(address: Address, until: float) -> None:
 
 
 def _held(address: Address, until: float, count: int, word: Callable[[], bytes]) -> None:
-    """Hold this many connections at once: each connects, sends its word, and then waits to be cut off."""
+    """Hold this many connections at once: each connects, sends its bytes, and then waits to be cut off."""
     with selectors.DefaultSelector() as selector:
         for _ in range(count):
             selector.register(_knocking(address), selectors.EVENT_WRITE)
@@ -96,7 +96,7 @@ def _held(address: Address, until: float, count: int, word: Callable[[], bytes])
                     selector.unregister(stranger)
                     stranger.close()
                     selector.register(_knocking(address), selectors.EVENT_WRITE)
-            if isinstance(address, str):  # where the kernel's queue is full, the next connection is refused at once
+            if isinstance(address, str):  # if the kernel's queue is full, the next connection is refused at once
                 time.sleep(_AGAIN_SECONDS)
 
 
@@ -115,7 +115,7 @@ def _stranger(key: selectors.SelectorKey) -> socket.socket:
 
 
 def _told(stranger: socket.socket, words: bytes) -> None:
-    with suppress(OSError):  # cut off: that is allowed
+    with suppress(OSError):  # being cut off is allowed
         stranger.send(words)
 
 

@@ -1,4 +1,4 @@
-"""Agents forked from a process that has done their imports, which take most of the time of a start."""
+"""Agents forked from a process that has done their imports, which take most of a start's time."""
 
 import atexit
 import functools
@@ -10,7 +10,7 @@ from sottovoce_lab.testbed.isolation import AgentProcess, Forked
 
 
 def main(words: list[str]) -> int:
-    """Do what `sottovoce` does with the command line of a service."""
+    """Run the service that `sottovoce` would run for this command line."""
     service = asked_for(words)
     assert service is not None, words
     return outcome(service)

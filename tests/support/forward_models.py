@@ -1,4 +1,4 @@
-"""Ordinary models with weights, written in ONNX's text format, and a short way to run one."""
+"""Ordinary models with weights, written in ONNX's text format, and a helper that runs one."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,7 +28,7 @@ CNN_INPUT = (1, 6, 6)
 
 
 def weights_of(shapes: Mapping[str, tuple[int, ...]], seed: int = 0) -> dict[str, Floats]:
-    """Random weights by name."""
+    """Draw random weights by name."""
     random = np.random.default_rng(seed)
     return {name: random.uniform(-1, 1, shape).astype(np.float32) for name, shape in shapes.items()}
 
@@ -42,7 +42,7 @@ def forward_model(
     batch: str = "B",
     opset: int = 21,
 ) -> ModelProto:
-    """A model of one input `x` and one output `y`.
+    """Build a model with one input `x` and one output `y`.
 
     Args:
         body: the model's nodes.
@@ -65,7 +65,7 @@ def forward_model(
 
 
 def cnn() -> ModelProto:
-    """A small network with a group norm and a residual block, of 36 features and 3 classes."""
+    """Build a small network with a group norm and a residual block, with 36 features and 3 classes."""
     return forward_model(CNN, weights_of(CNN_WEIGHTS))
 
 

@@ -22,7 +22,7 @@ Labels = NDArray[np.int64] | Floats
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Examples float32[B, d], and their labels int64[B] or targets float32[B]."""
+    """Batch of examples float32[B, d], with labels int64[B] or targets float32[B]."""
 
     features: Floats
     labels: Labels
@@ -33,7 +33,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """The outputs of a call."""
+    """Outputs of a call."""
 
     loss: float
     predictions: NDArray[Any]
@@ -41,10 +41,10 @@ class Outputs:
 
 
 class Run:
-    """A model's graph, built and loaded.
+    """Graph of a model, built and loaded.
 
     Args:
-        declared: a declaration as TOML, or as it was read from TOML.
+        declared: a declaration, as TOML text or parsed.
     """
 
     def __init__(self, declared: str | Declaration) -> None:
@@ -54,13 +54,13 @@ class Run:
 
     @property
     def facts(self) -> GraphFacts:
-        """The facts that the file states about itself."""
+        """Facts that the file states about itself."""
         return facts(self.model)
 
     def __call__(
         self, parameters: Doubles, batch: Batch, clip: float = 1.0, mask: NDArray[np.bool_] | None = None
     ) -> Outputs:
-        """One call of the graph, with parameters float64[P]."""
+        """Call the graph once, with parameters float64[P]."""
         feeds = {
             "parameters": parameters.astype(np.float32),
             "features": batch.features,
@@ -73,17 +73,17 @@ class Run:
 
 
 def stock_names() -> list[str]:
-    """The names of the models that come with the package."""
+    """Return the names of the models that come with the package."""
     return sorted(path.stem for path in STOCK.glob("*.toml"))
 
 
 def stock(name: str) -> Declaration:
-    """Read one of the models that come with the package."""
+    """Read a stock model, which comes with the package."""
     return read_declaration(STOCK / f"{name}.toml")
 
 
 def session(model: ModelProto) -> Any:
-    """An onnxruntime.InferenceSession on one thread."""
+    """Return an onnxruntime.InferenceSession on one thread."""
     runtime = onnxruntime()
     options = runtime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -92,7 +92,7 @@ def session(model: ModelProto) -> Any:
 
 
 def facts(model: ModelProto) -> GraphFacts:
-    """The facts that a graph states about itself."""
+    """Return the facts that a graph states about itself."""
     (text,) = (entry.value for entry in model.metadata_props if entry.key == KEY)
     return read_facts(text, "test")
 
@@ -121,7 +121,7 @@ def batch(model: Declaration, examples: int, seed: int, scale: float = 1.0) -> B
 def declared(
     layers: Sequence[Mapping[str, Any]], shape: tuple[int, ...], classes: int = 3, loss: str = "softmax"
 ) -> str:
-    """A declaration's TOML, from its tables."""
+    """Write a declaration's TOML from its tables."""
     head = f'name = "test"\ninput = {list(shape)}\nclasses = {classes}\nloss = "{loss}"\nlayers = '
     return head + _toml(layers) + "\n"
 

@@ -1,4 +1,4 @@
-"""A small graph of the contract, written by hand: a linear model with softmax cross-entropy, or a linear regression."""
+"""Small hand-written graph of the contract: a linear model with softmax cross-entropy, or a linear regression."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -28,7 +28,7 @@ _FLAWS: dict[str, list[NodeProto]] = {
 
 
 def facts_of(features: int, classes: int, chunk: int = 8) -> GraphFacts:
-    """The facts that the graph states about itself."""
+    """Return the facts that the graph states about itself."""
     parameters = (
         ParameterFacts("dense1.weight", (classes, features), "uniform", 0.5),
         ParameterFacts("dense1.bias", (classes,), "constant", 0.25),
@@ -46,13 +46,13 @@ def graph(
     drop: str = "",
     extra: Sequence[NodeProto] = (),
 ) -> bytes:
-    """The bytes of the graph's file.
+    """Return the bytes of the graph's file.
 
     Args:
-        features: columns, without a target.
+        features: number of columns, without a target.
         classes: number of classes; 1 for a regression.
-        facts: what the file states about itself; None for the truth.
-        flaw: what is wrong with its arithmetic.
+        facts: facts that the file states about itself; None for the true facts.
+        flaw: error in the graph's arithmetic.
         drop: name of an input or output to leave out.
         extra: further nodes.
     """
@@ -112,7 +112,7 @@ def graph(
 
 
 def checked(data: bytes) -> bytes:
-    """Return the file unchanged, after the library has found nothing wrong with it."""
+    """Return the file unchanged, after the library has checked it without error."""
     onnx.checker.check_model(onnx.load_model_from_string(data), full_check=True)
     return data
 
@@ -141,7 +141,7 @@ def _squared() -> list[NodeProto]:
 
 
 def _clipped(factor: str) -> list[NodeProto]:
-    """Nodes that sum slopes ⊗ (x, 1) over examples; each term longer than the clip is multiplied by this factor."""
+    """Return nodes that sum slopes ⊗ (x, 1) over examples; each term longer than the clip is scaled by this factor."""
     return [
         helper.make_node("Cast", ["slopes"], ["D"], to=DOUBLE),
         helper.make_node("Cast", ["x"], ["A"], to=DOUBLE),

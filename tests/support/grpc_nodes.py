@@ -1,4 +1,4 @@
-"""Devices that speak gRPC to one another."""
+"""Devices that communicate over gRPC."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -19,7 +19,7 @@ LIMIT = 4 * 2**20
 
 
 class Node:
-    """A transport that answers with what it received."""
+    """Transport that answers with the received message."""
 
     def __init__(self, identity: Identity, trusts: Identity | None = None) -> None:
         self.identity = identity
@@ -36,7 +36,7 @@ class Node:
         )
 
     def peer(self, node: "Node | None" = None, **changes: str) -> Peer:
-        """Another node, or this one, as a peer."""
+        """Return another node, or this node, as a peer."""
         other = node or self
         facts: dict[str, Any] = {
             "id": other.identity.node_id,
@@ -63,7 +63,7 @@ class Node:
         return failed.value
 
     async def delivers(self, peer: Peer, message: bytes) -> bytes:
-        """Try until it is delivered, as an agent would."""
+        """Try until the message is delivered, as an agent would."""
         async with asyncio.timeout(PATIENCE):
             while True:
                 try:
@@ -89,5 +89,5 @@ async def becomes(condition: Callable[[], bool]) -> None:
 
 
 async def refused_connections(node: Node, at_least: int) -> None:
-    """Wait for refused connections: a handshake is known to have failed only when its time is over."""
+    """Wait for refused connections: a handshake is certain to have failed only when its time has elapsed."""
     await becomes(lambda: node.transport.listener().refused >= at_least)

@@ -1,4 +1,4 @@
-"""Ledger heads that tests make up, and heralds that talk to one another inside this process."""
+"""Ledger heads made by tests, and ledger-head gossip inside this process."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,13 +32,13 @@ def head(
 
 @dataclass
 class Past:
-    """A ledger's past, without a ledger; implements sottovoce.vault.VaultFront as far as ledger-head gossip needs it.
+    """Past of a ledger, without a ledger; implements sottovoce.vault.VaultFront as far as ledger-head gossip needs it.
 
     Attributes:
         charges: number of charges made so far, each with its release.
         name: name of the past; two pasts of different names have different releases,
         common: except for this many at the beginning, which they share.
-        named: the keepers that it has appointed.
+        named: the witnesses that the ledger has appointed.
     """
 
     charges: int = 0
@@ -81,7 +81,7 @@ class Past:
 
 @dataclass
 class Village:
-    """A village of heralds, by address; implements sottovoce.transport.Transport for one of them."""
+    """Village of gossiping devices, by address; implements sottovoce.transport.Transport for one device."""
 
     heralds: dict[str, LedgerHeadGossip] = field(default_factory=dict)
     own: str = ""
@@ -135,5 +135,5 @@ def head_gossip(
 
 
 def at(address: str, identity: Identity) -> Peer:
-    """A peer at this address, to which heads are sent."""
+    """Return a peer at this address, to which heads are sent."""
     return Peer(identity.node_id, address, "")

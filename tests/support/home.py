@@ -1,4 +1,4 @@
-"""`sottovoce feed run` as a process, and the other clients of a home's broker."""
+"""Process of `sottovoce feed run`, and the other clients of a home's broker."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ GLOW = "glow/C8C9A3000000/SENSOR/electricitymeter"
 
 
 def configured(directory: Path, url: str, feed: str = "", meters: str | None = None) -> Path:
-    """A configuration with one meter, a Glow whose past is replayed in windows of a minute, unless others are given."""
+    """Write a configuration with one meter, by default a Glow whose past is replayed in windows of a minute."""
     glow = '[[feed.meters]]\nname = "house"\nformat = "glow"\nnames = { device = "C8C9A3000000" }\nreplay = true\n'
     path = directory / "agent.toml"
     path.write_text(
@@ -35,7 +35,7 @@ def configured(directory: Path, url: str, feed: str = "", meters: str | None = N
 
 
 def glow(minute: int, kwh: float) -> str:
-    """A message of a Glow display, measured this many minutes into 2013."""
+    """Return a message of a Glow display, measured this many minutes into 2013."""
     hours, minutes = divmod(minute, 60)
     return json.dumps(
         {
@@ -49,7 +49,7 @@ def glow(minute: int, kwh: float) -> str:
 
 
 class FeedProcess:
-    """A process of `sottovoce feed run`, whose output is kept."""
+    """Process of `sottovoce feed run`, whose output is kept."""
 
     def __init__(self, config: Path) -> None:
         self.config = config
@@ -77,26 +77,26 @@ class FeedProcess:
         return self
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:
-        """Send a signal and wait; returns the exit code."""
+        """Send a signal and wait; return the exit code."""
         self.process.send_signal(how)
         return self.process.wait(timeout=PATIENCE)
 
     def shown(self) -> dict[str, Any]:
-        """The document that `sottovoce feed show --json` prints."""
+        """Return the document that `sottovoce feed show --json` prints."""
         found = sottovoce("feed", "show", "--config", self.config, "--json")
         assert found.returncode == 0, found.stderr
         document: dict[str, Any] = json.loads(found.stdout)
         return document
 
     def kept(self, meter: str = "house") -> int:
-        """The number of windows that are kept for a meter."""
+        """Return the number of windows that are kept for a meter."""
         if not self.config.with_name("windows.db").exists():
             return 0
         return int(self.shown()["meters"].get(meter, {"windows": 0})["windows"])
 
 
 class Bystander:
-    """Another client of the broker, in its own thread: it publishes, and receives everything that is published."""
+    """Separate client of the broker, in its own thread: it publishes, and receives everything that is published."""
 
     def __init__(self, broker: Broker, **options: Any) -> None:
         self._broker = broker
@@ -115,12 +115,12 @@ class Bystander:
         self._thread.join(PATIENCE)
 
     def publish(self, topic: str, payload: str | bytes, *, retain: bool = False) -> None:
-        """Publish, and wait until the broker has it."""
+        """Publish, and wait until the broker has received the message."""
         publishing = self._client.publish(topic, payload, qos=1, retain=retain)
         asyncio.run_coroutine_threadsafe(publishing, self._loop).result(PATIENCE)
 
     def last(self, topic: str) -> bytes | None:
-        """The newest payload on a topic."""
+        """Return the newest payload on a topic."""
         return next((payload for heard, payload, _ in reversed(self.heard) if heard == topic), None)
 
     async def _live(self) -> None:
@@ -138,7 +138,7 @@ class Bystander:
 
 
 class StandIn:
-    """A stand-in for an agent, which answers at the control socket from its own thread."""
+    """Stand-in for an agent, which answers at the control socket from its own thread."""
 
     def __init__(self, state: Path, weights: int) -> None:
         state.mkdir()
@@ -160,7 +160,7 @@ class StandIn:
         self._thread.join(PATIENCE)
 
     def status(self) -> dict[str, Any]:
-        """A status with the fields that the feed reads."""
+        """Return a status with the fields that the feed reads."""
         if self.fault is not None:
             return {"state": "needs-a-person", "fault": asdict(self.fault)}
         return {

@@ -1,7 +1,7 @@
-"""An agent process that was taken over: it tries whatever its user may do, and prints the results as JSON.
+"""Compromised agent process: it tries everything that its user may do, and prints the results as JSON.
 
-Run as a script, as the agent's user. It holds everything that the agent holds: the program, the configuration, the
-agent's keys and state, the socket of the vault.
+Run as a script, as the agent's user. The process holds everything that the agent holds: the program, the configuration,
+the agent's keys and state, the socket of the vault.
 """
 
 import ctypes
@@ -33,7 +33,7 @@ _PARALLEL = 8
 
 
 class Eavesdrop(RemoteVault):
-    """A remote vault that keeps every byte that it is sent."""
+    """Remote vault that keeps every byte sent to it."""
 
     heard = bytearray()
 
@@ -65,7 +65,7 @@ def main(config: Path, owner: str, vault: int, records: Path, own: Path, heard: 
 def attempts(
     config: Path, place: Path, directory: Path, vault: int, records: Path, own: Path
 ) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Attempts at what the process must not be able to do, by name."""
+    """Yield attempts at what the process must not be able to do, by name."""
     process = Path("/proc", str(vault))
     ledger = directory / "ledger.db"
     for path in (records, ledger, *(directory / f"ledger.db{end}" for end in ("-wal", "-shm", ".lock"))):
@@ -92,7 +92,7 @@ def attempts(
 
 
 def done(tries: Iterator[tuple[str, Callable[[], object]]]) -> Iterator[str]:
-    """Make the attempts, and yield the names of those that succeeded."""
+    """Make the attempts, and yield the names of successful attempts."""
     for name, attempt in tries:
         try:
             attempt()
@@ -112,7 +112,7 @@ def first_byte(path: Path) -> bytes:
 
 
 def linked(path: Path, own: Path) -> bytes:
-    """What it holds, by way of a second name in a directory of one's own."""
+    """Read a file through a second name in a directory of one's own."""
     os.link(path, own)
     return own.read_bytes()
 
@@ -128,7 +128,7 @@ def called(function: str, *arguments: Any) -> int:
 
 
 def vectors() -> list[Any]:
-    """Arguments for process_vm_readv: a place to put a byte, and an address where there may be one."""
+    """Return arguments for process_vm_readv: a place for a byte, and an address that may hold one."""
     here = ctypes.create_string_buffer(1)
     local = (ctypes.c_ulong * 2)(ctypes.addressof(here), 1)
     vectors.kept = here  # type: ignore[attr-defined]
@@ -136,7 +136,7 @@ def vectors() -> list[Any]:
 
 
 def flood(vault: RemoteVault) -> dict[str, Any]:
-    """Thousands of queries, many at once and many of them the same: how many ids were released, refused and in what."""
+    """Send thousands of queries, many at once and many equal; count the released and refused ids."""
     rng = random.Random(1)
     size = 15  # (4 features + 1) × 3 classes
     points = [
@@ -178,7 +178,7 @@ def flood(vault: RemoteVault) -> dict[str, Any]:
 
 
 def frames(vault: RemoteVault, place: Path) -> dict[str, int]:
-    """Send anything but a query over connections: how many got a reply, and how many of the replies were an answer."""
+    """Send frames other than queries over connections; count the replies, and the replies that were answers."""
     rng, whole = random.Random(2), protocol.encoded(protocol.Ask(vault._fingerprint, "z", "gradient", 77, bytes(120)))
     replies = answers = 0
     for turn in range(600):
@@ -203,7 +203,7 @@ def frames(vault: RemoteVault, place: Path) -> dict[str, int]:
 
 
 def another_vault(settings: Any, config: Path, owner: str, own: Path, kind: str) -> tuple[int, str]:
-    """Start the attacker's own vault over the records, for the same device, with the vault's ledger or a new one."""
+    """Start the attacker's own vault over the records, for the same device, with the vault's ledger or a new ledger."""
     directory = settings.vault.directory
     if kind == "a new ledger":
         directory = own / "vault"

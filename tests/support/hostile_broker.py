@@ -1,6 +1,6 @@
-"""A broker that does what a test tells it to: it reads everything, and delivers whatever it likes to whomever it likes.
+"""Broker under a test's control, which reads everything, and delivers any messages to any device.
 
-Left alone it is honest, and speaks as much of MQTT 5 and 3.1.1 as the devices use. It runs on a thread of its own.
+By default it is honest, and supports as much of MQTT 5 and 3.1.1 as the devices use. It runs on a thread of its own.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ UNSUBSCRIBE, UNSUBACK, PINGREQ, PINGRESP, DISCONNECT = 10, 11, 12, 13, 14
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message as a device has published it, or as the broker has changed it.
+    """Message as published by a device, or as changed by the broker.
 
     Attributes:
-        topic: topic that it is published on.
-        payload: bytes of its payload.
-        retain: whether the broker keeps it for anyone who subscribes later.
-        after: seconds until it is delivered.
+        topic: topic of the message.
+        payload: bytes of the payload.
+        retain: whether the broker keeps the message for later subscribers.
+        after: delay of the delivery, in seconds.
     """
 
     topic: str
@@ -32,7 +32,7 @@ class Message:
 
 
 Judge = Callable[[Message], Iterable[Message]]
-"""Maps a message that was published to the messages that are delivered."""
+"""Function from a published message to the messages that are delivered."""
 
 
 def honest(message: Message) -> Iterable[Message]:
@@ -42,7 +42,7 @@ def honest(message: Message) -> Iterable[Message]:
 
 @dataclass(eq=False)
 class Client:
-    """A device that is connected."""
+    """Device that is connected."""
 
     name: str
     five: bool
@@ -67,16 +67,16 @@ class Client:
 
 
 class HostileBroker:
-    """A context manager: it listens inside the `with`.
+    """Broker as a context manager: it listens inside the `with`.
 
     Attributes:
-        judge: decides what becomes of each message; it is called on the broker's thread.
-        captured: everything that was published, wills included, in order.
-        retained: messages that it keeps, by topic.
+        judge: function that decides the fate of each message; called on the broker's thread.
+        captured: all published messages, wills included, in order.
+        retained: messages that the broker keeps, by topic.
         clients: connected clients, by client id.
-        connections: number of connections there have been.
-        acknowledges: whether it acknowledges devices' messages.
-        port: port of 127.0.0.1 on which it listens.
+        connections: number of connections so far.
+        acknowledges: whether the broker acknowledges devices' messages.
+        port: port of 127.0.0.1 on which the broker listens.
     """
 
     def __init__(self, judge: Judge = honest) -> None:
@@ -106,7 +106,7 @@ class HostileBroker:
 
     @property
     def open(self) -> int:
-        """The number of sockets that are open to the broker."""
+        """Number of sockets that are open to the broker."""
         return len(self._serving)
 
     @property
@@ -114,7 +114,7 @@ class HostileBroker:
         return f"mqtt://127.0.0.1:{self.port}"
 
     def inject(self, *messages: Message) -> None:
-        """Deliver messages as if someone had published them; returns once they have been sent."""
+        """Deliver messages as if a device had published them; return once they have been sent."""
 
         async def inject() -> None:
             for message in messages:
@@ -139,7 +139,7 @@ class HostileBroker:
         self._do(drop()).result(10)
 
     def on(self, topic: str) -> list[Message]:
-        """The messages published on a topic, in order."""
+        """Return the messages published on a topic, in order."""
         return [message for message in list(self.captured) if message.topic == topic]
 
     def _do(self, work: Coroutine[Any, Any, Any]) -> "Future[Any]":
@@ -184,7 +184,7 @@ class HostileBroker:
             cursor.properties(five)
             will = Message(cursor.text(), cursor.block(), bool(flags & 0x20))
         client = Client(name, five, writer, will)
-        self.clients[name] = client  # an earlier connection of that name stays as long as the device keeps it
+        self.clients[name] = client  # an earlier connection of this name remains as long as the device keeps it
         client.send(packet(CONNACK, b"\0\0\0" if five else b"\0\0"))
         return client
 
@@ -210,7 +210,7 @@ class HostileBroker:
                     one for one in list(self.retained.values()) if any(matches(topic, one.topic) for topic in topics)
                 )
                 answer = packet(SUBACK, number + (b"\0" if client.five else b"") + b"\1" * len(topics))
-                client.send(b"".join(map(client.publication, kept)) + answer)  # in this order: the standard allows it
+                client.send(b"".join(map(client.publication, kept)) + answer)  # the standard allows this order
             case 10:
                 number = cursor.take(2)
                 cursor.properties(client.five)
@@ -237,13 +237,13 @@ class HostileBroker:
 
 
 def matches(wanted: str, topic: str) -> bool:
-    """Whether a topic is one of those that a subscription asks for."""
+    """Check whether a topic matches a subscription."""
     asked, given = wanted.split("/"), topic.split("/")
     return len(asked) == len(given) and all(one in ("+", other) for one, other in zip(asked, given, strict=True))
 
 
 def packet(kind: int, body: bytes, flags: int = 0) -> bytes:
-    """One MQTT packet."""
+    """Encode one MQTT packet."""
     length, left = b"", len(body)
     while True:
         left, low = left >> 7, left & 127
@@ -263,7 +263,7 @@ async def _packet(reader: asyncio.StreamReader) -> tuple[int, int, bytes]:
 
 
 class _Cursor:
-    """A cursor that reads a packet from its beginning."""
+    """Cursor that reads a packet from its beginning."""
 
     def __init__(self, body: bytes, at: int = 0) -> None:
         self._body = body

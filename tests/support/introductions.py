@@ -1,4 +1,4 @@
-"""Introductions of devices, true ones and others; and devices whose certificate was renewed."""
+"""Introductions of devices, true and altered; and devices with a renewed certificate."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from sottovoce.wire.v1.mqtt_pb2 import Introduction
 
 
 def a_key() -> bytes:
-    """A session key whose private half no one has."""
+    """Return a session key whose private half is discarded."""
     return SessionKey().public
 
 

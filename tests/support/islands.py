@@ -1,4 +1,4 @@
-"""A fleet on two islands, each agent on its own host: its views, and the scenario that every peer source must pass."""
+"""Fleet on two islands, each agent on its own host: its views, and the scenario that every peer source must pass."""
 
 import signal
 import time
@@ -14,17 +14,17 @@ from tests.support.processes import AgentProcess
 from tests.support.waiting import until
 
 SIZES = [(8, 1.5), pytest.param(30, 2.0, marks=pytest.mark.soak)]
-"""Agents, and seconds between their exchanges."""
+"""Number of agents, and seconds between their exchanges."""
 
 _FORGETTING_PERIODS = 10
-_ASKING_SECONDS = 2.0  # what it may take to ask fifteen agents on a busy machine
+_ASKING_SECONDS = 2.0  # time to query fifteen agents on a busy machine
 
 Views = Mapping[str, Collection[str]]
 
 
 @contextmanager
 def two_islands() -> Iterator[Lan]:
-    """Make two switches with no cable between them; skip the test where that is impossible."""
+    """Make two switches with no cable between them; skip the test if that is impossible."""
     try:
         with lan(switches=2) as network:
             yield network
@@ -43,12 +43,12 @@ def agents_on(hosts: Sequence[Host], devices: Sequence[Device]) -> Iterator[list
 
 
 def views(agents: Sequence[AgentProcess]) -> dict[str, set[str]]:
-    """For each agent, the ids in its view."""
+    """Return, for each agent, the ids in its view."""
     return {agent.device.id: {entry["id"] for entry in agent.status()["membership"]["view"]} for agent in agents}
 
 
 def components(views: Views) -> int:
-    """The number of weakly connected components among the agents with these views."""
+    """Return the number of weakly connected components among the agents with these views."""
     label = {node: node for node in views}
     for _ in views:
         for node, view in views.items():
@@ -59,18 +59,18 @@ def components(views: Views) -> int:
 
 
 def dead_share(views: Views) -> float:
-    """The share of all view entries that name devices other than the agents with these views."""
+    """Return the share of all view entries that name devices other than the agents with these views."""
     entries = [peer for view in views.values() for peer in view]
     return sum(peer not in views for peer in entries) / max(1, len(entries))
 
 
 def become_one_and_outlive_half(agents: Sequence[AgentProcess], period: float, join: Callable[[], None]) -> None:
-    """Check that each island connects, that both do once joined, and that a half left alone does and forgets the dead.
+    """Check that each island connects, that both do once joined, and that a half left alone does and drops the dead.
 
     Args:
-        agents: on the two islands in turn.
+        agents: agents, on the two islands in turn.
         period: seconds between their exchanges.
-        join: makes one island of two.
+        join: function that joins the two islands.
     """
     sides = [{agent.device.id for agent in agents[side::2]} for side in (0, 1)]
 

@@ -1,4 +1,4 @@
-"""Made-up households: consecutive half-hourly readings, as a forecast needs them."""
+"""Synthetic households: consecutive half-hourly readings, as a forecast needs them."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 
 def half_hours(meters: int, days: int, seed: int, missing: float = 0.02) -> NDArray[np.int16]:
-    """Energies in Wh, int16[meters, days · 48], -1 where a reading is missing: a daily wave, and noise that stays."""
+    """Draw energies in Wh, int16[meters, days · 48], -1 for a missing reading: a daily wave with persistent noise."""
     random = np.random.default_rng(seed)
     wave = 150 + 100 * np.sin(2 * np.pi * (np.arange(days * 48) % 48 - 30) / 48)
     shocks = random.normal(0, 0.35, (meters, days * 48))
@@ -20,7 +20,7 @@ def half_hours(meters: int, days: int, seed: int, missing: float = 0.02) -> NDAr
 
 
 def meters_file(directory: Path, meters: int, days: int, seed: int = 0) -> str:
-    """Write a file of made-up households, and return its SPEC for forecasting."""
+    """Write a file of synthetic households, and return its SPEC for forecasting."""
     path = directory / "meters.npz"
     np.savez(path, wh=half_hours(meters, days, seed))
     return f"meters:{path}#task=forecast"

@@ -1,4 +1,4 @@
-"""The log lines of the code, read from its source: each call's level and the name of its event."""
+"""Log lines of the code, read from its source: each call's level and the name of its event."""
 
 import ast
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ _LEVELS = ("debug", "info", "warning", "error", "exception", "critical")
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One call that logs.
+    """Single call that logs.
 
     Attributes:
-        event: the first word of its text; None where that is an argument.
-        level: level as the configuration names it.
+        event: first word of the line's text; None if the text is an argument.
+        level: level, as named in the configuration.
         where: file and line of the call.
     """
 
@@ -28,7 +28,7 @@ class LogLine:
 
 @cache
 def log_lines() -> tuple[LogLine, ...]:
-    """Every call that logs."""
+    """Return every call that logs."""
     return tuple(line for file in sources() for line in _of(file))
 
 

@@ -1,4 +1,4 @@
-"""MQTT transports without a broker: the test carries every message from one to the other, or does not."""
+"""MQTT transports without a broker: the test carries messages between devices, or drops them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,12 +12,12 @@ from sottovoce.wire.v1.mqtt_pb2 import Frame
 
 
 class Mailbox:
-    """A stand-in for a transport's connection.
+    """Stand-in for a transport's connection.
 
     Attributes:
-        sent: topic, payload and whether retained, of everything that was published.
-        topics: topics that are subscribed to.
-        failure: raised instead of publishing.
+        sent: topic, payload and retain flag of each published message.
+        topics: subscribed topics.
+        failure: exception raised instead of publishing.
     """
 
     def __init__(
@@ -59,12 +59,12 @@ class Mailbox:
 
 
 class Post:
-    """A device that has a transport with a mailbox.
+    """Device whose transport has a mailbox.
 
     Attributes:
-        received: messages that were handed over.
+        received: messages handed over by the transport.
         answer: answer given to each message, or exception raised.
-        open: while it is clear, every message waits.
+        open: event; while it is clear, every message waits.
     """
 
     def __init__(self, identity: Identity, boots: int = 1) -> None:
@@ -108,7 +108,7 @@ class Post:
         self.box.arrived(topic, payload)
 
     def hears_of(self, other: "Post") -> None:
-        """Hand the transport the other device's current introduction."""
+        """Hand the transport the current introduction of another device."""
         self.hears(f"sottovoce/v1/{other.identity.fleet}/peer/{other.id}", other.transport._presence.here())
 
     async def frames(self, count: int) -> list[tuple[str, bytes]]:
@@ -122,19 +122,19 @@ class Post:
                 await asyncio.sleep(0)
 
     def refused(self) -> dict[str, int]:
-        """The refusals since the last call."""
+        """Return the refusals since the last call."""
         refused = dict(self.transport.refused)
         self.transport.refused.clear()
         return refused
 
 
 def without_broker(patch: pytest.MonkeyPatch) -> None:
-    """Give mailboxes to the transports that are started from now on."""
+    """Give mailboxes to the transports that start from now on."""
     patch.setattr(transport, "Connection", Mailbox)
 
 
 async def asked(sender: Post, recipient: Post, message: bytes) -> tuple[asyncio.Task[bytes], tuple[str, bytes]]:
-    """Send a message once its recipient is known; return the task that waits for the answer, and the frame."""
+    """Send a message once its recipient is introduced; return the task that waits for the answer, and the frame."""
     delivery = asyncio.create_task(sender.transport.deliver(recipient.peer, message, 20))
     await asyncio.sleep(0)
     sender.hears_of(recipient)

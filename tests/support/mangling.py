@@ -4,7 +4,7 @@ import random
 
 
 def mangled(rng: random.Random, raw: bytes) -> bytes:
-    """Overwrite, leave out, insert or repeat something in the bytes, one to four times."""
+    """Overwrite, omit, insert or repeat bytes, one to four times."""
     bent = bytearray(raw)
     for _ in range(rng.randint(1, 4)):
         place, length = rng.randint(0, len(bent)), rng.choice((1, 1, 2, 8, 40))

@@ -1,4 +1,4 @@
-"""A directory in memory, for tests that write thousands of files whose durability is not what they try."""
+"""Directory in memory, for tests that write thousands of files and do not test durability."""
 
 import tempfile
 from collections.abc import Iterator
@@ -10,6 +10,6 @@ SHARED = Path("/dev/shm")
 
 @contextmanager
 def memory_directory(otherwise: Path) -> Iterator[Path]:
-    """An empty directory, in memory where the system has such a place, else in `otherwise`."""
+    """Provide an empty directory, in memory if the system has such a place, else in `otherwise`."""
     with tempfile.TemporaryDirectory(dir=SHARED if SHARED.is_dir() else otherwise) as directory:
         yield Path(directory)

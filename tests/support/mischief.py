@@ -1,4 +1,4 @@
-"""A broker's mischief: everything that someone who carries messages and holds none of the keys can do with them."""
+"""Broker's mischief: everything possible for a party that carries messages and holds none of the keys."""
 
 import random
 from collections.abc import Iterable
@@ -13,13 +13,13 @@ _REMEMBERED = 600
 
 
 class Mischief:
-    """Judges each message by rng: it may be lost, late or doubled, and others come beside it.
+    """Judge of messages by rng: a message may be lost, late or doubled, and extra messages may accompany it.
 
     Args:
-        seed: of the rng.
+        seed: seed of the rng.
 
     Attributes:
-        done: counts what was done, by name.
+        done: count of each kind of mischief, by name.
     """
 
     def __init__(self, seed: int) -> None:
@@ -68,7 +68,7 @@ class Mischief:
         return bytes(bent)
 
     def _spliced(self, one: Message, other: Message) -> Message:
-        """One message with some of the fields of another."""
+        """Combine one message with some of the fields of another message."""
         try:
             frame, donor = Frame.FromString(one.payload), Frame.FromString(other.payload)
         except DecodeError:

@@ -1,4 +1,4 @@
-"""What deploy/ asks of Prometheus: the expressions of alerts and panels, and what they name; and pages of an agent."""
+"""Prometheus queries in deploy/: expressions of alerts and panels, and the names in them; and pages of an agent."""
 
 import json
 import re
@@ -24,11 +24,11 @@ _GROUPING = re.compile(r"\b(?:by|without|on|ignoring)\s*\(([^)]*)\)")
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """One selector of an expression.
+    """Single selector of an expression.
 
     Attributes:
-        metric: name of its metric.
-        matchers: its label matchers: name, operator, value.
+        metric: name of the metric.
+        matchers: label matchers: name, operator, value.
     """
 
     metric: str
@@ -37,12 +37,12 @@ class Selector:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """One expression and its place.
+    """Expression and its place.
 
     Attributes:
-        where: its alert or panel.
+        where: alert or panel of the expression.
         text: the expression in PromQL.
-        shown: labels named in its summaries and legends.
+        shown: labels named in the summaries and legends.
     """
 
     where: str
@@ -61,13 +61,13 @@ class Expression:
 
 
 def alerts() -> list[dict[str, Any]]:
-    """The rules of alerts.yml, as written."""
+    """Read the rules of alerts.yml."""
     groups = yaml.safe_load((PROMETHEUS / "alerts.yml").read_text(encoding="utf-8"))["groups"]
     return [rule for group in groups for rule in group["rules"]]
 
 
 def panels() -> list[dict[str, Any]]:
-    """The panels of all dashboards, rows included."""
+    """Read the panels of all dashboards, rows included."""
     found = []
     for file in sorted(DASHBOARDS.glob("*.json")):
         found += json.loads(file.read_text(encoding="utf-8"))["panels"]
@@ -75,7 +75,7 @@ def panels() -> list[dict[str, Any]]:
 
 
 def expressions() -> list[Expression]:
-    """The expressions of all alerts and panels."""
+    """Return the expressions of all alerts and panels."""
     of_alerts = [
         Expression(
             rule["alert"],

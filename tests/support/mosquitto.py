@@ -1,4 +1,4 @@
-"""A real Mosquitto on a port of its own, for tests that need a broker."""
+"""Real Mosquitto on a port of its own, for tests that need a broker."""
 
 import getpass
 import shutil
@@ -17,12 +17,12 @@ MOSQUITTO = shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin:/usr/bin:/
 
 
 class Broker:
-    """A Mosquitto that this test starts, ends and kills. A context manager: it runs inside the `with`.
+    """Mosquitto that a test starts, ends and kills. A context manager: the broker runs inside the `with`.
 
     Args:
-        directory: of its own, made when missing; configuration, log and, where configured, persistence.
-        config_lines: of mosquitto.conf. Without any `listener` among them, one for plain MQTT on 127.0.0.1 at `port`
-            to which everybody may connect stands before them. `{port}` and `{directory}` are filled in.
+        directory: directory for configuration, log and, if configured, persistence; created if missing.
+        config_lines: lines of mosquitto.conf. Without a `listener` line, a listener for plain MQTT on 127.0.0.1 at
+            `port` with anonymous access precedes them. `{port}` and `{directory}` are filled in.
     """
 
     def __init__(self, directory: Path, *, config_lines: Sequence[str] = ()) -> None:
@@ -38,7 +38,7 @@ class Broker:
         if not any(line.startswith("listener ") for line in lines):
             lines = [f"listener {self.port} 127.0.0.1", "allow_anonymous true", *lines]
         if not any(line.startswith("user ") for line in lines):
-            lines.insert(0, f"user {getpass.getuser()}")  # else root becomes someone who may not read the directory
+            lines.insert(0, f"user {getpass.getuser()}")  # otherwise root becomes a user who may not read the directory
         self._file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     def __enter__(self) -> Self:
@@ -48,7 +48,7 @@ class Broker:
         self.kill()
 
     def start(self) -> Self:
-        """Start it, and wait until it accepts connections."""
+        """Start the broker, and wait until it accepts connections."""
         assert self.process is None, "it runs already"
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
@@ -58,20 +58,20 @@ class Broker:
         return self
 
     def stop(self) -> None:
-        """End the broker by SIGTERM, so that it saves what it persists. Does nothing if it is not running."""
+        """End the broker by SIGTERM, so that it saves its persistent data. Do nothing if it is not running."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End the broker by SIGKILL. Does nothing if it is not running."""
+        """End the broker by SIGKILL. Do nothing if it is not running."""
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:
-        """Stop it and start it again, at the same port."""
+        """Stop the broker and restart it on its port."""
         self.stop()
         self.start()
 
     def log(self) -> str:
-        """The broker's log so far."""
+        """Return the broker's log so far."""
         return self._log.read_text(encoding="utf-8", errors="replace") if self._log.exists() else ""
 
     def _end(self, how: signal.Signals) -> None:

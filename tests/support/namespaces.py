@@ -1,6 +1,6 @@
-"""Networks of one's own on one machine: a network namespace a device, cables, and switches between which to pull them.
+"""Private networks on one machine: a network namespace per device, cables, and switches to join or part them.
 
-Nothing outside is touched: the switches, too, are in a namespace of their own; a host's name server
+The machine's own network remains unchanged: the switches, too, are in a namespace of their own; a host's name server
 is written to /etc/netns, and taken away with it. Needs root, and iproute2's `ip`.
 """
 
@@ -18,16 +18,16 @@ _RESOLVERS = Path("/etc/netns")  # ip gives each namespace its own files from he
 
 
 class Unavailable(Exception):
-    """This machine, or this user, cannot make network namespaces; says why."""
+    """Error of a machine or user that cannot make network namespaces, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A place on the network.
+    """Host on the network.
 
     Attributes:
-        namespace: its name.
-        address: its IPv4 address.
+        namespace: name of the host's namespace.
+        address: IPv4 address of the host.
     """
 
     namespace: str
@@ -35,7 +35,7 @@ class Host:
 
     @property
     def within(self) -> tuple[str, ...]:
-        """Words to put before a command to run it on this host; they become that command, with the same process id."""
+        """Words before a command that run it on this host; they become that command, with an unchanged process id."""
         return ("ip", "netns", "exec", self.namespace)
 
 
@@ -55,7 +55,7 @@ class Lan:
             self._in_hub("link", "set", f"sw{switch}", "up")
 
     def host(self, switch: int = 0, address: str | None = None) -> Host:
-        """One more host, on a switch; all are in one /16, so that those of islands can talk once they are joined."""
+        """Add a host to a switch; all hosts are in one /16, so that hosts on islands can communicate once joined."""
         number = len(self._namespaces)
         host = Host(f"{self._name}-{number}", address or f"10.77.{number // 250}.{number % 250 + 1}")
         self._make(host.namespace)
@@ -66,7 +66,7 @@ class Lan:
         return host
 
     def plug(self, host: Host) -> None:
-        """Give a host its network, and its address there."""
+        """Give a host its network, and its address on it."""
         self._in(host.namespace, "addr", "add", f"{host.address}/16", "dev", "eth0")
         self._in(host.namespace, "link", "set", "eth0", "up")
         self._in(host.namespace, "route", "add", "default", "dev", "eth0")
@@ -77,13 +77,13 @@ class Lan:
         self._in(host.namespace, "link", "set", "eth0", "down")
 
     def resolve_at(self, host: Host, nameserver: str) -> None:
-        """Have programs that are started on a host from now on ask this address to resolve names."""
+        """Make programs started on a host from now on resolve names at this address."""
         directory = _RESOLVERS / host.namespace
         directory.mkdir(parents=True)
         (directory / "resolv.conf").write_text(f"nameserver {nameserver}\n")
 
     def join(self, one: int, other: int) -> None:
-        """Lay a cable between two switches; an address that was on one of them may now be on the other."""
+        """Connect two switches by a cable; an address from one switch may now be on the other."""
         self._in_hub("link", "add", f"c{one}", "type", "veth", "peer", "name", f"c{other}")
         for switch in (one, other):
             self._in_hub("link", "set", f"c{switch}", "master", f"sw{switch}", "up")
@@ -113,7 +113,7 @@ def lan(switches: int = 1) -> Iterator[Lan]:
     """Make a network, which is removed at the end whatever happens.
 
     Raises:
-        Unavailable: a network cannot be made here.
+        Unavailable: if a network cannot be made here.
     """
     if os.geteuid() != 0:
         raise Unavailable("network namespaces need root")
@@ -132,7 +132,7 @@ def lan(switches: int = 1) -> Iterator[Lan]:
 
 
 def _forget_the_dead() -> None:
-    """Remove what killed runs of the tests have left behind."""
+    """Remove the leftovers of killed test runs."""
     for namespace in Path("/run/netns").glob("sv*x*-*"):
         owner = namespace.name[2:].partition("x")[0]
         if not Path("/proc", owner).exists():
@@ -143,7 +143,7 @@ def _forget(namespace: str) -> None:
     subprocess.run(["ip", "netns", "delete", namespace], check=False, capture_output=True)
     if (_RESOLVERS / namespace).exists():
         shutil.rmtree(_RESOLVERS / namespace)
-        with contextlib.suppress(OSError):  # it is in use
+        with contextlib.suppress(OSError):  # the resource is in use
             _RESOLVERS.rmdir()
 
 

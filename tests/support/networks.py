@@ -13,7 +13,7 @@ KINDS = (
     "tanh",
 )  # fmt: skip
 LOSSES = {"binary": [2], "hinge": [2, 5], "softmax": [2, 5], "squared": [1, 2, 5]}
-"""Losses, and the numbers of classes to try each with."""
+"""Losses, and the numbers of classes to test with each."""
 
 
 @st.composite
@@ -50,7 +50,7 @@ def _layers(draw: st.DrawFn, kind: str) -> list[Table]:
 
 
 def _conv(draw: st.DrawFn) -> Table:
-    """Draw a convolution, with few filters, whose gradients are formed, or with many, whose gradients are not."""
+    """Draw a convolution with few filters, whose gradients are formed, or with many, whose gradients are not."""
     return {
         "kind": "conv2d",
         "filters": draw(st.sampled_from([1, 3, 80])),
@@ -83,6 +83,6 @@ def _residual(draw: st.DrawFn) -> Table:
 
 
 def _pairs(least: int, most: int) -> st.SearchStrategy[Any]:
-    """Draw one size, or one for the height and one for the width."""
+    """Draw one size, or separate sizes for the height and the width."""
     numbers = st.integers(least, most)
     return st.one_of(numbers, st.lists(numbers, min_size=2, max_size=2))

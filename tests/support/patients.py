@@ -15,7 +15,7 @@ def subject(device: Device, **others: Any) -> Subject:
 
 
 def worst(findings: Iterable[Finding]) -> Finding:
-    """The first of the worst findings, after checking that each has a subject, and a remedy unless it is well."""
+    """Return the first of the worst findings, after checking that each has a subject, and a remedy unless it is OK."""
     found = list(findings)
     assert found, "it looked at nothing"
     for finding in found:

@@ -1,4 +1,4 @@
-"""Packages with plug-ins, laid out in a folder as an installer would, and commands that find them there."""
+"""Packages with plug-ins, laid out in a folder as an installer would, and commands that find the packages."""
 
 import os
 import re
@@ -9,7 +9,7 @@ _PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "own-algorithm.md"
 
 
 def example() -> str:
-    """The module of docs/how-to/own-algorithm.md: the learner momentum-sgd."""
+    """Return the module of docs/how-to/own-algorithm.md: the learner momentum-sgd."""
     (module,) = re.findall(r"```python\n(.*?)```", _PAGE.read_text(encoding="utf-8"), re.DOTALL)
     return str(module)
 
@@ -19,11 +19,11 @@ def install(home: Path, package: str, code: str, group: str, *points: str, requi
 
     Args:
         home: the folder.
-        package: its name; that of the module, with underscores.
+        package: name of the package; with underscores, also that of the module.
         code: source of the module.
-        group: group of its entry points.
-        points: its entry points, `NAME = MODULE:ATTRIBUTE`.
-        requires: its requirement.
+        group: group of the package's entry points.
+        points: entry points of the package, `NAME = MODULE:ATTRIBUTE`.
+        requires: requirement of the package.
     """
     (home / f"{package.replace('-', '_')}.py").write_text(code, encoding="utf-8")
     facts = home / f"{package.replace('-', '_')}-1.0.dist-info"

@@ -1,4 +1,4 @@
-"""The command `sottovoce` and agents as processes of their own."""
+"""Command `sottovoce` and agents as separate processes."""
 
 import json
 import signal
@@ -35,12 +35,12 @@ def sottovoce(*arguments: object, seconds: float = 100.0) -> subprocess.Complete
 
 
 class AgentProcess:
-    """A process of `sottovoce agent run`, whose log is kept beside its state directory.
+    """Process of `sottovoce agent run`, whose log is kept beside its state directory.
 
     Args:
         device: the agent's device.
-        within: words before the command, which is then started as such; without any, the agent is a fork of a process
-            that has already done all imports.
+        within: words before the command, which is then started as a program; without words, the agent is a fork of a
+            process that has already done all imports.
     """
 
     def __init__(self, device: Device, within: Sequence[str] = ()) -> None:
@@ -75,12 +75,12 @@ class AgentProcess:
         return ask(self.device.state, "status", PATIENCE)
 
     def model(self) -> NDArray[np.float64]:
-        """The agent's model, waiting for it if the agent has not published one yet."""
+        """Return the agent's model, after waiting for its publication if necessary."""
         (model,) = until(self._published, f"{self.device.state.name} has a model")
         return model
 
     def facts(self) -> dict[str, Any]:
-        """Every part of the agent's state that a message from outside could change."""
+        """Return every part of the agent's state that a message from outside could change."""
         status = self.status()
         return {
             "model": self.model().tolist(),
@@ -89,24 +89,24 @@ class AgentProcess:
         }
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:
-        """Send a signal and wait; returns the exit code."""
+        """Send a signal and wait; return the exit code."""
         self.process.send_signal(how)
         return self.ended()
 
     def ended(self, seconds: float = PATIENCE) -> int:
-        """Wait until the process has ended by itself; returns the exit code."""
+        """Wait until the process has ended by itself; return the exit code."""
         return self.process.wait(seconds)
 
     def log(self) -> str:
-        """The log of all processes of this device."""
+        """Return the log of all processes of this device."""
         return self._log.read_text()
 
     def lines(self, *words: str) -> list[str]:
-        """The lines of the log that hold all of `words`."""
+        """Return the lines of the log that hold all of `words`."""
         return [line for line in self.log().splitlines() if all(word in line for word in words)]
 
     def told(self, *words: str) -> str:
-        """The first line that `lines` finds, after checking that there is at most one such line a minute."""
+        """Return the first line that `lines` finds, after checking that there is at most one such line a minute."""
         lines = self.lines(*words)
         assert lines, self.log()
         times = [datetime.fromisoformat(line.split()[0]) for line in lines]  # in whole seconds
@@ -118,7 +118,7 @@ class AgentProcess:
         return [] if model is None else [model]
 
     def ready_or_ended(self) -> Literal["ready", "ended"] | None:
-        """Whether the agent has answered or ended; None as long as neither is the case."""
+        """Return whether the agent has answered or ended; None if neither is the case."""
         if self.process.poll() is not None:
             return "ended"
         try:
@@ -135,7 +135,7 @@ class AgentProcess:
 
 @contextmanager
 def running(*devices: Device) -> Iterator[list[AgentProcess]]:
-    """Run the agents of these devices until all are ready; kill those that are still running at the end."""
+    """Run the agents of these devices until all are ready; kill the agents still running at the end."""
     with ExitStack() as stack:
         agents = [stack.enter_context(AgentProcess(device)) for device in devices]
         yield [agent.ready() for agent in agents]
@@ -148,12 +148,12 @@ def document(output: str) -> dict[str, Any]:
 
 
 def processes_about(words: str) -> list[int]:
-    """The ids of all processes whose command line mentions `words`."""
+    """Return the ids of all processes whose command line mentions `words`."""
     found = []
     for directory in Path("/proc").iterdir():
         try:
             if directory.name.isdigit() and words in (directory / "cmdline").read_text(errors="replace"):
                 found.append(int(directory.name))
         except OSError:
-            continue  # it has ended meanwhile
+            continue  # the process has ended meanwhile
     return found

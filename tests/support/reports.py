@@ -1,4 +1,4 @@
-"""Checks that every report of `sottovoce.report/1` must pass, whatever was run."""
+"""Checks that every report of `sottovoce.report/1` must pass, for any run."""
 
 from typing import Any
 
@@ -20,12 +20,12 @@ _FIELDS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 _ERRORS = {"rmse_mean": NUMBER, "rmse_max": NUMBER, "mae_mean": NUMBER, "rmse_theory": NUMBER, "rmse_clip": NUMBER,
            "rmse_prior": NUMBER, "mean_size": NUMBER}  # fmt: skip
-"""Fields in place of accuracies, where the model is a mean and nothing is classified."""
+"""Fields in place of accuracies, if the model is a mean and nothing is classified."""
 _PREDICTION = {
     "mae_mean": NUMBER, "mae_max": NUMBER, "rmse_mean": NUMBER, "rmse_max": NUMBER, "loss_mean": NUMBER,
     "mae_least_squares": NUMBER, "mae_persistence": MAYBE, "mae_same_time_yesterday": MAYBE, "unit": (str, type(None)),
 }  # fmt: skip
-"""Fields in place of accuracies, where a number is predicted."""
+"""Fields in place of accuracies, if a number is predicted."""
 _AGENT = {"id": str, "alive": bool, "cycles": int, "peers": int, "epsilon_spent": MAYBE, "releases": int}
 
 
@@ -68,7 +68,7 @@ def _check_privacy(report: dict[str, Any]) -> None:
         assert (privacy["status"], privacy["spent_epsilon_max"], privacy["delta"]) == ("none", None, None)
         assert set(spent) <= {None, 0.0}
         return
-    if privacy["status"] == "refuted":  # the claim stands beside, and every release is charged as infinite
+    if privacy["status"] == "refuted":  # the report also has the claim, and every release is charged as infinite
         assert privacy["spent_epsilon_max"] is None
         assert set(spent) <= {None, 0.0}
         return

@@ -1,4 +1,4 @@
-"""A transport that gives the answers that a test prescribes."""
+"""Transport whose answers a test prescribes."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +13,7 @@ APPLIED = encode_receipt(Receipt())
 
 @dataclass
 class Scripted:
-    """A transport that gives prescribed answers, then confirmations; implements sottovoce.transport.Transport."""
+    """Transport with prescribed answers, then confirmations; implements sottovoce.transport.Transport."""
 
     script: list[bytes | Exception] = field(default_factory=list)
     sent: list[bytes] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""A wall clock and an uptime for processes, set from outside to be some seconds ahead of the machine's."""
+"""Wall clock and uptime for processes, set from outside to be some seconds ahead of the machine's."""
 
 from pathlib import Path
 
@@ -14,10 +14,10 @@ time.clock_gettime = lambda clock: _clock_gettime(clock) + (_ahead(1) if clock =
 
 
 class ShiftedClock:
-    """A clock for every interpreter that is started `within` it.
+    """Clock for every interpreter that is started `within` it.
 
     Args:
-        directory: directory to make for its two files.
+        directory: directory to make for the clock's two files.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -34,14 +34,14 @@ class ShiftedClock:
         self._write()
 
     def sleep(self, seconds: float) -> None:
-        """Let this many seconds pass, as they do for a machine that is suspended."""
+        """Let this many seconds pass, as on a suspended machine."""
         self._ahead += seconds
         self._slept += seconds
         self._write()
 
     @property
     def within(self) -> tuple[str, ...]:
-        """Words to put before a command to run it with this clock."""
+        """Words before a command that run it with this clock."""
         return ("env", f"PYTHONPATH={self._directory}")
 
     def _write(self) -> None:

@@ -1,4 +1,4 @@
-"""The project's own Python code: where each of its packages is."""
+"""Python code of the project: the locations of its packages."""
 
 from pathlib import Path
 
@@ -11,11 +11,11 @@ PACKAGES = (
 
 
 def sources() -> list[Path]:
-    """Every source file of every package, in order."""
+    """Return every source file of every package, in order."""
     return [file for package in PACKAGES for file in sorted(package.rglob("*.py"))]
 
 
 def shown(file: Path) -> str:
-    """A file's package and path within it, such as `sottovoce/cli/main.py`."""
+    """Return a file's package and path within it, such as `sottovoce/cli/main.py`."""
     package = next(package for package in PACKAGES if file.is_relative_to(package))
     return file.relative_to(package.parent).as_posix()

@@ -1,10 +1,10 @@
-"""The C interface between SQLite and the file system, as far as a recorder needs it (sqlite.org/vfs.html).
+"""C interface between SQLite and the file system, as far as a recorder needs it (sqlite.org/vfs.html).
 
-The structures are those of sqlite3.h; their layout is a promise of SQLite's and has only ever grown at the end.
+The structures are those of sqlite3.h; SQLite guarantees their layout, which has only ever grown at the end.
 """
 
 import ctypes
-import sqlite3  # whose library is looked for
+import sqlite3  # the recorder looks for this module's library
 from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_int64, c_void_p
 from pathlib import Path
 
@@ -22,7 +22,7 @@ GetSystemCall = CFUNCTYPE(c_void_p, c_void_p, c_char_p)
 
 
 class Methods(Structure):
-    """sqlite3_io_methods: what can be done to an open file."""
+    """sqlite3_io_methods: operations on an open file."""
 
     _fields_ = [
         ("version", c_int),
@@ -43,7 +43,7 @@ class OpenFile(Structure):
 
 
 class FileSystem(Structure):
-    """sqlite3_vfs: how files are opened and deleted."""
+    """sqlite3_vfs: opening and deletion of files."""
 
     _fields_ = [
         ("version", c_int),
@@ -63,10 +63,10 @@ class FileSystem(Structure):
 
 
 def library() -> ctypes.CDLL:
-    """Load the same SQLite library that Python's sqlite3 module is linked to.
+    """Load the SQLite library to which Python's sqlite3 module is linked.
 
     Raises:
-        RuntimeError: SQLite is not a separate shared library.
+        RuntimeError: if SQLite is not a separate shared library.
     """
     mapped = (line.split(maxsplit=5) for line in Path("/proc/self/maps").read_text().splitlines())
     paths = {fields[5] for fields in mapped if len(fields) == 6 and "/libsqlite3.so" in fields[5]}

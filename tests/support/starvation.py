@@ -12,7 +12,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @contextmanager
 def limited(pid: int, kind: int, soft: int) -> Iterator[None]:
-    """Limit a resource of a process meanwhile; the process keeps what it already has."""
+    """Limit a resource of a process inside the `with`; the process keeps what it already has."""
     before = resource.prlimit(pid, kind)
     resource.prlimit(pid, kind, (soft, before[1]))
     try:
@@ -23,14 +23,14 @@ def limited(pid: int, kind: int, soft: int) -> Iterator[None]:
 
 
 def address_space(pid: int) -> int:
-    """The size of the address space that a process has mapped, in bytes."""
+    """Return the size of the address space that a process has mapped, in bytes."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     (line,) = [line for line in status.splitlines() if line.startswith("VmSize:")]
     return int(line.split()[1]) * 1024
 
 
 def processor_share(pid: int, seconds: float) -> float:
-    """The share of one processor that a process takes over this many seconds."""
+    """Return the share of one processor that a process uses over this many seconds."""
     before, began = _processor_seconds(pid), time.monotonic()
     time.sleep(seconds)  # the rate is measured over this time
     return (_processor_seconds(pid) - before) / (time.monotonic() - began)

@@ -1,4 +1,4 @@
-"""Declared models in PyTorch, with a gradient for each example. PyTorch must be installed: it is in no lock file."""
+"""Declared models in PyTorch, with a gradient for each example. PyTorch, in no lock file, must be installed."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -18,20 +18,20 @@ Doubles = NDArray[np.float64]
 Table = Mapping[str, Any]
 
 
-class Residual(nn.Module):  # type: ignore[misc]  # of no type, where there is no PyTorch
-    """A residual block: the sum of two paths."""
+class Residual(nn.Module):  # type: ignore[misc]  # untyped without PyTorch
+    """Residual block: the sum of two paths."""
 
     def __init__(self, body: Any, shortcut: Any) -> None:
         super().__init__()
         self.body, self.shortcut = body, shortcut
 
     def forward(self, x: Tensor) -> Tensor:
-        """Apply both paths to the same input, and add the results."""
+        """Apply both paths to the input, and add the results."""
         return self.body(x) + self.shortcut(x)
 
 
 class TorchModel:
-    """A declared model.
+    """Declared model in PyTorch.
 
     Args:
         declared: the declaration as TOML.
@@ -45,7 +45,7 @@ class TorchModel:
         self.shapes = {name: tuple(tensor.shape) for name, tensor in self.module.named_parameters()}
 
     def gradients(self, parameters: Doubles, batch: Batch) -> Doubles:
-        """The gradient of each example, float64[B, P]."""
+        """Return the gradient of each example, float64[B, P]."""
         by_example = torch.func.vmap(torch.func.grad(self._loss), in_dims=(None, 0, 0))(
             self._cut(parameters), torch.from_numpy(batch.features), torch.from_numpy(batch.labels)
         )
@@ -54,7 +54,7 @@ class TorchModel:
         return gradients
 
     def losses(self, parameters: Doubles, batch: Batch) -> Doubles:
-        """The loss of each example, float64[B]."""
+        """Return the loss of each example, float64[B]."""
         losses = torch.func.vmap(self._loss, in_dims=(None, 0, 0))(
             self._cut(parameters), torch.from_numpy(batch.features), torch.from_numpy(batch.labels)
         )
@@ -62,7 +62,7 @@ class TorchModel:
         return values
 
     def scores(self, parameters: Doubles, batch: Batch) -> NDArray[np.float32]:
-        """The scores of each example, float32[B, outputs]."""
+        """Return the scores of each example, float32[B, outputs]."""
         with torch.no_grad():
             x = torch.from_numpy(batch.features).reshape(-1, *self.shape)
             scores: NDArray[np.float32] = torch.func.functional_call(self.module, self._cut(parameters), (x,)).numpy()

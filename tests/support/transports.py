@@ -1,4 +1,4 @@
-"""Two or more devices over each transport, so that one suite can test what all transports promise."""
+"""Two or more devices over each transport, for one suite that tests the guarantees of all transports."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -21,12 +21,12 @@ KINDS = ("memory", "grpc", "mqtt", "mqtt-3.1.1")
 
 @dataclass
 class Node:
-    """A device that answers a message with its first bytes, backwards.
+    """Device that answers a message with its first bytes, reversed.
 
     Attributes:
         received: senders and messages, in order of arrival.
         answer: exception raised instead of an answer.
-        open: while it is clear, every message waits.
+        open: event; while it is clear, every message waits.
     """
 
     identity: Identity
@@ -60,7 +60,7 @@ class Node:
                 await self.came.wait()
 
     async def ask(self, other: "Node", message: bytes, seconds: float = 20.0) -> bytes:
-        """Deliver a message, trying again until it succeeds: transports promise nothing about one attempt."""
+        """Deliver a message, retrying until it succeeds: transports guarantee nothing about one attempt."""
         async with asyncio.timeout(60):
             while True:
                 try:
@@ -72,12 +72,12 @@ class Node:
 
 
 class Devices:
-    """A maker of devices of one fleet with one kind of transport.
+    """Maker of devices of one fleet with one kind of transport.
 
     Args:
         kind: one of `KINDS`.
-        fleet: fleet that the devices belong to.
-        directory: directory for their identities.
+        fleet: fleet of the devices.
+        directory: directory for the devices' identities.
         port: port of a broker.
     """
 
@@ -95,7 +95,7 @@ class Devices:
         return enrol(self._fleet, self._directory / name)
 
     async def start(self, identity: Identity, address: str | None = None) -> Node:
-        """Start a device of this identity."""
+        """Start a device with this identity."""
         address = address or self._address()
         inner = self._transport(identity, address)
         node = Node(identity, address, MultiTransport([inner]), inner)
@@ -124,19 +124,19 @@ class Devices:
 
 
 def grpc_of(identity: Identity, address: str) -> Transport:
-    """A device's gRPC transport."""
+    """Return a device's gRPC transport."""
     return GrpcTransport(listen=address, trust=Trust(identity), reconnect=0.2)
 
 
 def mqtt_of(identity: Identity, port: int, boots: int, version: str = "5") -> MqttTransport:
-    """A device's MQTT transport, without TLS, to a broker on this host."""
+    """Return a device's MQTT transport, without TLS, to a broker on this host."""
     broker = Broker("127.0.0.1", port, "main", version)
     return MqttTransport(broker=broker, trust=Trust(identity), incarnation=boots, waiting=Waits())
 
 
 @asynccontextmanager
 async def devices(kind: str, fleet: Fleet, directory: Path, broker: Callable[[], int]) -> AsyncIterator[Devices]:
-    """Make devices, which are stopped at the end."""
+    """Provide a maker of devices, which are stopped at the end."""
     made = Devices(kind, fleet, directory, broker() if kind.startswith("mqtt") else 0)
     try:
         yield made

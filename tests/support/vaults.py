@@ -36,7 +36,7 @@ def serving(served: Served, path: Path) -> Iterator[None]:
 
 
 def served(vault: Vault, owner: str, budget: Budget, **different: Any) -> Served:
-    """Set up a vault of a small model to be served, to the current user unless told otherwise."""
+    """Set up a vault of a small model to be served, by default to the current user."""
     return Served(**{"vault": vault, "owner": owner, "budget": budget, "user": os.getuid(), "numbers": 64, **different})
 
 
@@ -50,25 +50,25 @@ def separate_device(
     neighbouring: str = "add-remove",
     unit: str = "record",
 ) -> Device:
-    """A device with records whose ledger is in the directory of a separate vault; not yet configured."""
+    """Make a device with records whose ledger is in the directory of a separate vault; not yet configured."""
     budget = Budget(epsilon, 1e-5, unit, neighbouring)
     identity = join(fleet, state, budget, vault=vault_directory(state))
     return Device(state, identity, free_port()).hold(*some_records(records, seed))
 
 
 def vault_directory(state: Path) -> Path:
-    """The directory of the vault of the device with this state directory."""
+    """Return the directory of the vault of the device with this state directory."""
     return state.with_name(state.name + "-vault")
 
 
 def vault_section(state: Path, **different: Any) -> dict[str, Any]:
-    """The section [vault] of the device's configuration."""
+    """Return the section [vault] of the device's configuration."""
     directory = vault_directory(state)
     return {"socket": str(directory.with_suffix(".sock")), "directory": str(directory), "patience": 30.0, **different}
 
 
 class VaultProcess:
-    """A process of `sottovoce vault run`, whose log is kept beside its directory.
+    """Process of `sottovoce vault run`, whose log is kept beside its directory.
 
     Args:
         device: the vault's device.
@@ -108,10 +108,10 @@ class VaultProcess:
         return self
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:
-        """Send a signal and wait; returns the exit code."""
+        """Send a signal and wait; return the exit code."""
         self.process.send_signal(how)
         return self.process.wait(PATIENCE)
 
     def log(self) -> str:
-        """The log of all vault processes of this device."""
+        """Return the log of all vault processes of this device."""
         return self._log.read_text()

@@ -1,4 +1,4 @@
-"""Accepting connections continues while the system refuses them: after pauses, and without a spin."""
+"""Accepting of connections while the system refuses them: it continues after pauses, and without a spin."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""`--set KEY=VALUE`: read the same wherever it is written."""
+"""`--set KEY=VALUE`: read alike wherever it is written."""
 
 import pytest
 from sottovoce.assignments import assigned

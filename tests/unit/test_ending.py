@@ -1,4 +1,4 @@
-"""A task that loses a cancellation ends all the same."""
+"""Task that loses a cancellation: it ends all the same."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Pages and messages keep to plain English: words that made them private do not come back."""
+"""Plain English in pages, messages and docstrings: the forbidden words do not return."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""A suggestion is one typo away, never farther."""
+"""Suggestions: each is one typo away, never farther."""
 
 import pytest
 from sottovoce.suggestions import suggestion

@@ -1,4 +1,4 @@
-"""A thread begins, or its start fails: it is not waited for without end."""
+"""Start of a thread: it begins or fails, and the wait for it always ends."""
 
 import _thread
 import asyncio

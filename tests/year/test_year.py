@@ -1,4 +1,4 @@
-"""A short year of made-up homes, which `make year` plays with those of London."""
+"""Short year of synthetic homes, which `make year` plays with those of London."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The accountant alone: its names, and how little it loads."""
+"""Accountant in isolation: its names, and the few modules that it loads."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What the sum of a cell costs: that of one discrete Gaussian whose variance is that of the honest shares together."""
+"""Cost of a cell's sum: that of one discrete Gaussian with the variance of the honest shares together."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Composition: closed forms where they are exact, loss distributions elsewhere, nothing for what is not known."""
+"""Composition: closed forms where they are exact, loss distributions elsewhere, nothing for unknown events."""
 
 import math
 

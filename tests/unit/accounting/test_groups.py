@@ -1,4 +1,4 @@
-"""Several units of one person: never cheaper than they are, and exact where the law is Gaussian or pure."""
+"""Several units of one person: never cheaper than their true cost, and exact for Gaussian or pure laws."""
 
 import math
 

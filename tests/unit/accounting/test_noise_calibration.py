@@ -1,4 +1,4 @@
-"""Calibration by asking the accountant: noise that is enough, and a little less that is not."""
+"""Calibration by querying the accountant: enough noise, and slightly less noise that is not enough."""
 
 import math
 from typing import Any

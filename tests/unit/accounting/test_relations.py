@@ -1,4 +1,4 @@
-"""What a release costs the units of a ledger that promises something else."""
+"""Cost of a release for the units of a ledger with another promise."""
 
 import pytest
 from sottovoce.accounting.events import Event, GaussianSum, PureRelease, RecordReleased, Unproved

@@ -1,4 +1,4 @@
-"""The sampled charge: its terms, its price, and asking for it at every charge."""
+"""Sampled charge: its terms, its price, and queries for it at every charge."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Factorisations of prefix sums: published errors, and readings that come back."""
+"""Factorisations of prefix sums: published errors, and readings that are recovered."""
 
 import math
 

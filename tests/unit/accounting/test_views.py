@@ -1,4 +1,4 @@
-"""Who sees how much: published figures, and an observer who solves equations."""
+"""Views of observers: published figures, and an observer who solves equations."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A device that has nothing left to learn speaks ever more seldom, and at once when there is news."""
+"""Device with nothing left to learn: it sends ever more seldom, and at once after news."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The local socket: one question, one answer, for the owner alone, whatever is sent to it."""
+"""Local socket: one question, one answer, for the owner alone, whatever is sent to it."""
 
 import asyncio
 import json

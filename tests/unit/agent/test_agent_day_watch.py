@@ -1,4 +1,4 @@
-"""The end of a day is said once, at midnight UTC, and a clock that is set is noticed."""
+"""End of a day: logged once, at midnight UTC, and a clock that is set is detected."""
 
 import asyncio
 

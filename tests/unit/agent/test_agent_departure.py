@@ -1,4 +1,4 @@
-"""Leaving: to whom mass goes, when nothing more is taken, and what is said when someone does not answer."""
+"""Leaving: the recipients of mass, the end of acceptance, and the report if a peer does not answer."""
 
 import asyncio
 from typing import Any, cast

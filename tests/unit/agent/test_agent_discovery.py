@@ -1,4 +1,4 @@
-"""Sources at work: in parallel, never fatal, told once a minute, and asked again at the right time."""
+"""Sources at work: in parallel, never fatal, logged once a minute, and queried again at the right time."""
 
 import asyncio
 import logging

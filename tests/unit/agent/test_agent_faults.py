@@ -1,4 +1,4 @@
-"""The table of faults: what is waited for and what is not, and that the waiting ends when it should."""
+"""Table of faults: which are waited for, and that the wait ends in time."""
 
 import errno
 import os

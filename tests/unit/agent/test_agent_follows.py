@@ -1,4 +1,4 @@
-"""Whether records are followed is the same for an agent, its vault and those with whom it mixes."""
+"""Following of records: decided alike by an agent, its vault and its mixing peers."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""A link tries until its share is confirmed: the same bytes, longer pauses, one line a minute for each cause."""
+"""Link that tries until its share is confirmed: unchanged bytes, longer pauses, one line a minute for each cause."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""What a service manager hears from a process that it started."""
+"""Notifications from a process to the service manager that started it."""
 
 import asyncio
 import os

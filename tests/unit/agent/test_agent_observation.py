@@ -1,4 +1,4 @@
-"""What an agent tells those who watch it: whether it lives and is ready, how it waits; and what it keeps to itself."""
+"""Facts of an agent for observers: whether it lives and is ready, how it waits; and the facts that it withholds."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""Peer sampling: whom it counts as trouble."""
+"""Peer sampling: the peers that it counts as trouble."""
 
 import asyncio
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Who published a record: no one can put words into another device's mouth."""
+"""Provenance of a record: no device can publish in another device's name."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What one peer may have of a device."""
+"""Quota of one peer on a device."""
 
 import pytest
 from sottovoce.agent.quota import _LIMITS, _MAX_PEERS, Quota

@@ -1,4 +1,4 @@
-"""The book of published records: it survives restarts, and a damaged one is started over, because it fills again."""
+"""Book of published records: it survives restarts, and a damaged book is started over, because it fills again."""
 
 import logging
 import os

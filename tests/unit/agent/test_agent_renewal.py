@@ -1,4 +1,4 @@
-"""What an agent says while no one renews its certificate."""
+"""Messages of an agent while its certificate is not renewed."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""The spreading of revocation lists, with peers that are functions."""
+"""Spread of revocation lists, with peers that are functions."""
 
 import asyncio
 from collections.abc import Iterator

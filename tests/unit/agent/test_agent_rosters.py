@@ -1,4 +1,4 @@
-"""Who may be in the roster of a secure sum: devices of the fleet, neither unknown nor expired nor revoked."""
+"""Members allowed in a secure sum's roster: devices of the fleet, neither unknown nor expired nor revoked."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The durable part of the state of a learner in rounds: a restart finds the model, and the next round."""
+"""Durable state of a learner in rounds: a restart finds the model, and the next round."""
 
 from dataclasses import replace
 from pathlib import Path

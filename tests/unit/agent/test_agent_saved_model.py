@@ -1,4 +1,4 @@
-"""The public model of an agent that does not run is the one that it would publish at its next start."""
+"""Public model of a stopped agent: the one that the agent would publish at its next start."""
 
 import sqlite3
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""The durable part of the state of a device that shares a model."""
+"""Durable state of a device that shares a model."""
 
 from pathlib import Path
 

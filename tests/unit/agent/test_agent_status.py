@@ -1,4 +1,4 @@
-"""What the status says of contacts that are not reached."""
+"""Status of contacts that are not reached."""
 
 from types import SimpleNamespace
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""The durable state: everything of a commit or nothing, and a lost state is never counted twice."""
+"""Durable state: all of a commit or nothing, and a lost state is never counted twice."""
 
 import sqlite3
 from contextlib import closing

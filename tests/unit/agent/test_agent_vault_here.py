@@ -1,4 +1,4 @@
-"""From a configuration to a vault, without an agent."""
+"""Construction of a vault from a configuration, without an agent."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Before a separate vault serves: whom it serves, what it goes by, and what it gives up."""
+"""Start of a separate vault, before it serves: its user, its settings, and the privileges that it drops."""
 
 import ctypes
 import os

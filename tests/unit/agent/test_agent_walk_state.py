@@ -1,4 +1,4 @@
-"""The durable part of a gradient-walk learner's state: walks held are there again, in order."""
+"""Durable state of a gradient-walk learner: the walks held are restored, in order."""
 
 from dataclasses import replace
 from pathlib import Path

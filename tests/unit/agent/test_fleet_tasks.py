@@ -1,4 +1,4 @@
-"""What devices tell one another of the fleet's tasks: only what the fleet has signed is kept, and passed on."""
+"""Messages between devices about the fleet's tasks: only documents signed by the fleet are kept and forwarded."""
 
 import asyncio
 from pathlib import Path

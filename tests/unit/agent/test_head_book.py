@@ -1,4 +1,4 @@
-"""The book of heads: the highest of each device, durable, bounded, and never one that does not continue another."""
+"""Book of heads: the highest of each device, durable, bounded, and never one that does not continue its predecessor."""
 
 import sqlite3
 from pathlib import Path

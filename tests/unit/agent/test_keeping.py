@@ -1,4 +1,4 @@
-"""Keepers: named before anything is charged, told of every charge, asked at every start."""
+"""Ledger witnesses: named before any charge, notified of every charge, queried at every start."""
 
 import asyncio
 from collections.abc import Iterator

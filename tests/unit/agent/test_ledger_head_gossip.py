@@ -1,4 +1,4 @@
-"""Heralds among themselves: who may release, who is named as a copy, and who learns of it."""
+"""Gossip of ledger heads: which device may release, which is named as a copy, and which are notified."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A ledger looked at from outside, whatever its agent does, or did when it was killed."""
+"""Ledger read from outside, whatever its agent does, or did when it was killed."""
 
 import shutil
 from pathlib import Path

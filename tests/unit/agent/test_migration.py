@@ -1,4 +1,4 @@
-"""A device that moved continues in its new place alone, whenever power fails on the way."""
+"""Device that moved: it continues only in its new place, whenever power fails on the way."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""A configuration's task: what devices must have alike is in it, what is their own is not."""
+"""Task of a configuration: it contains what devices must share, and not what is a device's own."""
 
 import contextlib
 from pathlib import Path

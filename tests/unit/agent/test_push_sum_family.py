@@ -1,4 +1,4 @@
-"""From a configuration to push-sum's learners: what each name means, sound and to the letter."""
+"""Push-sum's learners from a configuration: the meaning of each name, with fidelity `sound` and `paper`."""
 
 import math
 from typing import Any

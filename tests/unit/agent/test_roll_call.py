@@ -1,4 +1,4 @@
-"""A device says how it is, and sees how others are: whatever they answer, and however long they take."""
+"""Roll call: a device reports its state and receives the others', whatever they answer, and however late."""
 
 import asyncio
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""A fleet changes its key: devices learn of it from one another, and the word of the key before counts no more."""
+"""Change of a fleet's key: devices notify one another, and signatures of the previous key no longer count."""
 
 import asyncio
 import shutil

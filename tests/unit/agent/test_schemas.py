@@ -1,4 +1,4 @@
-"""Databases of every version: an older one is brought up to date whole, a newer one is named and left alone."""
+"""Databases of every version: an older one is migrated whole, a newer one is named and left unchanged."""
 
 import re
 import sqlite3

@@ -1,4 +1,4 @@
-"""What the vault's process checks before a task of the fleet's is taken up: the caller may be anyone."""
+"""Checks of the vault process before it accepts a task of the fleet: any process may be the caller."""
 
 from dataclasses import replace
 from pathlib import Path

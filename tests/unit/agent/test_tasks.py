@@ -1,4 +1,4 @@
-"""Which task others have: what is done about it, and what operators see."""
+"""Tasks of other devices: the reaction to them, and what operators see."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine

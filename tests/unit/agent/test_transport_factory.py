@@ -1,4 +1,4 @@
-"""What a device's transports need of its files."""
+"""Files that a device's transports need."""
 
 from pathlib import Path
 

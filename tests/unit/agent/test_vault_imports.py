@@ -1,4 +1,4 @@
-"""The vault's process loads no learner and no network, whatever it is asked for."""
+"""Imports of the vault process: no learner and no network, whatever is requested."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A device that its present task keeps from beginning takes up the next one from its disk."""
+"""Device whose present task prevents its start: it takes the next task from its disk."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A day's bytes, spent evenly."""
+"""Daily allowance of written bytes, spent evenly."""
 
 import pytest
 from sottovoce.agent.write_throttle import DailyCounter, seconds_to_wait

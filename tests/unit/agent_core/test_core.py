@@ -1,4 +1,4 @@
-"""Links on which every share is applied exactly once, and what is durable when."""
+"""Links on which every share is applied exactly once, and the durable state at each point."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

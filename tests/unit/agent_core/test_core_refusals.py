@@ -1,4 +1,4 @@
-"""A share that is permanently refused: never applied, whatever copy comes; its content goes back once."""
+"""Share that is permanently refused: never applied, whatever copy arrives; its content is returned once."""
 
 from collections.abc import Callable
 from typing import cast

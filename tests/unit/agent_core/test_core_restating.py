@@ -1,4 +1,4 @@
-"""A learner that says again what it holds: what it sends and takes in need not survive, its messages' numbers must."""
+"""Learner that restates its knowledge: messages need not survive, but their numbers must."""
 
 from collections.abc import Sequence
 from typing import cast

@@ -1,4 +1,4 @@
-"""Lower bounds on ε: never above the truth but by chance, and as strong as ALGORITHMS.md, 7.0 says."""
+"""Lower bounds on ε: never above the truth except by chance, and as strong as ALGORITHMS.md, 7.0 states."""
 
 import math
 from statistics import NormalDist

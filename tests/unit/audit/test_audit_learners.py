@@ -1,4 +1,4 @@
-"""Every learner is audited as it ships, and none is refuted."""
+"""Audit of every learner as it ships: none is refuted."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Every mechanism is audited in seconds, sound ones are not refuted, and learners are played as they ship."""
+"""Audit of every mechanism in seconds: sound ones are not refuted, and learners are played as they ship."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What a device of the fleet that means harm can do to another's view: little, and not for long."""
+"""Malicious device of the fleet: its influence on another device's view is small and short."""
 
 import random
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What survives a restart: the boot counter, which must, and the address book, which may be lost."""
+"""State that survives a restart: the boot counter, which must, and the address book, which may be lost."""
 
 import sqlite3
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What sources say: tried, never believed, and bounded whatever they say."""
+"""Reports of sources: tried, never trusted, and bounded whatever their content."""
 
 import random
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The state machine by itself: whom it turns to, when, and what it does when no one answers."""
+"""State machine of membership alone: the peers that it contacts, when, and its reaction if none answers."""
 
 import random
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Sixty memberships under a virtual clock: they find one another, get over deaths and partitions, and notice copies."""
+"""Sixty memberships under a virtual clock: they find one another, recover from deaths and partitions, detect copies."""
 
 import random
 from collections.abc import Sequence

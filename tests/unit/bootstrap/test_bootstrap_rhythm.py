@@ -1,4 +1,4 @@
-"""A device's own period: what loses messages hurries, what is healthy stays, and no one is carried away by chance."""
+"""Period of a device: message loss shortens it, health keeps it, and chance does not carry it away."""
 
 import pytest
 from sottovoce_bootstrap.rhythm import CYCLES, LONGEST, SHORTEST, Rhythm

@@ -1,4 +1,4 @@
-"""When a source is looked at again, and what is made of the DNS."""
+"""Timing of the next query to a source, and the interpretation of DNS answers."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""The vectorised overlay: the promise about the loss of half a fleet, and that its views are views."""
+"""Vectorised overlay: the guarantee for the loss of half a fleet, and the validity of its views."""
 
 import numpy as np
 import pytest

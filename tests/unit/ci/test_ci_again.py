@@ -1,4 +1,4 @@
-"""A test of real processes and clocks gets one more try; a test of arithmetic gets none."""
+"""Retries in CI: one for a test of real processes and clocks, none for a test of arithmetic."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""`sottovoce advise` prints its recommendation as text and as JSON; what it finds out is tested elsewhere."""
+"""`sottovoce advise`: its recommendation as text and as JSON; the advice itself is tested elsewhere."""
 
 import json
 

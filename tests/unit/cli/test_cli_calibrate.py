@@ -1,4 +1,4 @@
-"""`sottovoce privacy calibrate` for Laplace noise, and for what cannot be calibrated."""
+"""`sottovoce privacy calibrate` for Laplace noise, and for requests that cannot be calibrated."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`sottovoce privacy compose` and `views`: one document each, a small notation, and one line for what is wrong."""
+"""`sottovoce privacy compose` and `views`: one document each, a small notation, and one line for each error."""
 
 import json
 from pathlib import Path

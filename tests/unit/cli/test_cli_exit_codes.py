@@ -1,4 +1,4 @@
-"""Every exit code of the command, each by what brings it about, and never more than one message."""
+"""Exit codes of the command: each with its cause, and never more than one message."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What `sottovoce fleet` refuses before anything is done, and what it shows of invitations that have gone."""
+"""Refusals of `sottovoce fleet` before any action, and its display of invitations that have gone."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""`fleet invite --manifest`: many devices by one command, which find one another."""
+"""`fleet invite --manifest`: many devices invited by one command, which find one another."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""What a fleet's devices promise is fixed with the fleet, and no ledger, invitation or advice promises less."""
+"""Promise of a fleet's devices: fixed with the fleet, and no ledger, invitation or advice promises less."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What `fleet status` makes of what an agent knows and of who answers."""
+"""`fleet status`: its view from an agent's facts and from the devices that answer."""
 
 from typing import Any
 

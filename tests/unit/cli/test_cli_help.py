@@ -1,4 +1,4 @@
-"""The help: groups, an example of each command, names that a shell completes."""
+"""Help: groups, an example of each command, and names that a shell completes."""
 
 import shlex
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Certificates of a ledger: made on the device, checked by anyone, refused when a word of them was changed."""
+"""Certificates of a ledger: made on the device, verifiable by any reader, refused after any change."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Files that commands write: what is refused beforehand, and what a file takes the place of."""
+"""Files that commands write: early refusals, and the files that are replaced."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""The dossier says what the ledger, the statement and the status say, and marks open what none of them knows."""
+"""Dossier: it repeats the ledger, the statement and the status, and marks as open what none of them contains."""
 
 import json
 from pathlib import Path

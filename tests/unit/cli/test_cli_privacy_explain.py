@@ -1,4 +1,4 @@
-"""`privacy explain` says what the vault itself states, what is not covered, and what is left."""
+"""`privacy explain`: the vault's own statement, the cases that it does not cover, and the remaining budget."""
 
 import math
 from pathlib import Path

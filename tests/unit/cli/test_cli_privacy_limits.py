@@ -1,4 +1,4 @@
-"""Questions far from anything real: one clear line, or an honest "nothing", and never a defect."""
+"""Unrealistic queries: one clear line, or an honest "nothing", and never a defect."""
 
 import pytest
 

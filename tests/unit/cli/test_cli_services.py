@@ -1,4 +1,4 @@
-"""The commands that run for years are known without the parser of command lines, and by their own words alone."""
+"""Commands that run for years: recognised without the command-line parser, by their own words alone."""
 
 from pathlib import Path
 

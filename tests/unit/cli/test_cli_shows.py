@@ -1,4 +1,4 @@
-"""What the commands that only show something print."""
+"""Output of the commands that only show something."""
 
 from pathlib import Path
 

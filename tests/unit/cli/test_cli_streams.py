@@ -1,4 +1,4 @@
-"""What a terminal cannot show is no defect."""
+"""Output that a terminal cannot show: not a defect."""
 
 import os
 import subprocess

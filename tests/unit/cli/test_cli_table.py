@@ -1,4 +1,4 @@
-"""The console's view of a run: a live table in a terminal, a line now and then elsewhere, and the comparison."""
+"""Console view of a run: a live table in a terminal, occasional lines elsewhere, and the comparison."""
 
 import io
 import re

@@ -1,4 +1,4 @@
-"""`sottovoce top`: what it shows of a look, on terminals of any size."""
+"""`sottovoce top`: its display of one look, on terminals of any size."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What `average` hears of what is public already."""
+"""Public facts in the settings of `average`."""
 
 from typing import Any
 

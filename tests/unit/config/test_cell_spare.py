@@ -1,4 +1,4 @@
-"""How many failed sums are paid for where no one says."""
+"""Default number of failed sums that are paid for."""
 
 import pytest
 from sottovoce.config import CellSection

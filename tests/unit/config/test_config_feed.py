@@ -1,4 +1,4 @@
-"""`[feed]`: what is wrong in it is named, with line and remedy."""
+"""`[feed]`: each error is named, with line and remedy."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""`[transport.mqtt]`: what may leave in the clear, and where its files are."""
+"""`[transport.mqtt]`: what may be sent in the clear, and the location of its files."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`[observe]`: no one but this machine may watch, unless that is said."""
+"""`[observe]`: only this machine may watch, unless configured otherwise."""
 
 import pytest
 from sottovoce.config import ObserveSection

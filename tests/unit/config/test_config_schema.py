@@ -1,4 +1,4 @@
-"""The schema that is printed, and the one example of a whole configuration."""
+"""Printed schema, and the one example of a whole configuration."""
 
 import json
 import tomllib

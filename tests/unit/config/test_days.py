@@ -1,4 +1,4 @@
-"""Windows that are days are written as dates, and are numbers from there on."""
+"""Windows that are days: written as dates, and numbers everywhere else."""
 
 from datetime import UTC, date, datetime
 from pathlib import Path

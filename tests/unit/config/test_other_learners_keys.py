@@ -1,4 +1,4 @@
-"""A key of `[learner]` is one of the learner that is named, or an error: ignored it would be in silence."""
+"""Keys of `[learner]`: each belongs to the named learner, or is an error instead of being ignored silently."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Terms of variants to the letter: the papers' noise, and what each claim is worth."""
+"""Terms of variants with fidelity `paper`: the papers' noise, and the worth of each claim."""
 
 import math
 from typing import Any

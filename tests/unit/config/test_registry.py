@@ -1,4 +1,4 @@
-"""The one list of algorithms: what is in it, what another package brings, and that no other knows a name."""
+"""Single list of algorithms: its contents, additions of other packages, and that no other code has their names."""
 
 import ast
 from collections.abc import Iterator

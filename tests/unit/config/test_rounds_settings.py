@@ -1,4 +1,4 @@
-"""What learners in rounds ask of a configuration: fixed neighbours, and public records where models are scored."""
+"""Requirements of learners in rounds: fixed neighbours, and public records if models are scored."""
 
 from typing import Any
 

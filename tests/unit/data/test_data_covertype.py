@@ -1,4 +1,4 @@
-"""Covertype's coded columns, one-hot again."""
+"""Coded columns of Covertype, decoded to one-hot."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""`csv:FILE` reads what spreadsheets and archives write, and its errors never show a cell."""
+"""`csv:FILE`: it reads files of spreadsheets and archives, and its errors never show a cell."""
 
 import gzip
 import traceback

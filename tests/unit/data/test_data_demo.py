@@ -1,4 +1,4 @@
-"""The data sets that come with scikit-learn."""
+"""Data sets that come with scikit-learn."""
 
 import sys
 from importlib.machinery import ModuleSpec

@@ -1,4 +1,4 @@
-"""Records of next-half-hour forecasting: which there are, what they hold, and what their targets stand for."""
+"""Records of next-half-hour forecasting: their selection, their content, and the meaning of their targets."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""`idx:DIR` reads the MNIST layout, and refuses a file that is not whole."""
+"""`idx:DIR`: it reads the MNIST layout, and refuses an incomplete file."""
 
 import gzip
 from pathlib import Path

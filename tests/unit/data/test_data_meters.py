@@ -1,4 +1,4 @@
-"""`meters:FILE`: one record a meter, its mean day."""
+"""`meters:FILE`: one record per meter, its mean day."""
 
 from pathlib import Path
 from typing import Any

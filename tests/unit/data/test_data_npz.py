@@ -1,4 +1,4 @@
-"""`npz:FILE` takes what it documents, and unpickles nothing."""
+"""`npz:FILE`: it accepts what it documents, and unpickles nothing."""
 
 import os
 import pickle

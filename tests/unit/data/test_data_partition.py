@@ -1,4 +1,4 @@
-"""The partitions that cannot be made, and the unevenness that Dirichlet promises."""
+"""Impossible partitions, and the unevenness that Dirichlet promises."""
 
 import numpy as np
 import pytest

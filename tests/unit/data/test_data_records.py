@@ -1,4 +1,4 @@
-"""`checked` accepts exactly the records that are well formed, and its errors keep the records to themselves."""
+"""`checked`: it accepts exactly the well-formed records, and its errors do not reveal records."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A data SPEC is parsed whole or refused with the nearest thing that would have been right."""
+"""Data SPECs: each is parsed whole, or refused with the nearest valid alternative."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Data made on the spot: reproducible, balanced, and as hard as it is said to be."""
+"""Generated data: reproducible, balanced, and as hard as declared."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The figures that define the public transform."""
+"""Figures that define the public transform."""
 
 import math
 from itertools import product

@@ -1,4 +1,4 @@
-"""What the Debian package is made of: every requirement with its hashes, every command on the manual page."""
+"""Debian package: every requirement with its hashes, every command on the manual page."""
 
 import os
 import re

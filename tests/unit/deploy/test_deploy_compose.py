@@ -1,4 +1,4 @@
-"""What deploy/compose and deploy/container say: limits, confinement, and names that exist."""
+"""Files of deploy/compose and deploy/container: limits, confinement, and names that exist."""
 
 import re
 import subprocess

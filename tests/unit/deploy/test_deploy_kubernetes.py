@@ -1,4 +1,4 @@
-"""What deploy/kubernetes says, checked without a cluster: the parts fit one another, and the start script works."""
+"""Files of deploy/kubernetes, checked without a cluster: the parts fit one another, and the start script works."""
 
 import os
 import re

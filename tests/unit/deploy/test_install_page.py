@@ -1,4 +1,4 @@
-"""The page about installing: what it shows is what `make deb-test` runs, and a device takes five commands."""
+"""Page about installing: it shows what `make deb-test` runs, and a device takes five commands."""
 
 from sottovoce.config import load
 

@@ -1,4 +1,4 @@
-"""Two packages of one version: what a device runs, and the lab, which knows the first and is not known to it."""
+"""Two packages of one version: that of the device, and the lab, which imports it and is not imported by it."""
 
 import subprocess
 import sys

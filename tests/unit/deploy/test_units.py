@@ -1,4 +1,4 @@
-"""The systemd units: what they leave open, by systemd's own measure, and what they promise one another."""
+"""Systemd units: their exposure by systemd's own measure, and their dependencies on one another."""
 
 import configparser
 import shutil

@@ -1,4 +1,4 @@
-"""What a running agent complains of."""
+"""Complaints of a running agent."""
 
 from copy import deepcopy
 from typing import Any

@@ -1,4 +1,4 @@
-"""Secure sums, as the doctor sees them."""
+"""Secure sums, as examined by the doctor."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Keys and certificates that are over, open, mixed up, or no longer wanted."""
+"""Keys and certificates that are expired, readable by others, mixed up, or revoked."""
 
 from datetime import timedelta
 from pathlib import Path

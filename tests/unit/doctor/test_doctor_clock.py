@@ -1,4 +1,4 @@
-"""The clock: unset, behind itself, before the certificate."""
+"""Clock: unset, behind itself, before the certificate."""
 
 from datetime import UTC, datetime, timedelta
 from functools import partial

@@ -1,4 +1,4 @@
-"""`sottovoce doctor`: on a machine alone, with a healthy device, a broken configuration, and nothing at all."""
+"""`sottovoce doctor`: on a machine alone, with a healthy device, a broken configuration, and no device at all."""
 
 import json
 import os

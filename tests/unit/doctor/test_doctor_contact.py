@@ -1,4 +1,4 @@
-"""Addresses where no one is, where someone else is, and where the right one is."""
+"""Addresses without a device, with another device, and with the right device."""
 
 import socket
 import ssl

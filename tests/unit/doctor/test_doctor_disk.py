@@ -1,4 +1,4 @@
-"""The disk: full, worn, read-only, or someone else's."""
+"""Disk: full, worn, read-only, or owned by another user."""
 
 import errno
 import os

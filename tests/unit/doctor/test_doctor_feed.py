@@ -1,4 +1,4 @@
-"""The home's meters, by the windows that they left and the broker that they come from."""
+"""Meters of the home, by the windows that they left and their broker."""
 
 import re
 import socket

@@ -1,4 +1,4 @@
-"""The ledger: gone, damaged, another's, of another budget, spent. And left as it was."""
+"""Ledger: gone, damaged, another device's, of another budget, spent; and left unchanged."""
 
 from dataclasses import replace
 from pathlib import Path

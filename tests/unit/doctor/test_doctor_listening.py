@@ -1,4 +1,4 @@
-"""Where a device listens: free, taken, not here, or not what the agent does."""
+"""Listening address of a device: free, taken, not local, or different from the agent's."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""The machine, and what is installed on it."""
+"""Machine, and the software installed on it."""
 
 import pytest
 from sottovoce.doctor import Level, Subject

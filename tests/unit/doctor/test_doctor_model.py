@@ -1,4 +1,4 @@
-"""What is to be learnt, as the doctor sees it before an agent is started."""
+"""Task to learn, as examined by the doctor before an agent starts."""
 
 from pathlib import Path
 from typing import Any

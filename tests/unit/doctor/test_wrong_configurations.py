@@ -1,4 +1,4 @@
-"""What stops `agent run` is found by `config check` and `doctor`, in the same words: wrong configurations."""
+"""Causes that stop `agent run`, named in equal words by `config check` and `doctor`: wrong configurations."""
 
 import json
 import socket

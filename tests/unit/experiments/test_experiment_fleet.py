@@ -1,4 +1,4 @@
-"""The fleet before a run: who holds which records, bounds, the default transform, and what may be promised."""
+"""Fleet before a run: holders of records, bounds, the default transform, and the possible promises."""
 
 from pathlib import Path
 from typing import Any

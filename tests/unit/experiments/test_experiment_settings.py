@@ -1,4 +1,4 @@
-"""Settings from files and assignments: what is understood, and how what is not is refused."""
+"""Settings from files and assignments: the accepted forms, and the refusals of others."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The device's description, as Home Assistant's documentation wants it."""
+"""Description of the device, in the form of Home Assistant's documentation."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Messages become windows on the disk and counts in the log; readings go to neither."""
+"""Conversion of messages to windows on the disk and counts in the log; readings are stored in neither."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""The prediction for this home: public weights, this home's own windows."""
+"""Prediction for this home: public weights, this home's own windows."""
 
 import base64
 from pathlib import Path

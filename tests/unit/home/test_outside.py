@@ -1,4 +1,4 @@
-"""A meter source from another package is read again after an outage, and its defects are reported as that package's."""
+"""Meter source from another package: read again after an outage, with its defects reported as that package's."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping

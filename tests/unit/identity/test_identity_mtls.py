@@ -1,4 +1,4 @@
-"""The certificates in real TLS: what grpc.aio lets in, and what it keeps out."""
+"""Certificates in real TLS: those that grpc.aio accepts, and those that it refuses."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Algorithm 1's steps against the published vectors and a gradient by differences, and Lemma 4 on real chains."""
+"""Steps of Algorithm 1 against the published vectors and a gradient by differences, and Lemma 4 on real chains."""
 
 import math
 

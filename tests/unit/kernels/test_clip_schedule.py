@@ -1,4 +1,4 @@
-"""Clipping thresholds: how they move, and that the parts of a split multiplier add up."""
+"""Clipping thresholds: their moves, and the sum of a split multiplier's parts."""
 
 import math
 

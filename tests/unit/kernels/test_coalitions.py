@@ -1,4 +1,4 @@
-"""Coalitions are worth the accuracy of the mean of their candidates, however it is computed."""
+"""Values of coalitions: the accuracy of the mean of their candidates, by any computation."""
 
 import numpy as np
 import pytest

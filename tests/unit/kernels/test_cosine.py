@@ -1,4 +1,4 @@
-"""Cosine weights: by hand, and what noise does to them."""
+"""Cosine weights: by hand, and the effect of noise on them."""
 
 import math
 

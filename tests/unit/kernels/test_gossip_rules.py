@@ -1,4 +1,4 @@
-"""The update rules against their equations, written out number by number."""
+"""Update rules against their equations, written out number by number."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Every kernel's gradients are those of its loss, and one example's gradient depends on that example alone."""
+"""Kernel gradients: those of the loss, each example's dependent on that example alone."""
 
 import subprocess
 import sys

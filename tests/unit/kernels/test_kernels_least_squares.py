@@ -1,4 +1,4 @@
-"""Linear regression meets every kernel's requirements, and the last column is what it predicts."""
+"""Linear regression: it meets every kernel's requirements, and predicts the last column."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The perceptron's layout, and the initial parameters that a seed determines."""
+"""Perceptron: its layout, and the initial parameters that a seed determines."""
 
 import numpy as np
 import pytest

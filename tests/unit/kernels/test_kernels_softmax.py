@@ -1,4 +1,4 @@
-"""Softmax regression: its gradients are those of its loss, and one example's depend on that example alone."""
+"""Softmax regression: its gradients are those of its loss, each example's dependent on that example alone."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Metropolis weights, as agents compute them each for itself, put together to a matrix."""
+"""Metropolis weights, as each agent computes its own, assembled into a matrix."""
 
 import math
 from fractions import Fraction

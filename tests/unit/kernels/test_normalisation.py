@@ -1,4 +1,4 @@
-"""Rows in units of their threshold: never longer than 1, each by itself, and read back as clipped gradients."""
+"""Rows in units of their threshold: never longer than 1, independent of one another, decoded as clipped gradients."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Labels to signs, and scores back to labels."""
+"""Conversion of labels to signs, and of scores to labels."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A vault loads the graphs of the package and those that its owner lists, and no other."""
+"""Graphs that a vault loads: those of the package and those that its owner lists, and no others."""
 
 import hashlib
 import os

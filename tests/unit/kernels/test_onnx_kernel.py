@@ -1,4 +1,4 @@
-"""A model in a graph gives what the same model in NumPy gives, and no example adds more than the clip."""
+"""Model in a graph: its results equal NumPy's, and no example adds more than the clip."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""A graph is tried in another process first, which may crash, hang, or find that no ε would hold."""
+"""Trial of a graph in another process, which may crash, hang, or find that no ε would hold."""
 
 import hashlib
 import os

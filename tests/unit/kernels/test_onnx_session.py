@@ -1,4 +1,4 @@
-"""A file that is not one of our graphs is refused with one error that says what is wrong and what to do."""
+"""File that is not a Sottovoce graph: refused with a single error that states the fault and the remedy."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The release of a profile: level and shape of a vector's difference from a public one."""
+"""Release of a profile: level and shape of a vector's difference from a public vector."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The quadratic programme against every set of active constraints, scipy, and the conditions of optimality."""
+"""Quadratic programme against every set of active constraints, scipy, and the conditions of optimality."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""The Q-network: its gradient against differences, and Adam against its authors' listing, number by number."""
+"""Q-network: its gradient against differences, and Adam against its authors' listing, number by number."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Ridge regression on moments is exact without noise, and noise neither biases nor breaks it."""
+"""Ridge regression on moments: exact without noise, and neither biased nor broken by noise."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The game of averages against one coalition at a time, and weights made of its values."""
+"""Game of averages against one coalition at a time, and weights made of its values."""
 
 import math
 

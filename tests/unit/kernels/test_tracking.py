@@ -1,4 +1,4 @@
-"""The recursive correction: it telescopes, and under mixing its mean is that of the gradients."""
+"""Recursive correction: it telescopes, and under mixing its mean is that of the gradients."""
 
 from itertools import pairwise
 

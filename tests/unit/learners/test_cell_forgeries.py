@@ -1,4 +1,4 @@
-"""One member sends results and answers that it made up: no device believes any of them."""
+"""Member that sends made-up results and answers: no device accepts any of them."""
 
 import contextlib
 import random

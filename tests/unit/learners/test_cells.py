@@ -1,4 +1,4 @@
-"""Devices in secure sums, under a virtual clock: the state machine, and what it comes to."""
+"""Devices in secure sums, under a virtual clock: the state machine, and its results."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Contributions by hand: what is signed, sent, believed, held and forgotten, one event at a time."""
+"""Contributions by hand: those signed, sent, accepted, held and discarded, one event at a time."""
 
 from dataclasses import replace
 from typing import Any, TypeVar

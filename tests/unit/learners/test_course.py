@@ -1,4 +1,4 @@
-"""Records that are followed: half of a window's releases at once, then one for each window that ends."""
+"""Followed records: half of a window's releases at once, then one for each window that ends."""
 
 import math
 from dataclasses import replace

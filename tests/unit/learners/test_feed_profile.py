@@ -1,4 +1,4 @@
-"""The mean load profile of a month, from the feeds of forty homes, by one secure sum; and nothing before it is over."""
+"""Mean load profile of a month, from the feeds of forty homes, by one secure sum; and nothing before the month ends."""
 
 from pathlib import Path
 

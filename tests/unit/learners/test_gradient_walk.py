@@ -1,4 +1,4 @@
-"""The gradient perturbation walk of Hegedűs & Jelasity 2017, one event at a time."""
+"""Gradient perturbation walk of Hegedűs & Jelasity 2017, one event at a time."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Averaging in pairs, one event at a time: what one gains the other loses, no one goes far, and no one waits."""
+"""Averaging in pairs, one event at a time: a device gains its peer's loss, none moves far, and none waits."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The shelf of published records: bounded, the same on every device, and never repeated."""
+"""Shelf of published records: bounded, equal on every device, and never repeated."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A device that leaves hands over all its mass, to the last bit, in shares that any peer accepts."""
+"""Leaving device: it hands over all its mass, to the last bit, in shares that any peer accepts."""
 
 import random
 from collections.abc import Sequence

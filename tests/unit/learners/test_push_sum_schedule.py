@@ -1,4 +1,4 @@
-"""When a push-sum device sends, asks and publishes, and what the vault's answers change."""
+"""Timing of a push-sum device's messages, queries and publications, and the effect of the vault's answers."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The robust mean: whatever a quarter of the vectors are, it stays with the others, and costs little without them."""
+"""Robust mean: it stays with the honest vectors whatever a quarter are, and costs little if all are honest."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A learner in rounds, driven by hand: what neighbours can do to it, and when it sends."""
+"""Learner in rounds, driven by hand: the influence of neighbours, and the timing of its messages."""
 
 from dataclasses import replace
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""One shared model, one event at a time: turns, fetching, announcing, forks, and what a restart leaves."""
+"""Shared model, one event at a time: turns, fetching, announcing, forks, and the state after a restart."""
 
 from dataclasses import replace
 from typing import Any, TypeVar

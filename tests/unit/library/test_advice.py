@@ -1,4 +1,4 @@
-"""Advice: shapes that make sense, mixtures that are what they say, and an order of learners."""
+"""Advice: valid shapes, mixtures as declared, and an order of learners."""
 
 import numpy as np
 import pytest

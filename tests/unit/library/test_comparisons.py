@@ -1,4 +1,4 @@
-"""A run beside simulations of the same data."""
+"""Comparison of a run with simulations of its data."""
 
 from typing import Any
 

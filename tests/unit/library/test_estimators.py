@@ -1,4 +1,4 @@
-"""The estimators keep to scikit-learn's interface, and say where a guarantee does not hold."""
+"""Estimators: they follow scikit-learn's interface, and warn if a guarantee does not hold."""
 
 import math
 import warnings

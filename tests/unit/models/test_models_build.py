@@ -1,4 +1,4 @@
-"""Graphs that are built: the stock ones from their declarations, byte for byte, and ordinary ones that only predict."""
+"""Built graphs: the stock ones from their declarations, byte for byte, and ordinary ones that only predict."""
 
 from collections.abc import Iterable
 from typing import Any

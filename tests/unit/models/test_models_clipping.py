@@ -1,4 +1,4 @@
-"""Graphs have what the privacy proof needs: no example adds more than the threshold, and none affects another."""
+"""Graphs meet the privacy proof's needs: no example adds more than the threshold, and none affects another."""
 
 from math import inf, nan
 from typing import Any

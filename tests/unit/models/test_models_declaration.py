@@ -1,4 +1,4 @@
-"""Declarations of models: what they say, and what is refused."""
+"""Declarations of models: their meaning, and the refusals."""
 
 import gc
 from math import sqrt

@@ -1,4 +1,4 @@
-"""A row's gradient, from a stock graph, is the same to the last bit whatever the other rows hold."""
+"""Gradient of a row, from a stock graph: equal to the last bit whatever the other rows hold."""
 
 from math import nan
 

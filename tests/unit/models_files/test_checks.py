@@ -1,4 +1,4 @@
-"""A model file from anywhere: refused with one clear error before anything trusts it."""
+"""Model file of any origin: refused with a single clear error before any code trusts it."""
 
 from collections.abc import Callable
 from pathlib import Path

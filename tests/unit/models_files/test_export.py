@@ -1,4 +1,4 @@
-"""Exported models predict what the kernel predicts, in ONNX Runtime and in scikit-learn."""
+"""Exported models: they predict what the kernel predicts, in ONNX Runtime and in scikit-learn."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Reading other programs' models: the rebuilt one has the same scores, and what is no layer is named."""
+"""Reading of other programs' models: the rebuilt model has equal scores, and unsupported layers are named."""
 
 from typing import Any
 

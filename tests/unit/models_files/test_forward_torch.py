@@ -1,4 +1,4 @@
-"""What PyTorch exports is read as the network that it was: the same scores on other examples."""
+"""PyTorch exports: each is read as the original network, with equal scores on other examples."""
 
 import io
 import warnings

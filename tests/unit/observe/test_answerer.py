@@ -1,4 +1,4 @@
-"""The pages of monitoring: what is asked rightly is answered, and whatever else comes disturbs no one."""
+"""Monitoring pages: valid requests are answered, and all other input has no effect."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Alerts and dashboards by themselves; that an agent exports what they name is tested with a real one."""
+"""Alerts and dashboards in isolation; a test with a real agent checks that it exports the metrics that they name."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""The words of labels are those that the code says: so there are few, and each has its series from the start."""
+"""Label values: those in the code and no others, so they are few, and each has its series from the start."""
 
 import re
 

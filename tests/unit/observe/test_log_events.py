@@ -1,4 +1,4 @@
-"""docs/reference/events.md lists what the code logs, with its level: no more, no less."""
+"""docs/reference/events.md: it lists the events that the code logs, with their levels, no more, no less."""
 
 import re
 

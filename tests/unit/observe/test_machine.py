@@ -1,4 +1,4 @@
-"""What the operating system says of a process."""
+"""Facts of the operating system about a process."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""docs/reference/metrics.md lists every metric, with its type and label, and every word that a label may have."""
+"""docs/reference/metrics.md: it lists every metric, with its type and label, and every value that a label may have."""
 
 import re
 

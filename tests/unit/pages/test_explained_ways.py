@@ -1,4 +1,4 @@
-"""Pages that follow something through the files, and the map of the rooms: every arrow is an import."""
+"""Pages that follow an item through the files, and the map of the rooms: every arrow is an import."""
 
 import ast
 import re

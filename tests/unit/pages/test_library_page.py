@@ -1,4 +1,4 @@
-"""The page of the Python library: its blocks run, and every public name is on it."""
+"""Page of the Python library: its blocks run, and it names every public name."""
 
 import re
 import subprocess

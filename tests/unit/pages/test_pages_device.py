@@ -1,4 +1,4 @@
-"""The page of a device: its ledger from the first charge to the last."""
+"""Page of a device: its ledger from the first charge to the last."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The page of a run: whole, self-contained, escaped, and readable without seeing it."""
+"""Page of a run: whole, self-contained, escaped, and readable without seeing it."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""The page of a sweep: groups of seeds, means with standard deviations, bands, baselines."""
+"""Page of a sweep: groups of seeds, means with standard deviations, bands, baselines."""
 
 import json
 from html import escape

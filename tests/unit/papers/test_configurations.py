@@ -1,4 +1,4 @@
-"""Every run of every paper has a configuration that an agent would take, before hours are spent on the first."""
+"""Runs of every paper: each has a configuration that an agent would accept, checked before hours are spent."""
 
 from pathlib import Path
 from typing import Any

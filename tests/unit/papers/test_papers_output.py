@@ -1,4 +1,4 @@
-"""From outcomes to pages: the numbers, the printed values, the verdicts, the pictures."""
+"""Conversion of outcomes to pages: the numbers, the printed values, the verdicts, the pictures."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Runs of an experiment: which there are, how they are kept, and one of each kind."""
+"""Runs of an experiment: their list, their storage, and one run of each kind."""
 
 import json
 from concurrent.futures import Executor, Future

@@ -1,4 +1,4 @@
-"""Every specification of a paper asks for runs that exist, in every panel, at every value."""
+"""Specifications of papers: each requests runs that exist, in every panel, at every value."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A claim holds, fails, or is undecided, by paired runs alone."""
+"""Verdicts on a claim: it holds, fails, or is undecided, by paired runs alone."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The scheme for a ridge model: the error it is chosen by is the one that draws show."""
+"""Scheme for a ridge model: the error by which it is chosen is the error of actual draws."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a scheme can give, and what it never gives: by the vault's own mechanism, and by the simulator."""
+"""Outputs that a scheme can and cannot give: by the vault's own mechanism, and by the simulator."""
 
 import numpy as np
 import pytest

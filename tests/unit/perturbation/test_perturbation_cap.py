@@ -1,4 +1,4 @@
-"""PrivUnit's cap: its probability, its privacy, its worth; against scipy, and against what is known of the best cap."""
+"""PrivUnit's cap: its probability, its privacy, its worth; against scipy, and against known facts on the best cap."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Every scheme: what is decoded is unbiased, and as far off as it says; drawn by the simulator, seeded."""
+"""Decoded schemes: each is unbiased, with the error that it states; drawn by the simulator, seeded."""
 
 import math
 from itertools import product

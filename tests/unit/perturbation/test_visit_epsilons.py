@@ -1,4 +1,4 @@
-"""Budgets over visits: the paper's shares, and never a bit more than the whole."""
+"""Budgets over visits: the paper's shares, and never more than the whole."""
 
 import math
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Calls within the guard: what a plug-in raises becomes an error of its package, and what ends a program passes."""
+"""Calls within the guard: a plug-in's exceptions become errors of its package, and program exits pass."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Proofs of lies: each lie has one, and what an honest member signs is none."""
+"""Proofs of lies: each lie has one, and no statement of an honest member is one."""
 
 from dataclasses import replace
 

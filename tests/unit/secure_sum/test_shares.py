@@ -1,4 +1,4 @@
-"""Shares of secrets, sealed, and put together."""
+"""Shares of secrets, sealed, and combined."""
 
 import pytest
 import shamirs

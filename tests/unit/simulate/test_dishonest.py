@@ -1,4 +1,4 @@
-"""Dishonest agents of a simulation: each lies as its name says, and the same fleet withstands it by contributions."""
+"""Dishonest agents of a simulation: each lies as its name states, and a fleet with contributions withstands it."""
 
 import numpy as np
 import pytest

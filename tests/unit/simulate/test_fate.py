@@ -1,4 +1,4 @@
-"""Who is down and who is cut off: decided by the seed, whatever cycles the fleet is asked about."""
+"""Devices that are down or partitioned: decided by the seed, whatever cycles are requested."""
 
 import pytest
 from sottovoce_lab.simulator import Faults

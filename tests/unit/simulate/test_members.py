@@ -1,4 +1,4 @@
-"""Revocation, renewal, wrong clocks and full disks of simulated agents: each does what it says."""
+"""Revocation, renewal, wrong clocks and full disks of simulated agents: the effect of each."""
 
 import warnings
 from typing import Any

@@ -1,4 +1,4 @@
-"""Who may send to whom."""
+"""Topologies: the permitted recipients of each device."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The vector engine's averaging in pairs: the fleet's sum, to the last bit, and what real agents come to."""
+"""Averaging in pairs by the vector engine: the fleet's sum, to the last bit, and the results of real agents."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The vector engine's push-sum: the agents' state machine, number by number, and the fleet's mass, to the last bit."""
+"""Push-sum by the vector engine: the agents' state machine, number by number, and the fleet's mass, to the last bit."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Golf by push-sum in arrays: what each device contributes to a mean, by who sent to whom."""
+"""Golf by push-sum in arrays: each device's contribution to a mean, by the senders and recipients of shares."""
 
 import numpy as np
 import pytest

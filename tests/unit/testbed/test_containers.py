@@ -1,4 +1,4 @@
-"""A testbed of containers, without containers: what is asked for, what is prepared, and who takes which place."""
+"""Testbed of containers, without containers: the request, the preparation, and the assignment of places."""
 
 import json
 import tomllib

@@ -1,4 +1,4 @@
-"""How far predictions are from the truth, and what they are compared with."""
+"""Errors of predictions against the truth, and the baselines of comparison."""
 
 import numpy as np
 import pytest

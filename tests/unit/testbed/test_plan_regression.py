@@ -1,4 +1,4 @@
-"""What a testbed decides where a number is to be predicted."""
+"""Choices of a testbed for the prediction of a number."""
 
 from pathlib import Path
 from typing import Any

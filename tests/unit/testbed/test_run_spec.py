@@ -1,4 +1,4 @@
-"""A run's description: one spelling for all engines, lists that are sweeps, and words that are wrong."""
+"""Description of a run: one spelling for all engines, lists that are sweeps, and invalid words."""
 
 import math
 from typing import Any

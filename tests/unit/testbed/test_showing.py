@@ -1,4 +1,4 @@
-"""How others find a testbed that runs, and what it has measured."""
+"""Discovery of a running testbed by other processes, and its published measures."""
 
 import json
 import os

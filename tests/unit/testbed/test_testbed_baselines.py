@@ -1,4 +1,4 @@
-"""What trivial rules reach, and when a fleet is said to be worse."""
+"""Results of trivial rules, and the warning for a fleet below them."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Warnings at the end of a run: each names whom it is about, and says nothing about a good one."""
+"""Warnings at the end of a run: each names the agent concerned, and a good run has none."""
 
 import numpy as np
 from sottovoce.data import Records

@@ -1,4 +1,4 @@
-"""The command line of the testbed: what it refuses, with which hint, and what configuration it amounts to."""
+"""Command line of the testbed: its refusals, its hints, and the resulting configuration."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the harness alone may look at: the true mean, and the longest gradient of runs without privacy."""
+"""Values that only the harness may read: the true mean, and the longest gradient of runs without privacy."""
 
 import numpy as np
 import pytest

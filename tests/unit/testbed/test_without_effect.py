@@ -1,4 +1,4 @@
-"""Keys without effect are a warning in a run, where a device's own file has an error."""
+"""Keys without effect: a warning in a run, and an error in a device's own file."""
 
 import pytest
 from sottovoce.errors import UsageError

@@ -1,4 +1,4 @@
-"""A plug-in's transport: its own faults are errors of its package, and faults of the network are not."""
+"""Transport of a plug-in: its own faults are errors of its package, and faults of the network are not."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What `fleet broker` writes, and what is shipped below deploy/."""
+"""Files that `fleet broker` writes, and the files shipped below deploy/."""
 
 import stat
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whom a device knows on the broker, and what it says of itself: nothing old is taken for new."""
+"""Acquaintances on the broker, and a device's own presence: nothing old is taken for new."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Introductions: what a device said of itself is taken as a whole, or not at all."""
+"""Introductions: a device's own facts are accepted as a whole, or not at all."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""MQTT: what a peer asks too much, or says in others' names, is bounded, and costs a line a minute."""
+"""MQTT rates: a peer's excessive requests, and messages in others' names, are bounded, and cost a line a minute."""
 
 import asyncio
 import logging

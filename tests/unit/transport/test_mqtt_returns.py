@@ -1,4 +1,4 @@
-"""MQTT: who connects again is noticed at once, and what was lost meanwhile is sent again soon."""
+"""MQTT reconnections: detected at once, and lost messages are sent again soon."""
 
 import asyncio
 

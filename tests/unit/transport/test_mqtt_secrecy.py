@@ -1,4 +1,4 @@
-"""Channels between two devices: what one seals the other opens, once, and no other opens or makes."""
+"""Channels between two devices: each opens the other's sealed messages, once; no third device opens or makes one."""
 
 from collections.abc import Iterable
 

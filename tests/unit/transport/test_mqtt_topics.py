@@ -1,4 +1,4 @@
-"""Topics: what they reveal, and what they may not hold."""
+"""Topics: what they reveal, and what they must not contain."""
 
 import pytest
 from sottovoce.transport.mqtt.topics import Topics

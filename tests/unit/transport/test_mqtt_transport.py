@@ -1,4 +1,4 @@
-"""A transport, and what comes to it from a broker that may say anything: the test carries every message."""
+"""Transport and its input from an untrusted broker: the test carries every message."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""One carrier over several transports: which way it takes, and how large messages come through."""
+"""Single carrier over several transports: its choice of transport, and the delivery of large messages."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Strangers are many, patient and rude: they have a bound and a deadline, and anyone who is known is left alone."""
+"""Strangers that are many, patient and rude: they have a bound and a deadline, and known devices are not affected."""
 
 import asyncio
 import contextlib

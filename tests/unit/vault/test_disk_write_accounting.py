@@ -1,4 +1,4 @@
-"""What a ledger writes is counted frame by frame, also when SQLite begins its log again."""
+"""Bytes that a ledger writes: counted frame by frame, also when SQLite restarts its log."""
 
 import sqlite3
 from collections.abc import Iterator

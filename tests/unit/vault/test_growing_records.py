@@ -1,4 +1,4 @@
-"""Records that grow while their vault is open: a window is charged when it is over, and not before."""
+"""Records that grow while their vault is open: a window is charged once finished, and not before."""
 
 import sqlite3
 from collections.abc import Iterator

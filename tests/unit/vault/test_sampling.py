@@ -1,4 +1,4 @@
-"""Batches that the vault draws: exactly the law that is charged."""
+"""Batches that the vault draws: exactly by the charged law."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""An account is believed for what its charges come to, not for what it says."""
+"""Account of charges: trusted for their computed total, not for its own statement."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Strangers are turned away while a vault is busy, so that they cannot keep its agent out."""
+"""Strangers at a busy vault: refused, so that they cannot keep its agent out."""
 
 import errno
 import os

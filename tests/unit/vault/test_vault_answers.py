@@ -1,4 +1,4 @@
-"""The door: charge, draw, store, answer, in this order; the same question the same bytes; nothing without noise."""
+"""Vault answers: charge, draw, store, answer, in this order; equal queries, equal bytes; nothing without noise."""
 
 import ast
 import math

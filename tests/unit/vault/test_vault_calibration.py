@@ -1,4 +1,4 @@
-"""Calibration: the whole run within the budget, just; the grid public; what cannot be promised refused."""
+"""Calibration: the whole run just within the budget; the grid public; impossible promises refused."""
 
 import math
 from fractions import Fraction

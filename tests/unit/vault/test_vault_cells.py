@@ -1,4 +1,4 @@
-"""Secure sums by way of a vault's socket, and what of them a policy allows. What attackers try: tests/cells."""
+"""Secure sums through a vault's socket, and the sums that a policy allows. Attacks are in tests/cells."""
 
 from collections.abc import Iterator
 from contextlib import closing

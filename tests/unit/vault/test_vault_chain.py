@@ -1,4 +1,4 @@
-"""Chains of steps without replacement: a lemma whose conditions are checked, and a bound that no neighbours exceed."""
+"""Chains of steps without replacement: a lemma with checked conditions, and a bound that no neighbours exceed."""
 
 import math
 from dataclasses import replace

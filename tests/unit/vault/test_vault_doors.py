@@ -1,4 +1,4 @@
-"""Values derived from records leave through two functions: the class, and the audit guide that says so."""
+"""Values derived from records: they leave through two functions, as the class and the audit guide state."""
 
 import ast
 import inspect

@@ -1,7 +1,7 @@
 """Every exact sampler against its exact law, and the values a release can take against the value it protects.
 
 Pearson's chi-square at a million draws, each law under several seeds, p > 0.001 for every one of them. All streams are
-seeded, so that a run says what every other run says; anyone who adds seeds divides 0.001 by how many more there are.
+seeded, so that all runs agree; to add seeds, divide 0.001 by the factor of the increase.
 A point of PrivUnit is computed in decimals and takes up to a millisecond: its choice between the cap and the rest is
 drawn a million times, its height above the cap's edge and the place of the whole point a few thousand times.
 """

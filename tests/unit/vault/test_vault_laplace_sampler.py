@@ -1,4 +1,4 @@
-"""The sampler's law is the discrete Laplace one, bit by bit, whichever path decides."""
+"""Law of the sampler: the discrete Laplace law, bit by bit, whichever path decides."""
 
 import math
 from decimal import Decimal, localcontext

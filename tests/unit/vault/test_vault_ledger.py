@@ -1,4 +1,4 @@
-"""The ledger: made once, opened by one, appended to, never above its budget."""
+"""Ledger: created once, opened by one process, appended to, never above its budget."""
 
 import math
 import sqlite3

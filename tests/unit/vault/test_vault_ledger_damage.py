@@ -1,4 +1,4 @@
-"""A ledger that cannot be trusted is refused with a remedy, and never replaced by an empty one."""
+"""Untrustworthy ledger: refused with a remedy, and never replaced by an empty one."""
 
 import os
 import random

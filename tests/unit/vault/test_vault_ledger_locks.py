@@ -1,4 +1,4 @@
-"""SQLite's own locks on an open ledger: without them a reader beside the agent would take its index for an old one."""
+"""Locks of SQLite on an open ledger: without them, a reader beside the agent would take its index for an old one."""
 
 import shutil
 import subprocess

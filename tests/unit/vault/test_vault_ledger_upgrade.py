@@ -1,4 +1,4 @@
-"""A ledger of version 0.1 is brought up and says what it said; what cannot be known any more is refused by name."""
+"""Ledger of version 0.1: migrated without change of meaning; facts that are no longer known are refused by name."""
 
 import sqlite3
 from contextlib import closing

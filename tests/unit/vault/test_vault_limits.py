@@ -1,4 +1,4 @@
-"""What an owner allows all tasks together in a month and a year holds, whatever the tasks ask and the clock says."""
+"""Owner's limits for all tasks together in a month and a year: they hold for all tasks and clocks."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing

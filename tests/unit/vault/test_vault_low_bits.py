@@ -1,4 +1,4 @@
-"""The low bits of a release: what a textbook Laplace in floats gives away with certainty, ours do not give away at all.
+"""Low bits of a release: a textbook Laplace in floats reveals with certainty what this sampler never reveals.
 
 A float that is drawn from 53 random bits takes few of all values, and adding a record moves them: of two candidates,
 the wrong one could often not have led to what is seen, whatever the random bits (Mironov 2012). The attacker knows both

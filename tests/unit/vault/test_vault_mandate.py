@@ -1,4 +1,4 @@
-"""A ledger continues from task to task: each within its own ε, all together within the device's."""
+"""Ledger across tasks: each within its own ε, all together within the device's ε."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One vector of a whole device, released once."""
+"""Single vector of a whole device, released once."""
 
 import numpy as np
 import pytest

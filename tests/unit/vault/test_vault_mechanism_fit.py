@@ -1,7 +1,7 @@
 """Every mechanism of the vault as it is applied, with the operating system's noise, against its law, tails included.
 
 A million draws; each test fails by chance once in ten million runs. A point of PrivUnit takes up to a millisecond, so
-that there are three thousand of them.
+only three thousand points are drawn.
 """
 
 import inspect

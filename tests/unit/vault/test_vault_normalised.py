@@ -1,4 +1,4 @@
-"""Sums in units of a moving threshold: sensitivity 1 exactly, whatever threshold someone asks with."""
+"""Sums in units of a moving threshold: sensitivity exactly 1, for any requested threshold."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A record's number is its own and for good; what a release reads is what was charged."""
+"""Number of a record: unique and permanent; a release reads only charged records."""
 
 import sqlite3
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A simulated vault may be looked into; one with real noise may not."""
+"""Observer of a vault: allowed for a simulated vault, refused for real noise."""
 
 from typing import Any
 

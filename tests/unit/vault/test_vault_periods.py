@@ -1,4 +1,4 @@
-"""A device's budget is renewed by the fleet's word and by time that its vault has lived; never by one alone."""
+"""Renewal of a device's budget: by the fleet's signature and by time that its vault has run; never by one alone."""
 
 import sqlite3
 from collections.abc import Iterator

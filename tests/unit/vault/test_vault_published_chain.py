@@ -1,4 +1,4 @@
-"""Jin, He & Dai 2023 to the letter in the vault: reference vectors, noise as printed, and a controller's every move."""
+"""Jin, He & Dai 2023 as published, in the vault: reference vectors, noise as printed, and a controller's every move."""
 
 import math
 from typing import Any

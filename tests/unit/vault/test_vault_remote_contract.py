@@ -1,4 +1,4 @@
-"""What holds for a vault, in the agent's process or behind a socket."""
+"""Contract of a vault, in the agent's process or behind a socket."""
 
 import asyncio
 from collections.abc import Callable, Iterator

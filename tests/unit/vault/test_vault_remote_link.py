@@ -1,4 +1,4 @@
-"""Between an agent and its separate vault: who may ask, what is no question, and who is away."""
+"""Link between an agent and its separate vault: permitted callers, invalid queries, and absent ends."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The sampler's law is the discrete Gaussian, bit by bit: the slow path is made common, the law must not move."""
+"""Law of the sampler: the discrete Gaussian, bit by bit, unchanged when the slow path is made common."""
 
 from collections.abc import Iterable
 from decimal import Decimal, localcontext

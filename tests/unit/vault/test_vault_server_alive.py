@@ -1,4 +1,4 @@
-"""A separate vault says that it is alive, also while no one asks it anything."""
+"""Liveness of a separate vault: reported also while it gets no queries."""
 
 import queue
 import socket

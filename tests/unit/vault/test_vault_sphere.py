@@ -1,4 +1,4 @@
-"""Exact PrivUnit: the law on the sphere, the same points at every precision, and the ratio that ε allows."""
+"""Exact PrivUnit: the law on the sphere, equal points at every precision, and the ratio that ε allows."""
 
 import math
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A total published window by window, for ever: each window pays once, whatever the band, and gaps stay gaps."""
+"""Total published window by window, without end: each window pays once, whatever the band, and gaps remain gaps."""
 
 import math
 from collections.abc import Callable

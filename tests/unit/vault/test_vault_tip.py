@@ -1,4 +1,4 @@
-"""What peers hear of a ledger: it only rises, and two copies part with the first release that each makes."""
+"""Ledger head for peers: it only rises, and two copies diverge with the first release of each."""
 
 import shutil
 from contextlib import ExitStack, closing

@@ -1,4 +1,4 @@
-"""A clock that jumps has no day charged before it has been steady, and spoils no day that comes."""
+"""Clock that jumps: no day is charged before the clock has been steady, and no later day is spoilt."""
 
 import random
 from dataclasses import dataclass, field

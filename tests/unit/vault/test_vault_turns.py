@@ -1,4 +1,4 @@
-"""A vault is asked by its agent's learner and by anyone who compares ledger heads, from several threads at once."""
+"""Concurrent queries to a vault: by its agent's learner and by comparisons of ledger heads, from several threads."""
 
 import threading
 from pathlib import Path

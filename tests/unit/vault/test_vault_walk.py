@@ -1,4 +1,4 @@
-"""Gradients at visits: always in noise, never more of them than the budget is spread over, and never another law."""
+"""Gradients at visits: always in noise, never more than the budget covers, and never under another law."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""One message a receiver and round, every message once, in an order that favours no one."""
+"""Order of arrivals: one message per receiver and round, every message once, and no sender favoured."""
 
 import numpy as np
 import pytest

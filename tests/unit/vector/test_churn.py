@@ -1,4 +1,4 @@
-"""Sessions have the lengths they should, and the fleet is as much online as it should be, from the start."""
+"""Sessions of devices: their lengths and the online share follow the law, from the start."""
 
 import math
 

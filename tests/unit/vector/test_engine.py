@@ -1,4 +1,4 @@
-"""The cycles of the engine: by hand for two devices, and by counting for many."""
+"""Cycles of the engine: by hand for two devices, and by counting for many."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Whom devices send to."""
+"""Recipients of devices' messages."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The two walks: their noise, and what they are without noise."""
+"""Two walks: their noise, and their results without noise."""
 
 import numpy as np
 import pytest

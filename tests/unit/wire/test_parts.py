@@ -1,4 +1,4 @@
-"""Messages in parts: cut and put together again, and lies about them refused."""
+"""Messages in parts: cut, reassembled, and refused if forged."""
 
 import hashlib
 

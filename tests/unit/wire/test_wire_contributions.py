@@ -1,4 +1,4 @@
-"""Contributions on the wire and on the disk: as they were sent, or refused with a reason."""
+"""Contributions on the wire and on the disk: unchanged, or refused with a reason."""
 
 import numpy as np
 import pytest

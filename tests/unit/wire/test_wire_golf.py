@@ -1,4 +1,4 @@
-"""Golf messages on the wire: as they were sent, or refused with a reason."""
+"""Golf messages on the wire: unchanged, or refused with a reason."""
 
 from dataclasses import replace
 

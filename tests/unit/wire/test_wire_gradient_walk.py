@@ -1,4 +1,4 @@
-"""Walking models on the wire: as they were sent, or refused with a reason."""
+"""Walking models on the wire: unchanged, or refused with a reason."""
 
 import numpy as np
 import pytest

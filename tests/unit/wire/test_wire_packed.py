@@ -1,4 +1,4 @@
-"""Whole numbers in as few bits as the largest takes."""
+"""Whole numbers packed in as few bits as the largest needs."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Proposals, moves and the state of a device that averages in pairs: as they were sent, or refused with a reason."""
+"""Proposals, moves and the state of a device that averages in pairs: unchanged, or refused with a reason."""
 
 import math
 

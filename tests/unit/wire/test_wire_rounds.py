@@ -1,4 +1,4 @@
-"""Messages of learners in rounds on the wire: as they were sent, or refused with a reason."""
+"""Messages of learners in rounds on the wire: unchanged, or refused with a reason."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Messages of a shared model on the wire: as they were sent, or refused with a reason."""
+"""Messages of a shared model on the wire: unchanged, or refused with a reason."""
 
 import contextlib
 

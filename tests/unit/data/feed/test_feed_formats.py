@@ -1,4 +1,4 @@
-"""Each built-in format with messages as its tool publishes them, and the way in which that tool misleads."""
+"""Built-in formats with messages as each tool publishes them, and the way in which the tool misleads."""
 
 import json
 

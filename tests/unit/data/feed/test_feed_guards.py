@@ -1,4 +1,4 @@
-"""Each guard knows one way in which meters lie."""
+"""Guards: each detects one kind of wrong reading."""
 
 from collections.abc import Callable
 

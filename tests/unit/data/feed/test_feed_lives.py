@@ -1,4 +1,4 @@
-"""Meters as they are over days: none is taken wrongly without a word, and none is lost for longer than a day."""
+"""Real meters over days: no reading is misread silently, and no meter is lost for longer than a day."""
 
 import json
 from collections.abc import Iterable

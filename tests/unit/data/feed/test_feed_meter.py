@@ -1,4 +1,4 @@
-"""A meter as a whole: when what was read before can no longer be compared with what follows."""
+"""Whole meter: the moments from which earlier readings can no longer be compared with later ones."""
 
 from sottovoce.data.feed import Arrival, Meter, Source, Value, Window
 from sottovoce.errors import MessageRefused

@@ -1,4 +1,4 @@
-"""What a payload may be, and what is taken from it."""
+"""Payloads: the accepted forms, and the values taken from them."""
 
 import pytest
 from sottovoce.data.feed import LARGEST

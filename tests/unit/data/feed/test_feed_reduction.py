@@ -1,4 +1,4 @@
-"""From readings to windows: what is not known is missing."""
+"""Conversion of readings to windows: unknown values are missing."""
 
 from sottovoce.data.feed.reduction import CounterWindows, PowerWindows
 

@@ -1,4 +1,4 @@
-"""gRPC: who is not meant, not of the fleet, or no agent at all."""
+"""gRPC strangers: wrong recipients, devices of no fleet, and peers that are no agents."""
 
 import asyncio
 import socket

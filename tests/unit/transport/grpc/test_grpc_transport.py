@@ -1,4 +1,4 @@
-"""gRPC with mutual TLS: who is let in, what a failed delivery says, and what is counted."""
+"""gRPC with mutual TLS: the accepted peers, the message of a failed delivery, and the counters."""
 
 import asyncio
 import socket
