@@ -1,4 +1,4 @@
-"""Verification of records that strangers forward: cheap on repetition, in bounded memory."""
+"""Verifier of records that strangers forward; repeated checks are cheap, and its memory is bounded."""
 
 import hashlib
 from collections import OrderedDict

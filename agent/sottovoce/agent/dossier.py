@@ -142,7 +142,7 @@ def _questions(facts: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def _registry(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields by which registries of deployments describe one."""
+    """Return the fields with which registries of deployments describe a deployment."""
     statement = facts["statement"]
     pure = any(kind["parameters"]["event"] in ("record", "pure-sum") for kind in facts["spent"]["by_kind"])
     return {

@@ -13,7 +13,7 @@ _COMFORTABLE = 160 * _MIB
 
 
 def memory(subject: Subject, root: Path = Path("/")) -> Iterator[Finding]:
-    """Check that there is memory for an agent, or that the running agent leaves some free.
+    """Check that there is enough memory for an agent, or that the running agent leaves some free.
 
     Args:
         subject: the device.

@@ -35,7 +35,7 @@ def hide_memory() -> None:
 
 
 def forbid_network() -> bool:
-    """Forbid this process and its children all sockets but Unix ones.
+    """Forbid this process and its children to open sockets other than Unix sockets.
 
     Returns:
         False on a machine whose system calls are not known here; nothing was forbidden.

@@ -25,7 +25,7 @@ class TrustedDays:
 
     Args:
         clock: seconds of Unix time.
-        charged: number of the last day that the ledger has charged; None where it has charged none.
+        charged: number of the last day that the ledger has charged; None before the first charge.
         lived: seconds on a monotonic clock that cannot be set; the machine's uptime by default.
     """
 

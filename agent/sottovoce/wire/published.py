@@ -33,7 +33,7 @@ def to_wire(records: Iterable[PublishedRecord]) -> list[golf_pb2.PublishedRecord
 
 
 def from_wire(groups: Iterable[golf_pb2.PublishedRecords]) -> tuple[PublishedRecord, ...]:
-    """Return the records; their arrays are read-only, and their signatures not verified yet.
+    """Return the records; their arrays are read-only, and their signatures are not yet verified.
 
     Raises:
         MessageRefused: for `range` (too many of anything, or a number beyond its limit).

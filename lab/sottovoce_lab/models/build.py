@@ -70,7 +70,7 @@ def build(declaration: Declaration, real: DTypeLike = np.float32) -> ModelProto:
 
 
 def graph_bytes(declaration: Declaration) -> bytes:
-    """Return the file of a declaration's graph. See `build`."""
+    """Return the graph file for a declaration. See `build`."""
     return build(declaration).SerializeToString(deterministic=True)
 
 

@@ -117,5 +117,5 @@ class VaultOnDisk(WrappedVault):
 
 
 def on_disk(vault: Vault, node: str) -> Vault:
-    """Wrap the vault of a device whose ledger is on a disk that can be full."""
+    """Wrap the vault of a device whose ledger is on a disk that can fill up."""
     return cast(Vault, VaultOnDisk(vault, node))

@@ -1,1 +1,1 @@
-"""Fleet on this machine: planned, run as separate processes or in one, measured from outside, and reported."""
+"""A fleet on this machine: its plan, its run in one process or several, its measurements, and its report."""

@@ -18,7 +18,7 @@ Place = tuple[int, int, str]
 
 @dataclass(frozen=True, slots=True)
 class RoundsState:
-    """State of a device in rounds. Never changed in place; `work`'s round and vectors, and `exhausted`, are durable.
+    """State of a device that works in rounds. `exhausted` and the round and vectors in `work` are durable.
 
     Attributes:
         work: the device's present work.
