@@ -18,7 +18,10 @@ OTHERS = (54, 2)
 def folder_of(name: str, directory: Path) -> Path:
     """A data folder in which everything that a specification names is there, and empty."""
     spec = experiment_named(name)
-    for keys in ({**spec.set, **panel.set} for panel in spec.panels.values()):
+    sets = [
+        {**spec.set, **panel.set, **extent.set} for panel in spec.panels.values() for extent in (spec.full, spec.quick)
+    ]
+    for keys in sets:
         place = str(keys.get("data.source", "digits")).partition(":")[2].partition("#")[0]
         (directory / place).mkdir(parents=True, exist_ok=True)
     return directory
