@@ -6,6 +6,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.data.steps import weighted_sums
 from sottovoce.errors import DataError
 
 Rows = NDArray[np.float64]
@@ -95,6 +96,7 @@ def _gaussian(at: Rows, sigma: float) -> Rows:
     return weights
 
 
+@lru_cache(maxsize=32)
 def waves(scale: int, angle: int) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
     """Return the two factors, down and across the image, of a wavelet before its sum is made 0."""
     weights = envelope(scale)
@@ -133,14 +135,14 @@ def _scattered(images: Rows, scales: int) -> Rows:
 def _absolute(maps: Rows, scale: int) -> Rows:
     """Return absolute values of a scale's wavelets: float64[n, maps, p, p] → float64[n, maps · ANGLES, p, p]."""
     gaussian = envelope(scale)
-    padded = _padded(maps, len(gaussian) // 2, len(gaussian) // 2)
-    smooth = _filtered(_filtered(padded, gaussian).swapaxes(2, 3), gaussian)
+    padded = _padded(maps, len(gaussian) // 2)
+    smooth = weighted_sums(weighted_sums(padded, gaussian).swapaxes(2, 3), gaussian)
     found = np.empty((*maps.shape[:2], ANGLES, *maps.shape[2:]))
     for angle in range(ANGLES):
         down, across = waves(scale, angle)
-        real, imaginary = (_filtered(padded, part).swapaxes(2, 3) for part in (down.real, down.imag))
-        along = _filtered(real, across.real) - _filtered(imaginary, across.imag)
-        beside = _filtered(real, across.imag) + _filtered(imaginary, across.real)
+        real, imaginary = (weighted_sums(padded, part).swapaxes(2, 3) for part in (down.real, down.imag))
+        along = weighted_sums(real, across.real) - weighted_sums(imaginary, across.imag)
+        beside = weighted_sums(real, across.imag) + weighted_sums(imaginary, across.real)
         along -= correction(scale, angle) * smooth
         found[:, :, angle] = np.sqrt(along * along + beside * beside).swapaxes(2, 3)
     return found.reshape(len(maps), -1, *maps.shape[2:])
@@ -150,18 +152,9 @@ def _averaged(maps: Rows, scales: int) -> Rows:
     """Return averages around each square: float64[n, maps, p, p] → float64[n, maps, p / 2^scales, p / 2^scales]."""
     weights, side = average(scales), 1 << scales
     reach = (len(weights) - side) // 2
-    rows = _filtered(_padded(maps, reach, reach), weights, side).swapaxes(2, 3)
-    return _filtered(rows, weights, side).swapaxes(2, 3)
+    rows = weighted_sums(_padded(maps, reach), weights, side).swapaxes(2, 3)
+    return weighted_sums(rows, weights, side).swapaxes(2, 3)
 
 
-def _padded(maps: Rows, before: int, after: int) -> Rows:
-    return np.pad(maps, ((0, 0), (0, 0), (before, after), (before, after)), mode="edge")
-
-
-def _filtered(maps: Rows, weights: Rows, stride: int = 1) -> Rows:
-    """Return weighted sums down the image, where the weights fit: float64[n, maps, p, q] → float64[n, maps, p', q]."""
-    count = (maps.shape[2] - len(weights)) // stride + 1
-    total = np.zeros((*maps.shape[:2], count, maps.shape[3]))
-    for place, weight in enumerate(weights):
-        total += maps[:, :, place : place + stride * (count - 1) + 1 : stride] * weight
-    return total
+def _padded(maps: Rows, reach: int) -> Rows:
+    return np.pad(maps, ((0, 0), (0, 0), (reach, reach), (reach, reach)), mode="edge")

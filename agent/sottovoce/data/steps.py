@@ -5,6 +5,7 @@ private copies, C-contiguous float64, and may change them.
 """
 
 import math
+from collections.abc import Iterable
 from functools import lru_cache
 
 import numpy as np
@@ -234,10 +235,18 @@ def _oriented(images: Rows, side: int) -> Rows:
 
 def _gathered(votes: Rows, side: int) -> Rows:
     """Return the weighted sums around each cell along the second axis: float64[n, pixels, m] → float64[n, cells, m]."""
-    cells = votes.shape[1] // side
     ends = ((0, 0), (side // 2, side - side // 2), (0, 0))
-    padded = np.pad(votes, ends)
-    total = np.zeros((len(votes), cells, votes.shape[2]))
-    for y, weight in enumerate(hog_weights(side)):
-        total += padded[:, y : y + cells * side : side] * weight
+    return weighted_sums(np.pad(votes, ends), hog_weights(side), side)
+
+
+def weighted_sums(images: Rows, weights: Iterable[float], stride: int = 1) -> Rows:
+    """Return weighted sums down images, wherever the weights fit: float64[..., p, q] → float64[..., p', q].
+
+    The sums are added up elementwise, in the order of the weights, so other images do not change a bit.
+    """
+    column = list(weights)
+    count = (images.shape[-2] - len(column)) // stride + 1
+    total = np.zeros((*images.shape[:-2], count, images.shape[-1]))
+    for place, weight in enumerate(column):
+        total += images[..., place : place + stride * (count - 1) + 1 : stride, :] * weight
     return total
