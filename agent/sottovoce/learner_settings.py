@@ -181,5 +181,7 @@ class ScheduledSettings(GradientSettings, frozen=True):
 
     @property
     def decay(self) -> float:
-        """Step decay, as configured or the learner's default."""
+        """Step decay, as configured or the learner's default; 0 with `fidelity = "paper"`."""
+        if self.fidelity == "paper":
+            return 0.0
         return self.own_step_decay if self.step_decay is None else self.step_decay

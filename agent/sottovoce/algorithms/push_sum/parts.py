@@ -275,8 +275,6 @@ def step_size(config: AgentConfig, size: int) -> float:
 def _step_decay(config: AgentConfig, step_size: float) -> float:
     """Return the share of γ lost by the last step: as configured, or enough to end contributions with short steps."""
     learner = settings_of(config, PushSumSettings)
-    if learner.fidelity == "paper":
-        return 0.0
     if learner.step_decay is None and learner.mixing == "contributions" and config.data.classes > 1:
         return max(learner.decay, 1 - _LAST * learner.own_rate / step_size)
     return learner.decay

@@ -51,7 +51,7 @@ def schedule_of(config: AgentConfig, size: int) -> "RoundsSchedule":
         period=learner.period,
         steps=learner.steps,
         step_size=learner.rate,
-        step_decay=0.0 if learner.fidelity == "paper" else learner.decay,
+        step_decay=learner.decay,
         batch=config.data.expected_records if learner.sampling == "full" else _batch(config)[0],
         deadline=learner.deadline,
     )
