@@ -216,4 +216,4 @@ def _asked(case: Case, changed: dict[str, Any], terms: Any, held: int) -> tuple[
             return size, "gradient", [0, 1, 2]
         case StreamTerms():
             return 0, "total", list(range(WINDOWS[0] - 1, WINDOWS[1] + 2))
-    raise NotImplementedError(f"nobody here knows how to ask for {type(terms).__name__}: teach the neighbours")
+    raise NotImplementedError(f"no queries are known for {type(terms).__name__}: teach the neighbours")

@@ -94,8 +94,9 @@ def _line(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any) -
     if spread:
         axes.set_xscale("log")
     ticks = _without_common_part([_shown(value) for value in values])
-    turned = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if max(map(len, ticks)) > 6 else {}
-    axes.set_xticks([places[value] for value in values], ticks, **({} if numbers else turned))
+    long = not numbers and max(map(len, ticks)) > 6
+    turned = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if long else {}
+    axes.set_xticks([places[value] for value in values], ticks, **turned)
     axes.minorticks_off()
 
 
