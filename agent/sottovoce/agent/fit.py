@@ -7,7 +7,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.algorithms.golf.public.machine import moments_of
+from sottovoce.algorithms.golf.public.record_moments import moments_of
 from sottovoce.errors import DataError
 from sottovoce.kernels.gossip_rules import RULES
 from sottovoce.kernels.ridge import ridge

@@ -10,13 +10,13 @@ Nothing sent depends on a record except through its one release, and cycles begi
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.algorithms.golf.public.messages import GolfMessage
+from sottovoce.algorithms.golf.public.record_moments import moments_of, scheme_of
 from sottovoce.door import Answer, Query, Refused
 from sottovoce.errors import MessageRefused, PrivacyError
 from sottovoce.kernels.gossip_rules import UpdateRule, merge
@@ -39,7 +39,7 @@ from sottovoce.learners.learner import Belief, Progress
 from sottovoce.learners.messages import Message, of_another_model
 from sottovoce.learners.published import Holding, Perturbation, Provenance, PublishedRecord, Shelf
 from sottovoce.learners.rotation import in_turn
-from sottovoce.perturbation import Moments, Scheme, scheme
+from sottovoce.perturbation import Moments, Scheme
 
 NAME = "golf"
 """Learner name in the queries to the vault."""
@@ -330,7 +330,7 @@ class Golf:
                 "shape", "a published record has other features or classes: give both devices the same [data] table"
             )
         try:
-            theirs = _scheme(how)
+            theirs = scheme_of(how)
         except PrivacyError as error:
             raise MessageRefused("range", "a published record names a perturbation that does not exist") from error
         if record.values.shape != (theirs.width,):
@@ -393,17 +393,3 @@ class Golf:
 def _without_records(moments: Moments, gone: Sequence[PublishedRecord]) -> Moments:
     less = moments_of(gone)
     return moments + Moments(-less.first, -less.second, -less.count)
-
-
-def moments_of(records: Sequence[PublishedRecord]) -> Moments:
-    """Return the sums over records, each debiased by the scheme of its perturbation."""
-    groups: dict[Perturbation, list[NDArray[np.int64]]] = {}
-    for record in records:
-        groups.setdefault(record.perturbation, []).append(record.values)
-    parts = [_scheme(how).moments(np.stack(values)) for how, values in groups.items()]
-    return sum(parts[1:], parts[0])
-
-
-@lru_cache(maxsize=64)
-def _scheme(how: Perturbation) -> Scheme:
-    return scheme(how.scheme, how.features, how.classes, how.epsilon)

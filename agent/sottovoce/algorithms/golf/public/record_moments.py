@@ -1,0 +1,25 @@
+"""Sums over published records, each debiased by the scheme of its perturbation."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.learners.published import Perturbation, PublishedRecord
+from sottovoce.perturbation import Moments, Scheme, scheme
+
+
+def moments_of(records: Sequence[PublishedRecord]) -> Moments:
+    """Return the sums over records, each debiased by the scheme of its perturbation."""
+    groups: dict[Perturbation, list[NDArray[np.int64]]] = {}
+    for record in records:
+        groups.setdefault(record.perturbation, []).append(record.values)
+    parts = [scheme_of(how).moments(np.stack(values)) for how, values in groups.items()]
+    return sum(parts[1:], parts[0])
+
+
+@lru_cache(maxsize=64)
+def scheme_of(how: Perturbation) -> Scheme:
+    """Return the scheme with which a record was perturbed."""
+    return scheme(how.scheme, how.features, how.classes, how.epsilon)
