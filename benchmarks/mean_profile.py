@@ -98,7 +98,7 @@ def _measured(homes: Floats, profile: Profile, count: int, epsilon: float, seed:
     noise = SeededNoise(seed)
     total = np.sum([mechanism.apply(_row(profile, home), count, noise) for home in held], axis=0)
     course = MeanCourse(profile, mechanism.step, mechanism.width)
-    found = ErrorMeter(held, profile, 0.0).final([course.model(course.after(None, 0, total, count))])
+    found = ErrorMeter(held, profile, 0.0).final([course.model(course.value_after_sum(None, 0, total, count))])
     truth = held.mean(axis=0)
     zeros = float(np.sqrt(np.mean(truth**2)))
     errors = np.array([found.rmse_mean, found.rmse_clip, found.rmse_prior, zeros]) / truth.mean()

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from sottovoce.agent.control import ask as ask_agent
 from sottovoce.agent.join import join
-from sottovoce.agent.vault_here import LEDGER, vault_here
+from sottovoce.agent.vault_here import LEDGER, make_vault
 from sottovoce.agent.wait_status import Waits
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import budget_of
@@ -95,7 +95,7 @@ def front(config: Path) -> Iterator[Front]:
     reader = Ledger.read(path)
     reader.close()
     ledger = Ledger.open(path, reader.owner, budget_of(settings))
-    with closing(vault_here(settings, family_of(settings), ledger)) as vault:
+    with closing(make_vault(settings, family_of(settings), ledger)) as vault:
         yield vault
 
 

@@ -54,7 +54,7 @@ class Acceptor:
             if not isinstance(error, ConnectionError):  # ConnectionError: the caller is gone
                 self._failed(error)
         if pause:
-            self._rest(pause)
+            self._pause_accepting(pause)
 
     def _next(self) -> float:
         try:
@@ -67,7 +67,7 @@ class Acceptor:
             caller.close()
             raise
 
-    def _rest(self, seconds: float) -> None:
+    def _pause_accepting(self, seconds: float) -> None:
         """Wait this many seconds before accepting again; meanwhile the event loop continues."""
         try:
             self._pause = self._loop.call_later(seconds, self._resume)

@@ -10,7 +10,7 @@ from sottovoce.errors import UsageError
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
-def assigned(texts: Sequence[str], example: str, aliases: Mapping[str, str] = _NONE) -> dict[str, Any]:
+def parse_assignments(texts: Sequence[str], example: str, aliases: Mapping[str, str] = _NONE) -> dict[str, Any]:
     """Return values by their dotted keys; text that is not TOML is a string.
 
     Args:

@@ -23,11 +23,11 @@ class Cell:
     spare: int = 0
 
     @property
-    def wrong(self) -> tuple[str, str] | None:
+    def defect(self) -> tuple[str, str] | None:
         """Return the key at fault, and why some roster could not be opened or would hide no device; None if sound."""
         if self.least > self.most:
             return "min", f"{self.least} is above max, which is {self.most}: no round is that large; lower it"
-        if any(self.opens_at(size) > size or self.honest(size) < 1 for size in (self.least, self.least + 1)):
+        if any(self.opens_at(size) > size or self.honest_shares(size) < 1 for size in (self.least, self.least + 1)):
             what = f"{self.colluding} of {self.least} devices leave too few honest ones"
             return "colluding", f"{what}: lower it, or raise min"
         return None
@@ -44,6 +44,6 @@ class Cell:
         """
         return max(math.ceil(self.threshold * size), (size + self.colluding) // 2 + 1)
 
-    def honest(self, size: int) -> int:
+    def honest_shares(self, size: int) -> int:
         """Return t - f: noise shares in every sum that can be opened that only their own members know."""
         return self.opens_at(size) - self.colluding

@@ -15,7 +15,7 @@ def sqlite_code(error: BaseException) -> int:
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
-def of_the_disk(error: BaseException) -> bool:
+def is_disk_error(error: BaseException) -> bool:
     """Return whether a database failed because of its disk, its permissions or another program, without damage."""
     return sqlite_code(error) in _OF_THE_DISK
 

@@ -13,15 +13,15 @@ _REMEDIES = {
 }
 
 
-def split(address: str) -> tuple[str, int]:
+def split_address(address: str) -> tuple[str, int]:
     """Return the host and port of host:port; an IPv6 address loses its brackets."""
     host, _, port = address.rpartition(":")
     return host.strip("[]"), int(port)
 
 
-def refusal(address: str) -> OSError | None:
+def listening_error(address: str) -> OSError | None:
     """Return the error that prevents listening on an address; None if there is none. The socket is closed again."""
-    host, port = split(address)
+    host, port = split_address(address)
     try:
         (family, kind, protocol, _, place), *_ = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

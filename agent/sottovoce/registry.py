@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sottovoce.model_names import GRADIENT_MODELS, GRAPH_SUFFIX
-from sottovoce.plugins import LEARNER, Plugin, find, guarded, installed, load, watched
+from sottovoce.plugins import LEARNER, Plugin, find, guarded, guarded_proxy, installed_plugins, load
 from sottovoce.suggestions import suggestion
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Algorithm:
         """Return the algorithm's own neighbouring relation under these settings."""
         if self.relation is None:
             return self.neighbouring
-        with calling(self.name, "relation()"):
+        with guarded_call(self.name, "relation()"):
             found = self.relation(settings)
         plugin = plugin_of(self.name)
         if plugin is not None and found not in ("add-remove", "replace-one"):
@@ -138,32 +138,32 @@ class _Algorithms(Mapping[str, Algorithm]):
             KeyError: if there is none.
             PluginError: if the package that provides it is broken, or two packages provide this name.
         """
-        if name not in _own():
-            return _brought(name)
-        find(LEARNER, name, _own())
-        return _own()[name]
+        if name not in _own_algorithms():
+            return _load_from_plugin(name)
+        find(LEARNER, name, _own_algorithms())
+        return _own_algorithms()[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in _own() or name in installed(LEARNER)
+        return name in _own_algorithms() or name in installed_plugins(LEARNER)
 
     def __iter__(self) -> Iterator[str]:
-        yield from _own()
-        yield from sorted(set(installed(LEARNER)) - set(_own()))
+        yield from _own_algorithms()
+        yield from sorted(set(installed_plugins(LEARNER)) - set(_own_algorithms()))
 
     def __len__(self) -> int:
-        return len(set(_own()) | set(installed(LEARNER)))
+        return len(set(_own_algorithms()) | set(installed_plugins(LEARNER)))
 
 
 ALGORITHMS: Mapping[str, Algorithm] = _Algorithms()
 """All algorithms, by name."""
 
 
-def ready() -> dict[str, Algorithm]:
+def loaded_algorithms() -> dict[str, Algorithm]:
     """Return this package's algorithms, and those of other packages that this process has requested by name.
 
     Use this to look through algorithms: a broken package then does not break commands that do not name it.
     """
-    return {**_own(), **{name: found for name, (found, _) in _AT_WORK.items()}}
+    return {**_own_algorithms(), **{name: found for name, (found, _) in _AT_WORK.items()}}
 
 
 def by_name(*algorithms: Algorithm) -> dict[str, Algorithm]:
@@ -171,12 +171,12 @@ def by_name(*algorithms: Algorithm) -> dict[str, Algorithm]:
     return {algorithm.name: algorithm for algorithm in algorithms}
 
 
-def of_another(name: str, key: str) -> str | None:
+def foreign_key_error(name: str, key: str) -> str | None:
     """Return the error of a `[learner]` key that belongs to another algorithm than the one named."""
     own = ALGORITHMS[name].own_keys
     if key in own:
         return None
-    owners = [other for other, known in ready().items() if key in known.keys]
+    owners = [other for other, known in loaded_algorithms().items() if key in known.keys]
     if not owners:
         return None
     near = suggestion(key, own)
@@ -190,23 +190,23 @@ def payload_codec(kind: str) -> Any | None:
     Args:
         kind: payload type, as in messages.
     """
-    for name, algorithm in ready().items():
+    for name, algorithm in loaded_algorithms().items():
         if kind in algorithm.payloads:
-            with calling(name, f"its codec of {kind}"):
+            with guarded_call(name, f"its codec of {kind}"):
                 codec = algorithm.payloads[kind]()
             plugin = plugin_of(name)
-            return codec if plugin is None else watched(plugin, codec)
+            return codec if plugin is None else guarded_proxy(plugin, codec)
     return None
 
 
-def unknown(name: str) -> str:
+def unknown_name_hint(name: str) -> str:
     """Return the error of an unknown algorithm's name, with the remedy."""
     near = suggestion(name, ALGORITHMS)
     return f'did you mean "{near}"?' if near else "one of " + ", ".join(f'"{known}"' for known in ALGORITHMS)
 
 
 @lru_cache(maxsize=1)
-def _own() -> dict[str, Algorithm]:
+def _own_algorithms() -> dict[str, Algorithm]:
     """Return this package's algorithms: ALGORITHMS of the module `algorithm` in each folder of algorithms."""
     home = Path(__file__).with_name(_HOME)
     folders = sorted(file.parent.name for file in home.glob("*/algorithm.py*"))  # source or bytecode
@@ -226,7 +226,7 @@ def plugin_of(name: str) -> Plugin | None:
 
 
 @contextmanager
-def calling(name: str, call: str, passing: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+def guarded_call(name: str, call: str, passing: tuple[type[Exception], ...] = ()) -> Iterator[None]:
     """Context for a call into a learner's code, which is guarded if another package provides it.
 
     Args:
@@ -242,9 +242,9 @@ def calling(name: str, call: str, passing: tuple[type[Exception], ...] = ()) -> 
         yield
 
 
-def _brought(name: str) -> Algorithm:
+def _load_from_plugin(name: str) -> Algorithm:
     if name not in _AT_WORK:
-        plugin = find(LEARNER, name, _own())
+        plugin = find(LEARNER, name, _own_algorithms())
         if plugin is None:
             raise KeyError(name)
         found: Algorithm = load(plugin, Algorithm)

@@ -15,12 +15,12 @@ def suggestion(word: str, known: Iterable[str]) -> str | None:
     """
     written = word.lower()
     table, _, own = written.rpartition(".")
-    scores = ((_similarity(table, own, one.lower()), _shared(written, one.lower()), one) for one in known)
+    scores = ((_similarity(table, own, one.lower()), _common_prefix_length(written, one.lower()), one) for one in known)
     best, _, name = max(scores, default=(0.0, 0, ""))
     return name if best >= _TYPO else None
 
 
-def _shared(word: str, other: str) -> int:
+def _common_prefix_length(word: str, other: str) -> int:
     """Return the length of the common prefix of two words, which decides between equally similar names."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(word, other, strict=False)))
 

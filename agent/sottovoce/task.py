@@ -56,7 +56,7 @@ class Task:
         for name in sorted(self.settings.keys() | other.settings.keys()):
             mine, its = self._said(name), other._said(name)
             if mine != its:
-                first = max(0, _alike(mine, its) - _BEFORE) if max(len(mine), len(its)) > _SHOWN else 0
+                first = max(0, _common_prefix_length(mine, its) - _BEFORE) if max(len(mine), len(its)) > _SHOWN else 0
                 yield f"{_shown(name)} {_shown(its, first)} where this device has {_shown(mine, first)}"
 
     def _said(self, name: str) -> str:
@@ -80,7 +80,7 @@ def read(raw: bytes) -> Task:
     return task
 
 
-def _alike(one: str, other: str) -> int:
+def _common_prefix_length(one: str, other: str) -> int:
     """Return the length of the common prefix of two texts."""
     return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 

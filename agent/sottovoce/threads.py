@@ -80,7 +80,7 @@ class Threads(ThreadPoolExecutor):
                 raise RuntimeError("these threads have ended")
             if not self._idle.acquire(blocking=False) and len(self._backgrounds) < self._most:
                 self._backgrounds.append(Background(self._serve))
-            self._work.put(partial(_do, future, partial(fn, *args, **kwargs)))
+            self._work.put(partial(_complete_future, future, partial(fn, *args, **kwargs)))
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -114,7 +114,7 @@ class Threads(ThreadPoolExecutor):
         return self._work.get()
 
 
-def _do(future: Future[Any], act: Callable[[], Any]) -> None:
+def _complete_future(future: Future[Any], act: Callable[[], Any]) -> None:
     if not future.set_running_or_notify_cancel():
         return
     try:

@@ -10,7 +10,7 @@ import sqlite3
 from contextlib import suppress
 from pathlib import Path
 
-from sottovoce.durable import of_the_disk
+from sottovoce.durable import is_disk_error
 from sottovoce.errors import DataError, MessageRefused
 from sottovoce.schema import Schema
 
@@ -59,7 +59,7 @@ class AddressBook:
             try:
                 self._connection, self._seconds = self._open()
             except (sqlite3.DatabaseError, ValueError) as error:
-                if of_the_disk(error):
+                if is_disk_error(error):
                     raise
                 self.replaced = f"{path}: the address book was damaged ({error}) and was reset: seeds are tried"
                 SCHEMA.begin(self._path)

@@ -73,13 +73,13 @@ class Contacts:
         )
         return merged(contact for contact in known if contact is not None).get(node_id)
 
-    def heard(self, node_id: str) -> None:
+    def note_record(self, node_id: str) -> None:
         """Note that a record of a device has arrived."""
         self._unheard.pop(node_id, None)
         for said in self._candidates.values():
             said.pop(node_id, None)
 
-    def answered(self, contact: Contact) -> None:
+    def note_answer(self, contact: Contact) -> None:
         """Note that a device has just answered."""
         self._answered[contact.node_id] = contact
         self._answered.move_to_end(contact.node_id)

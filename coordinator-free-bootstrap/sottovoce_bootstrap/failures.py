@@ -45,7 +45,7 @@ class Failures:
         """Return the time, in seconds, of a peer's next attempt; minus infinity for a peer that has not failed."""
         return self._failed.get(peer, (0, float("-inf")))[1]
 
-    def shunned(self, peer: str, now: float) -> bool:
+    def is_shunned(self, peer: str, now: float) -> bool:
         """Return whether a peer failed too often to be in the view, and is in its pause."""
         count, retry_at = self._failed.get(peer, (0, float("-inf")))
         return count >= ENOUGH and now < retry_at

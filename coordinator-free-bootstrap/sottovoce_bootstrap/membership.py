@@ -41,7 +41,7 @@ class Issue(Protocol):
         ...
 
 
-def _everywhere(_: str) -> bool:
+def _reaches_everything(_: str) -> bool:
     return True
 
 
@@ -85,7 +85,7 @@ class Membership:
         book: Sequence[Contact],
         rng: random.Random,
         now: float,
-        reaches: Callable[[str], bool] = _everywhere,
+        reaches: Callable[[str], bool] = _reaches_everything,
     ) -> None:
         self.due = now
         self.traffic: Counter[str] = Counter()
@@ -148,10 +148,10 @@ class Membership:
         effects: list[Effect] = []
         for peer in [peer for peer, pending in self._pending.items() if pending.deadline <= now]:
             effects += self.on_failure(peer, now)
-        seeds = [seed.node_id for seed in self._contacts.unheard if self._free(seed.node_id, now)]
+        seeds = [seed.node_id for seed in self._contacts.unheard if self._is_free(seed.node_id, now)]
         for seed in self._dice.sample(seeds, min(len(seeds), _SEEDS_AT_ONCE)):
             effects.append(self._request(seed, REDRAWS, now))
-        candidates = [peer for peer in self._contacts.candidates if self._free(peer, now)]
+        candidates = [peer for peer in self._contacts.candidates if self._is_free(peer, now)]
         for peer in self._dice.sample(candidates, min(len(candidates), 1 if self._view.ids else _SEEDS_AT_ONCE)):
             effects.append(self._request(peer, 0, now))
         old = self._ticks % OLD_CONTACT_EVERY == 0
@@ -199,7 +199,7 @@ class Membership:
         effects = self._take(peer, exchange, now)
         contact = self.find(peer)
         if contact is not None:
-            self._contacts.answered(contact)
+            self._contacts.note_answer(contact)
             effects.append(Remember(contact))
         return effects
 
@@ -269,9 +269,9 @@ class Membership:
         unheard = (
             seed
             for seed in self._contacts.unheard
-            if self._leads_to(seed.node_id) and not self._failures.shunned(seed.node_id, now)
+            if self._is_reachable(seed.node_id) and not self._failures.is_shunned(seed.node_id, now)
         )
-        return (*self._reach(peer for peer in self._view.ids if self._ready(peer, now)), *unheard)
+        return (*self._contacts_of(peer for peer in self._view.ids if self._is_ready(peer, now)), *unheard)
 
     def sample(self, count: int, now: float) -> tuple[Contact, ...]:
         """Return `count` different contacts of `peers`, drawn uniformly, or all if there are fewer."""
@@ -280,7 +280,7 @@ class Membership:
 
     def warm(self) -> tuple[Contact, ...]:
         """Return peers whose channels are kept open: drawn from the view, replaced on failure and now and then."""
-        return tuple(self._reach(self._warm))
+        return tuple(self._contacts_of(self._warm))
 
     def find(self, node_id: str) -> Contact | None:
         """Return the contact of a device; None if it is unknown."""
@@ -296,21 +296,21 @@ class Membership:
         effects: list[Effect] = []
         for entry in exchange.entries:
             if entry.record.node_id == self._id:
-                effects += self._meet(entry.record, now)
+                effects += self._handle_own_record(entry.record, now)
         strangers = {entry.record.node_id for entry in exchange.entries if self._view.get(entry.record.node_id) is None}
 
         def shunned(node: str) -> bool:
             """Return whether a device failed at addresses other than those in its own record."""
-            return node not in strangers and self._failures.shunned(node, now)
+            return node not in strangers and self._failures.is_shunned(node, now)
 
         for node in self._view.take(introducer, exchange, now, shunned):
-            self._contacts.heard(node)
+            self._contacts.note_record(node)
             if node in strangers:
                 self._failures.clear(node)
         self._rewarm(now)
         return effects
 
-    def _meet(self, record: PeerRecord, now: float) -> list[Effect]:
+    def _handle_own_record(self, record: PeerRecord, now: float) -> list[Effect]:
         """Handle a record of this device that came back: it is old, or another device has signed it."""
         if record == self._record or record.version < self._record.version:
             return []
@@ -326,7 +326,7 @@ class Membership:
 
     def _exchange(self, recipient: str, stated: PeerRecord | None, now: float) -> Exchange:
         own = Entry(self._record, max(0.0, now - self._issued))
-        return Exchange((own, *self._view.tell(recipient, stated, MAX_ENTRIES - 1, now)))
+        return Exchange((own, *self._view.entries_for(recipient, stated, MAX_ENTRIES - 1, now)))
 
     def _renew(self, now: float) -> None:
         self._record = self._issue(self._record.incarnation, self._record.sequence + 1)
@@ -334,10 +334,10 @@ class Membership:
 
     def _draw(self, redraws: int, now: float, *, old: bool) -> list[Effect]:
         """Return a request to a peer of the view, or, if requested or the view is empty, to an old contact."""
-        view = [peer for peer in self._view.ids if self._free(peer, now)]
+        view = [peer for peer in self._view.ids if self._is_free(peer, now)]
         if old or not view:
             others = sorted(set(self._contacts) - set(self._view.ids))
-            view = [peer for peer in others if self._free(peer, now)] or view
+            view = [peer for peer in others if self._is_free(peer, now)] or view
         return [self._request(self._dice.choice(view), redraws, now)] if view else []
 
     def _request(self, peer: str, redraws: int, now: float) -> Request:
@@ -348,39 +348,39 @@ class Membership:
         self.traffic["sent"] += 1
         return Request(contact, self._exchange(peer, None, now))
 
-    def _free(self, peer: str, now: float) -> bool:
-        return peer not in self._pending and self._ready(peer, now)
+    def _is_free(self, peer: str, now: float) -> bool:
+        return peer not in self._pending and self._is_ready(peer, now)
 
-    def _ready(self, peer: str, now: float) -> bool:
-        return now >= self._failures.retry_at(peer) and self._leads_to(peer)
+    def _is_ready(self, peer: str, now: float) -> bool:
+        return now >= self._failures.retry_at(peer) and self._is_reachable(peer)
 
-    def _leads_to(self, peer: str) -> bool:
+    def _is_reachable(self, peer: str) -> bool:
         contact = None if peer in self._expelled else self.find(peer)
         return contact is not None and any(map(self._reaches, contact.endpoints))
 
-    def _reach(self, peers: Iterable[str]) -> list[Contact]:
+    def _contacts_of(self, peers: Iterable[str]) -> list[Contact]:
         return [contact for peer in peers if (contact := self.find(peer)) is not None]
 
     def _rewarm(self, now: float) -> None:
         """Fill the warm set from the view; devices that have left, or are forgotten, are removed."""
         records = {peer: self._view.get(peer) for peer in self._warm}
         self._warm = [peer for peer, record in records.items() if record is not None and not record.leaving]
-        others = self._cold(now)
+        others = self._cold_peers(now)
         missing = self._settings.warm_size - len(self._warm)
         self._warm += self._dice.sample(others, min(missing, len(others)))
 
     def _rotate(self, now: float) -> None:
         """Replace a peer of the warm set, which may be dead and unused, by another peer of the view."""
-        if self._warm and (others := self._cold(now)):
+        if self._warm and (others := self._cold_peers(now)):
             self._warm[self._dice.randrange(len(self._warm))] = self._dice.choice(others)
 
-    def _cold(self, now: float) -> list[str]:
-        return [peer for peer in self._view.ids if peer not in self._warm and self._ready(peer, now)]
+    def _cold_peers(self, now: float) -> list[str]:
+        return [peer for peer in self._view.ids if peer not in self._warm and self._is_ready(peer, now)]
 
     def _hurry(self, now: float) -> None:
         """Schedule an early retry, as soon as a pause has elapsed, if this device knows no peer."""
         if self._view.ids or self._pending or self._record.leaving:
             return
-        retries = [self._failures.retry_at(peer) for peer in self._contacts if self._leads_to(peer)]
+        retries = [self._failures.retry_at(peer) for peer in self._contacts if self._is_reachable(peer)]
         if retries:
             self.due = min(self.due, max(now + min(1.0, self._settings.period), min(retries)))

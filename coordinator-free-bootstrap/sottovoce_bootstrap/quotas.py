@@ -29,21 +29,21 @@ class Quotas:
         Raises:
             MessageRefused: for `rate`: the sender, or all devices together, have used up the period's quota.
         """
-        self._turn(now)
+        self._start_period(now)
         if self._requests[sender] >= REQUESTS_OF_ONE or self._requests.total() >= REQUESTS_OF_ALL:
             raise MessageRefused("rate", "this device has answered enough exchanges in this period: try the next")
         self._requests[sender] += 1
 
     def may_introduce(self, introducer: str, now: float) -> bool:
         """Return whether an introducer may bring one more device new to the view."""
-        self._turn(now)
+        self._start_period(now)
         return self._introduced[introducer] < self._introductions
 
-    def introduced(self, introducer: str) -> None:
+    def note_introduction(self, introducer: str) -> None:
         """Note that a device has been introduced."""
         self._introduced[introducer] += 1
 
-    def _turn(self, now: float) -> None:
+    def _start_period(self, now: float) -> None:
         if now >= self._end:
             self._end = now + self._period
             self._requests.clear()

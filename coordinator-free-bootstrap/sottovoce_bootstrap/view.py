@@ -120,7 +120,7 @@ class View:
         self._ids = [sighting.record.node_id for sighting in kept]
         return heard
 
-    def tell(self, recipient: str, stated: PeerRecord | None, count: int, now: float) -> list[Entry]:
+    def entries_for(self, recipient: str, stated: PeerRecord | None, count: int, now: float) -> list[Entry]:
         """Return entries for another device: the devices that have just left, and the freshest of the view.
 
         Args:
@@ -157,7 +157,7 @@ class View:
         if self._sightings.note(record, entry.age, now, keep=self._ids).record != record:
             return False
         if newcomer:
-            self._quotas.introduced(introducer)
+            self._quotas.note_introduction(introducer)
         if record.leaving and record.node_id not in self._departed:
             self._departed = [*self._departed, record.node_id][-_DEPARTED_KEPT:]
         return True

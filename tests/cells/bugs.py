@@ -58,7 +58,7 @@ def both_shares_of_a_member_revealed(patch: pytest.MonkeyPatch) -> None:
         honest = reveal(self, said)
         assert self._secrets is not None
         return steps.Revealed(
-            honest.seeds, tuple(self._secrets.held[one].of_mask_key(one, 0) for one in self._secrets.members)
+            honest.seeds, tuple(self._secrets.held[one].mask_key_share(one, 0) for one in self._secrets.members)
         )
 
     patch.setattr(Member, "reveal", generous)
@@ -156,7 +156,7 @@ def old_offers_good_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 @found_by("keeps_a_member_without_shares")
 def a_member_without_shares_kept(patch: pytest.MonkeyPatch) -> None:
-    opened = shares.opened
+    opened = shares.open_shares
 
     def lenient(*arguments: Any) -> shares.Shares:
         try:
@@ -164,7 +164,7 @@ def a_member_without_shares_kept(patch: pytest.MonkeyPatch) -> None:
         except Exception:  # noqa: BLE001 - that is the bug
             return shares.Shares(bytes(33), bytes(33))
 
-    patch.setattr(cell_member, "opened", lenient)
+    patch.setattr(cell_member, "open_shares", lenient)
     patch.setattr(cell_member._HeldShares, "fits", lambda *_: True)
 
 
@@ -181,7 +181,7 @@ def begun_by_few(patch: pytest.MonkeyPatch) -> None:
 @found_by("lets_few_begin")
 def readies_not_verified(patch: pytest.MonkeyPatch) -> None:
     def trusting(self: Member, said: steps.Mask) -> tuple[int, bytes]:
-        secrets, roster = self._with_roster()
+        secrets, roster = self._secrets_and_roster()
         return len(roster), secrets.h
 
     patch.setattr(Member, "begun", trusting)
@@ -455,17 +455,17 @@ def openings_believed_unseen(patch: pytest.MonkeyPatch) -> None:
     def unchecked(self: Knowledge, verified: Any, given: Any) -> Any:
         return {verified.roster.owners.index(one.said.owner): one for one in given}
 
-    patch.setattr(knowledge, "verified", trusting)
-    patch.setattr(Knowledge, "_checked", unchecked)
+    patch.setattr(knowledge, "verify_opening", trusting)
+    patch.setattr(Knowledge, "_verified_vectors", unchecked)
 
 
 @found_by("forges_results")
 def answers_of_one_believed(patch: pytest.MonkeyPatch) -> None:
     def credulous(self: Knowledge, votes: Any) -> Any:
         one = next(iter(votes.values()))
-        return body_of(one.said, Knows), self.numbers(one.numerator)
+        return body_of(one.said, Knows), self.decode_numerator(one.numerator)
 
-    patch.setattr(Knowledge, "agreed", credulous)
+    patch.setattr(Knowledge, "agreed_knowledge", credulous)
 
 
 @found_by("passes_on_other_vectors")
@@ -490,12 +490,12 @@ def revealed_shares_not_compared(patch: pytest.MonkeyPatch) -> None:
 
 @found_by("deals_another_seed")
 def lies_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Dishonesty, "_struck", lambda self, state, *_: state)
+    patch.setattr(Dishonesty, "_strike_off", lambda self, state, *_: state)
 
 
 @found_by("proposes_many_rounds", "names_two_sets")
 def leaders_not_compared(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Gathering, "_compared", staticmethod(lambda leading, *_: Led(leading)))
+    patch.setattr(Gathering, "_compare_statements", staticmethod(lambda leading, *_: Led(leading)))
 
 
 @found_by("accuses_everybody")
@@ -505,7 +505,7 @@ def one_doubt_is_enough(patch: pytest.MonkeyPatch) -> None:
     def credulous(self: Dishonesty, state: Any, sender: str, statement: Any) -> Any:
         state = doubted(self, state, sender, statement)
         said = body_of(statement, Doubt)
-        return self._struck(state, said.accused, said.why, f"said by {sender}")
+        return self._strike_off(state, said.accused, said.why, f"said by {sender}")
 
     patch.setattr(Dishonesty, "doubted", credulous)
 

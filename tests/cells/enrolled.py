@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from sottovoce.agent.provenance import FleetProvenance, RosterWitness
-from sottovoce.agent.revoked import RevokedHere, keep_list, revoke
+from sottovoce.agent.revoked import RevokedHere, revoke, store_revocation_list
 from sottovoce.cell import Cell
 from sottovoce.data import Records
 from sottovoce.door import CellAnswer, CellQuery, Refused
@@ -43,7 +43,7 @@ class Member:
 
     def ask(self, step: steps.Question) -> steps.Answer | Refused:
         answer = self.vault.step(CellQuery(_LEARNER, steps.encoded(step)))
-        return steps.answer(answer.said) if isinstance(answer, CellAnswer) else answer
+        return steps.decode_answer(answer.said) if isinstance(answer, CellAnswer) else answer
 
     def offer(self) -> Statement:
         offer = self.ask(steps.Begin(0, b""))
@@ -70,7 +70,7 @@ class Enrolled:
         self._own, *self._others = (Member(fleet, directory / str(number)) for number in range(4))
         self._own.now = 2 * _DAY
         self._revoked, self._expired = Member(fleet, directory / "gone"), Member(fleet, directory / "short", short)
-        keep_list(
+        store_revocation_list(
             self._own.directory, revoke(directory / "fleet", fleet, [self._revoked.identity.node_id]), fleet.authority
         )
 

@@ -14,7 +14,7 @@ from sottovoce.errors import MessageRefused
 from sottovoce.kernels.profile import Profile
 from sottovoce.learners.published import Signed
 from sottovoce.secure_sum import steps
-from sottovoce.secure_sum.opening import recovered, total_of
+from sottovoce.secure_sum.opening import recover_secrets, total_of
 from sottovoce.secure_sum.share_tree import ShareTree
 from sottovoce.secure_sum.statements import (
     Body,
@@ -108,7 +108,7 @@ class Party:
         answer = self.vault.step(CellQuery(LEARNER, steps.encoded(step)))
         if isinstance(answer, Refused):
             raise SaidNo(f"{answer.reason}: {answer.explanation}")
-        said = steps.answer(answer.said)
+        said = steps.decode_answer(answer.said)
         if isinstance(said, steps.Unfit) and kind is not steps.Unfit:
             raise SaidNo(f"shares of {said.dealers} do not fit")
         assert isinstance(said, kind)
@@ -219,7 +219,7 @@ class Round:
 
     def open(self, survivors: Sequence[int], revealed: Mapping[int, steps.Revealed]) -> Opened:
         vectors = {place: self.vectors[place] for place in survivors}
-        secrets = recovered(self.roster, self.members, sorted(survivors), revealed)
+        secrets = recover_secrets(self.roster, self.members, sorted(survivors), revealed)
         if secrets.cheated:
             return Opened(np.zeros(self.size, dtype=np.int64), secrets.cheated)
         return Opened(total_of(self.roster, self.h, self.members, vectors, secrets, self.size))

@@ -23,7 +23,7 @@ from sottovoce.algorithms.cell.public.messages import (
     Vectors,
     Want,
 )
-from sottovoce.algorithms.cell.public.post import posted
+from sottovoce.algorithms.cell.public.post import queue_sends
 from sottovoce.algorithms.cell.public.state import CellState
 from sottovoce.door import CellAnswer, Refused
 from sottovoce.learners.events import Effect, Event, Reply, Send, Timer
@@ -201,7 +201,7 @@ class ProposesManyRounds(Liar):
         members, deals = tuple(said.members[at] for at in kept), tuple(said.deals[at] for at in kept)
         h = round_digest(leading.roster.digest, members, [body_of(deal, Deal).root for deal in deals])
         sealed, paths = (tuple(all_of_them[at] for at in kept) for all_of_them in (said.sealed, said.paths))
-        return Agreed(members, sealed, paths, deals, self._bare(Lead(leading.roster.digest, h)))
+        return Agreed(members, sealed, paths, deals, self._sign_without_certificate(Lead(leading.roster.digest, h)))
 
 
 class RevealsFalseShares(Liar):
@@ -213,7 +213,9 @@ class RevealsFalseShares(Liar):
             return said
         first = structs.replace(said.revealed.seeds[0], share=bytes(33))
         revealed = steps.Revealed((first, *said.revealed.seeds[1:]), said.revealed.mask_keys)
-        return SharesRevealed(revealed, self._bare(Shown(state.round, self._place(state), digest_of(revealed))))
+        return SharesRevealed(
+            revealed, self._sign_without_certificate(Shown(state.round, self._place(state), digest_of(revealed)))
+        )
 
 
 class SendsAnotherVector(Liar):
@@ -253,7 +255,7 @@ class NamesTwoSets(Liar):
         if not isinstance(said, Survived) or recipient > f"member-{len(state.peers) // 2:02d}":
             return said
         named = body_of(said.said, Named)
-        return Survived(self._bare(Named(named.round, named.survivors[:-1])))
+        return Survived(self._sign_without_certificate(Named(named.round, named.survivors[:-1])))
 
 
 class TellsFew(Liar):
@@ -272,8 +274,8 @@ class AccusesEverybody(Liar):
         state, effects = super().on(state, event, now)
         if isinstance(event, Timer) and state.cycle <= len(state.peers):
             accused = state.peers[state.cycle - 1]
-            said = CellMessage(Doubted(self._signed(body_bytes(Doubt(accused, "lied")))))
-            state, more = posted((state, [Send(peer, said) for peer in state.peers if peer != accused]))
+            said = CellMessage(Doubted(self._sign(body_bytes(Doubt(accused, "lied")))))
+            state, more = queue_sends((state, [Send(peer, said) for peer in state.peers if peer != accused]))
             effects = [*effects, *more]
         return state, effects
 

@@ -1,6 +1,6 @@
 """Member that lies in its messages, and what it gains from a fleet whose other members are honest."""
 
-from sottovoce.algorithms.cell.public.machine import _ranked
+from sottovoce.algorithms.cell.public.machine import _leader_order
 
 from tests.cells.liars import LIARS, OF_LEADERS, OF_MEMBERS, SILENT
 from tests.cells.world import World
@@ -16,7 +16,7 @@ def lied(kind: str, place: int, count: int) -> str | None:
         place: place of the liar, in the order in which the devices lead.
         count: number of devices.
     """
-    liar = _ranked([f"member-{number:02d}" for number in range(count)], 0)[place]
+    liar = _leader_order([f"member-{number:02d}" for number in range(count)], 0)[place]
     world = World(count=count, liars={liar: LIARS[kind]}).run(_SECONDS)
     if len(world.knowing()) < count - 1:
         return f"{len(world.knowing())} of {count - 1} honest devices know the sum"

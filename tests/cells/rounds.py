@@ -109,7 +109,7 @@ class Watched:
     def step(self, query: CellQuery) -> CellAnswer | Refused:
         answer = self.vault.step(query)
         if isinstance(answer, CellAnswer):
-            said = steps.answer(answer.said)
+            said = steps.decode_answer(answer.said)
             if isinstance(said, steps.Sealed):
                 assert not self._provenance.revoked & self._roster(), "a revoked device in a roster"
             elif isinstance(said, Stand):
@@ -156,7 +156,7 @@ def play(seed: int) -> Played:
     count, colluding = rng.randint(4, 8), rng.choice((0, 1, 1))
     least, threshold = max(3, count - rng.choice((1, 2, 3))), rng.choice((0.6, 0.7, 0.8))
     cell = Cell(least, count + 1, colluding, threshold, rng.choice((0, 1, 2)))
-    if cell.wrong is not None:
+    if cell.defect is not None:
         cell = Cell(count, count + 1, 0, 0.7, 1)
     epsilon = rng.choice((None, 1.0, 8.0))
     seen, names = Seen(), [f"member-{number:02d}" for number in range(count)]

@@ -47,4 +47,4 @@ def bite(known: int, trials: int, epsilon: float = 4.0, seed: int = 0) -> Bite:
 
 def bites(trials: int) -> list[Bite]:
     """Measure the attacker allowed for, one that holds a key more, and all other members together."""
-    return [bite(known, trials) for known in (0, 1, CELL.honest(CELL.least) - 1)]
+    return [bite(known, trials) for known in (0, 1, CELL.honest_shares(CELL.least) - 1)]

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 from msgspec import msgpack
-from sottovoce.algorithms.cell.public.machine import _ranked
-from sottovoce.secure_sum.proofs import Proof, accused
+from sottovoce.algorithms.cell.public.machine import _leader_order
+from sottovoce.secure_sum.proofs import Proof, judge_proof
 
 from tests.cells.fleet import belongs
 from tests.cells.liars import LIARS
@@ -21,7 +21,7 @@ def test_the_status_has_a_proof_that_everybody_can_verify() -> None:
         words = str(device.learner.progress(world.state(device.id)).details["proofs"])
         node, raw = words.split(" ")
         assert node == liar
-        assert accused(msgpack.decode(b64decode(raw), type=Proof), world.cell, belongs)[0] == liar
+        assert judge_proof(msgpack.decode(b64decode(raw), type=Proof), world.cell, belongs)[0] == liar
 
 
 def test_a_leader_that_has_forgotten_a_lie_is_told_of_it_before_anybody_pays() -> None:
@@ -31,7 +31,7 @@ def test_a_leader_that_has_forgotten_a_lie_is_told_of_it_before_anybody_pays() -
     while not all(device.core and liar in world.state(device.id).struck for device in world.honest):
         at += 0.1
         world.simulation.run_until(at)
-    leader = next(name for name in _ranked(world.names, 0) if name != liar)
+    leader = next(name for name in _leader_order(world.names, 0) if name != liar)
     core = world.simulation.devices[leader].core
     assert core is not None
     core._state = replace(world.state(leader), dishonest={}, doubts={})

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sottovoce.agent.memory_store import MemoryStore
-from sottovoce.algorithms.cell.public.machine import Cells, _ranked
+from sottovoce.algorithms.cell.public.machine import Cells, _leader_order
 from sottovoce.algorithms.cell.public.sum_consumer import DescentCourse
 from sottovoce.algorithms.steps.public.descent import Schedule
 from sottovoce.cell import Cell
@@ -47,7 +47,7 @@ def device(number: int, kind: type[Cells]) -> Device:
 @pytest.mark.parametrize("place", [0, -1])
 @pytest.mark.parametrize("kind", LIARS)
 def test_one_liar(kind: str, place: int) -> None:
-    liar = _ranked(NAMES, 0)[place]
+    liar = _leader_order(NAMES, 0)[place]
     devices = [device(number, LIARS[kind] if name == liar else Cells) for number, name in enumerate(NAMES)]
     simulation = Simulation(devices, faults=Faults(), period=1.0, seed=1)
     simulation.start()

@@ -52,7 +52,7 @@ def read(client: socket.socket) -> bool:
 
 def introduced(client: socket.socket) -> bool:
     """Whether the vault answers what it was asked."""
-    return isinstance(protocol.reply(protocol.receive(client, 2**20, PATIENCE)), protocol.Introduction)
+    return isinstance(protocol.decode_reply(protocol.receive(client, 2**20, PATIENCE)), protocol.Introduction)
 
 
 def recovers(vault: VaultProcess, agent: AgentProcess) -> None:

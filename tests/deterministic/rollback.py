@@ -59,7 +59,7 @@ class Device:
         self.head = self._now()
         self.detector = RollbackDetector(1, alone=False, charged=past.charges > 0)
         self.keeping = Keeping(past, self.detector, self._tell, str)
-        self.keeping.attend(lambda: self._links, lambda node: False)
+        self.keeping.attach(lambda: self._links, lambda node: False)
         self._permitted = False
 
     async def cycle(self) -> bool:
@@ -67,16 +67,16 @@ class Device:
         self._links = self._village.peers(min(KEEPERS + 2, self._village.size))
         await self._sent(self._links[0])
         if not self._permitted and not self.detector.may_release:
-            await self.keeping.tell(self._lags, KEEPERS)
+            await self.keeping.inform_keepers(self._lags, KEEPERS)
             if not self.detector.may_release:
                 return False
         await self.keeping.appoint(self._lags)
-        if not self._permitted and not self.detector.charged and not self.keeping.informed:
+        if not self._permitted and not self.detector.charged and not self.keeping.informed_count:
             return False
         self._permitted = True
         self._past.charges += 1
         self.head = self._now()
-        await self.keeping.tell(self._lags, TOLD_AT_ONCE)
+        await self.keeping.inform_keepers(self._lags, TOLD_AT_ONCE)
         return True
 
     def _lags(self, peer: str) -> bool:
@@ -90,7 +90,7 @@ class Device:
         try:
             await self._tell(peer)
         except DeliveryFailed:
-            self.detector.missed(peer.id)
+            self.detector.note_no_answer(peer.id)
 
     async def _tell(self, peer: Peer) -> None:
         village = self._village
@@ -100,8 +100,8 @@ class Device:
         mark = None if known is None else self._past.mark(known.charges, known.released)
         if known is None or continues(self.head, known):
             village.known[peer.id] = self.head
-        self.detector.hear(peer.id, self.head, known, mark)
-        self.detector.answered(peer.id, self.head, known)
+        self.detector.record_known_head(peer.id, self.head, known, mark)
+        self.detector.note_answer(peer.id, self.head, known)
 
 
 async def lived(village: Village, image_at: int, restored_at: int) -> tuple[Past, Past]:

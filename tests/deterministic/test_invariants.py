@@ -83,7 +83,7 @@ def test_a_message_applied_and_called_a_duplicate(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("core, wrong", [(Forgetful, "that was not on its way"), (Sly, "mass changed by more")])
 def test_mass_alone_shows_it_too(monkeypatch: pytest.MonkeyPatch, core: type[Core], wrong: str) -> None:
     monkeypatch.setattr(engine, "Core", core)
-    monkeypatch.setattr(AppliedOnce, "broken", lambda *_: None)
+    monkeypatch.setattr(AppliedOnce, "violation", lambda *_: None)
     with pytest.raises(InternalError, match=f"{wrong}.*`receive`"):
         run(fleet(5, "exponential", seed=1, steps=0))
 
@@ -210,9 +210,9 @@ def test_a_learner_without_laws_of_its_own_keeps_the_common_ones() -> None:
     for store in devices.stores.values():
         store.commit(object(), [], [], None)
     watching = Invariants(devices.devices)
-    watching.saw("receive", 0.0, "device-0", None, sender="device-1", sequence=3, duplicate=False)
+    watching.observe("receive", 0.0, "device-0", None, sender="device-1", sequence=3, duplicate=False)
     with pytest.raises(InternalError, match=r"applied twice.*seen after event 2, `receive` at device-0, 1\.5"):
-        watching.saw("receive", 1.5, "device-0", None, sender="device-1", sequence=2, duplicate=False)
+        watching.observe("receive", 1.5, "device-0", None, sender="device-1", sequence=2, duplicate=False)
 
 
 @pytest.mark.parametrize("state", [PushSum.state_type, GolfMoments.state_type])

@@ -180,7 +180,8 @@ class Repeating(Core):
 
 def test_an_answer_that_nobody_gave_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "Core", Repeating)
-    monkeypatch.setattr(engine, "_said", lambda reply: {} if reply is None else {"reply": Move(reply.numerator + 1)})
+    other = lambda reply: {} if reply is None else {"reply": Move(reply.numerator + 1)}  # noqa: E731
+    monkeypatch.setattr(engine, "_reply_facts", other)
     simulation = Simulation(devices(5, "full", seed=1), faults=ROUGH, period=1.0, seed=1)
     simulation.start()
     with pytest.raises(InternalError, match=r"changed by more|no device gave it"):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sottovoce.algorithms.shared_model.parts import schedule_of
 from sottovoce.kernels.softmax import Softmax
-from sottovoce_lab.papers.one_run import one
+from sottovoce_lab.papers.one_run import run_one
 from sottovoce_lab.testbed.plan import plan
 from sottovoce_lab.testbed.run_spec import run_spec
 
@@ -21,7 +21,7 @@ def step_size(**keys: Any) -> float:
 
 @pytest.mark.parametrize("data", ["breast-cancer", "digits"])
 def test_at_an_epsilon_of_4_it_is_ten_points_above_the_majority_class(data: str) -> None:
-    runs = [one({**RUN, "data": data, "learner.regularisation": 1e-4, "seed": seed}) for seed in range(40, 43)]
+    runs = [run_one({**RUN, "data": data, "learner.regularisation": 1e-4, "seed": seed}) for seed in range(40, 43)]
     assert {run["privacy"]["status"] for run in runs} == {"proved"}
     assert np.mean([run["final"]["accuracy_mean"] - run["majority"] for run in runs]) > 0.1
 

@@ -30,7 +30,11 @@ async def test_mangled_frames_and_presences(tmp_path: Path, monkeypatch: pytest.
     _, other = await exchange(here, third, b"a message")
     here.hears_of(there)
     presence = f"sottovoce/v1/fleet/peer/{there.id}"
-    words = [there.transport._presence.here(), there.transport._presence.gone(), here.transport._presence.gone()]
+    words = [
+        there.transport._presence.presence_announcement(),
+        there.transport._presence.departure_announcement(),
+        here.transport._presence.departure_announcement(),
+    ]
     delivery, fresh = await asked(there, here, b"another")
     raws = [request[1], answer[1], other[1], fresh[1], *words]
     topics = [

@@ -16,7 +16,7 @@ from sottovoce.wire import (
     TASK_BYTES,
     Heads,
     SignedHead,
-    beside,
+    append_heads,
     decode,
     decode_heads,
     encode,
@@ -67,7 +67,7 @@ def test_mangled_messages(tmp_path: Path) -> None:
         # By turns what an outsider can do, with ledger heads beside and without, and what a device of the fleet signs.
         by_outsider = run % 3 > 0
         raw = (
-            mangled(rng, beside(whole, heads) if run % 3 == 1 else whole)
+            mangled(rng, append_heads(whole, heads) if run % 3 == 1 else whole)
             if by_outsider
             else sealed(mangled(rng, payload))
         )

@@ -216,7 +216,7 @@ class TestHomeAssistant:
 
                 agent.fault = Fault("privacy", "ledger.db: damaged; put the copy back", needs_a_person=True)
                 until(lambda: json.loads(bystander.last(state) or b"")["needs_a_person"] == "ON", "it needs a person")
-                assert json.loads(bystander.last(state) or b"")["trouble"] == agent.fault.words
+                assert json.loads(bystander.last(state) or b"")["trouble"] == agent.fault.summary
                 agent.fault = None
 
                 announced = sum(topic == found for topic, _, _ in bystander.heard)

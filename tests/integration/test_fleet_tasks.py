@@ -11,7 +11,7 @@ from sottovoce.errors import NetworkError
 from sottovoce.identity import open_fleet
 from sottovoce.kernels.onnx.allowed import digest_of
 from sottovoce.vault import Ledger
-from sottovoce.vault.account import account_of, audited
+from sottovoce.vault.account import account_of, audit_account
 from sottovoce.vault.ledger_file import connect
 
 from tests.support.devices import CLASSES, FEATURES, Device, new_device
@@ -135,7 +135,7 @@ def test_devices_change_over_and_those_that_may_not_go_on(
             until(lambda agent=agent: agent.status()["steps_done"] == 4, "it has learnt the graph's model")  # type: ignore[misc]
     for device in devices:
         ledger = Ledger.read(device.ledger)
-        spending, _ = audited(account_of(ledger))
+        spending, _ = audit_account(account_of(ledger))
         assert 0 < spending.epsilon <= LIFE
         ledger.close()
 
@@ -209,7 +209,7 @@ def test_a_spent_device_learns_again_in_the_next_period(authority: Path, tmp_pat
         assert 25 < agent.status()["ledger"]["spent_epsilon"] < 40
         assert (agent.end(), vault.end()) == (0, 0)
     with closing(Ledger.read(ledger_file)) as ledger:
-        audited(account_of(ledger))
+        audit_account(account_of(ledger))
 
 
 def test_a_promise_is_told_of_the_task_and_of_all_of_them(authority: Path, tmp_path: Path) -> None:

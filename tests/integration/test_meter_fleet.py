@@ -154,7 +154,9 @@ def test_three_homes_come_by_the_page_from_nothing_to_their_sixth_day(street: St
     for home in HOMES:
         ledger = Ledger.read(street.directory / home / "ledger.db")
         assert ledger.own_budget.words == "ε = 2, δ = 1e-05, window level, add-remove"
-        assert ledger.spent(Units(((street.first + DAYS - 1, street.first + 400),))) == 0, "no day ahead has paid"
+        assert ledger.epsilon_spent(Units(((street.first + DAYS - 1, street.first + 400),))) == 0, (
+            "no day ahead has paid"
+        )
         ledger.close()
     assert "Traceback" not in street.logs()
     assert street.logs().count("reading-refused") == len(HOMES)

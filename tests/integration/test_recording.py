@@ -218,7 +218,7 @@ async def test_what_is_sent_can_be_computed_from_the_releases_alone(
 def _foretold(device: Device, answer: Any, incoming: list[tuple[str, bytes]]) -> list[tuple[list[int], int]]:
     learner = learner_of(device)
     core = Core(learner=learner, store=MemoryStore(learner.fresh()), seal=lambda _, __, message: message)
-    core.meet(tuple(peer.id for peer in load(device.config).transport.peers), 0.0)
+    core.replace_peers(tuple(peer.id for peer in load(device.config).transport.peers), 0.0)
     for sender, raw in incoming[:3]:
         opened = unseal(raw, fleet=device.identity.fleet, recipient=device.id)
         core.receive(sender, 1, opened.sequence, decode(opened.payload_type, opened.payload), 0.0)
@@ -231,7 +231,7 @@ def _foretold(device: Device, answer: Any, incoming: list[tuple[str, bytes]]) ->
                     sent.append((outgoing.parcel.numerator.tolist(), outgoing.parcel.weight))
                     core.confirm(outgoing.recipient, outgoing.sequence, float(cycle))
                 case Ask(query):
-                    core.answer(answer(query), float(cycle))
+                    core.apply_query_answer(answer(query), float(cycle))
     return sent
 
 

@@ -50,7 +50,7 @@ class Notes(Watcher):
     def note(self, text: str) -> None:
         self.notes.append(text)
 
-    def moment(self, moment: Moment) -> None:
+    def show_moment(self, moment: Moment) -> None:
         self.alive.append(moment.alive)
 
 
@@ -66,7 +66,7 @@ def in_memory(data: str, words: list[str], seed: int = 0, agents: int = 12) -> t
     class Last:
         """A witness that remembers every state."""
 
-        def saw(self, event: str, at: float, device: str, state: Any, **facts: Any) -> None:
+        def observe(self, event: str, at: float, device: str, state: Any, **facts: Any) -> None:
             digest.update(repr((event, at, device)).encode())
             digest.update(b"" if state is None else state.numerator.tobytes())
 

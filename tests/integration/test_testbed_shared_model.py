@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sottovoce.agent.assemble import LEDGER
 from sottovoce.algorithms.assembly import family_of
-from sottovoce.config import AgentConfig, checked
+from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.data import Records
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
 
@@ -134,7 +134,7 @@ def test_one_model_at_a_public_period_is_what_the_theorem_covers(data: str, epsi
 
 
 def configured(data: str, epsilon: float) -> AgentConfig:
-    return checked(
+    return config_from_tables(
         {
             "agent": {"state": "."},
             "data": {"source": data, "features": 4, "classes": 3, "expected_records": 80},

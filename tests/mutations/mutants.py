@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.accounting.events import over
+from sottovoce.accounting.events import with_units
 from sottovoce.accounting.tally import Tally
 from sottovoce.accounting.units import EVERY, Units
 from sottovoce.algorithms.golf.public.machine import Golf
@@ -125,7 +125,7 @@ def zero_sum_exact(patch: pytest.MonkeyPatch) -> None:
 
     def applied(self: Any, raw: Any, noise: Any) -> Values:
         rows = list(raw)
-        total = clipped_sum.summed(self, iter(rows))
+        total = clipped_sum.sum_clipped_rows(self, iter(rows))
         return total if not total.any() else apply(self, iter(rows), noise)
 
     patch.setattr(clipped_sum.DiscreteGaussian, "apply", applied)
@@ -150,7 +150,7 @@ def exhausted_exact(patch: pytest.MonkeyPatch) -> None:
             value = replace(noisy, law="none", scale=0, epsilon=math.inf).apply(raw, context.noise)
         else:
             assert isinstance(noisy, clipped_sum.DiscreteGaussian)
-            value = clipped_sum.summed(noisy, raw)
+            value = clipped_sum.sum_clipped_rows(noisy, raw)
         step, units = 2.0**noisy.exponent, plan.event.units.count
         return SealedRelease(query.id, value, step, context.statement, context.noise.simulated, units)
 
@@ -225,7 +225,7 @@ def noise_follows_data(patch: pytest.MonkeyPatch) -> None:
 
     def applied(self: Any, raw: Any, noise: Any) -> Values:
         rows = list(raw)
-        total = clipped_sum.summed(self, iter(rows))
+        total = clipped_sum.sum_clipped_rows(self, iter(rows))
         length = math.sqrt(float((total.astype(np.float64) ** 2).sum()))
         sigma = max(1, round(self.sigma * length / math.sqrt(self.clip_squared)))
         return apply(replace(self, sigma=min(sigma, discrete_gaussian.MAX_SIGMA)), iter(rows), noise)
@@ -317,7 +317,7 @@ def unit_forgotten(patch: pytest.MonkeyPatch) -> None:
 
     def added(self: Tally, event: Any) -> None:
         fewer = _moved(event.units, 0, -1)
-        add(self, event if fewer is None or len(event.units.spans) != 1 else over(event, fewer))
+        add(self, event if fewer is None or len(event.units.spans) != 1 else with_units(event, fewer))
 
     patch.setattr(Tally, "add", added)
 
@@ -359,7 +359,7 @@ def charged_to_the_next_window(patch: pytest.MonkeyPatch) -> None:
     charge = Ledger.charge
 
     def charged(self: Ledger, query: bytes, event: Any) -> bool:
-        return charge(self, query, over(event, _moved(event.units, 1, 1) or event.units))
+        return charge(self, query, with_units(event, _moved(event.units, 1, 1) or event.units))
 
     patch.setattr(Ledger, "charge", charged)
 
@@ -369,7 +369,7 @@ def noise_in_two_slots(patch: pytest.MonkeyPatch) -> None:
     apply, kept = clipped_sum.DiscreteGaussian.apply, {}
 
     def applied(self: Any, raw: Any, noise: Any) -> Values:
-        total = clipped_sum.summed(self, raw)
+        total = clipped_sum.sum_clipped_rows(self, raw)
         if self.size not in kept:
             kept[self.size] = apply(self, iter([]), noise)
         return total + kept[self.size]

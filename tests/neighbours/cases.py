@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import budget_of
-from sottovoce.config import AgentConfig, checked
+from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.data import Records, width
 from sottovoce.door import Status
 from sottovoce.errors import ConfigError, PrivacyError
@@ -116,7 +116,7 @@ def _config(case: Case, changed: tuple[tuple[str, Any], ...]) -> AgentConfig:
         },
         "membership": {"sampling": "static"},
     }
-    return checked(settings, "case")
+    return config_from_tables(settings, "case")
 
 
 def cases() -> Iterator[Case]:

@@ -137,7 +137,9 @@ def whole(one: World, other: World) -> float:
     assert one.ledger is not None
     assert one.statement.epsilon is not None
     units: frozenset[int] = frozenset().union(*(seen.units for seen in (*one.history, *other.history)))
-    spent = max((one.ledger.spent(Units(((unit, unit),))) for unit in units), default=one.ledger.spent(EVERY))
+    spent = max(
+        (one.ledger.epsilon_spent(Units(((unit, unit),))) for unit in units), default=one.ledger.epsilon_spent(EVERY)
+    )
     _require(spent <= one.statement.epsilon, f"a unit paid ε = {spent} of a budget of {one.statement.epsilon}")
     _require(one.ledger.spending().epsilon <= one.statement.epsilon, "someone paid more than the budget")
     charged = {query: event_mu(event) for query, event in _events(one) if _touches(event, units)}

@@ -145,7 +145,9 @@ class World:
         known = identified(raw).identities
         self.identities = [] if known is None else [row.tobytes() for row in known]
         self.differing = [row.differs for row in rows]
-        if self.ledger.numbers.enrolled(0) is not None:  # the records are those of the first start, in its order
+        if (
+            self.ledger.numbers.enrolled_records(0) is not None
+        ):  # the records are those of the first start, in its order
             self.enrolled = self.enrolled or (self.identities, self.differing)
             self.identities, self.differing = self.enrolled
         self.statement = self.vault.statement

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sottovoce.accounting.events import Event, GaussianSum, PureRelease, RecordReleased, over
+from sottovoce.accounting.events import Event, GaussianSum, PureRelease, RecordReleased, with_units
 from sottovoce.accounting.gaussian import gaussian_epsilon
 from sottovoce.accounting.tally import Tally
 from sottovoce.accounting.units import EVERY, LAST, Units
@@ -67,7 +67,7 @@ def test_exactly_those_units_pay_that_can(paid: list[Event], event: Event, budge
     else:
         assert (set() if payable is None else set(_members(payable))) == can
         if payable is not None:
-            tally.add(over(event, payable))
+            tally.add(with_units(event, payable))
             assert tally.epsilon(payable) <= budget
 
 

@@ -51,12 +51,12 @@ class AnyOrder(RuleBasedStateMachine):
             task, _ = self.sealed[id(message)]
 
             def act() -> list[Action]:
-                if not core.applied(*place) and task != self.tasks[recipient.id]:
+                if not core.was_applied(*place) and task != self.tasks[recipient.id]:
                     core.refuse(*place, "task")
-                return [] if core.refused(*place) else core.receive(*place, message, self.now)[1]
+                return [] if core.refusal_reason(*place) else core.receive(*place, message, self.now)[1]
 
             if self._act(recipient.id, act):
-                refused = bool(core.refused(*place))
+                refused = bool(core.refusal_reason(*place))
                 self.confirmations.append((sender, self._device(sender).life, outgoing, refused))
 
     @rule(node=nodes)
@@ -81,7 +81,7 @@ class AnyOrder(RuleBasedStateMachine):
         answer = device.vault.answer(query)
         if device.core and device.life == life:
             core = device.core
-            self._act(node, lambda: core.answer(answer, self.now))
+            self._act(node, lambda: core.apply_query_answer(answer, self.now))
 
     @rule(node=nodes)
     def retry(self, node: str) -> None:

@@ -31,7 +31,7 @@ def test_a_message_is_whole_when_its_last_part_is_here_and_never_before(
             assert whole == message
             return
         assert whole is None
-        wanted = cut.wanted(assembly.receipt())
+        wanted = cut.next_part(assembly.receipt())
         assert wanted == min(set(range(cut.count)) - here)
 
 

@@ -25,7 +25,7 @@ class ForgesUnderOwnKey(ForgesResults):
         return Forger(self._owner, names, self.course.size, seed, self._signed_as)
 
     def _signed_as(self, owner: str, body: Body) -> Statement:
-        return replace(self._signed(body_bytes(body)), owner=owner)
+        return replace(self._sign(body_bytes(body)), owner=owner)
 
 
 CELL_LIARS: Mapping[str, type[Liar]] = {**LIARS, ForgesResults.__name__: ForgesUnderOwnKey}
@@ -47,8 +47,8 @@ class Beside(memory.Weather):
         self.later = later
         self._liar, self._place = liar, plan.options.agents - 1
 
-    def altered(self, place: int, device: Device) -> None:
-        """See Weather.altered."""
+    def alter(self, place: int, device: Device) -> None:
+        """See Weather.alter."""
         if not self._liar or place != self._place:
             return
         device.learner, device.honest = copy(device.learner), False

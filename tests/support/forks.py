@@ -4,16 +4,16 @@ import atexit
 import functools
 from pathlib import Path
 
-from sottovoce.cli.outcome import outcome
-from sottovoce.cli.services import asked_for
+from sottovoce.cli.outcome import run_to_exit_code
+from sottovoce.cli.services import requested_service
 from sottovoce_lab.testbed.isolation import AgentProcess, Forked
 
 
 def main(words: list[str]) -> int:
     """Run the service that `sottovoce` would run for this command line."""
-    service = asked_for(words)
+    service = requested_service(words)
     assert service is not None, words
-    return outcome(service)
+    return run_to_exit_code(service)
 
 
 def start(words: list[str], log: Path) -> AgentProcess:

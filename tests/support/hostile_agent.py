@@ -198,7 +198,7 @@ def frames(vault: RemoteVault, place: Path) -> dict[str, int]:
                 continue
         Eavesdrop.heard += raw
         replies += 1
-        answers += isinstance(protocol.reply(raw), protocol.Released)
+        answers += isinstance(protocol.decode_reply(raw), protocol.Released)
     return {"replies": replies, "answers": answers}
 
 

@@ -109,7 +109,9 @@ class Post:
 
     def hears_of(self, other: "Post") -> None:
         """Hand the transport the current introduction of another device."""
-        self.hears(f"sottovoce/v1/{other.identity.fleet}/peer/{other.id}", other.transport._presence.here())
+        self.hears(
+            f"sottovoce/v1/{other.identity.fleet}/peer/{other.id}", other.transport._presence.presence_announcement()
+        )
 
     async def frames(self, count: int) -> list[tuple[str, bytes]]:
         """Wait for the next frames that the device sends, and empty its mailbox."""

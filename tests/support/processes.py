@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.agent.control import ask, parameters
+from sottovoce.agent.control import ask, decode_parameters
 from sottovoce.errors import NetworkError
 from sottovoce_lab.testbed.isolation import AgentProcess as Forked
 from sottovoce_lab.testbed.isolation import Process
@@ -114,7 +114,7 @@ class AgentProcess:
         return lines[0]
 
     def _published(self) -> list[NDArray[np.float64]]:
-        model = parameters(ask(self.device.state, "model", PATIENCE))
+        model = decode_parameters(ask(self.device.state, "model", PATIENCE))
         return [] if model is None else [model]
 
     def ready_or_ended(self) -> Literal["ready", "ended"] | None:

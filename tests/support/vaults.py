@@ -14,7 +14,7 @@ from typing import Any, Self
 from sottovoce.agent.join import join
 from sottovoce.identity import Fleet
 from sottovoce.vault import Budget, Vault
-from sottovoce.vault.server import Served, VaultServer, listening
+from sottovoce.vault.server import Served, VaultServer, listening_socket
 
 from tests.support.devices import Device, free_port, some_records
 from tests.support.waiting import PATIENCE, until
@@ -24,7 +24,7 @@ from tests.support.waiting import PATIENCE, until
 def serving(served: Served, path: Path) -> Iterator[None]:
     """Serve a vault at `path`, in a thread."""
     here, there = socket.socketpair()
-    with here, there, listening(path, shared=False) as listener:
+    with here, there, listening_socket(path, shared=False) as listener:
         thread = threading.Thread(target=VaultServer(served).run, args=(listener, here))
         thread.start()
         try:

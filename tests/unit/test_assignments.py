@@ -1,23 +1,23 @@
 """`--set KEY=VALUE`: read alike wherever it is written."""
 
 import pytest
-from sottovoce.assignments import assigned
+from sottovoce.assignments import parse_assignments
 from sottovoce.errors import UsageError
 
 
 def test_values_are_toml_and_what_is_none_is_a_string() -> None:
-    found = assigned(["a.b=1", "c=[0.0, 2]", "d=npz:x.npz#meter=house", "e=inf", "f=true"], "a=1")
+    found = parse_assignments(["a.b=1", "c=[0.0, 2]", "d=npz:x.npz#meter=house", "e=inf", "f=true"], "a=1")
     assert found == {"a.b": 1, "c": [0.0, 2], "d": "npz:x.npz#meter=house", "e": float("inf"), "f": True}
 
 
 @pytest.mark.parametrize("text", ["a", "a=", ""])
 def test_what_is_no_assignment_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(UsageError, match=r"write --set KEY=VALUE, for example --set learner\.clip=0\.5"):
-        assigned([text], "learner.clip=0.5")
+        parse_assignments([text], "learner.clip=0.5")
 
 
 def test_a_key_is_set_once_by_whatever_name() -> None:
     with pytest.raises(UsageError, match=r"--set epsilon=2: epsilon was set before, to 1; leave one of the two out"):
-        assigned(["epsilon=1", "epsilon=2"], "a=1")
+        parse_assignments(["epsilon=1", "epsilon=2"], "a=1")
     with pytest.raises(UsageError, match=r"data\.source was set before, to 'digits'"):
-        assigned(["data=digits", "data.source=iris"], "a=1", {"data": "data.source"})
+        parse_assignments(["data=digits", "data.source=iris"], "a=1", {"data": "data.source"})

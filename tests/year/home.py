@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sottovoce.agent.home.sources import sources
 from sottovoce.agent.sqlite_store import SqliteStore
-from sottovoce.agent.task_activator import TaskActivator, in_force
-from sottovoce.agent.vault_here import LEDGER, vault_here
+from sottovoce.agent.task_activator import TaskActivator, active_configuration
+from sottovoce.agent.vault_here import LEDGER, make_vault
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import budget_of
-from sottovoce.config import AgentConfig, checked
+from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.data.feed import Arrival, Meter, Window, WindowStore
 from sottovoce.days import DAY, last_day_over
 from sottovoce.errors import MessageRefused
@@ -33,7 +33,7 @@ PERIOD = 3600.0
 
 def configured(directory: Path, first: int, epsilon: float, unit: str) -> AgentConfig:
     """Make the configuration of the how-to, with a period of an hour."""
-    return checked(
+    return config_from_tables(
         {
             "agent": {"state": str(directory)},
             "data": {
@@ -106,10 +106,10 @@ class Home:
     def _opened(self) -> tuple[Learner[Any], SqliteStore, Vault]:
         """Open what the agent starts with: the learner of the task that it has taken up, its state, and the vault."""
         ledger = self._ledger()
-        config, epoch = in_force(self.config, ledger), 0 if ledger.mandate is None else ledger.mandate.epoch
+        config, epoch = active_configuration(self.config, ledger), 0 if ledger.mandate is None else ledger.mandate.epoch
         family = family_of(config)
         learner, codec = family.learner(self._name, Stamp(), ())
-        vault = vault_here(config, family, ledger, clock=lambda: self.now, lived=self._wall, noise=self._noise)
+        vault = make_vault(config, family, ledger, clock=lambda: self.now, lived=self._wall, noise=self._noise)
         return learner, SqliteStore(self._directory, learner, codec, vault.spending().present.releases, epoch), vault
 
     def _ledger(self) -> Ledger:

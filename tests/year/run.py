@@ -19,7 +19,7 @@ from sottovoce.errors import TaskRefused
 from sottovoce.identity import create_fleet
 from sottovoce.identity.signed_task import SignedTask
 from sottovoce.vault import Ledger
-from sottovoce.vault.account import account_of, audited
+from sottovoce.vault.account import account_of, audit_account
 from sottovoce_lab.simulator.faults import Faults
 from sottovoce_lab.simulator.simulation import Simulation
 
@@ -231,7 +231,7 @@ class Year:
         for home in self._homes:
             core = home.device.core
             if home.up and core is not None and home.over is not None and home.over != core.state.over:
-                self._simulation.over(home.device.id, home.over)
+                self._simulation.end_window(home.device.id, home.over)
 
     def _listen(self, until: float) -> None:
         """Have all meters report up to this time, in days."""
@@ -270,7 +270,7 @@ class Year:
         for home in self._homes:  # a home that is off learns of it on its return, and does nothing before
             home.take_up(task.encoded, before.authority)
             with suppress(TaskRefused):
-                home.take_up(stale.encoded, before.authority.following(fleet.changes))
+                home.take_up(stale.encoded, before.authority.after_changes(fleet.changes))
                 self._outcome.wrong.append(f"{home.device.id}: the old key's task was taken up")
             home.start()
         self._outcome.messages += self._simulation.traffic.messages
@@ -353,9 +353,9 @@ class Year:
             outcome.bytes.append(home.size())
             home.close()
             ledger = Ledger.read(self._directory / name / LEDGER)
-            spent = [ledger.spent(Units(((day, day),))) for day in range(FIRST, last + 1)]
-            ahead = ledger.spent(Units(((last, last + 3000),)))
-            audited(account_of(ledger))
+            spent = [ledger.epsilon_spent(Units(((day, day),))) for day in range(FIRST, last + 1)]
+            ahead = ledger.epsilon_spent(Units(((last, last + 3000),)))
+            audit_account(account_of(ledger))
             ledger.close()
             outcome.spent.append(max(spent))
             if max(spent) > self._plan.epsilon:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sottovoce.accounting.accountant import composed_delta, composed_epsilon
 from sottovoce.accounting.events import Event, Unproved
-from sottovoce.accounting.gaussian import composed, gaussian_delta, gaussian_epsilon
+from sottovoce.accounting.gaussian import gaussian_delta, gaussian_epsilon, sum_epsilons
 from sottovoce.accounting.pairs import Gaussian, Pair, Pure
 from sottovoce.accounting.sampled import SampledGaussian
 from sottovoce.errors import PrivacyError
@@ -43,7 +43,7 @@ class Composed:
 NOTHING = Release(pure=math.inf)
 
 
-def released(event: Event) -> Release:
+def release_of(event: Event) -> Release:
     """Return the release that a ledger charge represents.
 
     Raises:
@@ -68,14 +68,16 @@ def compose(releases: Mapping[Release, int], delta: float) -> Composed:
     """
     if not 0 < delta < 1:
         raise PrivacyError(f"delta must lie in (0, 1), got {delta}: choose for example 1e-5")
-    mu, pure, directions = _sorted(releases)
+    mu, pure, directions = _split_releases(releases)
     if math.isinf(pure) or math.isinf(mu):
         return Composed(math.inf, delta, "none: nothing is promised")
     if directions is None:
-        return Composed(composed(gaussian_epsilon(mu, delta), *([pure] if pure else [])), delta, _closed(mu, pure))
+        return Composed(
+            sum_epsilons(gaussian_epsilon(mu, delta), *([pure] if pure else [])), delta, _describe_closed_form(mu, pure)
+        )
     found = max(composed_epsilon(direction, delta) for direction in directions)
-    if _added_up(releases) and (simple := composed(gaussian_epsilon(mu, delta), pure)) <= found:
-        return Composed(simple, delta, _closed(mu, pure))
+    if _has_closed_form(releases) and (simple := sum_epsilons(gaussian_epsilon(mu, delta), pure)) <= found:
+        return Composed(simple, delta, _describe_closed_form(mu, pure))
     return Composed(found, delta, "privacy loss distribution")
 
 
@@ -87,19 +89,21 @@ def compose_delta(releases: Mapping[Release, int], epsilon: float) -> Composed:
     """
     if not 0 <= epsilon < math.inf:
         raise PrivacyError(f"epsilon must be finite and not negative, got {epsilon}: choose for example 1")
-    mu, pure, directions = _sorted(releases)
+    mu, pure, directions = _split_releases(releases)
     if math.isinf(pure) or math.isinf(mu):
         return Composed(epsilon, 1.0, "none: nothing is promised")
     if directions is None:
         left = math.nextafter(epsilon - pure, -math.inf) if mu else epsilon - pure
-        return Composed(epsilon, gaussian_delta(left, mu) if left >= 0 else 1.0, _closed(mu, pure))
+        return Composed(epsilon, gaussian_delta(left, mu) if left >= 0 else 1.0, _describe_closed_form(mu, pure))
     found = max(composed_delta(direction, epsilon) for direction in directions)
-    if _added_up(releases) and mu == 0 and pure <= epsilon:
-        return Composed(epsilon, 0.0, _closed(mu, pure))
+    if _has_closed_form(releases) and mu == 0 and pure <= epsilon:
+        return Composed(epsilon, 0.0, _describe_closed_form(mu, pure))
     return Composed(epsilon, found, "privacy loss distribution")
 
 
-def _sorted(releases: Mapping[Release, int]) -> tuple[float, float, tuple[dict[Pair, int], dict[Pair, int]] | None]:
+def _split_releases(
+    releases: Mapping[Release, int],
+) -> tuple[float, float, tuple[dict[Pair, int], dict[Pair, int]] | None]:
     """Return μ of the Gaussian releases, summed ε of the pure ones, and pairs both ways unless the two suffice."""
     mu = math.sqrt(math.fsum(release.mu_squared * count for release, count in releases.items())) * (1 + 2.0**-50)
     pure = math.fsum(release.pure * count for release, count in releases.items()) if releases else 0.0
@@ -116,10 +120,10 @@ def _sorted(releases: Mapping[Release, int]) -> tuple[float, float, tuple[dict[P
     return mu, pure, directions
 
 
-def _added_up(releases: Mapping[Release, int]) -> bool:
+def _has_closed_form(releases: Mapping[Release, int]) -> bool:
     """Return whether the Gaussian closed form and the sum of pure ε cover all releases."""
     return all(release.mu_squared > 0 or release.pure > 0 for release in releases)
 
 
-def _closed(mu: float, pure: float) -> str:
+def _describe_closed_form(mu: float, pure: float) -> str:
     return " + ".join(["Gaussian closed form"] * (mu > 0) + ["pure: added up"] * (pure > 0) or ["nothing was released"])

@@ -123,13 +123,13 @@ def convolved(
         return Curve(low, step, centre, np.ones(1), np.zeros(1), 1.0)
     scale = math.exp(exponent)
     slack = 1 + length * 2.0**-51 + 2.0**-40
-    above = _sums((np.maximum(law, 0) + noise) * untilt) * scale * slack
-    below = _sums(np.maximum(law - noise, 0) * untilt * np.exp(centre - values)) * (scale / slack)
+    above = _suffix_sums((np.maximum(law, 0) + noise) * untilt) * scale * slack
+    below = _suffix_sums(np.maximum(law - noise, 0) * untilt * np.exp(centre - values)) * (scale / slack)
     lost += math.exp(min(0.0, max(-700.0, beyond + 4 * off)))
     return Curve(float(values[0]), step, centre, above, below, lost * (1 + 2.0**-40))
 
 
-def _sums(terms: Vector) -> Vector:
+def _suffix_sums(terms: Vector) -> Vector:
     """Return, for each term, the sum of it and all later terms."""
     found: Vector = np.cumsum(terms[::-1])[::-1]
     return found

@@ -12,7 +12,7 @@ import numpy as np
 
 from sottovoce.accounting.events import SMOOTHING_VARIANCE
 from sottovoce.accounting.gaussian import gaussian_delta
-from sottovoce.accounting.pairs import Vector, symmetric
+from sottovoce.accounting.pairs import Vector, symmetric_profile
 from sottovoce.errors import PrivacyError
 
 LARGEST_SUMMED = 2.0**14  # above this σ the bound is as good as the sum: 16 is 6 parts in 10⁸ of σ²
@@ -67,7 +67,7 @@ class DiscreteGaussian:
 
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
         """See pairs.Pair; the law is its own mirror image."""
-        return symmetric(self._above, epsilon)
+        return symmetric_profile(self._above, epsilon)
 
     def _above(self, epsilon: Vector) -> tuple[Vector, Vector]:
         reach = math.ceil(_REACH * self.sigma) + self.sensitivity

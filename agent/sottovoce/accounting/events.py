@@ -110,7 +110,7 @@ class CellSum:
         return math.nextafter(self.sensitivity_squared / variance, math.inf) if enough else math.inf
 
     @property
-    def by_itself(self) -> "CellSum":
+    def if_others_collude(self) -> "CellSum":
         """Return the cost if all others collude, so that only this device's share of the noise remains."""
         return replace(self, honest=1)
 
@@ -264,7 +264,7 @@ class Moved:
         return _canonical("moved", {"nonce": self.nonce})
 
 
-def over(event: Event, units: Units) -> Event:
+def with_units(event: Event, units: Units) -> Event:
     """Replace the units of a release; the cost for one record is unchanged."""
     if not any(field.name == "units" for field in fields(event)):  # type: ignore[arg-type]
         return event
@@ -273,7 +273,7 @@ def over(event: Event, units: Units) -> Event:
 
 def same_but_units(one: Event, other: Event) -> bool:
     """Return whether two events are equal apart from the units they touch."""
-    return over(one, EVERY).terms == over(other, EVERY).terms
+    return with_units(one, EVERY).terms == with_units(other, EVERY).terms
 
 
 def _canonical(kind: str, fields: dict[str, object]) -> str:

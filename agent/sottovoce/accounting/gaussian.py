@@ -75,7 +75,7 @@ def allowed_mu(epsilon: float, delta: float) -> float:
         raise PrivacyError(f"no such privacy budget: {error}. Set privacy.epsilon and privacy.delta") from error
 
 
-def composed(*epsilons: float) -> float:
+def sum_epsilons(*epsilons: float) -> float:
     """Return the sum of several ε, rounded up; exact when at most one of them is not 0."""
     total = math.fsum(epsilons)
     return total if sum(epsilon > 0 for epsilon in epsilons) <= 1 else math.nextafter(total, math.inf)

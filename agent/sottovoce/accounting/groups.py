@@ -8,13 +8,13 @@ import math
 from collections.abc import Mapping
 
 from sottovoce.accounting.events import Event
-from sottovoce.accounting.gaussian import MAX_EPSILON, composed, gaussian_epsilon
+from sottovoce.accounting.gaussian import MAX_EPSILON, gaussian_epsilon, sum_epsilons
 from sottovoce.accounting.sampled import SampledGaussian, sampled_epsilon
 
 _STEPS = 60
 
 
-def apart(charges: Mapping[Event, int], units: int, delta: float) -> float:
+def epsilon_apart(charges: Mapping[Event, int], units: int, delta: float) -> float:
     """Return ε of this many units, each in releases of its own; rounded up, infinite above MAX_EPSILON.
 
     Args:
@@ -22,10 +22,10 @@ def apart(charges: Mapping[Event, int], units: int, delta: float) -> float:
         units: k.
         delta: δ for all units together.
     """
-    return _price({event: units * count for event, count in charges.items()}, delta)
+    return _unit_epsilon({event: units * count for event, count in charges.items()}, delta)
 
 
-def together(charges: Mapping[Event, int], units: int, delta: float) -> float:
+def epsilon_together(charges: Mapping[Event, int], units: int, delta: float) -> float:
     """Return ε of this many units that are in the same releases; rounded up, infinite above MAX_EPSILON.
 
     A Gaussian release of k units has k times the μ, a pure one k times the ε. Releases of a random part of the units
@@ -38,42 +38,44 @@ def together(charges: Mapping[Event, int], units: int, delta: float) -> float:
         delta: δ for all units together.
     """
     if not any(isinstance(event, SampledGaussian) for event in charges):
-        mu_squared, pure = _closed(charges)
-        return composed(gaussian_epsilon(units * math.sqrt(mu_squared) * (1 + 2**-50), delta), units * pure)
-    always = _as_if_never_sampled(charges, units, delta)
+        mu_squared, pure = _closed_form_sums(charges)
+        return sum_epsilons(gaussian_epsilon(units * math.sqrt(mu_squared) * (1 + 2**-50), delta), units * pure)
+    always = _epsilon_without_sampling(charges, units, delta)
     low, high = 0.0, MAX_EPSILON / units
-    if not _holds(charges, units, delta, high):
+    if not _is_private(charges, units, delta, high):
         return always
     for _ in range(_STEPS):
         middle = (low + high) / 2
-        low, high = (low, middle) if _holds(charges, units, delta, middle) else (middle, high)
+        low, high = (low, middle) if _is_private(charges, units, delta, middle) else (middle, high)
     return min(always, units * high)
 
 
-def _as_if_never_sampled(charges: Mapping[Event, int], units: int, delta: float) -> float:
+def _epsilon_without_sampling(charges: Mapping[Event, int], units: int, delta: float) -> float:
     """Return ε if all units were in every release for which they might be drawn; never an underestimate."""
-    mu_squared, pure = _closed({event: n for event, n in charges.items() if not isinstance(event, SampledGaussian)})
+    mu_squared, pure = _closed_form_sums(
+        {event: n for event, n in charges.items() if not isinstance(event, SampledGaussian)}
+    )
     for event, count in charges.items():
         if isinstance(event, SampledGaussian):
             mu_squared += count * (event.distance / event.noise) ** 2
-    return composed(gaussian_epsilon(units * math.sqrt(mu_squared) * (1 + 2**-48), delta), units * pure)
+    return sum_epsilons(gaussian_epsilon(units * math.sqrt(mu_squared) * (1 + 2**-48), delta), units * pure)
 
 
-def _holds(charges: Mapping[Event, int], units: int, delta: float, epsilon: float) -> bool:
+def _is_private(charges: Mapping[Event, int], units: int, delta: float, epsilon: float) -> bool:
     """Return whether one unit is (ε′, δ′)-private, for the δ′ at which k units are (kε′, δ)-private."""
     exponent = math.log(delta) - math.log(units) - (units - 1) * epsilon
-    return exponent > math.log(1e-300) and _price(charges, math.exp(exponent)) <= epsilon
+    return exponent > math.log(1e-300) and _unit_epsilon(charges, math.exp(exponent)) <= epsilon
 
 
-def _price(charges: Mapping[Event, int], delta: float) -> float:
+def _unit_epsilon(charges: Mapping[Event, int], delta: float) -> float:
     sampled = {event: count for event, count in charges.items() if isinstance(event, SampledGaussian)}
-    mu_squared, pure = _closed(charges)
+    mu_squared, pure = _closed_form_sums(charges)
     if sampled and math.isfinite(pure):
         return sampled_epsilon(mu_squared, pure, sampled, delta)
-    return composed(gaussian_epsilon(math.sqrt(mu_squared) * (1 + 2**-50), delta), pure)
+    return sum_epsilons(gaussian_epsilon(math.sqrt(mu_squared) * (1 + 2**-50), delta), pure)
 
 
-def _closed(charges: Mapping[Event, int]) -> tuple[float, float]:
+def _closed_form_sums(charges: Mapping[Event, int]) -> tuple[float, float]:
     """Return Σ μ² and Σ ε."""
     return (
         math.fsum(count * event.mu_squared for event, count in charges.items()),

@@ -43,8 +43,8 @@ class Gaussian:
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
         """See Pair; by Balle & Wang 2018, Theorem 8."""
         far, near = epsilon / self.mu + self.mu / 2, epsilon / self.mu - self.mu / 2
-        above = _beyond(near)
-        return _capped(above - np.exp(epsilon) * _beyond(far), epsilon), _error(above, near, far)
+        above = _upper_tail(near)
+        return _capped(above - np.exp(epsilon) * _upper_tail(far), epsilon), _error(above, near, far)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Removed:
         with np.errstate(divide="ignore"):
             t = np.where(excess > 0, z * z * (np.log(np.maximum(excess, 0)) - math.log(q)) + 0.5, -np.inf)
         near, far = (t - 1) / z, t / z
-        hit, missed = _beyond(near), _beyond(far)
+        hit, missed = _upper_tail(near), _upper_tail(far)
         above = q * hit + (1 - q) * missed
         return _capped(q * hit - excess * missed, epsilon), _error(above, near, far)
 
@@ -80,9 +80,9 @@ class Added:
         with np.errstate(divide="ignore"):
             t = np.where(excess > 0, z * z * (np.log(np.maximum(excess, 0)) - math.log(q)) + 0.5, -np.inf)
         near, far = -t / z, (1 - t) / z
-        above = _beyond(near)
+        above = _upper_tail(near)
         rest = np.exp(epsilon)
-        return _capped(rest * (excess * above - q * _beyond(far)), epsilon), _error(above, near, far)
+        return _capped(rest * (excess * above - q * _upper_tail(far)), epsilon), _error(above, near, far)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Replaced:
 
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
         """See Pair; this one is its own mirror image, and for ε ≥ 0 the best set is a half-line x > t."""
-        return symmetric(self._above, epsilon)
+        return symmetric_profile(self._above, epsilon)
 
     def _above(self, epsilon: Vector) -> tuple[Vector, Vector]:
         q, z = self.rate, self.noise
@@ -103,9 +103,9 @@ class Replaced:
         y = a + np.hypot(a, 2 * np.exp(log_b + epsilon / 2))  # y / 2b is the root of b y² - (1 - q)(e^ε - 1) y - b e^ε
         t = np.where(epsilon > 0, z * z * (np.log(y) - math.log(2) - log_b), 0.0)
         near, middle, far = (t - 1) / z, t / z, (t + 1) / z
-        hit, missed = _beyond(near), _beyond(middle)
+        hit, missed = _upper_tail(near), _upper_tail(middle)
         above = q * hit + (1 - q) * missed
-        return q * hit - a * missed - q * np.exp(epsilon) * _beyond(far), _error(above, near, far)
+        return q * hit - a * missed - q * np.exp(epsilon) * _upper_tail(far), _error(above, near, far)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class FixedSize:
 
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
         """See Pair; by Zhu, Dong & Wang 2022, Proposition 30."""
-        return symmetric(Removed(self.rate, self.noise / 2).profile, epsilon)
+        return symmetric_profile(Removed(self.rate, self.noise / 2).profile, epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class Laplace:
 
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
         """See Pair; 1 - e^((ε - pure)/2) for 0 ≤ ε ≤ pure."""
-        return symmetric(self._above, epsilon)
+        return symmetric_profile(self._above, epsilon)
 
     def _above(self, epsilon: Vector) -> tuple[Vector, Vector]:
         delta = np.maximum(0, -np.expm1((epsilon - self.pure) / 2))
@@ -143,7 +143,7 @@ class Pure:
 
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
         """See Pair; (e^pure - e^ε) / (e^pure + 1) for 0 ≤ ε ≤ pure."""
-        return symmetric(self._above, epsilon)
+        return symmetric_profile(self._above, epsilon)
 
     def _above(self, epsilon: Vector) -> tuple[Vector, Vector]:
         delta = np.maximum(0, -np.expm1(epsilon - self.pure)) / (1 + math.exp(-self.pure))
@@ -154,7 +154,7 @@ class _Half(Protocol):
     def __call__(self, epsilon: Vector, /) -> tuple[Vector, Vector]: ...
 
 
-def symmetric(above: _Half, epsilon: Vector) -> tuple[Vector, Vector]:
+def symmetric_profile(above: _Half, epsilon: Vector) -> tuple[Vector, Vector]:
     """Return the profile of a pair that is its own mirror image, from ε ≥ 0: δ(-ε) = 1 - e^-ε + e^-ε δ(ε)."""
     delta, error = above(np.abs(epsilon))
     scale = np.exp(np.minimum(epsilon, 0.0))
@@ -177,7 +177,7 @@ def _error(above: Vector, near: Vector, far: Vector) -> Vector:
     return above * (8 + square) * 2.0**-51
 
 
-def _beyond(x: Vector) -> Vector:
+def _upper_tail(x: Vector) -> Vector:
     """Return Φ(-x)."""
     flat = (x * math.sqrt(0.5)).ravel()
     return np.fromiter(map(math.erfc, flat.tolist()), np.float64, flat.size).reshape(x.shape) / 2

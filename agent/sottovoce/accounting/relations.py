@@ -17,7 +17,7 @@ Nothing is stated for larger units than those that the release hides: their numb
 
 from dataclasses import dataclass
 
-from sottovoce.accounting.events import Event, Moved, Unproved, over
+from sottovoce.accounting.events import Event, Moved, Unproved, with_units
 from sottovoce.accounting.units import EVERY
 from sottovoce.errors import TaskRefused
 
@@ -58,9 +58,9 @@ def charged_as(event: Event, made: Promise, kept: Promise) -> tuple[Event, int]:
     if made.unit != kept.unit and not larger:
         raise TaskRefused(
             f"a release that hides one {made.unit} guarantees nothing for one {kept.unit}, which is the unit of this "
-            f"device's ledger: use a task with privacy.unit = {_or_device(kept.unit)}"
+            f"device's ledger: use a task with privacy.unit = {_allowed_units(kept.unit)}"
         )
-    event = over(event, EVERY) if larger and kept.unit != "window" else event  # it may touch past windows only
+    event = with_units(event, EVERY) if larger and kept.unit != "window" else event  # it may touch past windows only
     if made.neighbouring == REPLACE:
         if kept.neighbouring == REPLACE or larger:
             return event, 1
@@ -72,5 +72,5 @@ def charged_as(event: Event, made: Promise, kept: Promise) -> tuple[Event, int]:
     return event, 1 if kept.neighbouring == ADD and not larger else 2
 
 
-def _or_device(unit: str) -> str:
+def _allowed_units(unit: str) -> str:
     return f'"{unit}"' if unit == "device" else f'"{unit}" or "device"'

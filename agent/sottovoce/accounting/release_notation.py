@@ -49,15 +49,15 @@ class Written:
     terms: str | None = None
 
 
-def read(text: str) -> Written:
+def parse_release(text: str) -> Written:
     """Parse one release.
 
     Raises:
         UsageError: if the text is not a release; the message names the fault.
     """
-    found = _json(text) if text.lstrip().startswith("{") else _plain(text)
+    found = _parse_json(text) if text.lstrip().startswith("{") else _parse_plain(text)
     if "event" in found:
-        count = _whole("count", found.pop("count", 1))
+        count = _parse_whole_number("count", found.pop("count", 1))
         return Written("charge", {}, count, None, json.dumps(found, sort_keys=True, separators=(",", ":")))
     mechanism = found.pop("mechanism", None)
     if mechanism not in _KEYS:
@@ -71,8 +71,8 @@ def read(text: str) -> Written:
             )
         if key in given:
             raise UsageError(f"{mechanism}: `{key}` is given twice: leave one out")
-        given[key] = _word(key, value) if key in _WORDS else _number(key, value)
-    count = _whole("count", given.pop("count", 1))
+        given[key] = _parse_choice(key, value) if key in _WORDS else _parse_number(key, value)
+    count = _parse_whole_number("count", given.pop("count", 1))
     relation = given.pop("neighbouring", None)
     if given.get("sampling") == "without-replacement" or ("batch" in given and "sampling" not in given):
         relation = relation or "replace-one"
@@ -108,7 +108,7 @@ def compose(*releases: str, delta: float = 1e-5, epsilon: float | None = None) -
     """
     from sottovoce.accounting import composition as accounting
 
-    written = [read(text) for text in releases]
+    written = [parse_release(text) for text in releases]
     relation = relation_of(written)
     counts: dict[accounting.Release, int] = {}
     for one in written:
@@ -127,24 +127,26 @@ def release(event: Written, neighbouring: str) -> "Release":
 
     if event.terms is not None:
         try:
-            return composition.released(stored.event_of(event.terms))
+            return composition.release_of(stored.event_of(event.terms))
         except PrivacyError as error:
             raise UsageError(str(error)) from error
     given, where = event.given, f"{event.mechanism}"
     if event.mechanism == "unproved":
         return composition.NOTHING
     if event.mechanism == "pure":
-        return _pure(_needed(given, "epsilon", where), law=False)
-    distance = _positive(given.get("sensitivity", 1.0), "sensitivity", where) * (
+        return _pure(_required_value(given, "epsilon", where), law=False)
+    distance = _parse_positive(given.get("sensitivity", 1.0), "sensitivity", where) * (
         2 if neighbouring == "replace-one" else 1
     )
     if event.mechanism.startswith("discrete") and distance != int(distance):
         raise UsageError(f"{where}: sensitivity must be a whole number of grid steps")
     if event.mechanism == "discrete-laplace":
-        return _pure(discrete.discrete_laplace_epsilon(int(distance), _needed(given, "scale", where)), law=False)
+        return _pure(
+            discrete.discrete_laplace_epsilon(int(distance), _required_value(given, "scale", where)), law=False
+        )
     if event.mechanism == "laplace":
-        return _pure(math.nextafter(distance / _needed(given, "scale", where), math.inf), law=True)
-    sigma = _needed(given, "sigma", where)
+        return _pure(math.nextafter(distance / _required_value(given, "scale", where), math.inf), law=True)
+    sigma = _required_value(given, "sigma", where)
     if sigma < _MIN_SIGMA * max(1.0, distance):
         return composition.NOTHING
     if event.mechanism == "discrete-gaussian":
@@ -156,7 +158,7 @@ def release(event: Written, neighbouring: str) -> "Release":
     rate = _rate(given, where)
     if rate == 1:
         return composition.Release(mu_squared=_up((distance / sigma) ** 2))
-    noise = sigma / _positive(given.get("sensitivity", 1.0), "sensitivity", where) * (1 - 2.0**-50)
+    noise = sigma / _parse_positive(given.get("sensitivity", 1.0), "sensitivity", where) * (1 - 2.0**-50)
     if noise < pairs.MIN_NOISE:
         return composition.NOTHING
     q = math.nextafter(float(rate), 1.0)
@@ -186,9 +188,9 @@ def _rate(given: dict[str, float | str], where: str) -> Fraction:
     if ("batch" in given) != ("of" in given):
         raise UsageError(f"{where}: batch and of go together, for example batch=10,of=1000")
     if "batch" in given:
-        rate = Fraction(_whole("batch", given["batch"]), _whole("of", given["of"]))
+        rate = Fraction(_parse_whole_number("batch", given["batch"]), _parse_whole_number("of", given["of"]))
     else:
-        rate = Fraction(_positive(given.get("rate", 1.0), "rate", where))
+        rate = Fraction(_parse_positive(given.get("rate", 1.0), "rate", where))
     if not 0 < rate <= 1:
         raise UsageError(f"{where}: the rate {float(rate):g} does not lie in (0, 1]")
     if "sampling" in given and "rate" not in given and "batch" not in given:
@@ -196,7 +198,7 @@ def _rate(given: dict[str, float | str], where: str) -> Fraction:
     return rate
 
 
-def _plain(text: str) -> dict[str, object]:
+def _parse_plain(text: str) -> dict[str, object]:
     name, *parts = re.split(r"[:,\s]+", text.strip())
     found: dict[str, object] = {"mechanism": name}
     for part in filter(None, parts):
@@ -209,7 +211,7 @@ def _plain(text: str) -> dict[str, object]:
     return found
 
 
-def _json(text: str) -> dict[str, object]:
+def _parse_json(text: str) -> dict[str, object]:
     try:
         found = json.loads(text)
     except ValueError as error:
@@ -217,13 +219,13 @@ def _json(text: str) -> dict[str, object]:
     return dict(found)
 
 
-def _word(key: str, value: object) -> str:
+def _parse_choice(key: str, value: object) -> str:
     if value not in _WORDS[key]:
         raise UsageError(f"{key}={value}: choose {' or '.join(_WORDS[key])}")
     return str(value)
 
 
-def _number(key: str, value: object) -> float:
+def _parse_number(key: str, value: object) -> float:
     try:
         if isinstance(value, bool):
             raise ValueError
@@ -232,24 +234,24 @@ def _number(key: str, value: object) -> float:
         raise UsageError(f"{key}={value}: this is not a number") from error
 
 
-def _whole(key: str, value: object) -> int:
-    number = _number(key, value)
+def _parse_whole_number(key: str, value: object) -> int:
+    number = _parse_number(key, value)
     if not (1 <= number < 2**53 and number == int(number)):
         raise UsageError(f"{key}={value}: choose a whole number of 1 or more")
     return int(number)
 
 
-def _positive(value: float | str, key: str, where: str) -> float:
+def _parse_positive(value: float | str, key: str, where: str) -> float:
     number = float(value)
     if not 0 < number < math.inf:
         raise UsageError(f"{where}: {key}={value}: choose a positive number")
     return number
 
 
-def _needed(given: dict[str, float | str], key: str, where: str) -> float:
+def _required_value(given: dict[str, float | str], key: str, where: str) -> float:
     if key not in given:
         raise UsageError(f"{where}: {key} is missing: write for example {where}:{key}=2")
-    return _positive(given[key], key, where)
+    return _parse_positive(given[key], key, where)
 
 
 def _up(value: float) -> float:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from sottovoce.accounting.events import SMOOTHING_VARIANCE
-from sottovoce.accounting.gaussian import composed, gaussian_epsilon
+from sottovoce.accounting.gaussian import gaussian_epsilon, sum_epsilons
 from sottovoce.accounting.units import EVERY, Units
 from sottovoce.errors import PrivacyError
 
@@ -85,7 +85,7 @@ class SampledGaussian:
         return _canonical({"event": "sampled-gaussian", **asdict(self)})
 
     @property
-    def sampled(self) -> str:
+    def cost_key(self) -> str:
         """Return the inputs to the cost, as canonical JSON: equal for charges of equal cost, whatever their units."""
         multiplier = Fraction(self._variance, self.sensitivity_squared)
         rate = Fraction(self.batch, self.of)
@@ -142,8 +142,8 @@ def sampled_epsilon(mu_squared: float, pure: float, sampled: Mapping[SampledGaus
     counts: dict[str, tuple[SampledGaussian, int]] = {}
     for event, count in sampled.items():
         if count > 0:
-            counts[event.sampled] = event, count + counts.get(event.sampled, (event, 0))[1]
-    return composed(_epsilon(mu_squared, tuple(counts[key] for key in sorted(counts)), delta), pure)
+            counts[event.cost_key] = event, count + counts.get(event.cost_key, (event, 0))[1]
+    return sum_epsilons(_epsilon(mu_squared, tuple(counts[key] for key in sorted(counts)), delta), pure)
 
 
 def affordable(
@@ -182,7 +182,7 @@ def _epsilon(mu_squared: float, counts: tuple[tuple[SampledGaussian, int], ...],
     gaussian: dict[Pair, int] = {Gaussian(math.nextafter(math.sqrt(mu_squared), math.inf)): 1} if mu_squared > 0 else {}
     directions: tuple[dict[Pair, int], dict[Pair, int]] = {**gaussian}, {**gaussian}
     whole = mu_squared  # cost as if every record were in every sum, which is never less
-    for event, count in few(counts):
+    for event, count in merge_events(counts):
         pairs = event.pairs
         if pairs is None:
             return math.inf
@@ -193,7 +193,7 @@ def _epsilon(mu_squared: float, counts: tuple[tuple[SampledGaussian, int], ...],
     return min(sampled, gaussian_epsilon(math.sqrt(whole * (1 + 2.0**-40)), delta))
 
 
-def few(counts: tuple[tuple[SampledGaussian, int], ...]) -> tuple[tuple[SampledGaussian, int], ...]:
+def merge_events(counts: tuple[tuple[SampledGaussian, int], ...]) -> tuple[tuple[SampledGaussian, int], ...]:
     """Merge events into at most _MAX different ones, which together never cost less.
 
     If there are more, rates are rounded up and noise is rounded down, on grids of 2^(k / 2^b), for the largest b that
@@ -206,13 +206,13 @@ def few(counts: tuple[tuple[SampledGaussian, int], ...]) -> tuple[tuple[SampledG
     for bits in range(_FINEST_BITS, -1, -1):
         coarse.clear()
         for event, count in counts:
-            coarse[_coarser(event, bits)] += count
+            coarse[_coarsen(event, bits)] += count
         if len(coarse) <= _MAX:
             break
-    return tuple(sorted(coarse.items(), key=lambda item: item[0].sampled))
+    return tuple(sorted(coarse.items(), key=lambda item: item[0].cost_key))
 
 
-def _coarser(event: SampledGaussian, bits: int) -> SampledGaussian:
+def _coarsen(event: SampledGaussian, bits: int) -> SampledGaussian:
     """Return the event with its rate rounded up and its noise rounded down to the grid 2^(k / 2^bits)."""
     if event.sampling != "poisson" or event.sigma**2 <= SMOOTHING_VARIANCE:
         return event

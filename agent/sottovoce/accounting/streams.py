@@ -91,11 +91,11 @@ def largest_error(kind: Kind, steps: int, band: int | None = None, participation
 def tree_error(steps: int) -> float:
     """Return the error of a binary tree, with each reading in one node per level and one node summed per set bit."""
     levels = (steps - 1).bit_length() + 1
-    nodes = max((prefix | ((1 << bit) - 1)).bit_count() for prefix, bit in _below(steps))
+    nodes = max((prefix | ((1 << bit) - 1)).bit_count() for prefix, bit in _binary_prefixes(steps))
     return math.sqrt(levels * nodes)
 
 
-def _below(steps: int) -> list[tuple[int, int]]:
+def _binary_prefixes(steps: int) -> list[tuple[int, int]]:
     """Return binary prefixes of `steps`, each with the number of lower bits that may be set without exceeding it."""
     lower = [((steps >> bit) - 1 << bit, bit) for bit in range(steps.bit_length()) if steps >> bit & 1]
     return [(steps, 0), *lower]

@@ -13,8 +13,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
-from sottovoce.accounting.events import Event, Moved, over
-from sottovoce.accounting.gaussian import composed, gaussian_epsilon
+from sottovoce.accounting.events import Event, Moved, with_units
+from sottovoce.accounting.gaussian import gaussian_epsilon, sum_epsilons
 from sottovoce.accounting.units import EVERY, LAST, Units
 from sottovoce.errors import TaskRefused
 
@@ -53,17 +53,19 @@ class Tally:
         part = part_of(event, changes)
         for first, last in event.units.spans:
             if first == last:
-                self._single[first] = _added(self._single.get(first, _NOTHING), part)
+                self._single[first] = _add_part(self._single.get(first, _NOTHING), part)
                 continue
-            for place in range(self._begun(first), self._begun(last + 1) if last < LAST else len(self._runs)):
-                self._runs[place] = _added(self._runs[place], part)
+            for place in range(
+                self._split_run_at(first), self._split_run_at(last + 1) if last < LAST else len(self._runs)
+            ):
+                self._runs[place] = _add_part(self._runs[place], part)
 
     def epsilon(self, units: Units = EVERY, event: Event | None = None) -> float:
         """Return ε of the unit charged most among `units`, with `event`; rounded up, infinite without a promise."""
-        seen = {parts for first, last in units.spans for parts in self._paid(first, last)}
+        seen = {parts for first, last in units.spans for parts in self._distinct_parts(first, last)}
         if event is not None:
-            seen = {_added(parts, part_of(event)) for parts in seen}
-        return max(_price(parts, self._delta) for parts in seen)
+            seen = {_add_part(parts, part_of(event)) for parts in seen}
+        return max(_unit_epsilon(parts, self._delta) for parts in seen)
 
     def payable(self, event: Event, epsilon: float, changes: int = 1) -> Units | None:
         """Return the units of `event` that can pay for it from a budget of `epsilon`; None if there are none.
@@ -76,36 +78,36 @@ class Tally:
         part = part_of(event, changes)
 
         def pays(parts: Parts) -> bool:
-            return _within(_added(parts, part), epsilon, self._delta)
+            return _is_affordable(_add_part(parts, part), epsilon, self._delta)
 
         if event.units == EVERY:
-            return EVERY if all(pays(parts) for parts in self._paid(0, LAST)) else None
+            return EVERY if all(pays(parts) for parts in self._distinct_parts(0, LAST)) else None
         spans: list[tuple[int, int]] = []
-        for first, last in self._pieces(event.units):
-            if not pays(self._at(first)):
+        for first, last in self._uniform_runs(event.units):
+            if not pays(self._parts_of_unit(first)):
                 continue
             if spans and spans[-1][1] == first - 1:
                 first = spans.pop()[0]
             spans.append((first, last))
         return Units(tuple(spans)) if spans else None
 
-    def times(self, epsilon: float) -> float:
+    def affordable_repeats(self, epsilon: float) -> float:
         """Return how often the whole tally could be charged before any unit exceeds `epsilon`, within one percent.
 
         Infinite if nothing was charged; below 1 if a unit already exceeds `epsilon`.
         """
-        return min(_times(parts, epsilon, self._delta) for parts in self._paid(0, LAST))
+        return min(_affordable_repeats(parts, epsilon, self._delta) for parts in self._distinct_parts(0, LAST))
 
     def renumbered(self) -> "Tally":
         """Return a tally for these units under new numbers: each is charged the most that any unit was charged."""
         most = Counter[Part]()
-        for parts in {*self._runs, *(self._at(unit) for unit in self._single)}:
+        for parts in {*self._runs, *(self._parts_of_unit(unit) for unit in self._single)}:
             most |= Counter(dict(parts))
         tally = Tally(self._delta)
         tally._runs = [frozenset(most.items())]
         return tally
 
-    def _begun(self, unit: int) -> int:
+    def _split_run_at(self, unit: int) -> int:
         """Return the index of the run that begins with a unit; splits the run that contains it if necessary."""
         place = bisect_left(self._starts, unit)
         if place == len(self._starts) or self._starts[place] != unit:
@@ -113,22 +115,22 @@ class Tally:
             self._runs.insert(place, self._runs[place - 1])
         return place
 
-    def _at(self, unit: int) -> Parts:
+    def _parts_of_unit(self, unit: int) -> Parts:
         """Return the charges of one unit."""
-        return _together(self._runs[bisect_right(self._starts, unit) - 1], self._single.get(unit, _NOTHING))
+        return _merge_parts(self._runs[bisect_right(self._starts, unit) - 1], self._single.get(unit, _NOTHING))
 
-    def _paid(self, first: int, last: int) -> set[Parts]:
+    def _distinct_parts(self, first: int, last: int) -> set[Parts]:
         """Return the charges of the units from `first` to `last`, each distinct charge at least once."""
         begin, end = bisect_right(self._starts, first) - 1, bisect_right(self._starts, last)
         found = set(self._runs[begin:end])
         if first == last:
-            return {self._at(first)}
+            return {self._parts_of_unit(first)}
         if end - begin == 1:  # then units with equal individual charges have equal charges in total
             alike = {parts for unit, parts in self._single.items() if first <= unit <= last}
-            return found | {_together(self._runs[begin], parts) for parts in alike}
-        return found | {self._at(unit) for unit in self._single if first <= unit <= last}
+            return found | {_merge_parts(self._runs[begin], parts) for parts in alike}
+        return found | {self._parts_of_unit(unit) for unit in self._single if first <= unit <= last}
 
-    def _pieces(self, units: Units) -> Iterator[tuple[int, int]]:
+    def _uniform_runs(self, units: Units) -> Iterator[tuple[int, int]]:
         """Yield `units` in runs; within a run all units have equal charges."""
         if all(first == last for first, last in units.spans):
             yield from units.spans
@@ -140,14 +142,14 @@ class Tally:
 
 
 @lru_cache(maxsize=4096)
-def _added(parts: Parts, part: Part) -> Parts:
+def _add_part(parts: Parts, part: Part) -> Parts:
     counted = dict(parts)
     counted[part] = counted.get(part, 0) + 1
     return frozenset(counted.items())
 
 
 @lru_cache(maxsize=4096)
-def _together(one: Parts, other: Parts) -> Parts:
+def _merge_parts(one: Parts, other: Parts) -> Parts:
     return frozenset((Counter(dict(one)) + Counter(dict(other))).items())
 
 
@@ -162,52 +164,54 @@ def part_of(event: Event, changes: int = 1) -> Part:
         raise TaskRefused(
             "the cost of a sampled release for a pair of changes is not known: give the task the ledger's own relation"
         )
-    sampled = None if closed else cast("SampledGaussian", over(event, EVERY))
+    sampled = None if closed else cast("SampledGaussian", with_units(event, EVERY))
     return changes * changes * event.mu_squared, changes * event.epsilon, sampled
 
 
 @lru_cache(maxsize=1024)
-def _price(parts: Parts, delta: float) -> float:
+def _unit_epsilon(parts: Parts, delta: float) -> float:
     """Return ε of one unit, rounded up: μ² and pure ε add up, sampled releases compose by their loss distributions."""
-    mu_squared, pure, sampled = _sums(parts)
+    mu_squared, pure, sampled = _cost_sums(parts)
     if not sampled or math.isinf(pure):
-        return composed(gaussian_epsilon(math.sqrt(mu_squared), delta), pure)
+        return sum_epsilons(gaussian_epsilon(math.sqrt(mu_squared), delta), pure)
     from sottovoce.accounting.sampled import sampled_epsilon  # not needed where every release touches every record
 
     return sampled_epsilon(mu_squared, pure, sampled, delta)
 
 
 @lru_cache(maxsize=1024)
-def _within(parts: Parts, epsilon: float, delta: float) -> bool:
+def _is_affordable(parts: Parts, epsilon: float, delta: float) -> bool:
     """Return whether `_price` is at most ε; fast for sampled releases too."""
-    return _holds(epsilon, *_sums(parts), delta)
+    return _costs_at_most(epsilon, *_cost_sums(parts), delta)
 
 
-def _holds(epsilon: float, mu_squared: float, pure: float, sampled: "dict[SampledGaussian, int]", delta: float) -> bool:
+def _costs_at_most(
+    epsilon: float, mu_squared: float, pure: float, sampled: "dict[SampledGaussian, int]", delta: float
+) -> bool:
     if not sampled or math.isinf(pure):
-        return composed(gaussian_epsilon(math.sqrt(mu_squared), delta), pure) <= epsilon
+        return sum_epsilons(gaussian_epsilon(math.sqrt(mu_squared), delta), pure) <= epsilon
     from sottovoce.accounting.sampled import affordable
 
     return affordable(epsilon, mu_squared, pure, sampled, delta)
 
 
 @lru_cache(maxsize=256)
-def _times(parts: Parts, epsilon: float, delta: float) -> float:
+def _affordable_repeats(parts: Parts, epsilon: float, delta: float) -> float:
     if not parts:
         return math.inf
     low, high = 2.0**-20, 2.0**20
     while high / low > 1.01:
         middle = math.sqrt(low * high)
-        mu_squared, pure, sampled = _sums(parts)
+        mu_squared, pure, sampled = _cost_sums(parts)
         counts = {event: max(1, round(count * middle)) for event, count in sampled.items()}
-        if _holds(epsilon, middle * mu_squared, middle * pure, counts, delta):
+        if _costs_at_most(epsilon, middle * mu_squared, middle * pure, counts, delta):
             low = middle
         else:
             high = middle
     return low
 
 
-def _sums(parts: Parts) -> tuple[float, float, "dict[SampledGaussian, int]"]:
+def _cost_sums(parts: Parts) -> tuple[float, float, "dict[SampledGaussian, int]"]:
     """Return Σ μ², Σ ε, and how often each sampled event was charged."""
     return (
         math.fsum(count * part[0] for part, count in parts),

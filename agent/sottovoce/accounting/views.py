@@ -69,10 +69,10 @@ def views(mixing: Matrix, *, rounds: int, noise: Noise, of: int, seen_by: Sequen
         raise PrivacyError(f"choose agents from 0 to {agents - 1}, observers other than the agent, and a round or more")
     heard = sorted({int(j) for agent in observers for j in np.flatnonzero(mixing[agent]) if j not in observers})
     if noise == "once":
-        basis = _once(mixing, rounds, observers, heard)
+        basis = _single_noise_basis(mixing, rounds, observers, heard)
         columns = [of]
     else:
-        basis = _fresh(mixing, rounds, observers, heard)
+        basis = _fresh_noise_basis(mixing, rounds, observers, heard)
         columns = [agents * t + of for t in range(rounds)]
     part = basis[:, columns]
     M = part.T @ part
@@ -136,7 +136,7 @@ def pairwise_noise(
     return float(np.linalg.inv(pair**2 * laplacian + np.eye(agents))[of, of])
 
 
-def _fresh(mixing: Matrix, rounds: int, observers: list[int], heard: list[int]) -> Matrix:
+def _fresh_noise_basis(mixing: Matrix, rounds: int, observers: list[int], heard: list[int]) -> Matrix:
     """Return a basis [r, rounds · agents] of the messages; column t · agents + i is agent i's noise in round t."""
     agents = len(mixing)
     state = np.zeros((agents, rounds * agents))
@@ -144,24 +144,24 @@ def _fresh(mixing: Matrix, rounds: int, observers: list[int], heard: list[int]) 
     for t in range(rounds):
         state[np.arange(agents), t * agents + np.arange(agents)] += 1
         state[:, t * agents + np.asarray(observers)] = 0  # observers know their own noise
-        basis = _extended(basis, state[heard])
+        basis = _extend_basis(basis, state[heard])
         state = mixing @ state
     return basis
 
 
-def _once(mixing: Matrix, rounds: int, observers: list[int], heard: list[int]) -> Matrix:
+def _single_noise_basis(mixing: Matrix, rounds: int, observers: list[int], heard: list[int]) -> Matrix:
     """Return a basis [r, agents]: each round adds the last round's new directions after mixing (Arnoldi)."""
     agents = len(mixing)
     latest = np.eye(agents)[heard]
     basis = np.zeros((0, agents))
     for _ in range(rounds):
-        longer = _extended(basis, latest)
+        longer = _extend_basis(basis, latest)
         basis, latest = longer, longer[len(basis) :] @ mixing
         latest[:, observers] = 0
     return basis
 
 
-def _extended(basis: Matrix, rows: Matrix) -> Matrix:
+def _extend_basis(basis: Matrix, rows: Matrix) -> Matrix:
     """Extend an orthonormal basis until it also spans the rows (Gram-Schmidt, twice)."""
     found = list(basis)
     for row in rows:

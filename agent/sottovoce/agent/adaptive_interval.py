@@ -31,7 +31,7 @@ class AdaptiveInterval:
         self._period = 0.0
         self._timer = ""
 
-    def paced(self, belief: Belief | None, event: Event, effects: list[Effect], now: float) -> list[Effect]:
+    def reschedule(self, belief: Belief | None, event: Event, effects: list[Effect], now: float) -> list[Effect]:
         """Return the effects, with the next cycle moved to its due time.
 
         Args:
@@ -46,7 +46,7 @@ class AdaptiveInterval:
         match event:
             case Timer():
                 self._calm += not is_news
-                return [self._later(effect, now) if isinstance(effect, SetTimer) else effect for effect in effects]
+                return [self._postpone(effect, now) if isinstance(effect, SetTimer) else effect for effect in effects]
             case Received() if is_news and slow:
                 return [*effects, SetTimer(self._timer, now + self._period)]
         return effects
@@ -58,7 +58,7 @@ class AdaptiveInterval:
         moved, largest = np.abs(belief.model - before.model), np.abs(before.model)
         return bool(moved.max(initial=0.0) > CHANGE_THRESHOLD * largest.max(initial=0.0))
 
-    def _later(self, timer: SetTimer, now: float) -> SetTimer:
+    def _postpone(self, timer: SetTimer, now: float) -> SetTimer:
         self._timer, self._period = timer.name, timer.at - now
         grown = self._period * 2.0 ** min(max(0, self._calm - CALM_CYCLES), _MAX_DOUBLINGS)
         return SetTimer(timer.name, now + max(self._period, min(grown, self._longest)))

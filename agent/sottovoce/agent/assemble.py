@@ -80,12 +80,12 @@ def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
     check_socket(state)
     check_state(state)
     check_readers(config)
-    identity = _identity(config)
+    identity = _load_checked_identity(config)
     waits, variant = Waits(), variant or Variant()
     separate, trust = config.vault.socket is not None, Trust(identity)
     opened = open_remote_vault(config, identity, waits) if separate else open_local_vault(config, trust, variant.clock)
     try:
-        return _with_vault(opened, trust, waits, variant)
+        return _assemble_with_vault(opened, trust, waits, variant)
     except BaseException:
         opened.vault.close()
         raise
@@ -98,7 +98,7 @@ def _day_watch(config: AgentConfig, clock: Callable[[], float], waits: Waits) ->
     return DayWatch(config.followed_days, clock, waits)
 
 
-def _identity(config: AgentConfig) -> Identity:
+def _load_checked_identity(config: AgentConfig) -> Identity:
     """Return the device's identity, once its clock is plausible and its way of joining matches the configuration."""
     state = config.agent.state
     ClockFloor(state / CLOCK).check()
@@ -108,17 +108,17 @@ def _identity(config: AgentConfig) -> Identity:
     return identity
 
 
-def _book(state: Path, epoch: int) -> "RecordBook":
+def _open_record_book(state: Path, epoch: int) -> "RecordBook":
     from sottovoce.agent.record_book import NAME, RecordBook  # which only learners of published records have
 
     return RecordBook(state / NAME, epoch)
 
 
-def _with_vault(opened: VaultSession, trust: Trust, waits: Waits, variant: Variant) -> Agent:
+def _assemble_with_vault(opened: VaultSession, trust: Trust, waits: Waits, variant: Variant) -> Agent:
     config, family, vault, task, epoch = opened.config, opened.family, opened.vault, opened.task, opened.epoch
     identity = trust.identity
     peers = [_peer(identity, peer.id, peer.address) for peer in config.transport.peers]
-    book = _book(config.agent.state, epoch) if family.keeps_records else None
+    book = _open_record_book(config.agent.state, epoch) if family.keeps_records else None
     kept = () if book is None else book.load()
     provenance = FleetProvenance(identity, task.digest, trust.refuses)
     trust.subscribe(lambda: provenance.renew(trust.identity))
@@ -127,7 +127,7 @@ def _with_vault(opened: VaultSession, trust: Trust, waits: Waits, variant: Varia
     counters = Counters()
     pace = AdaptiveInterval(config.learner.longest_pause)
     sealer = _sealer(identity, store.incarnation, task, counters)
-    core = Core(learner=learner, store=store, seal=sealer, opened=_opened, current=_resealed(sealer), pace=pace)
+    core = Core(learner=learner, store=store, seal=sealer, opened=_open_parcel, current=_resealer(sealer), pace=pace)
     boots = BootCounter(config.agent.state / "boots")
     incarnation = boots.begin()
     quota = Quota(config.learner.period)
@@ -135,7 +135,7 @@ def _with_vault(opened: VaultSession, trust: Trust, waits: Waits, variant: Varia
     carrier = variant.transport(ways)
 
     def sealed(recipient: str, kind: str, payload: bytes) -> bytes:
-        return _enveloped(identity, store.incarnation, task, recipient, 1, kind, payload)
+        return _seal_envelope(identity, store.incarnation, task, recipient, 1, kind, payload)
 
     voice = Voice(sealed, carrier, config.transport.timeout, counters, waits)
     revocations = RevocationGossip(trust=trust, state=config.agent.state, voice=voice, period=config.membership.period)
@@ -162,19 +162,19 @@ def _with_vault(opened: VaultSession, trust: Trust, waits: Waits, variant: Varia
         waits=waits,
         day_watch=_day_watch(config, variant.clock, waits),
     )
-    ways.returned = _returned(agent)
+    ways.returned = _return_handler(agent)
     return agent
 
 
-def _returned(agent: Agent) -> Callable[[str | None], None]:
+def _return_handler(agent: Agent) -> Callable[[str | None], None]:
     """Return the function that transports call when a peer, or with None every peer, is reachable again."""
 
     def returned(peer: str | None) -> None:
         for node, link in agent.links.items():
             if peer in (None, node) and link.failures:
-                link.returned()
+                link.note_reachable()
         if agent.peer_sampling is not None:
-            agent.peer_sampling.returned(peer)
+            agent.peer_sampling.note_reachable(peer)
 
     return returned
 
@@ -232,30 +232,30 @@ def _sealer(
     def sealed(recipient: str, sequence: int, message: Message) -> bytes:
         payload_type, payload = encode(message)
         counters.payload_bytes += len(payload)
-        return _enveloped(identity, incarnation, task, recipient, sequence, payload_type, payload)
+        return _seal_envelope(identity, incarnation, task, recipient, sequence, payload_type, payload)
 
     return sealed
 
 
-def _opened(parcel: Parcel) -> Message:
+def _open_parcel(parcel: Parcel) -> Message:
     if not isinstance(parcel, bytes):
         raise InternalError("only sealed envelopes are in the outbox of a device")
     return decode(*parcel_content(parcel))
 
 
-def _resealed(seal: Callable[[str, int, Message], bytes]) -> Callable[[Outgoing], Outgoing]:
+def _resealer(seal: Callable[[str, int, Message], bytes]) -> Callable[[Outgoing], Outgoing]:
     """Return a function that reseals a share sealed by version 0.1: the same message, at the same sequence number."""
 
     def current(outgoing: Outgoing) -> Outgoing:
         if isinstance(outgoing.parcel, bytes) and parcel_task(outgoing.parcel):
             return outgoing
         recipient, sequence = outgoing.recipient, outgoing.sequence
-        return Outgoing(recipient, sequence, seal(recipient, sequence, _opened(outgoing.parcel)))
+        return Outgoing(recipient, sequence, seal(recipient, sequence, _open_parcel(outgoing.parcel)))
 
     return current
 
 
-def _enveloped(
+def _seal_envelope(
     identity: Identity, incarnation: int, task: Task, recipient: str, sequence: int, payload_type: str, payload: bytes
 ) -> bytes:
     return seal(

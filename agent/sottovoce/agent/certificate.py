@@ -17,7 +17,7 @@ from sottovoce.errors import IdentityError, LedgerError
 from sottovoce.identity import Identity, subject_of
 from sottovoce.identity.framing import framed
 from sottovoce.vault import Ledger
-from sottovoce.vault.account import Account, account_of, audited
+from sottovoce.vault.account import Account, account_of, audit_account
 
 SCHEMA = "sottovoce.privacy-certificate/1"
 _DOMAIN = b"sottovoce/privacy-certificate/v1|"
@@ -58,7 +58,7 @@ def certify(ledger: Ledger, identity: Identity) -> str:
             "issued": issued,
             "account": account,
             "credential": b64encode(identity.certificate_der).decode(),
-            "signature": b64encode(identity.sign(_signed(identity.fleet, issued, account))).decode(),
+            "signature": b64encode(identity.sign(_bytes_to_sign(identity.fleet, issued, account))).decode(),
         }
     )
 
@@ -85,7 +85,7 @@ def verify(text: bytes, fleet_certificate: bytes, source: Path) -> dict[str, Any
     try:
         # The account outlives the device's certificate: check that the fleet issued it, not that it is still valid.
         subject = subject_of(credential, fleet_certificate, now=None)
-        signed = _signed(certificate.fleet, certificate.issued, certificate.account)
+        signed = _bytes_to_sign(certificate.fleet, certificate.issued, certificate.account)
         Ed25519PublicKey.from_public_bytes(subject.public_key).verify(signature, signed)
     except IdentityError as error:
         raise IdentityError(f"{source}: {error}") from error
@@ -94,7 +94,7 @@ def verify(text: bytes, fleet_certificate: bytes, source: Path) -> dict[str, Any
     if (subject.node_id, subject.fleet) != (account.owner, certificate.fleet):
         raise IdentityError(f"{source}: is about another device or fleet than the one that signed it")
     try:
-        spending, head = audited(account)
+        spending, head = audit_account(account)
     except LedgerError as error:
         raise LedgerError(f"{source}: {error}") from error
     return {
@@ -112,5 +112,5 @@ def verify(text: bytes, fleet_certificate: bytes, source: Path) -> dict[str, Any
     }
 
 
-def _signed(fleet: str, issued: str, account: str) -> bytes:
+def _bytes_to_sign(fleet: str, issued: str, account: str) -> bytes:
     return framed(_DOMAIN, (part.encode() for part in (fleet, issued, account)))

@@ -22,31 +22,31 @@ class _Consent(Struct, frozen=True, forbid_unknown_fields=True):
     said: Said
 
 
-def consent_in(directory: Path, task: SignedTask) -> Said | None:
+def read_consent(directory: Path, task: SignedTask) -> Said | None:
     """Return the owner's answer to this task; None if there is no answer yet.
 
     Raises:
         IdentityError: if it cannot be read.
     """
     digest = _digest(task)
-    return next((one.said for one in reversed(_all(directory)) if one.document == digest), None)
+    return next((one.said for one in reversed(_load_consents(directory)) if one.document == digest), None)
 
 
-def consent(directory: Path, task: SignedTask, said: Said) -> None:
+def save_consent(directory: Path, task: SignedTask, said: Said) -> None:
     """Record the owner's answer, durably. After a withdrawal, a task accepts no other answer.
 
     Raises:
         IdentityError: if it cannot be written, or the present file cannot be read.
         TaskRefused: if its owner has withdrawn.
     """
-    before, digest = _all(directory), _digest(task)
-    if consent_in(directory, task) == "withdrawn":
+    before, digest = _load_consents(directory), _digest(task)
+    if read_consent(directory, task) == "withdrawn":
         raise TaskRefused(f"epoch {task.epoch}: its owner has withdrawn, which cannot be undone")
     others = [one for one in before if one.document != digest][-_MAX:]
     replace(directory / NAME, json.encode([*others, _Consent(digest, said)]) + b"\n")
 
 
-def _all(directory: Path) -> list[_Consent]:
+def _load_consents(directory: Path) -> list[_Consent]:
     path = directory / NAME
     try:
         return json.decode(path.read_bytes(), type=list[_Consent])

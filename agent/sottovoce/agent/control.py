@@ -74,7 +74,7 @@ class ControlServer:
         self._agent = agent
         self._places = [(path, 0o177, self._answer, LONGEST_QUESTION)]
         if readers is not None:
-            self._places.append((readers, 0o117, self._told, _LONGEST_READERS_QUESTION))
+            self._places.append((readers, 0o117, self._answer_reader, _LONGEST_READERS_QUESTION))
         self._servers: list[tuple[RequestServer, Path]] = []
         self._predictor: Predictor | None = None
         self._predicting = asyncio.Lock()
@@ -85,11 +85,11 @@ class ControlServer:
             server = RequestServer(
                 str(path),
                 complete=lambda question: b"\n" in question,
-                answer=partial(_encoded, answer),
+                answer=partial(_encode_answer, answer),
                 longest=longest,
                 seconds=_QUESTION_SECONDS,
             )
-            server.start(_bound(path, forbidden))
+            server.start(_bind_socket(path, forbidden))
             self._servers.append((server, path))
 
     async def stop(self) -> None:
@@ -99,10 +99,10 @@ class ControlServer:
             with contextlib.suppress(OSError):  # on a read-only disk the socket stays, and the next start removes it
                 path.unlink(missing_ok=True)
 
-    async def _told(self, question: bytes | None) -> dict[str, Any]:
+    async def _answer_reader(self, question: bytes | None) -> dict[str, Any]:
         """Return the answer for a reader: public facts of the fleet, and as much of a fault as its kind allows."""
         if question == b"status":
-            return public(self._agent.status())
+            return public_status(self._agent.status())
         return (
             await self._answer(question) if question == b"model" else {"error": "unknown request: send status or model"}
         )
@@ -124,7 +124,7 @@ class ControlServer:
             case b"describe":
                 return self._description()
             case b"look":
-                return self._looking()
+                return self._retry_fleet_tasks()
             case b"stop":
                 self._agent.stop()
                 return {"stopping": True}
@@ -133,9 +133,9 @@ class ControlServer:
             case _:
                 return {"error": "unknown request: send status, fleet, model, describe, predict, look, stop or leave"}
 
-    def _looking(self) -> dict[str, Any]:
+    def _retry_fleet_tasks(self) -> dict[str, Any]:
         if "fault" not in self._agent.status():  # otherwise the agent looks once it is at work again
-            cast("Listing", self._agent).tasks.fleets.look()
+            cast("Listing", self._agent).tasks.fleets.retry_now()
         return {"looking": True}
 
     async def _roster(self) -> dict[str, Any]:
@@ -148,9 +148,9 @@ class ControlServer:
     def _description(self) -> dict[str, Any]:
         from msgspec import to_builtins
 
-        from sottovoce.agent.description import described
+        from sottovoce.agent.description import describe_model
 
-        found: dict[str, Any] = to_builtins(described(self._agent.config, self._agent.status()["privacy"]))
+        found: dict[str, Any] = to_builtins(describe_model(self._agent.config, self._agent.status()["privacy"]))
         return found
 
     async def _prediction(self, line: bytes) -> dict[str, Any]:
@@ -166,19 +166,19 @@ class ControlServer:
             return {"error": f"the prediction took more than {_PREDICTION_SECONDS:g} s: send fewer records"}
 
 
-def public(status: dict[str, Any]) -> dict[str, Any]:
+def public_status(status: dict[str, Any]) -> dict[str, Any]:
     """Return a status without details of a fault that may reveal records."""
     if (fault := status.get("fault")) is None:
         return status
     return {**status, "fault": {**fault, "reason": Fault.of_status(fault).public_reason}}
 
 
-async def _encoded(answer: Answer, question: bytes | None) -> bytes:
+async def _encode_answer(answer: Answer, question: bytes | None) -> bytes:
     """Return the answer to a question, as a line."""
     return json.dumps(await answer(None if question is None else question.partition(b"\n")[0].strip())).encode() + b"\n"
 
 
-def _bound(path: Path, forbidden: int) -> socket.socket:
+def _bind_socket(path: Path, forbidden: int) -> socket.socket:
     """Bind a socket to this path, without listening yet."""
     path.unlink(missing_ok=True)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -227,7 +227,7 @@ def ask(
             raise NetworkError(f"{state}: no agent answers there; {remedy}") from error
     if "fault" in answer and not waiting:
         fault = Fault.of_status(answer["fault"])
-        raise NetworkError(f"{state}: the agent {fault.doing}: {fault.reason}")
+        raise NetworkError(f"{state}: the agent {fault.current_action}: {fault.reason}")
     return answer
 
 
@@ -243,7 +243,7 @@ def _connect(connection: socket.socket, path: str, seconds: float) -> None:
             time.sleep(_QUEUE_PAUSE_SECONDS)
 
 
-def parameters(answer: dict[str, Any]) -> NDArray[np.float64] | None:
+def decode_parameters(answer: dict[str, Any]) -> NDArray[np.float64] | None:
     """Return float64[P] from the answer to `model`, or None before the first model."""
     encoded = answer["parameters"]
     return None if encoded is None else np.frombuffer(base64.b64decode(encoded), dtype="<f8").astype(np.float64)

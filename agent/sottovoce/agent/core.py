@@ -115,19 +115,19 @@ class Core:
         """Begin or resume: messages that were in transit are sent again with the same bytes."""
         self._state, effects = self._learner.start(self._state, now)
         again = [Transmit(outgoing) for outgoing in self._outbox.values()]
-        return [*again, *self._without_sends(effects), *self.meet(peers, now)]
+        return [*again, *self._without_sends(effects), *self.replace_peers(peers, now)]
 
-    def meet(self, peers: tuple[str, ...], now: float) -> list[Action]:
+    def replace_peers(self, peers: tuple[str, ...], now: float) -> list[Action]:
         """Replace the peers."""
         return self._apply(PeersChanged(peers), now)
 
     @property
-    def hands_off(self) -> bool:
+    def requires_hand_off(self) -> bool:
         """Whether a device of this learner must hand something over before it leaves."""
         return isinstance(self._learner, HandingOff)
 
     @property
-    def holds(self) -> bool:
+    def has_part_to_hand_off(self) -> bool:
         """Whether this device holds something that it must hand over before it leaves."""
         return isinstance(self._learner, HandingOff) and self._learner.holds(self._state)
 
@@ -144,23 +144,23 @@ class Core:
             self._commit(self._state, [], None)
         return actions
 
-    def over(self, window: int, now: float) -> list[Action]:
+    def end_windows(self, window: int, now: float) -> list[Action]:
         """Note that windows up to this window have ended, if records are followed."""
         if not isinstance(self._learner, Following):
             return []
         return self._apply_step(self._learner.over(self._state, window, now), None)
 
-    def answer(self, answer: Answer, now: float) -> list[Action]:
+    def apply_query_answer(self, answer: Answer, now: float) -> list[Action]:
         """Apply an answer of the vault."""
         return self._apply(answer, now)
 
-    def answered(self, query: Query | CellQuery, answer: Answer | CellAnswer, now: float) -> list[Action]:
+    def apply_answer(self, query: Query | CellQuery, answer: Answer | CellAnswer, now: float) -> list[Action]:
         """Apply the vault's answer to a question, or to a step of a secure sum."""
         if isinstance(query, CellQuery):
-            return self.stepped(cast(CellAnswer | Refused, answer), now)
-        return self.answer(cast(Answer, answer), now)
+            return self.apply_cell_answer(cast(CellAnswer | Refused, answer), now)
+        return self.apply_query_answer(cast(Answer, answer), now)
 
-    def stepped(self, answer: CellAnswer | Refused, now: float) -> list[Action]:
+    def apply_cell_answer(self, answer: CellAnswer | Refused, now: float) -> list[Action]:
         """Apply the vault's answer to a step of a secure sum."""
         if not isinstance(self._learner, TakingPart):
             return []
@@ -177,8 +177,8 @@ class Core:
         Raises:
             MessageRefused: if the message is from an older life of its sender, or does not fit; nothing changed.
         """
-        self._check_life(sender, incarnation)
-        if self.applied(sender, incarnation, sequence):
+        self._check_incarnation(sender, incarnation)
+        if self.was_applied(sender, incarnation, sequence):
             newest = self._seen[sender].sequence == sequence
             return True, [self._replies[sender]] if newest and sender in self._replies else []
         actions = self._apply(Received(sender, message), now, (sender, Seen(incarnation, sequence)))
@@ -189,7 +189,7 @@ class Core:
             self._replies.popitem(last=False)
         return False, actions
 
-    def _check_life(self, sender: str, incarnation: int) -> None:
+    def _check_incarnation(self, sender: str, incarnation: int) -> None:
         newest = self._seen.get(sender)
         if newest is not None and incarnation < newest.incarnation:
             raise MessageRefused(
@@ -198,15 +198,15 @@ class Core:
                 "an old message replayed, or a copy of the device restored from a backup",
             )
 
-    def applied(self, sender: str, incarnation: int, sequence: int) -> bool:
+    def was_applied(self, sender: str, incarnation: int, sequence: int) -> bool:
         """Return whether a message has been applied before, or permanently refused."""
         newest = self._seen.get(sender)
         return newest is not None and incarnation == newest.incarnation and sequence <= newest.sequence
 
-    def refused(self, sender: str, incarnation: int, sequence: int) -> str:
+    def refusal_reason(self, sender: str, incarnation: int, sequence: int) -> str:
         """Return the reason why a message was permanently refused; empty if it was not."""
         newest = self._seen.get(sender)
-        return newest.refused if newest is not None and self.applied(sender, incarnation, sequence) else ""
+        return newest.refused if newest is not None and self.was_applied(sender, incarnation, sequence) else ""
 
     def refuse(self, sender: str, incarnation: int, sequence: int, reason: str) -> None:
         """Refuse a message permanently that was not applied before; durable on return, so its sender takes it back.
@@ -214,7 +214,7 @@ class Core:
         Raises:
             MessageRefused: if it is from an older life of its sender; nothing changed.
         """
-        self._check_life(sender, incarnation)
+        self._check_incarnation(sender, incarnation)
         self._commit(self._state, [], (sender, Seen(incarnation, sequence, reason)))
 
     def takes_reply(self, kind: str) -> bool:
@@ -258,7 +258,7 @@ class Core:
     def _apply(self, event: Event, now: float, seen: tuple[str, Seen] | None = None) -> list[Action]:
         state, effects = self._learner.on(self._state, event, now)
         if self._pace is not None and self._settling is not None:
-            effects = self._pace.paced(self._settling.belief(state), event, effects, now)
+            effects = self._pace.reschedule(self._settling.belief(state), event, effects, now)
         return self._apply_step((state, effects), seen)
 
     def _apply_step(self, step: tuple[Any, list[Effect]], seen: tuple[str, Seen] | None) -> list[Action]:

@@ -33,7 +33,7 @@ class DayWatch:
             tell: called with the number of the last of these days that has ended, whenever it changes.
         """
         while not stopping.is_set():
-            pause = await self.look(tell)
+            pause = await self.report_ended_day(tell)
             self._waits.begin(_WAIT, "the day to end", pause, repeats=True)
             try:
                 async with asyncio.timeout(pause):
@@ -41,7 +41,7 @@ class DayWatch:
             except TimeoutError:
                 self._waits.end(_WAIT)
 
-    async def look(self, tell: Callable[[int], Awaitable[None]]) -> float:
+    async def report_ended_day(self, tell: Callable[[int], Awaitable[None]]) -> float:
         """Report a day that has ended; return the seconds to wait, ten at most."""
         now = self._clock()
         day = last_day_over(now)

@@ -62,7 +62,7 @@ class Departure:
         """Note that a message was received or confirmed."""
         self._progress.set()
 
-    async def outcome(self) -> dict[str, Any]:
+    async def wait_for_outcome(self) -> dict[str, Any]:
         """Return the answer to the command to leave, once the device has left."""
         if self._outcome is None:
             self._outcome = asyncio.get_running_loop().create_future()
@@ -76,7 +76,7 @@ class Departure:
             informed: whether others have been informed, so that they will soon stop sending. Messages are then accepted
                 until no one has sent for a second, or for three seconds; otherwise none are.
         """
-        if not self._core.hands_off:
+        if not self._core.requires_hand_off:
             return
         loop = asyncio.get_running_loop()
         accept_until = loop.time() + (_TAKING_SECONDS if informed else 0.0)
@@ -85,15 +85,15 @@ class Departure:
                 while not stopping.is_set():
                     self._progress.clear()
                     self.closed = self.closed or loop.time() >= accept_until
-                    if self._core.holds and (heir := await self._responsive_peer()) is not None:
+                    if self._core.has_part_to_hand_off and (heir := await self._responsive_peer()) is not None:
                         await self._hand_off(heir)
-                    progresses = await self._progresses()
+                    progresses = await self._wait_for_progress()
                     if self._remainder() is None:
                         if self.closed:
                             return
                         self.closed = not progresses
 
-    def end(self) -> None:
+    def report_outcome(self) -> None:
         """Report the outcome of the departure, once the transport has stopped."""
         if self._outcome is None or self._outcome.done():
             return
@@ -106,8 +106,8 @@ class Departure:
 
     def _remainder(self) -> str | None:
         """Return a description of the part that was not handed over; None if everything was."""
-        unconfirmed = [outgoing.recipient for outgoing in self._core.outbox] if self._core.hands_off else []
-        if self._core.holds:
+        unconfirmed = [outgoing.recipient for outgoing in self._core.outbox] if self._core.requires_hand_off else []
+        if self._core.has_part_to_hand_off:
             return "no peer took over this device's push-sum share"
         if unconfirmed:
             return f"{', '.join(unconfirmed)} did not confirm what this device sent"
@@ -123,9 +123,9 @@ class Departure:
                     return node
         return None
 
-    async def _progresses(self) -> bool:
+    async def _wait_for_progress(self) -> bool:
         """Return whether a message arrives or is confirmed within a second; sooner, if more is to be handed over."""
-        pause = _PAUSE_SECONDS if self._core.holds else _QUIET_SECONDS
+        pause = _PAUSE_SECONDS if self._core.has_part_to_hand_off else _QUIET_SECONDS
         with contextlib.suppress(TimeoutError):
             return await asyncio.wait_for(self._progress.wait(), pause)
         return False

@@ -44,7 +44,7 @@ class Description(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     bounds: tuple[tuple[float, ...], tuple[float, ...]] | None
     privacy: dict[str, Any]
 
-    def declared(self) -> Bounds | None:
+    def declared_bounds(self) -> Bounds | None:
         """Return the declared ranges, float64[features] twice; None if there are none or they are not known."""
         if self.bounds is None:
             return None
@@ -52,7 +52,7 @@ class Description(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         return low, high
 
 
-def described(config: AgentConfig, privacy: dict[str, Any]) -> Description:
+def describe_model(config: AgentConfig, privacy: dict[str, Any]) -> Description:
     """Return the description of a configuration's model.
 
     Args:
@@ -72,7 +72,7 @@ def described(config: AgentConfig, privacy: dict[str, Any]) -> Description:
         classes=data.classes,
         transform=data.transform,
         ranges=ranges,
-        bounds=None if bounds is None else shortened(bounds, data.features - targets),
+        bounds=None if bounds is None else shorten_bounds(bounds, data.features - targets),
         privacy=privacy,
     )
 
@@ -104,7 +104,7 @@ def ranges_of(config: AgentConfig) -> tuple[Literal["declared", "none", "unknown
     return "unknown", None
 
 
-def shortened(bounds: Bounds, features: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def shorten_bounds(bounds: Bounds, features: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return the least and greatest values of this many features; a single value if all are equal."""
     low, high = (side[:features].tolist() for side in bounds)
     if features and low == low[:1] * features and high == high[:1] * features:

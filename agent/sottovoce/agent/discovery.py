@@ -74,7 +74,7 @@ class Discovery:
             waits: the metric of waits in progress.
         """
         stopping = asyncio.ensure_future(self._stopping.wait())
-        attending = [asyncio.ensure_future(self._attend(source, known, learn, waits)) for source in self._sources]
+        attending = [asyncio.ensure_future(self._poll_source(source, known, learn, waits)) for source in self._sources]
         await asyncio.wait({stopping, *attending}, return_when=asyncio.FIRST_COMPLETED)
         for task in (stopping, *attending):
             task.cancel()
@@ -93,7 +93,7 @@ class Discovery:
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await asyncio.gather(*(source.close() for source in self._sources))
 
-    async def _attend(
+    async def _poll_source(
         self,
         source: Source,
         known: Callable[[], int],
@@ -103,7 +103,7 @@ class Discovery:
         wait, fruitless, looks = f"source:{source.name}", 0, self.looks[source.name]
         while not self._stopping.is_set():
             waits.begin(wait, f"contacts from {source.name}", _LOOK_SECONDS)
-            contacts = await self._look(source, looks)
+            contacts = await self._query_source(source, looks)
             if contacts is not None:
                 learn(source.name, contacts)
             fruitless = 0 if contacts is not None and known() else fruitless + 1
@@ -112,7 +112,7 @@ class Discovery:
             waits.begin(wait, f"the next look at {source.name}{failed}", seconds)
             await self._sleep(seconds, known)
 
-    async def _look(self, source: Source, looks: Looks) -> Sequence[Contact] | None:
+    async def _query_source(self, source: Source, looks: Looks) -> Sequence[Contact] | None:
         """Return the contacts from a source; None if the query failed."""
         try:
             async with asyncio.timeout(_LOOK_SECONDS):
@@ -126,10 +126,10 @@ class Discovery:
         else:
             looks.found, looks.failures, looks.last_failure = len(contacts), 0, ""
             return contacts
-        self._failed(source, looks, explanation)
+        self._note_failure(source, looks, explanation)
         return None
 
-    def _failed(self, source: Source, looks: Looks, explanation: str) -> None:
+    def _note_failure(self, source: Source, looks: Looks, explanation: str) -> None:
         """Count a failure, and log it once a minute."""
         looks.failures, looks.last_failure = looks.failures + 1, explanation
         self._sparse_log.say(logging.WARNING, source.name, "discovery-failed source=%s %s", source.name, explanation)
@@ -161,11 +161,11 @@ def sources_of(
     if chosen.mdns:
         from sottovoce_bootstrap.sources.mdns import MdnsSource
 
-        sources.append(MdnsSource(identity.node_id, _seen_at(config), fingerprint(identity), rng))
+        sources.append(MdnsSource(identity.node_id, _announced_address(config), fingerprint(identity), rng))
     return sources
 
 
-def _seen_at(config: AgentConfig) -> str:
+def _announced_address(config: AgentConfig) -> str:
     """Return the address that is announced on the local network."""
     if "grpc" not in config.transport.use:
         raise ConfigError(

@@ -39,7 +39,7 @@ class DocumentGossip(Generic[Document]):
         self._held, self._take = held, take
         self._known: OrderedDict[str, int] = OrderedDict()
 
-    def known(self, peer: str) -> int:
+    def known_version(self, peer: str) -> int:
         """Return the lowest version that a peer is known to hold."""
         return self._known.get(peer, 0)
 

@@ -9,10 +9,10 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from sottovoce.agent.explain import Spent, explanation, person_words
+from sottovoce.agent.explain import Spent, describe_person_promise, explanation
 from sottovoce.config import AgentConfig
 from sottovoce.vault import Ledger
-from sottovoce.vault.account import account_of, audited
+from sottovoce.vault.account import account_of, audit_account
 
 SCHEMA = "sottovoce.dossier/1"
 OPEN = "open: for the operator of this device to answer"
@@ -42,7 +42,7 @@ def dossier(config: AgentConfig, ledger: Ledger, where: str, version: str) -> di
         PrivacyError: if the configuration has no guarantee.
     """
     account = account_of(ledger)
-    spending, head = audited(account)
+    spending, head = audit_account(account)
     present = replace(spending, of_task=ledger.spending().of_task)
     told = explanation(config, Spent(present, where, ledger.own_budget))
     facts = {
@@ -56,7 +56,7 @@ def dossier(config: AgentConfig, ledger: Ledger, where: str, version: str) -> di
             "delta": account.delta,
             "charges": spending.charges,
             "releases": spending.releases,
-            "by_kind": _kinds(ledger),
+            "by_kind": _charges_by_kind(ledger),
         },
         "fleet_task": told["all_tasks"],
         "unit": {"name": account.unit, "means": told["unit"], "hidden": told["hidden"], "one_person": told["person"]},
@@ -82,7 +82,7 @@ def dossier(config: AgentConfig, ledger: Ledger, where: str, version: str) -> di
     return {**facts, "questions": _questions(facts), "registry": _registry(facts), "assessment": _assessment(facts)}
 
 
-def _kinds(ledger: Ledger) -> list[dict[str, Any]]:
+def _charges_by_kind(ledger: Ledger) -> list[dict[str, Any]]:
     """Return each kind of charge, with its parameters and its number of charges."""
     kinds: Counter[str] = Counter()
     for _, terms, _ in ledger.charges():
@@ -96,7 +96,7 @@ def _kinds(ledger: Ledger) -> list[dict[str, Any]]:
     ]
 
 
-def _lasting(task: dict[str, Any] | None) -> str:
+def _describe_duration(task: dict[str, Any] | None) -> str:
     """Return a description of the duration of a promise."""
     life = "for the whole life of the ledger"
     if task is None:
@@ -114,11 +114,11 @@ def _questions(facts: dict[str, Any]) -> list[dict[str, str]]:
     epsilon = "nothing is promised" if statement["epsilon"] is None else f"ε = {statement['epsilon']:g}"
     answers = [
         ("How strong is the guarantee? [privacy parameters]",
-         f"{epsilon}, δ = {statement['delta']}, {_lasting(facts['fleet_task'])}; status {statement['status']}: "
-         f"{statement['reason']}"),
+         f"{epsilon}, δ = {statement['delta']}, {_describe_duration(facts['fleet_task'])}; "
+         f"status {statement['status']}: {statement['reason']}"),
         ("What is protected: one contribution, or a person? [unit of privacy]", f"{unit['name']}: {unit['means']}"),
         ("What if one person stands behind several units? [unit of privacy]",
-         "; ".join(person_words(one, unit["name"]) for one in unit["one_person"]) or "nothing is promised"),
+         "; ".join(describe_person_promise(one, unit["name"]) for one in unit["one_person"]) or "nothing is promised"),
         ("How do neighbouring data sets differ? [bounded or unbounded]",
          f"{statement['neighbouring']}: hidden is {unit['hidden']}"),
         ("Which mechanism adds noise, to what? [algorithms]", str(statement["mechanism"])),
@@ -190,7 +190,7 @@ def _assessment(facts: dict[str, Any]) -> list[dict[str, str]]:
     ]
 
 
-def written(found: dict[str, Any]) -> str:
+def render_markdown(found: dict[str, Any]) -> str:
     """Return the dossier as a page of Markdown."""
     device, statement, spent = found["device"], found["statement"], found["spent"]
     lines = [
@@ -216,7 +216,7 @@ def written(found: dict[str, Any]) -> str:
         "",
         f"{found['unit']['means']}. Hidden: {found['unit']['hidden']}.",
         "",
-        *(f"- {person_words(one, found['unit']['name'])}" for one in found["unit"]["one_person"]),
+        *(f"- {describe_person_promise(one, found['unit']['name'])}" for one in found["unit"]["one_person"]),
         "",
         "## What is released",
         "",

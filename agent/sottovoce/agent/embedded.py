@@ -92,7 +92,7 @@ class Agent:
             SottovoceError: the fault that ended the agent, unless the block ends with an error of its own.
         """
         self.stop()
-        work = self._started()
+        work = self._running_task()
         await asyncio.wait({work})
         if kind is None:
             work.result()
@@ -107,7 +107,7 @@ class Agent:
         Raises:
             SottovoceError: the fault that ended it.
         """
-        await asyncio.shield(self._started())
+        await asyncio.shield(self._running_task())
 
     def status(self) -> dict[str, Any]:
         """Return the document of `sottovoce agent status --json`: public state, and nothing of a record."""
@@ -124,7 +124,7 @@ class Agent:
         Raises:
             SottovoceError: the fault that ended it.
         """
-        work, seen = self._started(), -1
+        work, seen = self._running_task(), -1
         look = min(_LONGEST_LOOK, self.config.learner.period / 4)
         ready = False
         while not work.done():
@@ -161,7 +161,7 @@ class Agent:
             raise UsageError("this agent is not running: use `async with Agent.open(…) as agent`")
         return self._running
 
-    def _started(self) -> "asyncio.Task[None]":
+    def _running_task(self) -> "asyncio.Task[None]":
         if self._work is None:
             raise UsageError("this agent is not running: use `async with Agent.open(…) as agent`")
         return self._work

@@ -10,9 +10,9 @@ from typing import NoReturn
 
 from sottovoce.agent import watch
 from sottovoce.agent.assemble import assemble
-from sottovoce.agent.faults import STUCK_SECONDS, Patience, fault_of, only_anew, passing
-from sottovoce.agent.heap import one_arena
-from sottovoce.agent.notify import supervised
+from sottovoce.agent.faults import STUCK_SECONDS, Patience, fault_of, transient_fault_kind, unrecoverable_disk_error
+from sottovoce.agent.heap import use_single_arena
+from sottovoce.agent.notify import is_supervised
 from sottovoce.agent.pause import Pause
 from sottovoce.config import AgentConfig
 from sottovoce.durable import read_only
@@ -33,7 +33,7 @@ def run(config: AgentConfig) -> ExitCode:
     Raises:
         SottovoceError: for a fault that a person must fix, if one is present, or that needs a new process.
     """
-    one_arena()
+    use_single_arena()
     before = signal.getsignal(signal.SIGTERM)
     try:
         return _run_with_retries(config)
@@ -45,32 +45,32 @@ def _run_with_retries(config: AgentConfig) -> ExitCode:
     patience = Patience(min(_LONGEST_PAUSE, config.learner.period))  # at work two periods after a fault
     has_worked, lives = False, None
     while True:
-        signal.signal(signal.SIGTERM, _stop)
+        signal.signal(signal.SIGTERM, _exit_on_signal)
         began, agent = time.monotonic(), None
         try:
-            _enough_descriptors()
+            _check_descriptors()
             agent = assemble(config)
             agent.lives = lives = lives or agent.lives
             ended = asyncio.run(watch.run(agent))
             if not agent.changing:
                 return ended
-            patience.renewed()
+            patience.reset()
         except (SottovoceError, OSError, MemoryError, RuntimeError) as error:
-            signal.signal(signal.SIGTERM, _stop)  # asyncio has removed its own handler
+            signal.signal(signal.SIGTERM, _exit_on_signal)  # asyncio has removed its own handler
             has_worked = has_worked or (agent is not None and agent.has_worked)
             fault = fault_of(error, worked=has_worked or read_only(config.agent.state))
-            if fault is None or (fault.needs_a_person and not supervised()):
+            if fault is None or (fault.needs_a_person and not is_supervised()):
                 raise
             if time.monotonic() - began > _WORKED_SECONDS:
-                patience.renewed()
-            pause, stuck = patience.pause(fault), only_anew(config.agent.state)
+                patience.reset()
+            pause, stuck = patience.pause(fault), unrecoverable_disk_error(config.agent.state)
             if stuck is not None:
                 pause = STUCK_SECONDS
             try:
-                _enough_descriptors()
+                _check_descriptors()
                 code = asyncio.run(Pause(config, fault, pause).wait())
             except (OSError, MemoryError, RuntimeError) as further:  # no question can be answered meanwhile
-                if passing(further, worked=True) is None:
+                if transient_fault_kind(further, worked=True) is None:
                     raise
                 time.sleep(pause)
                 continue
@@ -80,12 +80,12 @@ def _run_with_retries(config: AgentConfig) -> ExitCode:
                 raise stuck from error
 
 
-def _stop(*_: object) -> NoReturn:
+def _exit_on_signal(*_: object) -> NoReturn:
     """Exit on a request to stop while no agent is running: while one is being assembled, or between two."""
     raise SystemExit(ExitCode.DONE)
 
 
-def _enough_descriptors() -> None:
+def _check_descriptors() -> None:
     """Check first that there are enough descriptors: a shortage during a start may be reported as something else.
 
     Raises:

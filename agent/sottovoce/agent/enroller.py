@@ -28,7 +28,7 @@ from sottovoce.identity.files import replace
 from sottovoce.identity.invitation import Seeds, Token
 from sottovoce.identity.keys import encode_private_key
 from sottovoce.identity.request import read_request
-from sottovoce.listening import split
+from sottovoce.listening import split_address
 
 INVITATIONS = "invitations"
 _QUESTION_SECONDS = 10.0
@@ -94,7 +94,7 @@ class Enroller:
         Raises:
             NetworkError: if the address cannot be used.
         """
-        host, port = split(self._address)
+        host, port = split_address(self._address)
         try:
             server = await asyncio.start_server(self._serve, host, port, ssl=self._context, limit=MAX_BYTES)
         except OSError as error:
@@ -143,20 +143,20 @@ class Enroller:
             return Declined("the token has been used, or has expired: ask for a new one")
         asked = read_request(request.encode(), "the request")
         self.joined = asked.node_id  # before anything is issued: a token admits a single device
-        return self._issued(self._fleet.issue(asked, self._validity()), self._seeds)
+        return self._issued_answer(self._fleet.issue(asked, self._validity()), self._seeds)
 
     def _renew(self, request: str) -> Answer:
         asked = read_request(request.encode(), "the request")
         certificate = self._fleet.renew(asked, self._revoked(), self._validity())
         self.renewed += 1
-        return self._issued(certificate, Seeds())
+        return self._issued_answer(certificate, Seeds())
 
-    def _issued(self, certificate: bytes, seeds: Seeds) -> Issued:
+    def _issued_answer(self, certificate: bytes, seeds: Seeds) -> Issued:
         return Issued(certificate.decode("ascii"), self._fleet.authority.anchors.pem.decode("ascii"), seeds)
 
 
 @contextlib.contextmanager
-def noted(fleet: Path, address: str, seconds: float) -> Iterator[None]:
+def recorded_invitation(fleet: Path, address: str, seconds: float) -> Iterator[None]:
     """Record an open invitation for the duration of the context, so that `sottovoce fleet show` reports it."""
     directory = fleet / INVITATIONS
     directory.mkdir(mode=0o700, exist_ok=True)
@@ -174,7 +174,7 @@ def open_invitations(fleet: Path) -> list[dict[str, str]]:
     found = []
     for path in sorted((fleet / INVITATIONS).glob("*.json")):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            if not _runs(int(path.stem)):
+            if not _is_process_running(int(path.stem)):
                 path.unlink(missing_ok=True)
                 continue
             noted_down = json.loads(path.read_bytes())
@@ -183,7 +183,7 @@ def open_invitations(fleet: Path) -> list[dict[str, str]]:
     return found
 
 
-def _runs(process: int) -> bool:
+def _is_process_running(process: int) -> bool:
     """Return whether a process with this id exists, for any owner."""
     try:
         os.kill(process, 0)

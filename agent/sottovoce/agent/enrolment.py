@@ -10,7 +10,7 @@ from sottovoce.errors import IdentityError, NetworkError
 from sottovoce.identity import Identity
 from sottovoce.identity.invitation import Seeds, Token
 from sottovoce.identity.names import enroller_dns_name
-from sottovoce.listening import split
+from sottovoce.listening import split_address
 
 MAX_BYTES = 64 * 2**10
 _SECONDS = 20.0
@@ -80,15 +80,17 @@ def redeem(token: Token, request: bytes) -> Issued:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE  # the token pins the enroller's certificate: any other server is rejected
 
-    def known(certificate: bytes) -> None:
-        if not token.names(certificate):
+    def check_certificate(certificate: bytes) -> None:
+        if not token.is_enroller(certificate):
             raise IdentityError(
                 f"the server at {token.address} is not the enroller that made this token: check the token; if it is "
                 "right, someone is intercepting the connection, or the enroller was restarted and has made another "
                 "token"
             )
 
-    return _ask(token.address, JoinQuestion(token.secret.hex(), request.decode("ascii")), context, None, known)
+    return _ask(
+        token.address, JoinQuestion(token.secret.hex(), request.decode("ascii")), context, None, check_certificate
+    )
 
 
 def ask_renewal(address: str, request: bytes, identity: Identity) -> bytes:
@@ -133,7 +135,7 @@ def _exchange(
     address: str, question: bytes, context: ssl.SSLContext, name: str | None, known: Callable[[bytes], None] | None
 ) -> bytes:
     with (
-        socket.create_connection(split(address), _SECONDS) as connection,
+        socket.create_connection(split_address(address), _SECONDS) as connection,
         context.wrap_socket(connection, server_hostname=name) as tls,
     ):
         if known is not None:

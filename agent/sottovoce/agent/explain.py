@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sottovoce.accounting.events import Event
-from sottovoce.accounting.groups import apart, together
-from sottovoce.agent.statement_preview import previewed
+from sottovoce.accounting.groups import epsilon_apart, epsilon_together
+from sottovoce.agent.statement_preview import preview_statement
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import Family, budget_of
 from sottovoce.config import AgentConfig
@@ -64,16 +64,16 @@ def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
         PrivacyError: if the configuration has no guarantee; the reason says why.
     """
     budget, family = budget_of(config), family_of(config)
-    statement, lifetime = previewed(config, budget, family)
+    statement, lifetime = preview_statement(config, budget, family)
     of_days = config.follows and budget.unit == "window"
     policy = read_policy(config.vault.policy)
     return {
         "schema": SCHEMA,
         "learner": config.learner.name,
         "statement": statement.as_dict(),
-        "promise": _promise(statement),
+        "promise": _describe_promise(statement),
         "unit": _UNITS[budget.unit],
-        "person": _person(budget, lifetime),
+        "person": _person_promises(budget, lifetime),
         "hidden": _NEIGHBOURS[budget.neighbouring],
         "leaves_the_device": config.learner.algorithm.releases,
         "seen_by": {
@@ -81,27 +81,27 @@ def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
             "pairwise": "one peer sees no more; on a sparse graph a far one sees less: `sottovoce privacy views`",
             "central": "anyone who sees only the final model learns less; no figure is claimed for that here",
         },
-        "total": f"{'a day is in no more than ' if of_days else ''}{_total(family, statement)}",
+        "total": f"{'a day is in no more than ' if of_days else ''}{_describe_total(family, statement)}",
         "heard": _signal_and_noise(family),
         "not_covered": list(_NOT_COVERED),
         "left": _remaining_budget(budget, spent),
         "all_tasks": _all_tasks(spent),
-        "renews": _renews(budget, policy.renews, follows=of_days),
+        "renews": _describe_renewal(budget, policy.renews, follows=of_days),
         "limits": dict(policy.limits),
     }
 
 
-def person(config: AgentConfig) -> list[dict[str, Any]]:
+def person_promises(config: AgentConfig) -> list[dict[str, Any]]:
     """Return the promise for several units of one person under a configuration, JSON-ready; empty without a promise.
 
     Raises:
         PrivacyError: if the configuration has no guarantee.
     """
     budget = budget_of(config)
-    return _person(budget, previewed(config, budget, family_of(config))[1])
+    return _person_promises(budget, preview_statement(config, budget, family_of(config))[1])
 
 
-def _person(budget: Budget, lifetime: Mapping[Event, int]) -> list[dict[str, Any]]:
+def _person_promises(budget: Budget, lifetime: Mapping[Event, int]) -> list[dict[str, Any]]:
     """Return the promise for several units of one person, at the same δ; null where ε is too large to mean anything.
 
     Records of a device are in the same releases, devices in releases of their own; windows may be either.
@@ -112,15 +112,15 @@ def _person(budget: Budget, lifetime: Mapping[Event, int]) -> list[dict[str, Any
         {
             "units": count,
             "words": words,
-            "epsilon_together": _finite(together(lifetime, count, budget.delta)),
-            "epsilon_apart": _finite(apart(lifetime, count, budget.delta)),
+            "epsilon_together": _finite(epsilon_together(lifetime, count, budget.delta)),
+            "epsilon_apart": _finite(epsilon_apart(lifetime, count, budget.delta)),
         }
         for count, words in several
         if lifetime
     ]
 
 
-def person_words(one: dict[str, Any], unit: str) -> str:
+def describe_person_promise(one: dict[str, Any], unit: str) -> str:
     """Return the `person` part of the explanation as text."""
     costs = [
         f"{'no meaningful ε' if epsilon is None else f'ε = {epsilon:.3g}'}, {_TOGETHER[way]}"
@@ -134,7 +134,7 @@ def _finite(epsilon: float) -> float | None:
     return epsilon if math.isfinite(epsilon) else None
 
 
-def _promise(statement: PrivacyStatement) -> str:
+def _describe_promise(statement: PrivacyStatement) -> str:
     if statement.epsilon is None or statement.status is not Status.PROVED:
         return f"nothing is promised: {statement.reason.removeprefix('refuted: ')}"
     odds = math.exp(statement.epsilon)
@@ -146,7 +146,7 @@ def _promise(statement: PrivacyStatement) -> str:
     )
 
 
-def _total(family: Family, statement: PrivacyStatement) -> str:
+def _describe_total(family: Family, statement: PrivacyStatement) -> str:
     match family.terms:
         case GradientTerms(releases=releases) if statement.epsilon is not None:
             return f"{releases} noisy sums, {statement.mechanism}; {statement.composition}"
@@ -191,7 +191,7 @@ def _signal_and_noise(family: Family) -> dict[str, Any] | None:
     return {"signal": found.signal, "noise": found.noise, "devices": found.devices, "words": found.words}
 
 
-def _renews(budget: Budget, renews: Renews, *, follows: bool) -> str:
+def _describe_renewal(budget: Budget, renews: Renews, *, follows: bool) -> str:
     if renews != "never":
         return (
             f"each {renews} at most: when the fleet signs a task of a later period, and the vault has been at work for "

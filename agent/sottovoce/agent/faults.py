@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sottovoce.agent.notify import supervised, tell
+from sottovoce.agent.notify import is_supervised, notify_manager
 from sottovoce.durable import read_only, sqlite_code
 from sottovoce.errors import ClockError, DiskReadOnly, ExitCode, LedgerUnwritable, SottovoceError, VaultAway
 from sottovoce.observe import RateLimitedLog
@@ -89,14 +89,14 @@ class Fault:
         return cls(fault["kind"], fault["reason"], fault["needs_a_person"])
 
     @property
-    def doing(self) -> str:
+    def current_action(self) -> str:
         """Return the agent's action in the meantime, in words."""
         return "needs a person" if self.needs_a_person else "waits for a fault to pass"
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         """Return the public part of the fault, in one line."""
-        return f"{self.doing}: {self.kind}: {' '.join(self.public_reason.split())}"
+        return f"{self.current_action}: {self.kind}: {' '.join(self.public_reason.split())}"
 
 
 def fault_of(error: BaseException, *, worked: bool) -> Fault | None:
@@ -104,9 +104,9 @@ def fault_of(error: BaseException, *, worked: bool) -> Fault | None:
 
     Args:
         error: error with which the agent ended.
-        worked: see `passing`.
+        worked: see `transient_fault_kind`.
     """
-    if (kind := passing(error, worked=worked)) is not None:
+    if (kind := transient_fault_kind(error, worked=worked)) is not None:
         return Fault(
             kind, _NO_MEMORY if isinstance(error, MemoryError | RuntimeError) else str(error), needs_a_person=False
         )
@@ -115,7 +115,7 @@ def fault_of(error: BaseException, *, worked: bool) -> Fault | None:
     return None
 
 
-def passing(error: BaseException, *, worked: bool) -> str | None:
+def transient_fault_kind(error: BaseException, *, worked: bool) -> str | None:
     """Return the kind of a transient fault behind this error; None when the fault needs a person.
 
     Args:
@@ -129,25 +129,25 @@ def passing(error: BaseException, *, worked: bool) -> str | None:
     return None
 
 
-def only_anew(directory: Path) -> DiskReadOnly | None:
+def unrecoverable_disk_error(directory: Path) -> DiskReadOnly | None:
     """Return the error with which to end a process that cannot recover: its disk was read-only at its start.
 
     A service manager gives a process a view of the disks of its own (ReadWritePaths=), which stays read-only when the
     disk is mounted for writing again.
     """
-    if not (supervised() and read_only(directory)):
+    if not (is_supervised() and read_only(directory)):
         return None
     return DiskReadOnly(f"{directory}: its disk is mounted read-only: see why, and mount it for writing")
 
 
 @contextmanager
-def shown() -> Iterator[None]:
+def report_faults() -> Iterator[None]:
     """Report a fault that ends the process, and that needs a person, to the service manager."""
     try:
         yield
     except SottovoceError as error:
         if (fault := fault_of(error, worked=False)) is not None:
-            tell(f"STATUS={fault.words}")
+            notify_manager(f"STATUS={fault.summary}")
         raise
 
 
@@ -163,7 +163,7 @@ class Patience:
         self._pause = 0.0
         self._sparse_log = RateLimitedLog(_log)
 
-    def renewed(self) -> None:
+    def reset(self) -> None:
         """Start again with the shortest pause, after the fault has passed."""
         self._pause = 0.0
 

@@ -56,7 +56,7 @@ def fit(records: Sequence[PublishedRecord], model: str, epochs: int = 1) -> Fitt
         raise DataError("the published records have different features or classes: keep those of one fleet together")
     ((features, classes),) = shapes
     grouped = _by_perturbation(records)
-    weights = ridge(moments_of(records)) if model == "ridge" else _walked(grouped, model, epochs)
+    weights = ridge(moments_of(records)) if model == "ridge" else _train_sequentially(grouped, model, epochs)
     epsilons = [how.epsilon for how, _ in grouped if how.epsilon is not None]
     return Fitted(
         weights,
@@ -80,7 +80,9 @@ def _scheme(how: Perturbation) -> Scheme:
     return scheme(how.scheme, how.features, how.classes, how.epsilon)
 
 
-def _walked(grouped: list[tuple[Perturbation, NDArray[np.int64]]], model: str, epochs: int) -> NDArray[np.float64]:
+def _train_sequentially(
+    grouped: list[tuple[Perturbation, NDArray[np.int64]]], model: str, epochs: int
+) -> NDArray[np.float64]:
     """Return the weights after sequential passes in one random, reproducible order."""
     rule, first = RULES[model], _scheme(grouped[0][0])
     weights: NDArray[np.float64] = np.zeros((1, first.copies, first.features))

@@ -140,10 +140,10 @@ class FleetTasks:
         self._change: Callable[[], None]
         self._awake = asyncio.Event()
         self._retry_at = 0.0
-        self._spread = DocumentGossip(voice, FLEET_TASK, _encoded, _decoded, self._held, self._take)
+        self._spread = DocumentGossip(voice, FLEET_TASK, _encoded, _decoded, self._current_offer, self._accept_task)
         self._asked: OrderedDict[str, float] = OrderedDict()
 
-    def attend(
+    def attach(
         self,
         disk: Executor,
         peers: Callable[[], Collection[Peer]],
@@ -192,14 +192,14 @@ class FleetTasks:
         if self._signed:
             self._adopt(await asyncio.get_running_loop().run_in_executor(self._disk, self._read_installed))
 
-    def look(self) -> None:
+    def retry_now(self) -> None:
         """Retry at once: the owner may have answered, or there may be a newer task."""
         self._retry_at = 0.0
         self._awake.set()
 
-    def heard_another(self, peer: Peer) -> None:
+    def note_other_task(self, peer: Peer) -> None:
         """Note that a peer has another task, which may be newer or older than this device's."""
-        now, alike = time.monotonic(), self._spread.known(peer.id) == self.newest
+        now, alike = time.monotonic(), self._spread.known_version(peer.id) == self.newest
         pause = _AGAIN_SECONDS if alike else _ASK_EVERY_SECONDS
         if self._signed and now - self._asked.get(peer.id, -pause) >= pause:
             self._asked[peer.id] = now
@@ -244,7 +244,7 @@ class FleetTasks:
             _log.error("task-not-read %s", error)
             return None
 
-    def _keep(self, task: SignedTask) -> None:
+    def _store_task(self, task: SignedTask) -> None:
         try:
             keep_task(self._state, task, self._trust.identity.authority)
         except IdentityError as error:  # peers send it again
@@ -257,17 +257,17 @@ class FleetTasks:
 
     async def _tell_all(self) -> None:
         """Send the newest task to peers that are not known to hold it."""
-        uninformed = [peer for peer in self._peers() if self._spread.known(peer.id) < self.newest]
+        uninformed = [peer for peer in self._peers() if self._spread.known_version(peer.id) < self.newest]
         await asyncio.gather(*(self._tell(peer) for peer in uninformed))
 
     async def _tell(self, peer: Peer) -> None:
         if (failure := await self._spread.tell(peer)) is not None:
             _log.debug("task-not-told %s", failure)
 
-    def _held(self) -> VersionOffer[SignedTask]:
+    def _current_offer(self) -> VersionOffer[SignedTask]:
         return VersionOffer(self.newest, self.held)
 
-    async def _take(self, peer: str, task: SignedTask) -> None:
+    async def _accept_task(self, peer: str, task: SignedTask) -> None:
         """Store a task from a peer that is newer than the held task."""
         if task.epoch <= self.newest or not self._signed:
             return
@@ -276,13 +276,13 @@ class FleetTasks:
             task.verify(authority)
         except IdentityError as error:
             raise MessageRefused("signature", f"{peer} sent a task that is not valid: {error}") from error
-        await asyncio.get_running_loop().run_in_executor(self._disk, lambda: self._keep(task))
+        await asyncio.get_running_loop().run_in_executor(self._disk, lambda: self._store_task(task))
         self._adopt(task)
 
     def _adopt(self, task: SignedTask | None) -> None:
         if task is not None and task.epoch > self.newest:
             self.held, self.because = task, None
-            self.look()
+            self.retry_now()
 
 
 def _encoded(offer: VersionOffer[SignedTask]) -> bytes:

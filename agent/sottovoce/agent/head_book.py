@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
-from sottovoce.durable import of_the_disk
+from sottovoce.durable import is_disk_error
 from sottovoce.errors import DataError, MessageRefused
 from sottovoce.schema import Schema
 from sottovoce.wire import SignedHead
@@ -67,15 +67,15 @@ class HeadBook:
             try:
                 self._connection = self._open()
             except (sqlite3.DatabaseError, ValueError) as error:
-                if of_the_disk(error):
+                if is_disk_error(error):
                     raise
                 self.created_because = f"it was damaged ({error})"
                 SCHEMA.begin(self._path)
                 self._connection = self._open()
         except (sqlite3.DatabaseError, OSError) as error:
-            raise self._unusable(error) from error
+            raise self._unusable_error(error) from error
 
-    def known(self, owner: str) -> SignedHead | None:
+    def known_head(self, owner: str) -> SignedHead | None:
         """Return the highest head of a device; None when none is known.
 
         Raises:
@@ -87,21 +87,21 @@ class HeadBook:
             ).fetchone()
             return None if row is None else SignedHead(*row)
         except (sqlite3.DatabaseError, MessageRefused) as error:
-            raise self._unusable(error) from error
+            raise self._unusable_error(error) from error
 
-    def note(self, head: SignedHead) -> Taken:
+    def store_own_head(self, head: SignedHead) -> Taken:
         """Store this device's own head. It survives the process but not a power cut, after which its keepers return it.
 
         Raises:
-            DataError: see `take`.
+            DataError: see `store_head`.
         """
         self._set_synchronous("NORMAL")
         try:
-            return self.take(head, ())
+            return self.store_head(head, ())
         finally:
             self._set_synchronous("FULL")
 
-    def take(self, head: SignedHead, kept: Collection[str]) -> Taken:
+    def store_head(self, head: SignedHead, kept: Collection[str]) -> Taken:
         """Store a verified head, durably on return, if it continues its device's last known head.
 
         Args:
@@ -111,7 +111,7 @@ class HeadBook:
         Raises:
             DataError: if it cannot be written; the book is as before.
         """
-        owner, known = head.owner, self.known(head.owner)
+        owner, known = head.owner, self.known_head(head.owner)
         if known == head:
             return Taken(known, True)  # and nothing is written
         if known is not None and not continues(head, known):
@@ -128,7 +128,7 @@ class HeadBook:
                 if known is None:
                     self._make_room({owner, *kept})
         except sqlite3.DatabaseError as error:
-            raise self._unusable(error) from error
+            raise self._unusable_error(error) from error
         return Taken(known, True)
 
     def close(self) -> None:
@@ -139,7 +139,7 @@ class HeadBook:
         try:
             self._connection.execute(f"PRAGMA synchronous = {synchronous}")
         except sqlite3.DatabaseError as error:
-            raise self._unusable(error) from error
+            raise self._unusable_error(error) from error
 
     def _make_room(self, kept: set[str]) -> None:
         execute = self._connection.execute
@@ -164,7 +164,7 @@ class HeadBook:
             raise
         return connection
 
-    def _unusable(self, error: Exception) -> DataError:
+    def _unusable_error(self, error: Exception) -> DataError:
         return DataError(
             f"{self._path}: the ledger heads of other devices cannot be used ({error}); make room on its disk and "
             "check its permissions; if it is damaged, move it away"

@@ -5,14 +5,14 @@ import ctypes
 _ARENA_MAX = -8  # M_ARENA_MAX of mallopt(3)
 
 
-def one_arena() -> None:
+def use_single_arena() -> None:
     """Make threads share one heap from now on; this program's threads rarely allocate at the same time."""
     library = ctypes.CDLL(None)
     if hasattr(library, "mallopt"):  # of glibc
         library.mallopt(_ARENA_MAX, 1)
 
 
-def give_back() -> None:
+def release_free_memory() -> None:
     """Return memory that the start has freed to the operating system."""
     library = ctypes.CDLL(None)
     if hasattr(library, "malloc_trim"):  # of glibc

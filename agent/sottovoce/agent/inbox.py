@@ -39,7 +39,7 @@ class Inbox:
         self._departure = departure
         self._serially = serially
 
-    async def take(self, sender: str, opened: VerifiedMessage) -> Receipt:
+    async def apply_message(self, sender: str, opened: VerifiedMessage) -> Receipt:
         """Apply a message of an authenticated sender, durably; return the outcome.
 
         Raises:
@@ -49,20 +49,20 @@ class Inbox:
 
         def act() -> list[Action]:
             nonlocal receipt
-            if not self._core.applied(*key):
+            if not self._core.was_applied(*key):
                 if self._departure.closed:
                     raise MessageRefused("leaving", "this device is leaving and accepts no more messages")
-                self._quota.share(sender)
+                self._quota.charge_share(sender)
                 if opened.task != self._tasks.own.digest:
                     self._core.refuse(*key, ANOTHER_TASK)
-            if reason := self._core.refused(*key):
+            if reason := self._core.refusal_reason(*key):
                 receipt = Receipt(refused=reason)
                 return []
             message = decode(opened.payload_type, opened.payload)
             duplicate, actions = self._core.receive(*key, message, clock())
             replies = [encode(action.message) for action in actions if isinstance(action, Reply)]
             if duplicate and replies:
-                self._quota.share(sender)  # computing an answer takes long, repeating it does not
+                self._quota.charge_share(sender)  # computing an answer takes long, repeating it does not
             receipt = Receipt(duplicate, reply=replies[0] if replies else None)
             return actions
 

@@ -37,7 +37,7 @@ def join(
     Raises:
         IdentityError: if there is something already; a device joins once.
     """
-    return _made(state, lambda: budget, vault, lambda draft: enrol(fleet, draft / IDENTITY, validity=validity))
+    return _make_state(state, lambda: budget, vault, lambda draft: enrol(fleet, draft / IDENTITY, validity=validity))
 
 
 def join_from_bundle(bundle: Path, state: Path, budget: Choice, *, vault: Path | None = None) -> Identity:
@@ -60,9 +60,9 @@ def join_from_bundle(bundle: Path, state: Path, budget: Choice, *, vault: Path |
         write_identity(
             draft / IDENTITY, invited.keys, invited.certificate.encode(), fleet_certificate=fleet_certificate
         )
-        return _settled(draft, invited.seeds)
+        return _complete_draft(draft, invited.seeds)
 
-    return _made(state, lambda: chosen, vault, make, lambda: use_bundle(bundle, invited))
+    return _make_state(state, lambda: chosen, vault, make, lambda: use_bundle(bundle, invited))
 
 
 def join_with_token(token: Token, state: Path, budget: Choice, *, vault: Path | None = None) -> Identity:
@@ -80,9 +80,9 @@ def join_with_token(token: Token, state: Path, budget: Choice, *, vault: Path | 
         told.append(issued.seeds.promised)
         certificate, fleet_certificate = issued.certificate.encode(), issued.fleet_certificate.encode()
         write_identity(draft / IDENTITY, keys, certificate, fleet_certificate=fleet_certificate)
-        return _settled(draft, issued.seeds)
+        return _complete_draft(draft, issued.seeds)
 
-    return _made(state, lambda: budget(told[0]), vault, make)
+    return _make_state(state, lambda: budget(told[0]), vault, make)
 
 
 def join_pinned(
@@ -103,9 +103,9 @@ def join_pinned(
 
     def make(draft: Path) -> Identity:
         enrol_pinned(draft / IDENTITY, fleet, validity)
-        return _settled(draft, Seeds())
+        return _complete_draft(draft, Seeds())
 
-    return _made(state, lambda: budget, vault, make)
+    return _make_state(state, lambda: budget, vault, make)
 
 
 def request_external(fleet: str, state: Path) -> bytes:
@@ -115,7 +115,7 @@ def request_external(fleet: str, state: Path) -> bytes:
         IdentityError: if there is something already.
     """
     _check_new(state)
-    keys, beside = DeviceKeys.generate(), _requested(state)
+    keys, beside = DeviceKeys.generate(), _request_directory(state)
     write_keys(beside, keys)
     return keys.request(fleet=fleet)
 
@@ -133,7 +133,7 @@ def join_external(chain: bytes, issuer: bytes, state: Path, budget: Budget, *, v
     Raises:
         IdentityError: if nothing was requested here, or the certificate is invalid or lacks the binding.
     """
-    beside = _requested(state)
+    beside = _request_directory(state)
     if not beside.is_dir():
         raise IdentityError(f"{beside}: no keys there; begin with `sottovoce fleet join --external --request FILE`")
     keys = DeviceKeys.read(beside)
@@ -141,14 +141,14 @@ def join_external(chain: bytes, issuer: bytes, state: Path, budget: Budget, *, v
     def make(draft: Path) -> Identity:
         write_keys(draft / IDENTITY, keys)
         write_external_certificate(draft / IDENTITY, chain, issuer)
-        return _settled(draft, Seeds())
+        return _complete_draft(draft, Seeds())
 
-    identity = _made(state, lambda: budget, vault, make)
+    identity = _make_state(state, lambda: budget, vault, make)
     shutil.rmtree(beside)
     return identity
 
 
-def _made(
+def _make_state(
     state: Path,
     budget: Callable[[], Budget],
     vault: Path | None,
@@ -184,14 +184,14 @@ def _made(
     return identity
 
 
-def _settled(draft: Path, seeds: Seeds) -> Identity:
+def _complete_draft(draft: Path, seeds: Seeds) -> Identity:
     """Return the identity in a draft, checked except for its dates: this device may have no clock yet."""
     if seeds.contacts or seeds.broker:
         write_seeds(draft, seeds)
     return load(draft / IDENTITY, dated=False)
 
 
-def _requested(state: Path) -> Path:
+def _request_directory(state: Path) -> Path:
     """Return the directory in which a device's keys wait for their certificate."""
     return state.with_name(state.name + _REQUESTED)
 

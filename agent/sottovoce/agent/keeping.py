@@ -55,7 +55,7 @@ class Keeping:
         self._failing: dict[str, float] = {}
         detector.keepers = self.nodes
 
-    def attend(self, peers: Callable[[], list[Peer]], left: Callable[[str], bool]) -> None:
+    def attach(self, peers: Callable[[], list[Peer]], left: Callable[[str], bool]) -> None:
         """Set the peers that this device knows, and the peers that have left or are excluded from the fleet."""
         self._peers, self._left = peers, left
 
@@ -64,7 +64,7 @@ class Keeping:
         """Node ids of the keepers."""
         return frozenset(keeper.node for keeper in self.keepers)
 
-    async def tell(self, due: Callable[[str], bool], most: int) -> None:
+    async def inform_keepers(self, due: Callable[[str], bool], most: int) -> None:
         """Send the head to keepers that lack it, `most` at a time and in turn; absent keepers are noted.
 
         Raises:
@@ -77,7 +77,7 @@ class Keeping:
         await asyncio.gather(*(self._try_tell(keeper) for keeper in chosen))
 
     @property
-    def informed(self) -> int:
+    def informed_count(self) -> int:
         """Number of keepers that have acknowledged a head since this start."""
         return sum(self._detector.acknowledged_head(keeper.node) is not None for keeper in self.keepers)
 
@@ -86,7 +86,7 @@ class Keeping:
 
         Raises:
             PrivacyError: if the ledger could not be written.
-            LedgerError: see `tell`.
+            LedgerError: see `inform_keepers`.
         """
         remaining = [keeper for keeper in self.keepers if not self._is_gone(keeper.node)]
         others = [
@@ -105,7 +105,7 @@ class Keeping:
         self.keepers, self._turn = keepers, len(remaining)
         self._detector.keepers = self.nodes
 
-    def heard(self, node: str) -> None:
+    def note_answer(self, node: str) -> None:
         """Note that this node has answered."""
         self._failing.pop(node, None)
 
@@ -119,7 +119,7 @@ class Keeping:
             await self._tell(self._peer(keeper))
         except (DeliveryFailed, MessageRefused):
             self._failing.setdefault(keeper.node, time.monotonic())
-            self._detector.missed(keeper.node)
+            self._detector.note_no_answer(keeper.node)
 
     def _peer(self, keeper: Keeper) -> Peer:
         """Return address of a keeper, as known now or when it was named."""

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from sottovoce.agent.head_book import NAME, HeadBook
 from sottovoce.agent.keeping import KEEPERS, TOLD_AT_ONCE, Keeping, abbreviate
-from sottovoce.agent.rollback_detector import RollbackDetector, check
+from sottovoce.agent.rollback_detector import RollbackDetector, check_known_head
 from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import MessageRefused
 from sottovoce.identity import Identity, peer_dns_name
@@ -96,25 +96,25 @@ class LedgerHeadGossip:
         self._earlier: OrderedDict[str, SignedHead] = OrderedDict()
         self._peers: Callable[[], list[str]] = list
         self._disk: Executor | None = None
-        self.head = self._signed(vault.tip())
+        self.head = self._sign_head(vault.tip())
         detector.charged = self.head.charges > 0
         self.keeping = Keeping(vault, detector, self.tell, lambda node: peer_dns_name(node, identity.fleet))
         self._permitted = False
         self._informed = float("-inf")
-        known = book.known(identity.node_id)
+        known = book.known_head(identity.node_id)
         if known is not None:
-            check(f"its own {NAME}", self.head, known, vault.mark(known.charges, known.released))
-        book.note(self.head)
+            check_known_head(f"its own {NAME}", self.head, known, vault.mark(known.charges, known.released))
+        book.store_own_head(self.head)
 
-    def attend(self, disk: Executor, peers: Callable[[], list[Peer]], left: Callable[[str], bool]) -> None:
+    def attach(self, disk: Executor, peers: Callable[[], list[Peer]], left: Callable[[str], bool]) -> None:
         """Set the executor of writes, the peers that this device sends to, and the devices that left or are shut out.
 
         The heads of these peers are never dropped in favour of other heads.
         """
         self._disk, self._peers = disk, lambda: [peer.id for peer in peers()]
-        self.keeping.attend(peers, left)
+        self.keeping.attach(peers, left)
 
-    async def permission(self) -> bool:
+    async def wait_for_permission(self) -> bool:
         """Wait until enough peers know no newer head and, if no peer knew the ledger yet, until as many keep its head.
 
         Later calls wait for no one. Returns False if the agent stops before.
@@ -122,22 +122,22 @@ class LedgerHeadGossip:
         Raises:
             LedgerError: if a keeper knows a newer head, or one of another past.
         """
-        if not self._permitted and not await self._first_permission():
+        if not self._permitted and not await self._wait_for_first_permission():
             return False
         self._permitted = True
-        await self.keeping.appoint(self.due)
+        await self.keeping.appoint(self.is_due)
         return not self._stopping
 
-    async def _first_permission(self) -> bool:
+    async def _wait_for_first_permission(self) -> bool:
         since, pause = time.monotonic(), _FIRST_PAUSE
         while not self._stopping:
             self._changed.clear()
             if self.detector.may_release:
-                await self.keeping.appoint(self.due)
+                await self.keeping.appoint(self.is_due)
                 if self._is_head_kept:
                     break
             self._voice.waits.begin(_WAIT, self._waiting_reason(), pause, since, repeats=True)
-            await self.keeping.tell(self.due, KEEPERS)
+            await self.keeping.inform_keepers(self.is_due, KEEPERS)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), pause)
             pause = min(2 * pause, _LOOK_SECONDS)
@@ -147,7 +147,7 @@ class LedgerHeadGossip:
     @property
     def _is_head_kept(self) -> bool:
         """Whether the next start will find a peer that knows this ledger."""
-        return self.detector.alone or self.detector.charged or self.keeping.informed >= self.detector.needed
+        return self.detector.alone or self.detector.charged or self.keeping.informed_count >= self.detector.needed
 
     def _lags(self, peer: str) -> bool:
         """Return whether a peer does not know the present head."""
@@ -165,22 +165,22 @@ class LedgerHeadGossip:
     async def advance(self, tip: Tip) -> None:
         """Note how far the ledger has come; return once the head is in the device's own book."""
         if (tip.charges, tip.released) != (self.head.charges, self.head.released):
-            head = self._signed(tip)
-            await self._on_disk(lambda: self._book.note(head))
+            head = self._sign_head(tip)
+            await self._run_on_disk(lambda: self._book.store_own_head(head))
             self.head = head
 
     async def inform(self) -> None:
         """Send the last charge to half of the keepers, by turns; at most once a second.
 
         Raises:
-            LedgerError: see `permission`.
+            LedgerError: see `wait_for_permission`.
         """
         if time.monotonic() - self._informed < INFORM_EVERY_SECONDS:
             return
         self._informed = time.monotonic()
-        await self.keeping.tell(self._lags, TOLD_AT_ONCE)
+        await self.keeping.inform_keepers(self._lags, TOLD_AT_ONCE)
 
-    def due(self, peer: str) -> bool:
+    def is_due(self, peer: str) -> bool:
         """Return whether this peer lacks the present head, or was last sent it a minute ago."""
         stale = time.monotonic() - self._told_at.get(peer, float("-inf")) >= TELL_EVERY_SECONDS
         return stale or self.detector.acknowledged_head(peer) != self.head
@@ -197,20 +197,20 @@ class LedgerHeadGossip:
         voice = self._voice
         raw = voice.seal(peer.id, LEDGER_HEAD, question)
         voice.counters.wire_bytes += len(raw)
-        await self.answered(peer.id, head, await voice.transport.deliver(peer, raw, voice.timeout))
+        await self.handle_answer(peer.id, head, await voice.transport.deliver(peer, raw, voice.timeout))
 
     async def question(self, peer: str) -> tuple[SignedHead, bytes]:
         """Return the present head, and the request that carries it to a peer and asks for the peer's known head."""
         head = self.head
-        known = await self._on_disk(lambda: self._book.known(peer))
+        known = await self._run_on_disk(lambda: self._book.known_head(peer))
         return head, encode_heads(Heads(head, known))
 
-    async def answered(self, peer: str, head: SignedHead, raw: bytes) -> None:
+    async def handle_answer(self, peer: str, head: SignedHead, raw: bytes) -> None:
         """Handle a peer's answer to the question that carried this head; see `tell` for the errors."""
         answer = decode_heads(raw)
         await self._judge_known_head(peer, answer.known)
-        self.detector.answered(peer, head, answer.known)
-        self.keeping.heard(peer)
+        self.detector.note_answer(peer, head, answer.known)
+        self.keeping.note_answer(peer)
         self._told_at[peer] = time.monotonic()
 
     def forget(self, peer: str) -> None:
@@ -235,7 +235,7 @@ class LedgerHeadGossip:
         head = heads.head
         head.verify(self._identity.fleet)
         kept = {self._identity.node_id, *self._peers()}
-        taken = await self._on_disk(lambda: self._book.take(head, kept))
+        taken = await self._run_on_disk(lambda: self._book.store_head(head, kept))
         await self._judge_known_head(sender, heads.known)
         known, refusal = taken.known, None
         if taken.fits:
@@ -273,23 +273,23 @@ class LedgerHeadGossip:
                 raise MessageRefused("head", f"{peer} returned a ledger head of another device")
             known.verify(self._identity.fleet)
             mark = own_head.mark if known == own_head else await self._mark(known)
-        self.detector.hear(peer, own_head, known, mark)
+        self.detector.record_known_head(peer, own_head, known, mark)
         self._changed.set()
 
     async def _mark(self, known: SignedHead) -> bytes | None:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(None, self._vault.mark, known.charges, known.released)
 
-    async def _on_disk(self, act: Callable[[], T]) -> T:
+    async def _run_on_disk(self, act: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._disk, act)
 
-    def _signed(self, tip: Tip) -> SignedHead:
+    def _sign_head(self, tip: Tip) -> SignedHead:
         return SignedHead(self._identity.public_key, tip.charges, tip.released, tip.mark, self._life).signed(
             self._identity
         )
 
     def _waiting_reason(self) -> str:
-        have, needed, peers = self.detector.agreeing, self.detector.needed, len(self._peers())
+        have, needed, peers = self.detector.agreeing_count, self.detector.needed, len(self._peers())
         if self.detector.charged and self.keeping.nodes:
             return (
                 f"{max(1, needed - have)} of {len(self.keeping.nodes)} keepers of this ledger's head to confirm that "
@@ -300,7 +300,7 @@ class LedgerHeadGossip:
         way_out = "; if there are none, set ledger.alone = true" if lonely else ""
         if self.detector.may_release:
             return (
-                f"{needed - self.keeping.informed} of {needed} peers to store the head of this ledger, before "
+                f"{needed - self.keeping.informed_count} of {needed} peers to store the head of this ledger, before "
                 f"anything is released ({peers} peers are asked repeatedly{way_out})"
             )
         return (

@@ -21,7 +21,7 @@ def snapshot(path: Path) -> Iterator[tuple[Ledger, Path]]:
     Raises:
         LedgerError: if it is missing or damaged, or cannot be read.
     """
-    with _still(path) as place:
+    with _stable_path(path) as place:
         try:
             ledger = Ledger.read(place)
         except LedgerError as error:
@@ -33,7 +33,7 @@ def snapshot(path: Path) -> Iterator[tuple[Ledger, Path]]:
 
 
 @contextmanager
-def _still(path: Path) -> Iterator[Path]:
+def _stable_path(path: Path) -> Iterator[Path]:
     """Yield the ledger if a program has it open or was killed with it open; otherwise a copy."""
     if not path.exists() or path.with_name(path.name + "-shm").exists():
         yield path

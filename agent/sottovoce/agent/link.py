@@ -15,7 +15,7 @@ from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import InternalError, MessageRefused
 from sottovoce.observe import Counters, RateLimitedLog
 from sottovoce.transport import DeliveryFailed, Peer, Transport
-from sottovoce.wire import Receipt, SignedHead, beside, decode_receipt
+from sottovoce.wire import Receipt, SignedHead, append_heads, decode_receipt
 
 _log = logging.getLogger(__name__)
 _LOOK_EVERY_SECONDS = 30.0
@@ -27,7 +27,7 @@ _UNSENT_SECONDS = 5.0
 class Telling(Protocol):
     """Interface of sottovoce.agent.ledger_head_gossip.LedgerHeadGossip that a link uses."""
 
-    def due(self, peer: str) -> bool:
+    def is_due(self, peer: str) -> bool:
         """Return whether this peer lacks the present ledger head, or was last sent it long ago."""
         ...
 
@@ -39,7 +39,7 @@ class Telling(Protocol):
         """Return the present head, and the request that carries it beside a share."""
         ...
 
-    async def answered(self, peer: str, head: SignedHead, raw: bytes) -> None:
+    async def handle_answer(self, peer: str, head: SignedHead, raw: bytes) -> None:
         """Handle the peer's answer to that request; raise MessageRefused if the answer is malformed."""
         ...
 
@@ -101,7 +101,7 @@ class Link:
         self._outgoing.put_nowait(outgoing)
 
     @property
-    def idle(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether there is nothing left to deliver."""
         return self._outgoing.empty() and not self._delivering
 
@@ -109,7 +109,7 @@ class Link:
         """End the pause after a failure, since the peer has sent something."""
         self._awake.set()
 
-    def returned(self) -> None:
+    def note_reachable(self) -> None:
         """End the pause, since the peer is reachable again, and restart with short pauses."""
         self._blamed = 0
         self._awake.set()
@@ -145,7 +145,7 @@ class Link:
         while not self._stopping.is_set():
             name = f"peer:{self.peer.id}"
             try:
-                if self._head_gossip.due(self.peer.id) and (attempt > 0 or not self._has_room_for_heads(outgoing)):
+                if self._head_gossip.is_due(self.peer.id) and (attempt > 0 or not self._has_room_for_heads(outgoing)):
                     self._waits.begin(name, f"{self.peer.address} to answer for the ledger head", self._timeout)
                     await self._head_gossip.tell(self.peer)
                 if outgoing is not None:
@@ -178,15 +178,15 @@ class Link:
         if not isinstance(outgoing.parcel, bytes):
             raise InternalError("only sealed envelopes may reach a socket")
         raw, head = outgoing.parcel, None
-        if self._head_gossip.due(self.peer.id) and self._has_room_for_heads(outgoing):
+        if self._head_gossip.is_due(self.peer.id) and self._has_room_for_heads(outgoing):
             head, question = await self._head_gossip.question(self.peer.id)
-            raw = beside(raw, question)
+            raw = append_heads(raw, question)
         self._counters.messages += not again
         self._counters.retries += again
         self._counters.wire_bytes += len(raw)
         receipt = decode_receipt(await self._transport.deliver(self.peer, raw, self._timeout))
         if head is not None and receipt.heads is not None:
-            await self._head_gossip.answered(self.peer.id, head, receipt.heads)
+            await self._head_gossip.handle_answer(self.peer.id, head, receipt.heads)
         return receipt
 
     def _note_failure(self, failure: DeliveryFailed | MessageRefused, attempt: int) -> float:

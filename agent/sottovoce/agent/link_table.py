@@ -47,7 +47,7 @@ class LinkTable:
         self._spawn(link.run())
         return link
 
-    def linked(self) -> list[Peer]:
+    def linked_peers(self) -> list[Peer]:
         """Return peers with a link."""
         return [link.peer for link in self.links.values()]
 
@@ -56,7 +56,7 @@ class LinkTable:
         link = self.links.get(node)
         return self._find_peer(node) if link is None else link.peer
 
-    def meet(self, peers: Iterable[Peer]) -> None:
+    def replace_peers(self, peers: Iterable[Peer]) -> None:
         """Replace the peers. A link with an undelivered message outlives its peer's departure."""
         chosen = {peer.id: peer for peer in peers}
         for node, peer in chosen.items():
@@ -65,10 +65,10 @@ class LinkTable:
                 self.links[node].nudge()
             else:
                 self.open(peer)
-        for node in [node for node, link in self.links.items() if node not in chosen and link.idle]:
+        for node in [node for node, link in self.links.items() if node not in chosen and link.is_idle]:
             self.forget(node)
 
-    def heard(self, node: str) -> None:
+    def wake_link(self, node: str) -> None:
         """Note that a device has sent something: a link that failed to reach it retries now, without a pause."""
         link = self.links.get(node)
         if link is not None and link.failures:

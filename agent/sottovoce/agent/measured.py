@@ -39,21 +39,21 @@ _UNTOLD = "vault"
 _OVERDUE_SECONDS = 5.0  # seconds past a deadline that a busy machine may need to notice it
 
 
-def troubles(agent: Reported) -> dict[str, str]:
+def transport_problems(agent: Reported) -> dict[str, str]:
     """Return the reason, by transport, why no device can reach this one; empty if a device can."""
     return dict(zip(agent.config.transport.use, agent.transport.listener().troubles, strict=True))
 
 
-def values(agent: Reported, seen: Machine | None) -> Values:
+def agent_values(agent: Reported, seen: Machine | None) -> Values:
     """Return the present metrics of an agent; see sottovoce.observe.metrics."""
     return {
         **fault_values(None),
-        **_learning(agent),
-        **_privacy(agent),
-        **_traffic(agent),
+        **_learning_values(agent),
+        **_privacy_values(agent),
+        **_traffic_values(agent),
         **_peer_values(agent),
-        **waiting(agent.waits),
-        **({} if seen is None else _machine(seen)),
+        **wait_values(agent.waits),
+        **({} if seen is None else _machine_values(seen)),
     }
 
 
@@ -67,7 +67,7 @@ def fault_values(fault: Fault | None) -> Values:
     }
 
 
-def _learning(agent: Reported) -> Values:
+def _learning_values(agent: Reported) -> Values:
     progress, settings = agent.core.progress, agent.config.learner
     return {
         "sottovoce_learner_info": {settings.name: 1},
@@ -82,7 +82,7 @@ def _learning(agent: Reported) -> Values:
     }
 
 
-def _privacy(agent: Reported) -> Values:
+def _privacy_values(agent: Reported) -> Values:
     statement, spending, detector = agent.vault.statement, agent.spending, agent.head_gossip.detector
     return {
         "sottovoce_privacy_info": {statement.status: 1},
@@ -95,7 +95,7 @@ def _privacy(agent: Reported) -> Values:
         "sottovoce_ledger_bytes": _ledger_bytes(agent) if agent.config.vault.socket is None else None,
         "sottovoce_ledger_written_today_bytes": spending.written_today,
         "sottovoce_ledger_written_today_limit_bytes": agent.config.ledger.bytes_per_day,
-        "sottovoce_ledger_echoes": detector.agreeing,
+        "sottovoce_ledger_echoes": detector.agreeing_count,
         "sottovoce_ledger_echoes_needed": 0 if detector.alone else detector.needed,
     }
 
@@ -106,7 +106,7 @@ def _ledger_bytes(agent: Reported) -> int:
     return sum(file.stat().st_size for file in (ledger, ledger.with_name(f"{LEDGER}-wal")) if file.exists())
 
 
-def _traffic(agent: Reported) -> Values:
+def _traffic_values(agent: Reported) -> Values:
     counters, listener = agent.counters, agent.transport.listener()
     duplicates = listener.duplicates + (0 if agent.peer_sampling is None else agent.peer_sampling.duplicates)
     return {
@@ -120,7 +120,7 @@ def _traffic(agent: Reported) -> Values:
         "sottovoce_shares_unconfirmed": len(agent.core.state.pending),
         "sottovoce_payload_bytes_total": counters.payload_bytes,
         "sottovoce_wire_bytes_total": counters.wire_bytes,
-        "sottovoce_transport_up": {name: not trouble for name, trouble in troubles(agent).items()},
+        "sottovoce_transport_up": {name: not trouble for name, trouble in transport_problems(agent).items()},
         "sottovoce_connections_accepted_total": listener.handshakes,
         "sottovoce_connections_refused_total": listener.refused,
         "sottovoce_identity_duplicates_total": duplicates,
@@ -141,7 +141,7 @@ def _peer_values(agent: Reported) -> Values:
         "sottovoce_peers_known": len(agent.links) if peer_sampling is None else len(peer_sampling.membership.view),
         "sottovoce_peers_linked": len(agent.links),
         "sottovoce_peers_failing": sum(bool(link.failures) for link in agent.links.values()),
-        "sottovoce_peers_of_another_task": agent.tasks.apart,
+        "sottovoce_peers_of_another_task": agent.tasks.other_task_count,
         **view,
         "sottovoce_revocation_version": agent.revocations.version,
         "sottovoce_revoked_devices": len(agent.revocations.revoked),
@@ -150,7 +150,7 @@ def _peer_values(agent: Reported) -> Values:
     }
 
 
-def waiting(waits: Waits) -> Values:
+def wait_values(waits: Waits) -> Values:
     """Return the number of waits by kind, 0 if there is none."""
     now = time.monotonic()
     going, overdue, longest = _with_zeros(WAITS), _with_zeros(WAITS), _with_zeros(WAITS)
@@ -174,7 +174,7 @@ def _with_zeros(labels: tuple[str, ...], values: Mapping[str, float] | None = No
     return {**dict.fromkeys(labels, 0.0), **(values or {})}
 
 
-def _machine(seen: Machine) -> Values:
+def _machine_values(seen: Machine) -> Values:
     return {
         "sottovoce_process_resident_memory_bytes": seen.resident_bytes,
         "sottovoce_process_memory_limit_bytes": seen.memory_limit_bytes,

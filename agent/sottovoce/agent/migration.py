@@ -40,7 +40,7 @@ def move(state: Path, target: Path) -> Path:
     state, target = state.resolve(), target.resolve()
     ledger, draft = state / _LEDGER, target.with_name((target.name or "root") + ".new")
     with closing(Ledger.read(ledger)) as found:
-        owner, budget, ended = found.owner, found.own_budget, found.ended()
+        owner, budget, ended = found.owner, found.own_budget, found.ending_move()
     try:
         if ended is None:
             _check_place(state, target, draft, owner)
@@ -48,11 +48,11 @@ def move(state: Path, target: Path) -> Path:
             with closing(Ledger.open(ledger, owner, budget)) as old:
                 shutil.rmtree(draft, ignore_errors=True)
                 _copy(state, draft, f"{owner} {nonce}")
-                _begun(old, draft / (_LEDGER + ".moving"), nonce)
+                _begin_new_ledger(old, draft / (_LEDGER + ".moving"), nonce)
                 old.end(nonce, str(target))
-            return _finished(draft, target)
+            return _finish_move(draft, target)
         if ended[1] == str(target) and _mark(draft) == f"{owner} {ended[0]}":
-            return _finished(draft, target)
+            return _finish_move(draft, target)
     except OSError as error:
         raise LedgerError(
             f"{target}: cannot be written ({error.strerror or error}): make room, or name another place; "
@@ -90,20 +90,20 @@ def _mark(draft: Path) -> str | None:
 def _copy(state: Path, draft: Path, mark: str) -> None:
     """Copy the state directory, without the ledger and the files of a running process."""
 
-    def stays(directory: str, names: list[str]) -> set[str]:
+    def ignored_names(directory: str, names: list[str]) -> set[str]:
         top = Path(directory) == state
         return {name for name in names if name.endswith(_STAYS) or (top and name.startswith(_LEDGER))}
 
     draft.mkdir(mode=0o700, parents=True)
     (draft / _MOVING).write_text(mark)
-    shutil.copytree(state, draft, ignore=stays, symlinks=True, dirs_exist_ok=True)
+    shutil.copytree(state, draft, ignore=ignored_names, symlinks=True, dirs_exist_ok=True)
     for place, _, files in os.walk(draft):
         for path in (Path(place), *(Path(place) / name for name in files)):
             if not path.is_symlink():
                 sync(path)
 
 
-def _begun(old: Ledger, path: Path, nonce: str) -> None:
+def _begin_new_ledger(old: Ledger, path: Path, nonce: str) -> None:
     """Make the ledger that continues, under a name by which no program opens it yet."""
     old.copy(path)
     with closing(Ledger.open(path, old.owner, old.own_budget)) as new:
@@ -112,7 +112,7 @@ def _begun(old: Ledger, path: Path, nonce: str) -> None:
     path.with_name(path.name + ".lock").unlink(missing_ok=True)
 
 
-def _finished(draft: Path, target: Path) -> Path:
+def _finish_move(draft: Path, target: Path) -> Path:
     """Give the new ledger and the new place their final names; safe to repeat after a power cut."""
     moving = draft / (_LEDGER + ".moving")
     if moving.exists():

@@ -16,12 +16,12 @@ _SECONDS = 1.0  # limit for a busy service manager
 READY, ALIVE, STOPPING = "READY=1", "WATCHDOG=1", "STOPPING=1"
 
 
-def supervised() -> bool:
+def is_supervised() -> bool:
     """Return whether a service manager started this process and wants notifications."""
     return bool(os.environ.get("NOTIFY_SOCKET"))
 
 
-def tell(*facts: str) -> bool:
+def notify_manager(*facts: str) -> bool:
     """Notify the service manager named by NOTIFY_SOCKET, in one datagram.
 
     Args:
@@ -51,7 +51,7 @@ def ping_every() -> float | None:
     return int(microseconds) / 2e6 or None
 
 
-async def attend(
+async def notify_while_running(
     stopping: asyncio.Event, thread: Executor, status: str, ends: Callable[[], bool] = lambda: True
 ) -> None:
     """Send READY; then ALIVE, for as long as this loop runs and `thread` answers; then STOPPING.
@@ -62,18 +62,18 @@ async def attend(
         status: a line for `systemctl status`.
         ends: asked at the end: whether the process ends. A process that sends STOPPING, and continues, is killed.
     """
-    if not tell(READY, f"STATUS={status}"):
+    if not notify_manager(READY, f"STATUS={status}"):
         return
     pause, loop = ping_every(), asyncio.get_running_loop()
     while pause is not None and not stopping.is_set():
-        await loop.run_in_executor(thread, _nothing)
-        tell(ALIVE)
+        await loop.run_in_executor(thread, _do_nothing)
+        notify_manager(ALIVE)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stopping.wait(), pause)
     await stopping.wait()
     if ends():
-        tell(STOPPING)
+        notify_manager(STOPPING)
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """Do nothing, as a job for the thread."""

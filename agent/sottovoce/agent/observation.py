@@ -14,7 +14,7 @@ from typing import Protocol
 
 from sottovoce.agent.core import Action
 from sottovoce.agent.faults import Fault
-from sottovoce.agent.measured import Values, fault_values, troubles, values
+from sottovoce.agent.measured import Values, agent_values, fault_values, transport_problems
 from sottovoce.agent.status import Reported
 from sottovoce.errors import ConfigError
 from sottovoce.identity import Trust
@@ -37,7 +37,7 @@ class Watched(Reported, Protocol):
 
 
 @asynccontextmanager
-async def watched(agent: Watched) -> AsyncIterator[None]:
+async def serve_observation(agent: Watched) -> AsyncIterator[None]:
     """Serve this agent's metrics and health, as configured, for the duration of the context.
 
     Raises:
@@ -51,8 +51,8 @@ async def watched(agent: Watched) -> AsyncIterator[None]:
         nonlocal kept, kept_until
         if time.monotonic() >= kept_until:
             kept_until = time.monotonic() + _KEPT_SECONDS
-            seen = await asyncio.to_thread(machine, agent.config.agent.state) if tells_machine(agent) else None
-            kept = values(agent, seen)
+            seen = await asyncio.to_thread(machine, agent.config.agent.state) if can_publish_machine(agent) else None
+            kept = agent_values(agent, seen)
         return kept
 
     async def live() -> dict[str, str]:
@@ -61,16 +61,16 @@ async def watched(agent: Watched) -> AsyncIterator[None]:
     async def ready() -> dict[str, str]:
         return readiness(agent)
 
-    async with _answering(agent.config.observe.address, metrics, live, ready):
+    async with _serve_pages(agent.config.observe.address, metrics, live, ready):
         yield
 
 
 @asynccontextmanager
-async def watched_fault(address: tuple[str, int], fault: Fault) -> AsyncIterator[None]:
+async def serve_fault_observation(address: tuple[str, int], fault: Fault) -> AsyncIterator[None]:
     """Serve the observation of an agent that a fault keeps from working: alive, and not ready.
 
     Raises:
-        ConfigError, NetworkError: as `watched`.
+        ConfigError, NetworkError: as `serve_observation`.
     """
 
     async def metrics() -> Values:
@@ -80,14 +80,14 @@ async def watched_fault(address: tuple[str, int], fault: Fault) -> AsyncIterator
         return {"loop": ""}
 
     async def ready() -> dict[str, str]:
-        return {"fault": fault.words}
+        return {"fault": fault.summary}
 
-    async with _answering(address, metrics, live, ready):
+    async with _serve_pages(address, metrics, live, ready):
         yield
 
 
 @asynccontextmanager
-async def _answering(
+async def _serve_pages(
     address: tuple[str, int],
     metrics: Callable[[], Awaitable[Values]],
     live: Callable[[], Awaitable[dict[str, str]]],
@@ -101,16 +101,16 @@ async def _answering(
         ) from error
     began = time.monotonic()
 
-    async def measured() -> Page:
+    async def metrics_page() -> Page:
         return page({"sottovoce_uptime_seconds": time.monotonic() - began, **await metrics()})
 
-    async def alive() -> Page:
+    async def liveness_page() -> Page:
         return health(await live())
 
-    async def serving() -> Page:
+    async def readiness_page() -> Page:
         return health(await ready())
 
-    answerer = Answerer({"/metrics": measured, "/livez": alive, "/readyz": serving})
+    answerer = Answerer({"/metrics": metrics_page, "/livez": liveness_page, "/readyz": readiness_page})
     await answerer.start(*address)
     try:
         yield
@@ -118,7 +118,7 @@ async def _answering(
         await answerer.stop()
 
 
-def tells_machine(agent: Watched) -> bool:
+def can_publish_machine(agent: Watched) -> bool:
     """Return whether the operating system's figures of this process may be published."""
     return agent.config.observe.local or agent.config.vault.socket is not None
 
@@ -137,7 +137,7 @@ async def core_finding(agent: Watched, seconds: float = _CORE_SECONDS) -> str:
 
 def readiness(agent: Watched) -> dict[str, str]:
     """Return the reasons why this device cannot learn with others, by the missing part."""
-    ways = troubles(agent)
+    ways = transport_problems(agent)
     up = not all(ways.values())
     return {
         "identity": _identity_finding(agent),

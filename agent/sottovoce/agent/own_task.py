@@ -6,9 +6,9 @@ from hashlib import sha256
 
 from msgspec import json, structs, to_builtins
 
-from sottovoce.agent.description import ranges_of, shortened
+from sottovoce.agent.description import ranges_of, shorten_bounds
 from sottovoce.config import AgentConfig
-from sottovoce.data.transform import parsed
+from sottovoce.data.transform import parse_steps
 from sottovoce.learner_settings import GradientSettings
 from sottovoce.model_names import has_graph
 from sottovoce.task import LARGEST, Task, Value
@@ -32,7 +32,7 @@ def task_of(config: AgentConfig, ranges: str | None = None) -> Task:
         DataError: if the transform is invalid.
     """
     settings = _settings(config, declared_ranges(config) if ranges is None else ranges)
-    return Task({name: _brief(value) for name, value in settings})
+    return Task({name: _digest_if_long(value) for name, value in settings})
 
 
 def declared_ranges(config: AgentConfig) -> str:
@@ -40,7 +40,7 @@ def declared_ranges(config: AgentConfig) -> str:
     declared, bounds = ranges_of(config)
     if bounds is None:
         return declared
-    said = _brief(to_builtins(shortened(bounds, config.data.features)))
+    said = _digest_if_long(to_builtins(shorten_bounds(bounds, config.data.features)))
     return said if isinstance(said, str) else json.encode(said).decode()
 
 
@@ -57,7 +57,10 @@ def _settings(config: AgentConfig, ranges: str) -> Iterator[tuple[str, Value]]:
         yield f"data.{name}", to_builtins(getattr(data, name))
     if config.follows:
         yield "data.follows", True
-    yield "data.transform", ",".join(f"{step}({number!r})" for step, number in parsed(data.transform)) or data.transform
+    yield (
+        "data.transform",
+        ",".join(f"{step}({number!r})" for step, number in parse_steps(data.transform)) or data.transform,
+    )
     yield "data.bounds", json.decode(ranges) if ranges.startswith("[") else ranges
     yield "privacy.unit", config.unit
     yield "privacy.neighbouring", config.neighbouring
@@ -67,7 +70,7 @@ def _settings(config: AgentConfig, ranges: str) -> Iterator[tuple[str, Value]]:
             yield f"privacy.cell.{key}", value
     yield "learner.name", learner.name
     yield "learner.fidelity", learner.fidelity
-    yield "learner.model", _model(learner.chosen_model)
+    yield "learner.model", _model_identity(learner.chosen_model)
     yield "learner.hidden", learner.hidden if learner.chosen_model == "mlp" else None
     if isinstance(learner, GradientSettings):
         yield "learner.step_size", float(learner.rate)
@@ -77,7 +80,7 @@ def _settings(config: AgentConfig, ranges: str) -> Iterator[tuple[str, Value]]:
             yield f"learner.{field.name}", to_builtins(getattr(learner, field.name))
 
 
-def _model(name: str) -> str:
+def _model_identity(name: str) -> str:
     """Return a graph's identity by its content, wherever its file is."""
     if not has_graph(name):
         return name
@@ -87,6 +90,6 @@ def _model(name: str) -> str:
     return f"sha256:{stock[name]}" if name in stock else digest_of(name)
 
 
-def _brief(value: Value) -> Value:
+def _digest_if_long(value: Value) -> Value:
     raw = json.encode(value)
     return value if len(raw) <= _LONG else f"sha256:{sha256(raw).hexdigest()}"

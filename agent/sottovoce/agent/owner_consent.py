@@ -3,7 +3,7 @@
 import contextlib
 from pathlib import Path
 
-from sottovoce.agent.consent import Said, consent
+from sottovoce.agent.consent import Said, save_consent
 from sottovoce.agent.control import ask
 from sottovoce.agent.fleet_tasks import kept_task
 from sottovoce.config import AgentConfig
@@ -35,6 +35,6 @@ def record_consent(config: AgentConfig, task: SignedTask, said: Said) -> None:
         IdentityError: if it cannot be written.
         TaskRefused: if its owner has withdrawn, which cannot be undone.
     """
-    consent(consent_directory(config), task, said)
+    save_consent(consent_directory(config), task, said)
     with contextlib.suppress(NetworkError):  # the agent looks anyway once it is at work again
         ask(config.agent.state, "look")

@@ -6,7 +6,7 @@ from pathlib import Path
 from sottovoce.errors import ConfigError
 
 
-def password(key: str, file: Path) -> str:
+def read_password(key: str, file: Path) -> str:
     """Return the password in a file, without the white space around it.
 
     Args:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sottovoce.agent.control import ControlServer
 from sottovoce.agent.faults import Fault
-from sottovoce.agent.notify import attend
+from sottovoce.agent.notify import notify_while_running
 from sottovoce.agent.status import SCHEMA
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ExitCode, SottovoceError
@@ -50,12 +50,12 @@ class Pause:
                 await control.start()
                 stack.push_async_callback(control.stop)
             if self.config.observe.metrics is not None:
-                from sottovoce.agent.observation import watched_fault
+                from sottovoce.agent.observation import serve_fault_observation
 
                 with contextlib.suppress(SottovoceError, OSError):  # the missing resource may be the fault itself
-                    await stack.enter_async_context(watched_fault(self.config.observe.address, self.fault))
+                    await stack.enter_async_context(serve_fault_observation(self.config.observe.address, self.fault))
             thread = stack.enter_context(Threads(1))
-            told = loop.create_task(attend(self._stopping, thread, self.fault.words))
+            told = loop.create_task(notify_while_running(self._stopping, thread, self.fault.summary))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), self._seconds)
             told.cancel()
@@ -79,7 +79,7 @@ class Pause:
     async def leave(self) -> dict[str, Any]:
         """Stop without handing anything over."""
         self.stop()
-        return {"handed_over": False, "left": f"it {self.fault.words}"}
+        return {"handed_over": False, "left": f"it {self.fault.summary}"}
 
     def _end(self, code: ExitCode) -> None:
         self._code = code

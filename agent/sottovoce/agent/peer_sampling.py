@@ -148,16 +148,16 @@ class PeerSampling:
         self._perform(effects)
         return encode_exchange(reply)
 
-    def reached(self, peer: str) -> None:
+    def note_success(self, peer: str) -> None:
         """Note that a link has delivered something."""
         self.membership.on_success(peer)
 
-    def missed(self, peer: str) -> None:
+    def note_failure(self, peer: str) -> None:
         """Note that a link could not deliver something."""
         self.membership.on_missed(peer, self._loop.time())
         self._perform([])
 
-    def returned(self, peer: str | None) -> None:
+    def note_reachable(self, peer: str | None) -> None:
         """Note that a peer, or for None every peer, is reachable again."""
         if hasattr(self, "_door"):
             self.membership.on_return(peer, self._loop.time())
@@ -179,11 +179,13 @@ class PeerSampling:
         if not hasattr(self, "_door") or self.membership.record.leaving:
             return
         farewells = [
-            self._farewell(effect) for effect in self.membership.leave(self._loop.time()) if isinstance(effect, Request)
+            self._send_farewell(effect)
+            for effect in self.membership.leave(self._loop.time())
+            if isinstance(effect, Request)
         ]
         await asyncio.gather(*farewells)
 
-    async def _farewell(self, request: Request) -> None:
+    async def _send_farewell(self, request: Request) -> None:
         node = request.contact.node_id
         raw = self._door.seal(node, PEER_EXCHANGE, encode_exchange(request.exchange))
         with contextlib.suppress(DeliveryFailed):
@@ -224,7 +226,7 @@ class PeerSampling:
         except (DeliveryFailed, MessageRefused) as failure:
             if contact.node_id in self._expelled:
                 return  # the peer was expelled while it was being asked
-            self.troubles[contact.node_id] = self._failed(contact.node_id, failure)
+            self.troubles[contact.node_id] = self._count_failure(contact.node_id, failure)
             if len(self.troubles) > _MAX_TROUBLES:
                 self.troubles.popitem(last=False)
             blamed = not isinstance(failure, DeliveryFailed) or failure.left
@@ -233,7 +235,7 @@ class PeerSampling:
         self.troubles.pop(contact.node_id, None)
         self._perform(effects)
 
-    def _failed(self, node: str, failure: DeliveryFailed | MessageRefused) -> "Trouble":
+    def _count_failure(self, node: str, failure: DeliveryFailed | MessageRefused) -> "Trouble":
         """Count a failure, and log each cause once a minute."""
         cause = failure.cause if isinstance(failure, DeliveryFailed) else "other"
         self._counters.failures[cause] += 1

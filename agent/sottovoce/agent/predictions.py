@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from sottovoce.agent.description import Description, described
+from sottovoce.agent.description import Description, describe_model
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.config import AgentConfig
 from sottovoce.data import apply
@@ -57,7 +57,7 @@ class Predictor:
         """
         try:
             question = msgspec.json.decode(line, type=Question)
-            usable, rows = _usable(parameters), _rows(question)
+            usable, rows = _usable_parameters(parameters), _parse_rows(question)
             found = self.predict(rows, usable, transformed=question.transformed)
             return {"cycle": cycle, "values" if found.dtype.kind == "f" else "labels": found.tolist()}
         except msgspec.MsgspecError as error:
@@ -77,17 +77,17 @@ class Predictor:
             DataError: if there is no model yet, the model has diverged, or the rows do not fit it.
             ConfigError: if the model predicts nothing.
         """
-        usable, description = _usable(parameters), described(self._config, {})
-        seen = prepared(rows, description, transformed=transformed)
+        usable, description = _usable_parameters(parameters), describe_model(self._config, {})
+        seen = prepare_rows(rows, description, transformed=transformed)
         if self._model is None:
-            self._model = predicting(self._config)
+            self._model = predictive_model(self._config)
         found = predict(self._model, usable, seen, description.classes)
         if not np.isfinite(found).all():
             raise DataError("the model's prediction is not finite: it has diverged, or the features are huge")
         return found
 
 
-def _usable(parameters: Floats | None) -> Floats:
+def _usable_parameters(parameters: Floats | None) -> Floats:
     """Return the public model.
 
     Raises:
@@ -100,7 +100,7 @@ def _usable(parameters: Floats | None) -> Floats:
     return parameters
 
 
-def predicting(config: AgentConfig) -> Model:
+def predictive_model(config: AgentConfig) -> Model:
     """Return the model of a configuration.
 
     Raises:
@@ -129,7 +129,7 @@ def predict(model: Model, parameters: Floats, rows: Floats, classes: int) -> NDA
     return found
 
 
-def prepared(rows: Floats, description: Description, *, transformed: bool) -> Floats:
+def prepare_rows(rows: Floats, description: Description, *, transformed: bool) -> Floats:
     """Return rows in the form that the model takes, float64[M, columns].
 
     Args:
@@ -151,10 +151,10 @@ def prepared(rows: Floats, description: Description, *, transformed: bool) -> Fl
             "the agent does not know the declared ranges of the features, which its vault reads: set data.bounds, or "
             'send features after the transform, with "transformed": true'
         )
-    return apply(description.transform, rows, description.declared())
+    return apply(description.transform, rows, description.declared_bounds())
 
 
-def _rows(question: Question) -> Floats:
+def _parse_rows(question: Question) -> Floats:
     """Return the rows as an array, float64[M, d], finite.
 
     Raises:

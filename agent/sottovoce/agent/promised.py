@@ -21,7 +21,7 @@ PURPOSES = {
 _ALONE = Budget(2.0, 1e-5, "record", "add-remove")  # default of a device whose fleet states no promise
 
 
-def keep(fleet: Path, promised: Promised) -> None:
+def save_promise(fleet: Path, promised: Promised) -> None:
     """Write the promise of a fleet's devices into its directory.
 
     Raises:
@@ -30,7 +30,7 @@ def keep(fleet: Path, promised: Promised) -> None:
     write_new({fleet / _FILE: msgspec.json.format(msgspec.json.encode(promised), indent=2) + b"\n"})
 
 
-def promised_in(fleet: Path) -> Promised | None:
+def read_promise(fleet: Path) -> Promised | None:
     """Return the promise in a fleet's directory; None if each device chooses its own.
 
     Raises:
@@ -45,7 +45,7 @@ def promised_in(fleet: Path) -> Promised | None:
         raise IdentityError(f"{path} is damaged ({error}): restore it from its backup") from error
 
 
-def agreed(promised: Promised | None, **chosen: Any) -> Budget:
+def agreed_budget(promised: Promised | None, **chosen: Any) -> Budget:
     """Return the budget of a new ledger.
 
     Args:

@@ -19,7 +19,7 @@ _MAX_REMEMBERED = 4096
 S = TypeVar("S", bound=Signed)
 
 
-def _nobody(node: str) -> bool:
+def _refuses_nobody(node: str) -> bool:
     del node
     return False
 
@@ -101,7 +101,7 @@ class RosterWitness:
         """
         self._witness.admit(published, self._clock())
         if published.owner in self._revoked():
-            raise _revoked(published.owner)
+            raise _revocation_error(published.owner)
 
 
 class FleetProvenance:
@@ -118,7 +118,7 @@ class FleetProvenance:
         self,
         identity: Identity,
         task: bytes = b"",
-        refuses: Callable[[str], bool] = _nobody,
+        refuses: Callable[[str], bool] = _refuses_nobody,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._task, self._refuses, self._clock = task, refuses, clock
@@ -146,10 +146,10 @@ class FleetProvenance:
         """See Provenance.admit."""
         self._witness.admit(published, self._clock())
         if self._refuses(published.owner):
-            raise _revoked(published.owner)
+            raise _revocation_error(published.owner)
 
 
-def _revoked(owner: str) -> MessageRefused:
+def _revocation_error(owner: str) -> MessageRefused:
     return MessageRefused("revoked", f"device {owner} is revoked by its fleet")
 
 
@@ -168,4 +168,4 @@ class Unsigned:
 
     def refuses(self, owner: str) -> bool:
         """Return False: no device is revoked here."""
-        return _nobody(owner)
+        return _refuses_nobody(owner)

@@ -53,7 +53,7 @@ class Questions:
 
         Raises:
             PrivacyError: if the terms are not those of the vault.
-            LedgerError: see LedgerHeadGossip.permission.
+            LedgerError: see LedgerHeadGossip.wait_for_permission.
             TimeoutError: if the vault does not answer.
         """
         while isinstance(answer := await self._ask_once(query), Refused) and answer.reason == "task":
@@ -66,7 +66,7 @@ class Questions:
         return answer
 
     async def _ask_once(self, query: Query | CellQuery) -> Answer | CellAnswer | None:
-        if not await self._head_gossip.permission() or not await self._throttle.wait_if_needed():
+        if not await self._head_gossip.wait_for_permission() or not await self._throttle.wait_if_needed():
             return None
         async with self._lock:
             if self._leaving():
@@ -74,7 +74,7 @@ class Questions:
             name = "a step of a secure sum" if isinstance(query, CellQuery) else f"question {query.slot}"
             self._waits.begin(_WAIT, f"the vault to answer {name}", _SECONDS)
             async with asyncio.timeout(_SECONDS):
-                answer = await self._put(query)
+                answer = await self._ask_vault(query)
             self._waits.end(_WAIT)
             if isinstance(answer, Refused) and answer.reason == "terms":  # the learner cannot continue from it
                 raise PrivacyError(
@@ -86,7 +86,7 @@ class Questions:
             await self._head_gossip.advance(tip)
         return answer
 
-    async def _put(self, query: Query | CellQuery) -> Answer | CellAnswer:
+    async def _ask_vault(self, query: Query | CellQuery) -> Answer | CellAnswer:
         return await (self._vault.take_part(query) if isinstance(query, CellQuery) else self._vault.ask(query))
 
     async def wait_until_idle(self) -> None:

@@ -79,7 +79,7 @@ class Quota:
         self._clock = clock
         self._buckets: OrderedDict[tuple[str, str], _Bucket] = OrderedDict()
 
-    def message(self, sender: str, size: int) -> None:
+    def charge_message(self, sender: str, size: int) -> None:
         """Charge the sender for a message of `size` bytes, or for a part of one.
 
         Raises:
@@ -88,7 +88,7 @@ class Quota:
         self._charge(sender, "messages", 1)
         self._charge(sender, "bytes", size)
 
-    def share(self, sender: str) -> None:
+    def charge_share(self, sender: str) -> None:
         """Charge the sender for a share that was not applied before.
 
         Raises:

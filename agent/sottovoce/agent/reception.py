@@ -71,14 +71,14 @@ class Reception:
         """Answer a message; see sottovoce.transport.Receive."""
         opened = None
         try:
-            opened = self._opened(sender, raw)
+            opened = self._open_envelope(sender, raw)
             if opened.payload_type == REVOCATIONS:
                 return await self._revocation_gossip.receive(sender, opened.payload)
             if self._trust.refuses(sender):
                 raise MessageRefused("revoked", f"device {sender} is revoked by its fleet")
             self._heard(sender)
             if opened.payload_type in _OF_NOW:
-                self._tasks.heard(sender, opened.task)
+                self._tasks.note_task(sender, opened.task)
             if opened.payload_type == TASK:
                 return self._tasks.own.canonical
             if opened.payload_type == FLEET_TASK:
@@ -86,11 +86,11 @@ class Reception:
             if opened.payload_type == ROLL_CALL:
                 return self._roll_call.answer()
             if opened.payload_type == PEER_EXCHANGE:
-                return self._exchanged(sender, opened.payload)
+                return self._answer_exchange(sender, opened.payload)
             if opened.payload_type == LEDGER_HEAD:
-                return await self._witnessed(sender, opened.payload)
-            heads = None if opened.heads is None else await self._witnessed(sender, opened.heads)
-            receipt = replace(await self._inbox.take(sender, opened), heads=heads)
+                return await self._answer_ledger_head(sender, opened.payload)
+            heads = None if opened.heads is None else await self._answer_ledger_head(sender, opened.heads)
+            receipt = replace(await self._inbox.apply_message(sender, opened), heads=heads)
         except MessageRefused as refusal:
             self._refusals.note(sender, refusal)
             raise
@@ -116,7 +116,7 @@ class Reception:
         self._counters.wire_bytes += len(answer)
         return answer
 
-    async def confirmed(self, outgoing: Outgoing, reply: tuple[str, bytes] | None) -> None:
+    async def handle_confirmation(self, outgoing: Outgoing, reply: tuple[str, bytes] | None) -> None:
         """Handle a peer's confirmation of a message. The reply may be refused; the confirmation stands."""
         try:
             await self._inbox.confirm(outgoing, reply)
@@ -124,7 +124,7 @@ class Reception:
             self._refusals.note(outgoing.recipient, refusal)
             await self._inbox.confirm(outgoing, None)
 
-    def _opened(self, sender: str, raw: bytes | None) -> VerifiedMessage:
+    def _open_envelope(self, sender: str, raw: bytes | None) -> VerifiedMessage:
         """Return the content of an envelope for this device, signed by the peer that sent it."""
         if raw is None:
             raise MessageRefused("incomplete", "it was larger than any message may be, or its sender gave up")
@@ -140,7 +140,7 @@ class Reception:
             raise MessageRefused("range", "its incarnation or sequence is beyond what any device counts to")
         return opened
 
-    def _exchanged(self, sender: str, payload: bytes) -> bytes:
+    def _answer_exchange(self, sender: str, payload: bytes) -> bytes:
         """Answer a peer's exchange of views."""
         if self._peer_sampling is None:
             raise MessageRefused("membership", "this device accepts only the peers in its configuration")
@@ -148,7 +148,7 @@ class Reception:
         self._counters.wire_bytes += len(reply)
         return reply
 
-    async def _witnessed(self, sender: str, payload: bytes) -> bytes:
+    async def _answer_ledger_head(self, sender: str, payload: bytes) -> bytes:
         """Answer a peer that sends its ledger head, even if the head is not stored, so that the peer knows why."""
         answer, refusal = await self._head_gossip.receive(sender, payload)
         if refusal is not None:

@@ -45,19 +45,19 @@ class RecordBook:
     def __init__(self, path: Path, epoch: int = 0) -> None:
         self._path, self._epoch = path, epoch
         try:
-            self._connection = _opened(path, epoch)
+            self._connection = _open_connection(path, epoch)
         except (sqlite3.DatabaseError, ValueError) as error:
             _log.warning("records-lost %s: reset, because it could not be read (%s)", path, error)
-            self._connection = self._anew()
+            self._connection = self._recreate()
 
     def load(self) -> tuple[PublishedRecord, ...]:
         """Return all records of the book; none if its contents are damaged."""
         try:
-            return tuple(_decoded(self._connection))
+            return tuple(_decode_records(self._connection))
         except (sqlite3.DatabaseError, DecodeError, MessageRefused) as error:
             _log.warning("records-lost %s: reset, because it could not be read (%s)", self._path, error)
             self._connection.close()
-            self._connection = self._anew()
+            self._connection = self._recreate()
             return ()
 
     def shelve(self, new: Iterable[PublishedRecord], gone: Iterable[PublishedRecord]) -> None:
@@ -84,10 +84,10 @@ class RecordBook:
         """Close the file."""
         self._connection.close()
 
-    def _anew(self) -> sqlite3.Connection:
+    def _recreate(self) -> sqlite3.Connection:
         try:
             SCHEMA.begin(self._path)
-            return _opened(self._path, self._epoch)
+            return _open_connection(self._path, self._epoch)
         except (sqlite3.DatabaseError, OSError) as error:
             raise DataError(f"{self._path}: cannot be made ({error}); make room and check its permissions") from error
 
@@ -104,14 +104,14 @@ def read(path: Path) -> tuple[PublishedRecord, ...]:
         connection = sqlite3.connect(f"file:{path.absolute()}?mode=ro", uri=True, timeout=10)
         try:
             SCHEMA.version(connection, path)
-            return tuple(_decoded(connection))
+            return tuple(_decode_records(connection))
         finally:
             connection.close()
     except (sqlite3.DatabaseError, DecodeError, MessageRefused, ValueError) as error:
         raise DataError(f"{path}: the published records are damaged ({error}); name another agent's") from error
 
 
-def _opened(path: Path, epoch: int) -> sqlite3.Connection:
+def _open_connection(path: Path, epoch: int) -> sqlite3.Connection:
     fresh = not path.exists()
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
     try:
@@ -132,6 +132,6 @@ def _opened(path: Path, epoch: int) -> sqlite3.Connection:
     return connection
 
 
-def _decoded(connection: sqlite3.Connection) -> Iterable[PublishedRecord]:
+def _decode_records(connection: sqlite3.Connection) -> Iterable[PublishedRecord]:
     for (raw,) in connection.execute("SELECT published FROM record"):
         yield from from_wire([golf_pb2.PublishedRecords.FromString(raw)])

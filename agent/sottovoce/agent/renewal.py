@@ -69,7 +69,7 @@ class Renewal:
             IdentityError: if this device is revoked.
         """
         while not self._stopping.is_set():
-            await self._look()
+            await self._check_once()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), self._pause)
 
@@ -77,7 +77,7 @@ class Renewal:
         """Let `run` end."""
         self._stopping.set()
 
-    async def _look(self) -> None:
+    async def _check_once(self) -> None:
         loop, now = asyncio.get_running_loop(), datetime.now(UTC)
         if now - self._noted >= _NOTE_EVERY:
             self._noted = now

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sottovoce.agent.document_gossip import DocumentGossip
 from sottovoce.agent.ledger_head_gossip import Voice
-from sottovoce.agent.revoked import keep_keys, keep_list, kept_list
+from sottovoce.agent.revoked import keep_keys, load_revocation_list, store_revocation_list
 from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.identity import Identity, Trust, load
 from sottovoce.identity.authority import FleetAuthority
@@ -59,10 +59,10 @@ class RevocationGossip:
         self._awake = asyncio.Event()
         self._stopping = False
         self._spread = DocumentGossip(
-            voice, REVOCATIONS, encode_revocations, decode_revocations, self._held, self._take
+            voice, REVOCATIONS, encode_revocations, decode_revocations, self._current_offer, self._accept_list
         )
         self._notified_at: OrderedDict[str, float] = OrderedDict()
-        self.list = None if trust.identity.mode != "fleet-ca" else kept_list(state, trust.identity.authority)
+        self.list = None if trust.identity.mode != "fleet-ca" else load_revocation_list(state, trust.identity.authority)
         if self.list is not None:
             self._enforce(self.list, self._identity_under(self.list))
 
@@ -81,7 +81,7 @@ class RevocationGossip:
         """Devices on that list."""
         return self._trust.revoked
 
-    def attend(self, disk: Executor, peers: Callable[[], Collection[Peer]], on_change: Callable[[], None]) -> None:
+    def attach(self, disk: Executor, peers: Callable[[], Collection[Peer]], on_change: Callable[[], None]) -> None:
         """Connect the executor of writes, the linked peers, and the function to call when refused devices change."""
         self._disk, self._peers, self._on_change = disk, peers, on_change
 
@@ -114,7 +114,7 @@ class RevocationGossip:
         loop = asyncio.get_running_loop()
         try:
             found = await loop.run_in_executor(
-                self._disk, lambda: kept_list(self._state, self._trust.identity.authority)
+                self._disk, lambda: load_revocation_list(self._state, self._trust.identity.authority)
             )
         except IdentityError as error:
             _log.error("revocations-not-read %s", error)
@@ -143,17 +143,17 @@ class RevocationGossip:
     async def _tell_all(self) -> None:
         """Send the list to peers not known to hold it, one by one; silent peers are retried with others."""
         for peer in list(self._peers()):
-            if not self._stopping and self._spread.known(peer.id) < self.rank:
+            if not self._stopping and self._spread.known_version(peer.id) < self.rank:
                 await self._tell(peer)
 
     async def _tell(self, peer: Peer) -> None:
         if (failure := await self._spread.tell(peer)) is not None:
             _log.debug("revocations-not-told %s", failure)
 
-    def _held(self) -> Revocations:
+    def _current_offer(self) -> Revocations:
         return Revocations(self.rank, self.list)
 
-    async def _take(self, peer: str, revoked: RevocationList) -> None:
+    async def _accept_list(self, peer: str, revoked: RevocationList) -> None:
         """Store a list that is newer than the held list."""
         if revoked.rank <= self.rank:
             return
@@ -163,7 +163,7 @@ class RevocationGossip:
         except IdentityError as error:
             raise MessageRefused("signature", f"{peer} sent a revocation list that is not valid: {error}") from error
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._disk, lambda: keep_list(self._state, revoked, authority))
+        await loop.run_in_executor(self._disk, lambda: store_revocation_list(self._state, revoked, authority))
         if revoked.rank > self.rank:
             await self._adopt(revoked)
 
@@ -187,7 +187,7 @@ class RevocationGossip:
 
     def _identity_under(self, revoked: RevocationList) -> Identity | None:
         """Return the identity under the keys that a list brings, which are kept; None if it is the present one."""
-        if keep_keys(self._identity, revoked.keys) or _keys_unknown(revoked, self._trust.identity):
+        if keep_keys(self._identity, revoked.keys) or _is_identity_outdated(revoked, self._trust.identity):
             return load(self._identity, dated=False)
         return None
 
@@ -221,9 +221,9 @@ class RevocationGossip:
             self._notified_at.popitem(last=False)
 
 
-def _keys_unknown(revoked: RevocationList, identity: Identity) -> bool:
+def _is_identity_outdated(revoked: RevocationList, identity: Identity) -> bool:
     """Return whether this identity was loaded before the changes of keys that a list brings."""
     authority = identity.authority
     if not isinstance(authority, FleetAuthority) or not revoked.keys:
         return False
-    return authority.following(revoked.keys).certificate != authority.certificate
+    return authority.after_changes(revoked.keys).certificate != authority.certificate

@@ -35,7 +35,7 @@ def read_list(raw: bytes, authority: Authority, source: object) -> RevocationLis
     return revoked
 
 
-def kept_list(state: Path, authority: Authority) -> RevocationList | None:
+def load_revocation_list(state: Path, authority: Authority) -> RevocationList | None:
     """Return the list in a state directory; None if none has come yet.
 
     Raises:
@@ -51,13 +51,13 @@ def kept_list(state: Path, authority: Authority) -> RevocationList | None:
     return read_list(raw, authority, path)
 
 
-def keep_list(state: Path, revoked: RevocationList, authority: Authority) -> bool:
+def store_revocation_list(state: Path, revoked: RevocationList, authority: Authority) -> bool:
     """Store a verified list in a state directory unless it or a newer list is there; return whether it was stored.
 
     Raises:
         IdentityError: if it cannot be written, or the present file is damaged.
     """
-    kept = kept_list(state, authority)
+    kept = load_revocation_list(state, authority)
     if kept is not None and kept.rank >= revoked.rank:
         return False
     replace(state / NAME, encode_list(revoked))
@@ -89,7 +89,7 @@ def revoke(directory: Path, fleet: Fleet, node_ids: Collection[str]) -> Revocati
         IdentityError: if the list beside the key is damaged, or cannot be written.
         MessageRefused: if an id is malformed, or there are too many.
     """
-    kept = kept_list(directory, fleet.authority)
+    kept = load_revocation_list(directory, fleet.authority)
     before = () if kept is None else kept.node_ids
     revoked = RevocationList(
         fleet=fleet.name,
@@ -98,7 +98,7 @@ def revoke(directory: Path, fleet: Fleet, node_ids: Collection[str]) -> Revocati
         node_ids=tuple(sorted({*before, *node_ids})),
         keys=fleet.changes,
     ).signed(fleet.sign)
-    keep_list(directory, revoked, fleet.authority)
+    store_revocation_list(directory, revoked, fleet.authority)
     return revoked
 
 
@@ -130,7 +130,7 @@ class RevokedHere:
             raise MessageRefused("revoked", f"the list of revoked devices cannot be read: {error.strerror}") from error
         if seen != self._seen:
             try:
-                kept = kept_list(self._directory, self._authority)
+                kept = load_revocation_list(self._directory, self._authority)
             except IdentityError as error:
                 raise MessageRefused("revoked", str(error)) from error
             self._node_ids, self._seen = frozenset() if kept is None else frozenset(kept.node_ids), seen

@@ -54,22 +54,22 @@ class RollCall:
         self._links: Mapping[str, Link] = {}
         self._find: Callable[[str], Peer | None] = lambda _: None
 
-    def attend(self, links: Mapping[str, Link], find: Callable[[str], Peer | None]) -> None:
+    def attach(self, links: Mapping[str, Link], find: Callable[[str], Peer | None]) -> None:
         """Set the devices with links, and the function that finds all other devices."""
         self._links, self._find = links, find
 
-    def own(self) -> Condition:
+    def own_condition(self) -> Condition:
         """Return the condition of this device."""
         own, epoch = self._tasks.own, self._tasks.fleets.epoch
         return Condition(sottovoce.__version__, epoch, self._health(), own.digest.hex())
 
     def answer(self) -> bytes:
         """Return the report for a device of the fleet that asks."""
-        raw = json.encode(self.own())
+        raw = json.encode(self.own_condition())
         self._voice.counters.wire_bytes += len(raw)
         return raw
 
-    async def of(self, nodes: Iterable[str]) -> dict[str, Condition]:
+    async def conditions_of(self, nodes: Iterable[str]) -> dict[str, Condition]:
         """Return the condition of the devices that answer within a few seconds."""
         conditions: dict[str, Condition] = {}
         turn = asyncio.Semaphore(_AT_ONCE)

@@ -48,7 +48,7 @@ class RollbackDetector:
     _tried: set[str] = field(default_factory=set)
 
     @property
-    def agreeing(self) -> int:
+    def agreeing_count(self) -> int:
         """Return the number of peers that have reported, since this start, that they know nothing newer."""
         return len(self._agreeing)
 
@@ -58,7 +58,7 @@ class RollbackDetector:
         all_tried = not self.charged or self.keepers <= self._tried
         return self.alone or (all_tried and len(self._agreeing) >= self.needed)
 
-    def missed(self, peer: str) -> None:
+    def note_no_answer(self, peer: str) -> None:
         """Note that a peer was asked and did not answer."""
         self._tried.add(peer)
 
@@ -66,7 +66,7 @@ class RollbackDetector:
         """Return the head that was last sent to this peer and answered."""
         return self._peers[peer].acknowledged_head if peer in self._peers else None
 
-    def hear(self, peer: str, own: SignedHead, known: SignedHead | None, mark: bytes | None) -> None:
+    def record_known_head(self, peer: str, own: SignedHead, known: SignedHead | None, mark: bytes | None) -> None:
         """Record the head of this device that a peer has sent.
 
         Args:
@@ -79,13 +79,13 @@ class RollbackDetector:
             LedgerError: if it is newer than this ledger, or belongs to a diverged history.
         """
         if known is not None:
-            check(f"peer {peer}", own, known, mark)
+            check_known_head(f"peer {peer}", own, known, mark)
         self._tried.add(peer)
         knows = known is not None and known.life != own.life  # a head that it got since this start is no evidence
         if not self.charged or (knows and (peer in self.keepers or not self.keepers)):
             self._agreeing.add(peer)
 
-    def answered(self, peer: str, sent_head: SignedHead, known: SignedHead | None) -> None:
+    def note_answer(self, peer: str, sent_head: SignedHead, known: SignedHead | None) -> None:
         """Note that a peer answered a message with head `sent_head`; its own knowledge was recorded before.
 
         Raises:
@@ -105,7 +105,7 @@ class RollbackDetector:
         self._peers.pop(peer, None)
 
 
-def check(where: str, own: SignedHead, known: SignedHead, mark: bytes | None) -> None:
+def check_known_head(where: str, own: SignedHead, known: SignedHead, mark: bytes | None) -> None:
     """Check that a head known elsewhere is this ledger's own past.
 
     Args:

@@ -41,7 +41,7 @@ async def roster(agent: Listing) -> dict[str, Any]:
     known = {device["id"] for device in devices}
     devices += [_device(agent, node) for node in sorted(agent.trust.revoked - known)]
     node_ids = [device["id"] for device in devices[1:] if not (device["leaving"] or device["revoked"])]
-    conditions = {identity.node_id: agent.roll_call.own(), **await agent.roll_call.of(node_ids)}
+    conditions = {identity.node_id: agent.roll_call.own_condition(), **await agent.roll_call.conditions_of(node_ids)}
     for device in devices:
         if (condition := conditions.get(device["id"])) is not None:
             device["same_task"] = condition.task == agent.tasks.own.digest.hex()
@@ -70,7 +70,7 @@ def _sampled_devices(agent: Listing, sampling: PeerSampling) -> list[dict[str, A
             heard=round(age, 1),
             leaving=record.leaving,
             expires=x509.load_der_x509_certificate(record.certificate).not_valid_after_utc,
-            same_task=agent.tasks.mixes(record.node_id),
+            same_task=agent.tasks.has_same_task(record.node_id),
         )
         for record, age in sampling.membership.known(asyncio.get_running_loop().time())
         if record.node_id != agent.identity.node_id
@@ -80,7 +80,7 @@ def _sampled_devices(agent: Listing, sampling: PeerSampling) -> list[dict[str, A
 def _configured_devices(agent: Listing) -> list[dict[str, Any]]:
     """Return the roster of a fleet with a static list, where peers introduce no peers."""
     peers = agent.config.transport.peers
-    return [_device(agent, peer.id, (peer.address,), same_task=agent.tasks.mixes(peer.id)) for peer in peers]
+    return [_device(agent, peer.id, (peer.address,), same_task=agent.tasks.has_same_task(peer.id)) for peer in peers]
 
 
 def _device(

@@ -13,7 +13,7 @@ from msgspec import structs
 from sottovoce.agent.fleet_tasks import NAME as TASK
 from sottovoce.agent.fleet_tasks import kept_task
 from sottovoce.agent.revoked import NAME as REVOKED
-from sottovoce.agent.revoked import kept_list
+from sottovoce.agent.revoked import load_revocation_list
 from sottovoce.errors import IdentityError
 from sottovoce.identity.authority import FleetAuthority
 from sottovoce.identity.files import make_private_directory, move_in, read, read_private, write_new
@@ -41,7 +41,7 @@ def rotate(directory: Path, accept: int) -> Fleet:
     if spare is None:  # a fleet of an earlier version gets a spare key
         spare_key, spare = new_key(fleet.name)
         spare_files = {FLEET_KEY: encode_private_key(spare_key)}
-    change = _change(fleet.certificate, Anchors(certificate, spare), accept, "current")
+    change = _make_key_change(fleet.certificate, Anchors(certificate, spare), accept, "current")
     changed = (*fleet.changes, change.signed(fleet.sign, fleet.certificate))
     return _write(directory, Fleet(fleet.name, certificate, key, spare, changed), fleet.authority, spare_files)
 
@@ -67,21 +67,21 @@ def rotate_by_spare(directory: Path, spare: Path, state: Path | None, accept: in
             )
         make_private_directory(directory)
         source = state / IDENTITY
-    authority, changes = fleet_authority(source), _changes(source)
+    authority, changes = fleet_authority(source), _read_key_changes(source)
     key = decode_tls_key(read_private(spare / FLEET_KEY), spare / FLEET_KEY)
     if authority.spare is None or authority.spare.public_key() != key.public_key():
         raise IdentityError(
             f"{spare / FLEET_KEY} is not the spare key of fleet {authority.fleet!r}: name the right one"
         )
     new_spare_key, new_spare = new_key(authority.fleet)
-    change = _change(authority.certificate, Anchors(authority.spare, new_spare), accept, "spare")
+    change = _make_key_change(authority.certificate, Anchors(authority.spare, new_spare), accept, "spare")
     changed = (*changes, change.signed(_signer(key), authority.spare))
     fleet = Fleet(authority.fleet, authority.spare, key, new_spare, changed)
     known = directory if source is directory else state or directory
     return _write(directory, fleet, authority, {FLEET_KEY: encode_private_key(new_spare_key)}, known)
 
 
-def _change(before: x509.Certificate, after: Anchors, accept: int, by: str) -> KeyChange:
+def _make_key_change(before: x509.Certificate, after: Anchors, accept: int, by: str) -> KeyChange:
     now = int(time.time())
     pem = {"before": before, "current": after.current, "spare": after.spare}
     words = {name: one.public_bytes(Encoding.PEM).decode() for name, one in pem.items() if one is not None}
@@ -97,7 +97,7 @@ def _write(
             f"fleet {fleet.name!r} has changed its keys {MAX_CHANGES} times: make a fleet, and enrol again"
         )
     known = known or directory
-    revoked, task = kept_list(known, before), kept_task(known, before)
+    revoked, task = load_revocation_list(known, before), kept_task(known, before)
     listed = RevocationList(
         fleet=fleet.name,
         version=1 if revoked is None else revoked.version + 1,
@@ -122,7 +122,7 @@ def _write(
     return fleet
 
 
-def _changes(source: Path) -> tuple[KeyChange, ...]:
+def _read_key_changes(source: Path) -> tuple[KeyChange, ...]:
     path = source / FLEET_KEYS
     return decode_changes(read(path), path) if path.exists() else ()
 

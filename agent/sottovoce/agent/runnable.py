@@ -91,7 +91,7 @@ def check_cell(config: AgentConfig) -> None:
         )
 
 
-def family_here(config: AgentConfig) -> Family:
+def runnable_family(config: AgentConfig) -> Family:
     """Return the parts for a configuration whose model runs on this machine and fits into a message.
 
     Raises:

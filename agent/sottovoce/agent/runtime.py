@@ -20,13 +20,13 @@ from sottovoce.agent.control import ControlServer
 from sottovoce.agent.core import Action, Core, Transmit
 from sottovoce.agent.day_watch import DayWatch
 from sottovoce.agent.departure import LEAVE_SECONDS, Departure
-from sottovoce.agent.heap import give_back
+from sottovoce.agent.heap import release_free_memory
 from sottovoce.agent.inbox import Inbox
 from sottovoce.agent.ledger_head_gossip import LedgerHeadGossip
 from sottovoce.agent.link import Link
 from sottovoce.agent.link_table import LinkTable
 from sottovoce.agent.links import Outgoing
-from sottovoce.agent.notify import attend
+from sottovoce.agent.notify import notify_while_running
 from sottovoce.agent.peer_sampling import Door, PeerSampling
 from sottovoce.agent.questions import Questions
 from sottovoce.agent.quota import Quota
@@ -135,7 +135,7 @@ class Agent:
             core=core,
             head_gossip=head_gossip,
             links=self.links,
-            gone=lambda node: self._is_gone(node) or not tasks.mixes(node),
+            gone=lambda node: self._is_gone(node) or not tasks.has_same_task(node),
             hand_off=lambda heir: self.serially(lambda: self.core.hand_off(heir)),
         )
         self._reception = Reception(
@@ -147,7 +147,7 @@ class Agent:
             roll_call=roll_call,
             counters=counters,
             inbox=Inbox(core=core, tasks=tasks, quota=quota, departure=self._departure, serially=self.serially),
-            heard=self._table.heard,
+            heard=self._table.wake_link,
             failed=self._fail,
         )
 
@@ -169,12 +169,12 @@ class Agent:
             self._loop.add_signal_handler(signal.SIGTERM, self.stop)
             self._loop.add_signal_handler(signal.SIGINT, lambda: self.stop(interrupted=True))
         control = ControlServer(self.config.agent.state / "agent.sock", self, self.config.agent.readers_socket)
-        linked = self._table.linked
-        self.head_gossip.attend(self._core_thread, linked, lambda node: self._is_gone(node) or self.trust.refuses(node))
-        self.revocations.attend(self._core_thread, linked, self._shun)
-        self.tasks.attend(self._spawn, self._table.find, self._mix)
-        self.roll_call.attend(self.links, self._known_peer)
-        self.tasks.fleets.attend(self._core_thread, linked, self._spawn, lambda: self.stop(changing=True))
+        linked = self._table.linked_peers
+        self.head_gossip.attach(self._core_thread, linked, lambda node: self._is_gone(node) or self.trust.refuses(node))
+        self.revocations.attach(self._core_thread, linked, self._exclude_revoked)
+        self.tasks.attach(self._spawn, self._table.find, self._mix)
+        self.roll_call.attach(self.links, self._known_peer)
+        self.tasks.fleets.attach(self._core_thread, linked, self._spawn, lambda: self.stop(changing=True))
         try:
             await self.transport.start(self._reception.receive)
             await control.start()
@@ -183,7 +183,7 @@ class Agent:
             self.tasks.peers = tuple(self.links)
             await self.serially(lambda: self.core.start(self.tasks.announce_mixing_peers(), self._loop.time()))
             if self.peer_sampling is not None:
-                door = Door(self._sealed, self._peer, self._meet, self._spawn, self._core_thread, self.waits)
+                door = Door(self._sealed, self._peer, self._replace_peers, self._spawn, self._core_thread, self.waits)
                 self._spawn(self.peer_sampling.run(door))
             self._spawn(self.revocations.run())
             self._spawn(self._renewal.run())
@@ -191,9 +191,9 @@ class Agent:
             if self._day_watch is not None:
                 self._spawn(self._day_watch.run(self._stopping, self._end_day))
             at_work = f"device {self.identity.node_id} is at work"
-            self._spawn(attend(self._stopping, self._core_thread, at_work, lambda: self._failure is None))
+            self._spawn(notify_while_running(self._stopping, self._core_thread, at_work, lambda: self._failure is None))
             self.has_worked = True
-            give_back()
+            release_free_memory()
             node, places = self.identity.node_id, ",".join(self.config.transport.announced)
             self.lives.say(logging.INFO, "ready", "ready id=%s at=%s", node, places)
             await self._stopping.wait()
@@ -223,11 +223,11 @@ class Agent:
         self._stopping.set()
 
     async def leave(self) -> dict[str, Any]:
-        """Hand this device's part to a peer, announce the departure, and stop; see Departure.outcome."""
+        """Hand this device's part to a peer, announce the departure, and stop; see Departure.wait_for_outcome."""
         if not self._departure.begun:
             self._departure.begun = True
             self._spawn(self._depart())
-        return await self._departure.outcome()
+        return await self._departure.wait_for_outcome()
 
     async def _depart(self) -> None:
         self._timers.cancel()
@@ -254,9 +254,9 @@ class Agent:
             peer=peer,
             transport=self.transport,
             head_gossip=self.head_gossip,
-            confirmed=self._confirmed,
-            declined=self._declined,
-            missed=(lambda _: None) if self.peer_sampling is None else self.peer_sampling.missed,
+            confirmed=self._handle_confirmation,
+            declined=self._handle_refusal,
+            missed=(lambda _: None) if self.peer_sampling is None else self.peer_sampling.note_failure,
             counters=self.counters,
             waits=self.waits,
             timeout=transport.timeout,
@@ -277,13 +277,13 @@ class Agent:
     async def _mix(self) -> None:
         """Let the learner mix with the peers that have this device's task."""
         if not self._stopping.is_set():
-            await self.serially(lambda: self.core.meet(self.tasks.announce_mixing_peers(), self._loop.time()))
+            await self.serially(lambda: self.core.replace_peers(self.tasks.announce_mixing_peers(), self._loop.time()))
 
-    async def _meet(self, peers: list[Peer]) -> None:
+    async def _replace_peers(self, peers: list[Peer]) -> None:
         """Replace the peers, in the core too."""
         if self._stopping.is_set():
             return
-        self._table.meet(peers)
+        self._table.replace_peers(peers)
         self.tasks.peers = tuple(peer.id for peer in peers)
         await self._mix()
         for outgoing in self.core.outbox:
@@ -323,7 +323,7 @@ class Agent:
                 case PublishModel(parameters, cycle):
                     self.model, self.cycle = parameters, cycle
 
-    def _shun(self) -> None:
+    def _exclude_revoked(self) -> None:
         """Exclude the devices that the fleet has revoked."""
         revoked = self.trust.revoked
         for node in revoked & self.links.keys():
@@ -339,24 +339,24 @@ class Agent:
             await self.serially(lambda: self.core.fire(name, self._loop.time()))
 
     async def _end_day(self, day: int) -> None:
-        await self.serially(lambda: self.core.over(day, self._loop.time()))
+        await self.serially(lambda: self.core.end_windows(day, self._loop.time()))
 
     async def _ask(self, query: Query | CellQuery) -> None:
         answered = await self._questions.ask(query)
         if answered is not None:
             self._spawn(self.head_gossip.inform())
-            await self.serially(lambda: self.core.answered(query, answered, self._loop.time()))
+            await self.serially(lambda: self.core.apply_answer(query, answered, self._loop.time()))
 
-    async def _confirmed(self, outgoing: Outgoing, reply: tuple[str, bytes] | None) -> None:
+    async def _handle_confirmation(self, outgoing: Outgoing, reply: tuple[str, bytes] | None) -> None:
         if self.peer_sampling is not None:
-            self.peer_sampling.reached(outgoing.recipient)
-        await self._reception.confirmed(outgoing, reply)
+            self.peer_sampling.note_success(outgoing.recipient)
+        await self._reception.handle_confirmation(outgoing, reply)
         self._departure.note_progress()
 
-    async def _declined(self, outgoing: Outgoing, reason: str) -> None:
+    async def _handle_refusal(self, outgoing: Outgoing, reason: str) -> None:
         """Take back a share that a peer has permanently refused."""
         if reason == ANOTHER_TASK and isinstance(outgoing.parcel, bytes):
-            self.tasks.declined(outgoing.recipient, parcel_task(outgoing.parcel))
+            self.tasks.note_refusal(outgoing.recipient, parcel_task(outgoing.parcel))
         await self.serially(lambda: self.core.take_back(outgoing.recipient, outgoing.sequence, self._loop.time()))
         self._departure.note_progress()
 
@@ -406,4 +406,4 @@ class Agent:
         await self.transport.stop(_GRACE_SECONDS)
         if self._running:
             await asyncio.wait(self._running, timeout=self.config.transport.timeout + _GRACE_SECONDS)
-        self._departure.end()
+        self._departure.report_outcome()

@@ -38,25 +38,25 @@ def saved_model(config: AgentConfig) -> tuple[NDArray[np.float64] | None, int]:
     learner, codec = family.learner(identity.node_id, FleetProvenance(identity), kept)
     path = state / STATE
     try:
-        saved = codec.decode(_saved(path))
+        saved = codec.decode(_read_saved_state(path))
     except sqlite3.OperationalError as error:
         if sqlite_code(error) not in _NOT_OPENED:
-            raise _of_another(path, error) from error
+            raise _mismatch_error(path, error) from error
         raise DataError(
             f"{path}: cannot be read ({error}): run this as the agent's user, and make sure that its disk is "
             "writable and has room"
         ) from error
     except (sqlite3.DatabaseError, DecodeError, ValueError, TypeError) as error:
-        raise _of_another(path, error) from error
-    published = _published(learner, learner.resumed(saved, frozenset()))
+        raise _mismatch_error(path, error) from error
+    published = _published_model(learner, learner.resumed(saved, frozenset()))
     return (None, saved.cycle) if published is None else (published.parameters, published.cycle)
 
 
-def _of_another(path: Path, error: Exception) -> DataError:
+def _mismatch_error(path: Path, error: Exception) -> DataError:
     return DataError(f"{path}: cannot be read ({error}); give this agent's own configuration and state")
 
 
-def _published(learner: Learner[Any], state: Any) -> PublishModel | None:
+def _published_model(learner: Learner[Any], state: Any) -> PublishModel | None:
     """Return the model after a start, or after its first beat; no effects of the learner are performed."""
     state, effects = learner.start(state, 0.0)
     if (found := _model_in(effects)) is not None:
@@ -69,7 +69,7 @@ def _model_in(effects: list[Effect]) -> PublishModel | None:
     return next((effect for effect in effects if isinstance(effect, PublishModel)), None)
 
 
-def _saved(path: Path) -> bytes:
+def _read_saved_state(path: Path) -> bytes:
     if not path.is_file():
         raise DataError(f"{path}: this device has no model yet; start it with `sottovoce agent run`")
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)

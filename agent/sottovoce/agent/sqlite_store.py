@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 
 from sottovoce.agent.links import Outgoing, Saved, Seen
 from sottovoce.algorithms.state_codec import OtherModel, StateCodec
-from sottovoce.durable import of_the_disk, rename
+from sottovoce.durable import is_disk_error, rename
 from sottovoce.errors import DataError
 from sottovoce.learners import Learner
 from sottovoce.schema import PAGE_BYTES, Schema
@@ -87,10 +87,10 @@ class SqliteStore:
             self._connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=10)
             self.incarnation = self._open()
             self._begin(learner, released, epoch)
-            if _counted(counter) != self.incarnation:
+            if _read_counter(counter) != self.incarnation:
                 _write(counter, str(self.incarnation))
         except (sqlite3.DatabaseError, ValueError) as error:
-            raise self._unusable(error) from error
+            raise self._unusable_error(error) from error
         except OSError as error:
             raise DataError(f"{self._path}: {error.strerror}; make room and check its permissions") from error
 
@@ -111,7 +111,7 @@ class SqliteStore:
                 f"{self._path}: {error}; put features, classes and transform under [data] back as they were"
             ) from error
         except (sqlite3.DatabaseError, DecodeError, ValueError, TypeError) as error:
-            raise self._unusable(error) from error
+            raise self._unusable_error(error) from error
 
     def commit(
         self, state: Any, sent: Sequence[Outgoing], confirmed: Sequence[str], seen: tuple[str, Seen] | None
@@ -190,8 +190,8 @@ class SqliteStore:
             raise ValueError("no incarnation is recorded")
         return int(row[0])
 
-    def _unusable(self, error: Exception) -> DataError:
-        if of_the_disk(error):
+    def _unusable_error(self, error: Exception) -> DataError:
+        if is_disk_error(error):
             return DataError(f"{self._path}: cannot be used ({error}); make room on its disk and check its permissions")
         return DataError(
             f"{self._path}: the agent's state is damaged ({error}). Move state.db, state.db-wal and state.db-shm away "
@@ -201,12 +201,12 @@ class SqliteStore:
 
 def _next_incarnation(counter: Path, released: int) -> int:
     """Return 1 for a device that has never run; else a number above all earlier ones, even if the count is lost."""
-    if (lives := _counted(counter)) is not None:
+    if (lives := _read_counter(counter)) is not None:
         return lives + 1
     return 1 if released == 0 else int(time.time())
 
 
-def _counted(counter: Path) -> int | None:
+def _read_counter(counter: Path) -> int | None:
     """Return the last number written; None if there is none."""
     try:
         return int(counter.read_text())

@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from sottovoce.agent.control import ask
-from sottovoce.agent.runnable import check_cell, check_mode, check_peers, check_readers, check_socket, family_here
+from sottovoce.agent.runnable import check_cell, check_mode, check_peers, check_readers, check_socket, runnable_family
 from sottovoce.agent.transport_factory import check_transports
-from sottovoce.agent.vault_here import records_here
+from sottovoce.agent.vault_here import load_configured_records
 from sottovoce.config import AgentConfig
 from sottovoce.data import load
 from sottovoce.errors import NetworkError, SottovoceError
 from sottovoce.identity import load as load_identity
 from sottovoce.identity.identity import IDENTITY
-from sottovoce.listening import cannot_listen, refusal
+from sottovoce.listening import cannot_listen, listening_error
 
 _ANSWERS_SECONDS = 2.0
 
@@ -37,9 +37,9 @@ def doubts(config: AgentConfig) -> list[tuple[str, str]]:
 
     They are for the owner alone: an agent that acted on them, or ended, would reveal something of its records to peers.
     """
-    if not config.agent.state.is_dir() or not _readable(config):
+    if not config.agent.state.is_dir() or not _can_read_records(config):
         return []
-    data, found = config.data, records_here(config.data)
+    data, found = config.data, load_configured_records(config.data)
     if not len(found):
         return [(f"data.source: {data.source} has no records", "add some; without them this device learns nothing")]
     said = []
@@ -50,13 +50,13 @@ def doubts(config: AgentConfig) -> list[tuple[str, str]]:
                 "correct it",
             )
         )
-    if data.bounds is not None and (column := _outside(config)) is not None:
+    if data.bounds is not None and (column := _first_clamped_column(config)) is not None:
         where = f"data.bounds: no value of column {column} lies within {list(data.bounds)}"
         said.append((where, "declare the real range; values are clamped to it"))
     return said
 
 
-def _outside(config: AgentConfig) -> int | None:
+def _first_clamped_column(config: AgentConfig) -> int | None:
     """Return the first column that is constant only because of the bounds; None if there is no such column."""
     raw = load(config.data.source).records.features
     low, high = config.data.bounds or (-np.inf, np.inf)
@@ -64,32 +64,32 @@ def _outside(config: AgentConfig) -> int | None:
     return int(np.flatnonzero(beyond)[0]) if beyond.any() else None
 
 
-def _readable(config: AgentConfig) -> bool:
+def _can_read_records(config: AgentConfig) -> bool:
     """Return whether records are in a file that this process reads itself."""
     return config.vault.socket is None and not config.data.source.startswith("feed:")
 
 
-def _identity(config: AgentConfig) -> None:
+def _check_identity(config: AgentConfig) -> None:
     identity = load_identity(config.agent.state / IDENTITY, peers=[peer.id for peer in config.transport.peers])
     check_mode(config, identity)
     check_peers(config, identity)
 
 
-def _records(config: AgentConfig) -> None:
-    if _readable(config):
-        records_here(config.data)
+def _check_records(config: AgentConfig) -> None:
+    if _can_read_records(config):
+        load_configured_records(config.data)
 
 
-def _addresses(config: AgentConfig) -> None:
+def _check_addresses(config: AgentConfig) -> None:
     places = {"transport.listen": config.transport.listen} if "grpc" in config.transport.use else {}
     if config.observe.metrics is not None:
         places["observe.metrics"] = config.observe.metrics
     for key, address in places.items():
-        if (error := refusal(address)) is not None and not _runs(config):
+        if (error := listening_error(address)) is not None and not _is_agent_running(config):
             raise cannot_listen(key, address, error)
 
 
-def _runs(config: AgentConfig) -> bool:
+def _is_agent_running(config: AgentConfig) -> bool:
     """Return whether the device's agent is at work, and holds its addresses itself."""
     try:
         ask(config.agent.state, "status", _ANSWERS_SECONDS, waiting=True)
@@ -98,9 +98,19 @@ def _runs(config: AgentConfig) -> bool:
     return True
 
 
-def _socket(config: AgentConfig) -> None:
+def _check_socket_path(config: AgentConfig) -> None:
     check_socket(config.agent.state)
 
 
-_OF_THE_FILE: tuple[Callable[[AgentConfig], object], ...] = (_socket, family_here, check_cell, check_transports)
-_OF_THE_DEVICE: tuple[Callable[[AgentConfig], object], ...] = (check_readers, _identity, _records, _addresses)
+_OF_THE_FILE: tuple[Callable[[AgentConfig], object], ...] = (
+    _check_socket_path,
+    runnable_family,
+    check_cell,
+    check_transports,
+)
+_OF_THE_DEVICE: tuple[Callable[[AgentConfig], object], ...] = (
+    check_readers,
+    _check_identity,
+    _check_records,
+    _check_addresses,
+)

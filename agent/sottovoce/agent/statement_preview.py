@@ -12,7 +12,9 @@ from sottovoce.door import PrivacyStatement
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, build
 
 
-def previewed(config: AgentConfig, budget: Budget, family: Family) -> tuple[PrivacyStatement, Mapping[Event, int]]:
+def preview_statement(
+    config: AgentConfig, budget: Budget, family: Family
+) -> tuple[PrivacyStatement, Mapping[Event, int]]:
     """Return the vault's own statement, and the charge of one unit in all; no records are involved.
 
     Raises:

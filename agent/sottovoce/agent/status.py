@@ -79,7 +79,7 @@ def status_document(agent: Reported) -> dict[str, Any]:
         "ledger": {
             "spent_epsilon": agent.spending.promised_epsilon,
             "alone": agent.head_gossip.detector.alone,
-            "echoes": agent.head_gossip.detector.agreeing,
+            "echoes": agent.head_gossip.detector.agreeing_count,
             "echoes_needed": agent.head_gossip.detector.needed,
             "keepers": sorted(agent.head_gossip.keeping.nodes),
             "period": _period(agent.spending.of_period),
@@ -98,7 +98,7 @@ def status_document(agent: Reported) -> dict[str, Any]:
             }
             for link in agent.links.values()
         ]
-        + _unmet(agent),
+        + _unreached_contacts(agent),
         "task": agent.tasks.document(),
         "membership": _membership(agent.peer_sampling),
         "traffic": {
@@ -131,7 +131,7 @@ def _certificate(identity: Identity) -> dict[str, Any]:
     return {"mode": identity.mode, "renew_from": due.isoformat(), "overdue": datetime.now(UTC) > due}
 
 
-def _unmet(agent: Reported) -> list[dict[str, Any]]:
+def _unreached_contacts(agent: Reported) -> list[dict[str, Any]]:
     """Return the contacts from any source with which no exchange succeeds, so that the operator sees why."""
     if agent.peer_sampling is None:
         return []

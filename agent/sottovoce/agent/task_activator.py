@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sottovoce.agent.consent import consent_in
+from sottovoce.agent.consent import read_consent
 from sottovoce.agent.revoked import keep_keys
-from sottovoce.agent.statement_preview import previewed
-from sottovoce.agent.vault_here import closed_before_any
+from sottovoce.agent.statement_preview import preview_statement
+from sottovoce.agent.vault_here import make_no_task_check
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import budget_of
-from sottovoce.config import AgentConfig, under
+from sottovoce.config import AgentConfig, config_for_task
 from sottovoce.errors import ConfigError, IdentityError, TaskRefused
 from sottovoce.identity.authority import Authority
 from sottovoce.identity.identity import FLEET_CERTIFICATE
@@ -66,23 +66,23 @@ class TaskActivator:
             raise TaskRefused("it has not begun")
         if task.ends is not None and self.clock() >= task.ends:
             raise TaskRefused("it has ended")
-        config, mandate = self._allowed(task)
+        config, mandate = self._authorise_task(task)
         family = family_of(config)
         family.check()
-        self.ledger.check(previewed(config, mandate.budget, family)[1], mandate)
+        self.ledger.check(preview_statement(config, mandate.budget, family)[1], mandate)
         if (self.directory / FLEET_CERTIFICATE).exists():  # of a separate vault, which hears of no keys otherwise
             keep_keys(self.directory, task.keys)
         self.ledger.take_up(mandate)
 
-    def _allowed(self, task: SignedTask) -> tuple[AgentConfig, Mandate]:
+    def _authorise_task(self, task: SignedTask) -> tuple[AgentConfig, Mandate]:
         try:
             policy = read_policy(self.config.vault.policy)
-            config = under(self.config, task.tables, task.epoch, policy.epsilon)
+            config = config_for_task(self.config, task.tables, task.epoch, policy.epsilon)
             _check_shape(self.config, config)
         except ConfigError as error:
             raise TaskRefused(f"this device cannot carry it out: {error}") from error
         policy.check(algorithm=config.learner.name, unit=config.unit, purpose=task.purpose, cell=config.cell)
-        said = consent_in(self.directory, task)
+        said = read_consent(self.directory, task)
         if said == "refused":
             raise TaskRefused("its owner has refused it")
         if policy.approve == "ask" and said != "approved":
@@ -102,7 +102,7 @@ def _check_shape(own: AgentConfig, config: AgentConfig) -> None:
             raise ConfigError(f"data.{key}: the task has {wanted}, but this device has declared {declared}")
 
 
-def closed_by(
+def make_closing_check(
     config: AgentConfig, ledger: Ledger, directory: Path, clock: Callable[[], float]
 ) -> Callable[[], str | None]:
     """Return the VaultContext.closed of the last activated task: the reason why nothing more is released for it.
@@ -118,10 +118,10 @@ def closed_by(
     """
     mandate = ledger.mandate
     if mandate is None:
-        return closed_before_any(config)
+        return make_no_task_check(config)
     task, forbidden = read_task(mandate.document, "the task in the ledger"), None
     try:
-        policy, present = read_policy(config.vault.policy), in_force(config, ledger)
+        policy, present = read_policy(config.vault.policy), active_configuration(config, ledger)
         policy.check(algorithm=present.learner.name, unit=mandate.budget.unit, purpose=task.purpose, cell=present.cell)
     except TaskRefused as refused:
         forbidden = str(refused)
@@ -130,7 +130,7 @@ def closed_by(
         if task.ends is not None and clock() >= task.ends:
             return f"the task of epoch {task.epoch} has ended"
         try:
-            said = consent_in(directory, task)
+            said = read_consent(directory, task)
         except IdentityError as error:
             return str(error)
         if said in ("refused", "withdrawn"):
@@ -140,10 +140,10 @@ def closed_by(
     return closed
 
 
-def in_force(config: AgentConfig, ledger: Ledger) -> AgentConfig:
+def active_configuration(config: AgentConfig, ledger: Ledger) -> AgentConfig:
     """Return the configuration under the last activated task; the device's own before any."""
     mandate = ledger.mandate
     if mandate is None:
         return config
     task = read_task(mandate.document, "the task in the ledger")
-    return under(config, task.tables, task.epoch, mandate.budget.epsilon)
+    return config_for_task(config, task.tables, task.epoch, mandate.budget.epsilon)

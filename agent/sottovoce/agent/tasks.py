@@ -72,7 +72,7 @@ class Tasks:
         self._find: Callable[[str], Peer | None]
         self._mix: Callable[[], Coroutine[Any, Any, None]]
 
-    def attend(
+    def attach(
         self,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         find: Callable[[str], Peer | None],
@@ -92,12 +92,12 @@ class Tasks:
         self._announced_peers = self._mixing_peers()
         return self._announced_peers
 
-    def mixes(self, node: str) -> bool:
+    def has_same_task(self, node: str) -> bool:
         """Return whether a device is known to have this task."""
         report = self._others.get(node)
         return report is None or time.monotonic() >= report.until
 
-    def heard(self, node: str, digest: bytes) -> None:
+    def note_task(self, node: str, digest: bytes) -> None:
         """Note which task a device has reported."""
         report, now = self._others.get(node), time.monotonic()
         changes = 0 if report is None or now >= report.until + RECONSIDER_SECONDS else report.changes
@@ -105,20 +105,20 @@ class Tasks:
             self._store_report(node, _TaskReport(digest, now + RECONSIDER_SECONDS, changes))
             self._request_document(node, digest)
             if (peer := self._find(node)) is not None:
-                self.fleets.heard_another(peer)
+                self.fleets.note_other_task(peer)
         elif report is not None and changes < _MAX_CHANGES:
             self._store_report(node, _TaskReport(b"", now, changes + (now < report.until)))
 
-    def declined(self, node: str, task: bytes) -> None:
+    def note_refusal(self, node: str, task: bytes) -> None:
         """Note that a device has refused a share sealed under a task, because its own task is another one."""
         if task == self.own.digest:  # not a share from the time of an earlier task of this device
             report = self._others.get(node, _TaskReport(b"", 0.0))
             self._store_report(node, _TaskReport(report.digest, time.monotonic() + RECONSIDER_SECONDS, report.changes))
 
     @property
-    def apart(self) -> int:
+    def other_task_count(self) -> int:
         """Number of devices with another task."""
-        return sum(not self.mixes(node) for node in self._others)
+        return sum(not self.has_same_task(node) for node in self._others)
 
     def document(self) -> dict[str, Any]:
         """Return the part of `agent status --json`; the most frequent of the others' tasks comes first.
@@ -126,7 +126,7 @@ class Tasks:
         For each: its digest, the devices known to have it, and the difference from this device's in words:
         none while its document is not known.
         """
-        devices = Counter(report.digest for node, report in self._others.items() if not self.mixes(node))
+        devices = Counter(report.digest for node, report in self._others.items() if not self.has_same_task(node))
         others = [
             {"digest": digest.hex(), "devices": count, "differences": self._differences.get(digest, ())}
             for digest, count in devices.most_common(_MAX_DOCUMENTS)
@@ -138,23 +138,23 @@ class Tasks:
         self._others.move_to_end(node)
         if len(self._others) > _MAX_DEVICES:
             self._others.popitem(last=False)
-        self._look()
+        self._check_mixing_peers()
 
-    def _look(self) -> None:
+    def _check_mixing_peers(self) -> None:
         """Inform the learner of a change; check again when the answer may change with time."""
         if self._mixing_peers() != self._announced_peers:
             self._spawn(self._mix())
-        apart = [self._others[node].until for node in self.peers if not self.mixes(node)]
+        apart = [self._others[node].until for node in self.peers if not self.has_same_task(node)]
         if apart and self._timer is None:
             pause = max(0.0, min(apart) - time.monotonic())
-            self._timer = asyncio.get_running_loop().call_later(pause, self._look_again)
+            self._timer = asyncio.get_running_loop().call_later(pause, self._recheck_mixing_peers)
 
     def _mixing_peers(self) -> tuple[str, ...]:
-        return tuple(node for node in self.peers if self.mixes(node))
+        return tuple(node for node in self.peers if self.has_same_task(node))
 
-    def _look_again(self) -> None:
+    def _recheck_mixing_peers(self) -> None:
         self._timer = None
-        self._look()
+        self._check_mixing_peers()
 
     def _request_document(self, node: str, digest: bytes) -> None:
         """Have a peer asked for the document of its task, unless it is known, or enough peers are being asked."""

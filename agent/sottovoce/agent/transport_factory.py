@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sottovoce.agent.password import password
+from sottovoce.agent.password import read_password
 from sottovoce.agent.quota import Quota, Refusals
 from sottovoce.agent.wait_status import Waits
 from sottovoce.config import AgentConfig, MqttSection
@@ -47,13 +47,13 @@ def transport_of(
         SottovoceError: if one of them cannot be used.
     """
 
-    def named(name: str) -> Transport:
+    def make_transport(name: str) -> Transport:
         if name == "grpc":
             from sottovoce.transport.grpc import GrpcTransport
 
             return GrpcTransport(listen=config.transport.listen, trust=trust, reconnect=config.transport.backoff_max)
         if name in config.transport.plugins:
-            return _brought(name, config, trust, directory)
+            return _plugin_transport(name, config, trust, directory)
         from sottovoce.transport.mqtt import MqttTransport
 
         broker = _broker(config.transport.mqtt, directory, config.transport.backoff_max)
@@ -69,12 +69,12 @@ def transport_of(
 
     def admit(sender: str, size: int) -> None:
         try:
-            quota.message(sender, size)
+            quota.charge_message(sender, size)
         except MessageRefused as refusal:
             refusals.note(sender, refusal)
             raise
 
-    carrier = MultiTransport([named(name) for name in config.transport.use], admit)
+    carrier = MultiTransport([make_transport(name) for name in config.transport.use], admit)
     return carrier
 
 
@@ -86,10 +86,10 @@ def check_transports(config: AgentConfig) -> None:
     """
     for name in config.transport.use:
         if name not in OWN:
-            _loaded(name)
+            _load_plugin(name)
 
 
-def _loaded(name: str) -> "tuple[Plugin, TransportPlugin]":
+def _load_plugin(name: str) -> "tuple[Plugin, TransportPlugin]":
     from sottovoce.transport.plugin import TransportPlugin
 
     plugin = find(TRANSPORT, name, OWN)
@@ -98,12 +98,12 @@ def _loaded(name: str) -> "tuple[Plugin, TransportPlugin]":
     return plugin, load(plugin, TransportPlugin)
 
 
-def _brought(name: str, config: AgentConfig, trust: Trust, directory: Path) -> Transport:
+def _plugin_transport(name: str, config: AgentConfig, trust: Trust, directory: Path) -> Transport:
     """Return a transport that another package provides."""
     from sottovoce.transport.guarded_transport import GuardedTransport
     from sottovoce.transport.plugin import TransportContext
 
-    plugin, made = _loaded(name)
+    plugin, made = _load_plugin(name)
     files = directory / TLS_CERTIFICATE, directory / TLS_KEY
     context = TransportContext(trust, config.transport.plugins[name], *files, config.transport.backoff_max)
     return GuardedTransport(plugin, lambda: made.make(context))
@@ -114,20 +114,20 @@ def _broker(section: MqttSection, directory: Path, longest_pause: float) -> "Bro
 
     host, port = section.address
     file = section.password_file
-    secret = None if file is None else password("transport.mqtt.password_file", file)
+    secret = None if file is None else read_password("transport.mqtt.password_file", file)
     return Broker(
         host,
         port,
         section.realm,
         section.version,
-        tls=_tls(section, directory) if section.encrypted else None,
+        tls=_tls_context_factory(section, directory) if section.encrypted else None,
         username=section.username,
         password=secret,
         longest_pause=longest_pause,
     )
 
 
-def _tls(section: MqttSection, directory: Path) -> Callable[[], ssl.SSLContext]:
+def _tls_context_factory(section: MqttSection, directory: Path) -> Callable[[], ssl.SSLContext]:
     """Return a function for mutual TLS with this device's certificate, read again per connection due to renewal."""
     authority = section.ca or directory / FLEET_CERTIFICATE
 

@@ -30,13 +30,13 @@ if TYPE_CHECKING:  # imported late: only devices in a cell need it
 LEDGER = "ledger.db"
 
 
-def closed_before_any(config: AgentConfig) -> Callable[[], str | None]:
+def make_no_task_check(config: AgentConfig) -> Callable[[], str | None]:
     """Return the VaultContext.closed of a vault without a task: nothing is released before the fleet signs one."""
     waits = "the fleet has signed no task that this device does" if config.vault.tasks == "signed" else None
     return lambda: waits
 
 
-def vault_here(
+def make_vault(
     config: AgentConfig,
     family: Family,
     ledger: Ledger,
@@ -62,14 +62,14 @@ def vault_here(
     Raises:
         SottovoceError: if the records cannot be read, or the terms have no guarantee.
     """
-    _count(config, ledger)
+    _apply_limits(config, ledger)
     followed = None
     if config.follows:
         until = None if config.data.windows is None or config.learner.algorithm.regression else config.data.windows[1]
         days = TrustedDays(clock, ledger.last_window(), lived)
-        followed = GrowingRecords(lambda: records_here(config.data), days, until)
+        followed = GrowingRecords(lambda: load_configured_records(config.data), days, until)
     return build(
-        records=records_here(config.data),
+        records=load_configured_records(config.data),
         followed=followed,
         kernel=family.kernel,
         terms=family.terms,
@@ -80,7 +80,7 @@ def vault_here(
     )
 
 
-def _count(config: AgentConfig, ledger: Ledger) -> None:
+def _apply_limits(config: AgentConfig, ledger: Ledger) -> None:
     """Apply the owner's limits for a month, a year and a budget period, and count the time of each.
 
     If tasks follow one another, or days do, time is counted without limits too, to tell how long the budget lasts.
@@ -91,15 +91,15 @@ def _count(config: AgentConfig, ledger: Ledger) -> None:
             f"vault.policy: {config.vault.policy}: renews: a budget for each {unit} is never renewed, because each "
             f"{unit} is charged separately, once: leave it out"
         )
-    ledger.periods.renew(policy.renews)
+    ledger.periods.allow_renewal(policy.renews)
     if policy.limits:
         ledger.limit(policy.limits)
     if policy.limits or policy.renews != "never" or config.vault.tasks == "signed":
-        ledger.count()
-    ledger.live()
+        ledger.start_counting()
+    ledger.record_life()
 
 
-def records_here(data: DataSection) -> Records:
+def load_configured_records(data: DataSection) -> Records:
     """Return the configured records, clamped and transformed as declared.
 
     A feed gives a regression its forecasting records, and anything else the loads of the days that are declared.

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sottovoce.agent.faults import STUCK_SECONDS, Patience, fault_of, only_anew
-from sottovoce.agent.notify import ALIVE, READY, STOPPING, ping_every, tell
+from sottovoce.agent.faults import STUCK_SECONDS, Patience, fault_of, unrecoverable_disk_error
+from sottovoce.agent.notify import ALIVE, READY, STOPPING, notify_manager, ping_every
 from sottovoce.agent.own_task import declared_ranges, task_of
-from sottovoce.agent.vault_here import LEDGER, closed_before_any, vault_here
+from sottovoce.agent.vault_here import LEDGER, make_no_task_check, make_vault
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import budget_of, try_graph
 from sottovoce.config import AgentConfig
@@ -24,7 +24,7 @@ from sottovoce.durable import read_only
 from sottovoce.errors import ConfigError, ExitCode, SottovoceError, TaskRefused
 from sottovoce.vault import Ledger
 from sottovoce.vault.confinement import forbid_network, hide_memory
-from sottovoce.vault.server import Served, VaultServer, listening
+from sottovoce.vault.server import Served, VaultServer, listening_socket
 
 if TYPE_CHECKING:
     from sottovoce.identity.authority import Authority
@@ -34,7 +34,7 @@ _LONGEST_PAUSE = 30.0  # seconds; a fault that passes while it serves is reporte
 _WORKED_SECONDS = 60.0  # run time after which the previous fault counts as overcome
 
 
-def keep(config: AgentConfig, file: Path) -> ExitCode:
+def serve_vault(config: AgentConfig, file: Path) -> ExitCode:
     """Serve the vault of a configuration until SIGTERM or Ctrl-C.
 
     Args:
@@ -47,7 +47,7 @@ def keep(config: AgentConfig, file: Path) -> ExitCode:
     Raises:
         SottovoceError: if anything is missing, damaged or impossible; nothing was served.
     """
-    user = _number(config.vault.agent_user)
+    user = _user_id(config.vault.agent_user)
     if user == os.getuid():
         _log.warning("same-user the agent can read the records and the ledger directly: set vault.agent_user")
     hide_memory()
@@ -61,17 +61,17 @@ def keep(config: AgentConfig, file: Path) -> ExitCode:
         try:
             if (code := _serve(config, file, user)) is not None:
                 return code
-            patience.renewed()
+            patience.reset()
         except (SottovoceError, OSError, MemoryError, RuntimeError) as error:
             fault = fault_of(error, worked=directory is not None and read_only(directory))
             if fault is None or fault.needs_a_person:
                 raise
             if time.monotonic() - began > _WORKED_SECONDS:
-                patience.renewed()
-            pause, stuck = patience.pause(fault), None if directory is None else only_anew(directory)
+                patience.reset()
+            pause, stuck = patience.pause(fault), None if directory is None else unrecoverable_disk_error(directory)
             if stuck is not None:
                 pause = STUCK_SECONDS
-            tell(ALIVE, f"STATUS={fault.words}")
+            notify_manager(ALIVE, f"STATUS={fault.summary}")
             time.sleep(pause)
             if stuck is not None:
                 raise stuck from error
@@ -84,7 +84,7 @@ def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
         raise ConfigError(f"{file}: vault.socket and vault.directory: missing; say where the separate vault is")
     ledger_file = directory / LEDGER
     with contextlib.ExitStack() as stack:
-        stop = stack.enter_context(_stopping())
+        stop = stack.enter_context(_stop_signal_socket())
         if user != os.getuid():
             _check_writers(file, user)
             _check_writers(ledger_file, user)
@@ -92,17 +92,17 @@ def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
                 _check_writers(config.vault.policy, user)
             if (records := parse(config.data.source).path) is not None:
                 _check_readers(records, user)
-        owner = _owner(ledger_file)
+        owner = _ledger_owner(ledger_file)
         ledger = Ledger.open(ledger_file, owner, budget_of(config))
         stack.callback(ledger.close)
-        own, mandate, closed = config, ledger.mandate, closed_before_any(config)
+        own, mandate, closed = config, ledger.mandate, make_no_task_check(config)
         if mandate is not None:
             from sottovoce.agent.task_activator import (
-                closed_by,
-                in_force,
+                active_configuration,
+                make_closing_check,
             )  # imported late: saves memory in a vault without tasks
 
-            config, closed = in_force(own, ledger), closed_by(own, ledger, directory, time.time)
+            config, closed = active_configuration(own, ledger), make_closing_check(own, ledger, directory, time.time)
         try_graph(config)
         family = family_of(config)
         belongs = None
@@ -112,7 +112,7 @@ def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
 
             authority = _authority(directory)
             belongs = RosterWitness(authority, task_of(config).digest, RevokedHere(directory, authority)).verify
-        vault = vault_here(config, family, ledger, closed=closed, belongs=belongs)
+        vault = make_vault(config, family, ledger, closed=closed, belongs=belongs)
         stack.callback(vault.close)
         served = Served(
             vault,
@@ -125,12 +125,12 @@ def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
             lambda document: _take_up(own, ledger, directory, document),
         )
         server = VaultServer(served)
-        listener = stack.enter_context(listening(path, shared=user != os.getuid()))
+        listener = stack.enter_context(listening_socket(path, shared=user != os.getuid()))
         _log.info("ready owner=%s socket=%s", owner, path)
-        tell(READY, f"STATUS=answers device {owner}")
-        if server.run(listener, stop, alive=lambda: tell(ALIVE), every=ping_every()):
+        notify_manager(READY, f"STATUS=answers device {owner}")
+        if server.run(listener, stop, alive=lambda: notify_manager(ALIVE), every=ping_every()):
             return None
-        tell(STOPPING)
+        notify_manager(STOPPING)
         _log.info("stopped owner=%s", owner)
         return ExitCode.INTERRUPTED if stop.recv(1)[0] == signal.SIGINT else ExitCode.DONE
 
@@ -164,13 +164,13 @@ def _check_readers(path: Path, user: int) -> None:
     )
 
 
-def _owner(path: Path) -> str:
+def _ledger_owner(path: Path) -> str:
     ledger = Ledger.read(path)
     ledger.close()
     return ledger.owner
 
 
-def _number(user: str | None) -> int:
+def _user_id(user: str | None) -> int:
     """Return the number of the user that may ask the vault."""
     if user is None:
         return os.getuid()
@@ -199,7 +199,7 @@ def _check_writers(path: Path, user: int) -> None:
 
 
 @contextlib.contextmanager
-def _stopping() -> Iterator[socket.socket]:
+def _stop_signal_socket() -> Iterator[socket.socket]:
     """Yield a socket from which the number of the first signal to stop can be read."""
     here, there = socket.socketpair()
     with here, there:

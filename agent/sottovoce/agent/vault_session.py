@@ -8,12 +8,12 @@ from sottovoce.agent.fleet_tasks import kept_task
 from sottovoce.agent.own_task import task_of
 from sottovoce.agent.provenance import RosterWitness
 from sottovoce.agent.revoked import RevokedHere
-from sottovoce.agent.runnable import check_cell, family_here
-from sottovoce.agent.task_activator import TaskActivator, closed_by, in_force
-from sottovoce.agent.vault_here import LEDGER, vault_here
+from sottovoce.agent.runnable import check_cell, runnable_family
+from sottovoce.agent.task_activator import TaskActivator, active_configuration, make_closing_check
+from sottovoce.agent.vault_here import LEDGER, make_vault
 from sottovoce.agent.wait_status import Waits
 from sottovoce.algorithms.family import Family, budget_of
-from sottovoce.config import AgentConfig, under
+from sottovoce.config import AgentConfig, config_for_task
 from sottovoce.errors import LedgerError, PrivacyError, SottovoceError, TaskRefused
 from sottovoce.identity import Identity, Trust
 from sottovoce.identity.signed_task import read_task
@@ -53,26 +53,26 @@ def open_local_vault(config: AgentConfig, trust: Trust, clock: Callable[[], floa
     taking_up = TaskActivator(config, ledger, state, lambda: authority, clock)
     try:
         try:
-            return _under_task(config, ledger, taking_up)
+            return _open_under_task(config, ledger, taking_up)
         except SottovoceError:
-            if ledger.mandate is None or not _next_taken_up(config, identity, taking_up):
+            if ledger.mandate is None or not _take_up_next(config, identity, taking_up):
                 raise
-            return _under_task(config, ledger, taking_up)
+            return _open_under_task(config, ledger, taking_up)
     except BaseException:
         ledger.close()
         raise
 
 
-def _under_task(own: AgentConfig, ledger: Ledger, taking_up: TaskActivator) -> VaultSession:
-    config, mandate, clock = in_force(own, ledger), ledger.mandate, taking_up.clock
+def _open_under_task(own: AgentConfig, ledger: Ledger, taking_up: TaskActivator) -> VaultSession:
+    config, mandate, clock = active_configuration(own, ledger), ledger.mandate, taking_up.clock
     check_cell(config)
-    family, closed = family_here(config), closed_by(own, ledger, taking_up.directory, taking_up.clock)
+    family, closed = runnable_family(config), make_closing_check(own, ledger, taking_up.directory, taking_up.clock)
     task = task_of(config)
     belongs = None
     if config.cell is not None:
         authority = taking_up.authority()
         belongs = RosterWitness(authority, task.digest, RevokedHere(taking_up.directory, authority), clock).verify
-    vault = vault_here(config, family, ledger, clock=clock, closed=closed, belongs=belongs)
+    vault = make_vault(config, family, ledger, clock=clock, closed=closed, belongs=belongs)
 
     def take_up(document: bytes) -> None:
         _check_runnable(own, document)
@@ -81,7 +81,7 @@ def _under_task(own: AgentConfig, ledger: Ledger, taking_up: TaskActivator) -> V
     return VaultSession(vault, config, family, task, 0 if mandate is None else mandate.epoch, take_up)
 
 
-def _next_taken_up(own: AgentConfig, identity: Identity, taking_up: TaskActivator) -> bool:
+def _take_up_next(own: AgentConfig, identity: Identity, taking_up: TaskActivator) -> bool:
     """Activate a newer task from the state directory, if there is one; return whether it was activated."""
     try:
         task = kept_task(own.agent.state, identity.authority)
@@ -105,14 +105,14 @@ def open_remote_vault(config: AgentConfig, identity: Identity, waits: Waits) -> 
             "this device's, move it, with the files of the same name beside it, into vault.directory; see "
             "docs/explanation/separate-vault.md"
         )
-    family, budget = family_here(config), budget_of(config)
+    family, budget = runnable_family(config), budget_of(config)
     vault = RemoteVault(socket, owner=identity.node_id, budget=budget, patience=config.vault.patience, waits=waits)
     try:
         own, epoch = config, 0
         if vault.task:
             task = read_task(vault.task, socket)
-            config, epoch = under(own, task.tables, task.epoch, vault.statement.epsilon), task.epoch
-            family = family_here(config)
+            config, epoch = config_for_task(own, task.tables, task.epoch, vault.statement.epsilon), task.epoch
+            family = runnable_family(config)
         check_cell(config)
         if vault.follows != config.follows:
             does = "follows a feed" if vault.follows else "follows no feed"
@@ -139,9 +139,9 @@ def _check_runnable(own: AgentConfig, document: bytes) -> None:
     """
     task = read_task(document, "this document")
     try:
-        config = under(own, task.tables, task.epoch)
+        config = config_for_task(own, task.tables, task.epoch)
         check_cell(config)
-        family_here(config)
+        runnable_family(config)
         task_of(config)
     except SottovoceError as error:
         raise TaskRefused(f"this device cannot carry it out: {error}") from error

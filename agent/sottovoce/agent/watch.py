@@ -13,7 +13,7 @@ async def run(agent: Agent, *, embedded: bool = False) -> ExitCode:
         asyncio.get_running_loop().set_default_executor(Threads(USUAL))
     if agent.config.observe.metrics is None:
         return await agent.run(embedded=embedded)
-    from sottovoce.agent.observation import watched
+    from sottovoce.agent.observation import serve_observation
 
-    async with watched(agent):
+    async with serve_observation(agent):
         return await agent.run(embedded=embedded)

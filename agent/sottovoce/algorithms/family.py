@@ -65,7 +65,7 @@ class SignalAndNoise:
         )
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     return None
 
 
@@ -90,8 +90,8 @@ class Family:
     learner: "Callable[[str, Provenance, Kept], Made]"
     keeps_records: bool = False
     facts: dict[str, Any] = field(default_factory=dict)
-    check: Callable[[], None] = _nothing
-    signal: Callable[[], SignalAndNoise | None] = _nothing
+    check: Callable[[], None] = _do_nothing
+    signal: Callable[[], SignalAndNoise | None] = _do_nothing
 
 
 def settings_of(config: AgentConfig, kind: type[Settings]) -> Settings:
@@ -131,9 +131,9 @@ def try_graph(config: AgentConfig) -> None:
     """
     learner = config.learner
     if has_graph(learner.chosen_model):
-        from sottovoce.kernels.onnx.loading import tried
+        from sottovoce.kernels.onnx.loading import load_probed_graph
 
-        tried(learner.chosen_model, config.vault.graphs, learner.threads)
+        load_probed_graph(learner.chosen_model, config.vault.graphs, learner.threads)
 
 
 def records_of(raw: Records, transform: TransformName, bounds: Bounds | None) -> Records:

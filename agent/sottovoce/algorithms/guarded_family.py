@@ -14,7 +14,7 @@ from sottovoce.algorithms.family import Family, SignalAndNoise
 from sottovoce.door import Query
 from sottovoce.learners import Effect, Event, Learner, Progress, PublishModel, Reply, Send, SetTimer, Timer
 from sottovoce.learners.events import Ask
-from sottovoce.plugins import Plugin, guarded, watched
+from sottovoce.plugins import Plugin, guarded, guarded_proxy
 
 _LEARNER = ("fresh", "without_state", "resumed", "start", "on", "progress")
 _CODEC = ("encode", "decode")
@@ -37,19 +37,19 @@ def guarded_family(plugin: Plugin, made: Callable[[], object]) -> Family:
     with guarded(plugin, "parts()"):
         family = made()
     if not isinstance(family, Family):
-        raise plugin.error(f"parts() returned {_type(family)}, not Family")
+        raise plugin.error(f"parts() returned {_describe_type(family)}, not Family")
 
     def learner(*args: Any) -> Any:
         with guarded(plugin, "the parts' learner()"):
             made: object = family.learner(*args)
         if not isinstance(made, tuple) or len(made) != 2:
-            raise plugin.error(f"the parts' learner() returned {_type(made)}, not a learner and its codec")
+            raise plugin.error(f"the parts' learner() returned {_describe_type(made)}, not a learner and its codec")
         for thing, names in zip(made, (_LEARNER, _CODEC), strict=True):
             if missing := [name for name in names if not callable(getattr(thing, name, None))]:
                 raise plugin.error(f"{type(thing).__name__} has no method {missing[0]}()")
-        return GuardedLearner(plugin, made[0], family.model.size).adapted(), watched(plugin, made[1])
+        return GuardedLearner(plugin, made[0], family.model.size).wrapped_learner(), guarded_proxy(plugin, made[1])
 
-    def checked() -> None:
+    def check_configuration() -> None:
         with guarded(plugin, "the parts' check()"):
             family.check()
 
@@ -57,18 +57,20 @@ def guarded_family(plugin: Plugin, made: Callable[[], object]) -> Family:
         with guarded(plugin, "the parts' signal()"):
             found: object = family.signal()
         if not isinstance(found, SignalAndNoise | None):
-            raise plugin.error(f"the parts' signal() returned an object {_type(found)}, not SignalAndNoise")
+            raise plugin.error(f"the parts' signal() returned an object {_describe_type(found)}, not SignalAndNoise")
         return found
 
     for name in ("model", "terms"):
         if getattr(family, name) is None:
             raise plugin.error(f"parts() returned a Family without {name}")
-    return replace(family, learner=learner, check=checked, signal=signal, model=_own(plugin, family.model))
+    return replace(
+        family, learner=learner, check=check_configuration, signal=signal, model=_watch_own_model(plugin, family.model)
+    )
 
 
-def _own(plugin: Plugin, thing: Any) -> Any:
+def _watch_own_model(plugin: Plugin, thing: Any) -> Any:
     """Watch a model that the plug-in defines; return one of Sottovoce's unchanged."""
-    return watched(plugin, thing) if type(thing).__module__.partition(".")[0] == plugin.root else thing
+    return guarded_proxy(plugin, thing) if type(thing).__module__.partition(".")[0] == plugin.root else thing
 
 
 class GuardedLearner:
@@ -87,40 +89,44 @@ class GuardedLearner:
         self._asked = self._timers = 0
         self._since = -math.inf
 
-    def adapted(self) -> Learner[Any]:
+    def wrapped_learner(self) -> Learner[Any]:
         """Return a learner with the plug-in's methods, each checked."""
-        adapted = watched(self._plugin, self._learner)
+        adapted = guarded_proxy(self._plugin, self._learner)
         calls: dict[str, Callable[..., Any]] = {"on": self._on, "progress": self._progress}
-        calls |= {name: self._step(name) for name in ("start", "over", "stepped", "hand_off") if hasattr(adapted, name)}
+        calls |= {
+            name: self._checked_method(name)
+            for name in ("start", "over", "stepped", "hand_off")
+            if hasattr(adapted, name)
+        }
         methods = {name: staticmethod(call) for name, call in calls.items()}
         return cast(Learner[Any], type(type(adapted).__name__, (type(adapted),), {"__slots__": (), **methods})())
 
-    def _step(self, name: str) -> Callable[..., tuple[Any, list[Effect]]]:
+    def _checked_method(self, name: str) -> Callable[..., tuple[Any, list[Effect]]]:
         def step(*args: Any) -> tuple[Any, list[Effect]]:
-            with self._guarded(name):
+            with self._guard_call(name):
                 result = getattr(self._learner, name)(*args)
-            return self._checked(name, result)
+            return self._check_result(name, result)
 
         return step
 
     def _on(self, state: Any, event: Event, now: float) -> tuple[Any, list[Effect]]:
         if isinstance(event, Timer):
             self._count_timer(now)
-        with self._guarded("on"):
+        with self._guard_call("on"):
             result = self._learner.on(state, event, now)
-        return self._checked("on", result)
+        return self._check_result("on", result)
 
     def _progress(self, state: Any) -> Progress:
-        with self._guarded("progress"):
+        with self._guard_call("progress"):
             found: object = self._learner.progress(state)
         if not isinstance(found, Progress):
-            raise self._plugin.error(f"progress() returned an object {_type(found)}, not Progress")
+            raise self._plugin.error(f"progress() returned an object {_describe_type(found)}, not Progress")
         for value, wanted in ((found.phase, str), (found.steps_done, int), (found.details, dict)):
             if not isinstance(value, wanted):
                 raise self._plugin.error(f"progress() has {value!r} where {wanted.__name__} belongs")
         return found
 
-    def _guarded(self, name: str) -> Any:
+    def _guard_call(self, name: str) -> Any:
         return guarded(self._plugin, f"{type(self._learner).__name__}.{name}()")
 
     def _count_timer(self, now: float) -> None:
@@ -131,9 +137,9 @@ class GuardedLearner:
         if self._timers > _MAX_TIMERS:
             raise self._plugin.error(f"it sets more than {_MAX_TIMERS} timers that are due within a second")
 
-    def _checked(self, name: str, result: object) -> tuple[Any, list[Effect]]:
+    def _check_result(self, name: str, result: object) -> tuple[Any, list[Effect]]:
         if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], list):
-            raise self._plugin.error(f"{name}() returned {_type(result)}, not a state and a list of effects")
+            raise self._plugin.error(f"{name}() returned {_describe_type(result)}, not a state and a list of effects")
         for effect in result[1]:
             if (problem := self._problem(effect)) is not None:
                 raise self._plugin.error(f"{name}() {problem}")
@@ -145,29 +151,29 @@ class GuardedLearner:
             case PublishModel(parameters):
                 return _problem_of_numbers(parameters, (self._size,))
             case Send(_, message) | Reply(message):
-                return "sends numbers that are not finite" if not all(map(_finite, _arrays(message))) else None
+                return "sends numbers that are not finite" if not all(map(_is_finite, _arrays(message))) else None
             case SetTimer(_, at):
                 return None if _is_time(at) else f"sets a timer to {at!r}, which is not a time"
             case Ask(query):
                 return self._problem_of_question(query)
             case _ if not isinstance(effect, Effect):
-                return f"returned an object {_type(effect)}, which is not an effect"
+                return f"returned an object {_describe_type(effect)}, which is not an effect"
         return None
 
     def _problem_of_question(self, query: object) -> str | None:
         self._asked += 1
         if not isinstance(query, Query):
-            return f"asks the vault {_type(query)}, not Query"
+            return f"asks the vault {_describe_type(query)}, not Query"
         if self._asked > _MAX_QUESTIONS:
             return f"asks the vault more than {_MAX_QUESTIONS} times in one cycle"
-        return None if _finite(query.point) else "asks the vault at a point that is not finite"
+        return None if _is_finite(query.point) else "asks the vault at a point that is not finite"
 
 
 def _problem_of_numbers(values: object, shape: tuple[int, ...]) -> str | None:
     if not isinstance(values, np.ndarray) or values.dtype != np.float64 or values.shape != shape:
-        found = f"{values.dtype}{list(values.shape)}" if isinstance(values, np.ndarray) else _type(values)
+        found = f"{values.dtype}{list(values.shape)}" if isinstance(values, np.ndarray) else _describe_type(values)
         return f"publishes a model of {found}, not float64{list(shape)}"
-    return None if _finite(values) else "publishes a model that is not finite"
+    return None if _is_finite(values) else "publishes a model that is not finite"
 
 
 def _arrays(thing: object) -> Iterable[np.ndarray[Any, Any]]:
@@ -186,11 +192,11 @@ def _is_time(at: object) -> bool:
     return isinstance(at, int | float) and math.isfinite(at)
 
 
-def _finite(values: object) -> bool:
+def _is_finite(values: object) -> bool:
     if not isinstance(values, np.ndarray):
         return False
     return values.dtype.kind in "iub" or (values.dtype.kind == "f" and bool(np.isfinite(values).all()))
 
 
-def _type(thing: object) -> str:
+def _describe_type(thing: object) -> str:
     return f"of type {type(thing).__name__}" if thing is not None else "None"

@@ -49,10 +49,10 @@ def status(
     if as_json:
         typer.echo(json.dumps(answer))
         return
-    for line in _lines(answer) if "fault" not in answer else _waiting(answer["fault"]):
+    for line in _lines(answer) if "fault" not in answer else _fault_lines(answer["fault"]):
         typer.echo(line)
     if why and "fault" not in answer:
-        for line in _reasons(answer):
+        for line in _waiting_lines(answer):
             typer.echo(line)
 
 
@@ -91,20 +91,20 @@ def _state(config: Path | None, state: Path | None) -> Path:
 
 def _person(config: Path) -> list[dict[str, Any]]:
     """Return the promise for several units of one person, from the configuration, without asking an agent."""
-    from sottovoce.agent.explain import person
+    from sottovoce.agent.explain import person_promises
     from sottovoce.config import load
 
-    return person(load(config))
+    return person_promises(load(config))
 
 
-def _due(answer: dict[str, Any]) -> str:
+def _renewal_advice(answer: dict[str, Any]) -> str:
     """Advice about a certificate that was not renewed in time."""
     if datetime.fromisoformat(answer["certificate_expires"]) <= datetime.now(UTC):
         return ": it has expired, and peers refuse it; renew it now, with `sottovoce fleet renew`"
     return ": renew it now, with `sottovoce fleet renew`" if answer["certificate"]["overdue"] else ""
 
 
-def _reasons(answer: dict[str, Any]) -> list[str]:
+def _waiting_lines(answer: dict[str, Any]) -> list[str]:
     """Return reasons for which the agent waits, and peers that it cannot reach."""
     waiting = []
     for wait in answer["waiting"]:
@@ -115,17 +115,18 @@ def _reasons(answer: dict[str, Any]) -> list[str]:
     return [*waiting, *(f"not reached {peer['address']}: {peer['last_failure']}" for peer in failing)]
 
 
-def _waiting(fault: dict[str, Any]) -> list[str]:
+def _fault_lines(fault: dict[str, Any]) -> list[str]:
     """Return status of an agent that cannot work because of a fault."""
     from sottovoce.agent.faults import Fault
 
     return [
-        f"agent    {Fault.of_status(fault).doing} ({fault['kind']}), and tries again in {fault['tries_again_s']:.0f} s",
+        f"agent    {Fault.of_status(fault).current_action} ({fault['kind']}), "
+        f"and tries again in {fault['tries_again_s']:.0f} s",
         f"because  {fault['reason']}",
     ]
 
 
-def _learnt(day: int) -> str:
+def _describe_days(day: int) -> str:
     date = datetime.fromtimestamp(day * DAY, UTC).date()
     return (
         f"learnt from up to {date}; each is charged separately, after it ends, and the privacy spent is that of the "
@@ -154,10 +155,10 @@ def _period(period: dict[str, Any] | None) -> list[str]:
     ]
 
 
-def _lasts(ledger: dict[str, Any]) -> list[str]:
+def _limit_lines(ledger: dict[str, Any]) -> list[str]:
     """Return the owner's allowance for a month or a year, and until when the budget lasts."""
     lines = [
-        f"limit    ε {_spent(limit['spent_epsilon'])} of {limit['epsilon']:g} spent this {limit['span']}, "
+        f"limit    ε {_format_epsilon(limit['spent_epsilon'])} of {limit['epsilon']:g} spent this {limit['span']}, "
         f"which ends in {math.ceil(limit['ends_days'])} days at work"
         for limit in ledger["limits"]
     ]
@@ -165,12 +166,12 @@ def _lasts(ledger: dict[str, Any]) -> list[str]:
     return lines if until is None else [*lines, f"budget   lasts until {until} at this pace"]
 
 
-def _spent(epsilon: float | None) -> str:
+def _format_epsilon(epsilon: float | None) -> str:
     return "∞" if epsilon is None else f"{epsilon:.3f}"
 
 
 def _lines(answer: dict[str, Any]) -> list[str]:
-    from sottovoce.agent.explain import person_words
+    from sottovoce.agent.explain import describe_person_promise
 
     privacy, traffic = answer["privacy"], answer["traffic"]
     spent, total = privacy["spent_epsilon"], privacy["epsilon"]
@@ -182,8 +183,8 @@ def _lines(answer: dict[str, Any]) -> list[str]:
     known = "" if view is None else f", {len(view)} known"
     transport = answer["transport"]
     duplicates = answer["membership"].get("duplicates", 0) + transport["duplicates"]
-    person = [f"person   {person_words(one, privacy['unit'])}" for one in privacy["person"] or ()]
-    days = [f"days     {_learnt(answer['last_window'])}"] if "last_window" in answer else []
+    person = [f"person   {describe_person_promise(one, privacy['unit'])}" for one in privacy["person"] or ()]
+    days = [f"days     {_describe_days(answer['last_window'])}"] if "last_window" in answer else []
     trouble = [f"trouble  {transport['trouble']}"] if transport["trouble"] else []
     alarm = [f"ALARM    another device uses this device's identity: noticed {duplicates} times"] if duplicates else []
     return [
@@ -193,7 +194,7 @@ def _lines(answer: dict[str, Any]) -> list[str]:
         f"cycle    {answer['cycle']}, private step {answer['steps_done']}{planned} ({answer['learner']})",
         f"privacy  {budget} ({privacy['status']}, {privacy['unit']} level, {privacy['neighbouring']})",
         *_period(answer["ledger"]["period"]),
-        *_lasts(answer["ledger"]),
+        *_limit_lines(answer["ledger"]),
         *_tasks(answer["task"]),
         *person,
         *days,
@@ -202,5 +203,5 @@ def _lines(answer: dict[str, Any]) -> list[str]:
         f"traffic  {traffic['messages']} messages sent, {traffic['retries']} retries, {traffic['received']} received, "
         f"{traffic['wire_bytes']} bytes",
         f"refused  {refused['handshakes']} connections, {sum(refused['messages'].values())} messages",
-        f"expires  certificate {answer['certificate_expires']}" + _due(answer),
+        f"expires  certificate {answer['certificate_expires']}" + _renewal_advice(answer),
     ]

@@ -38,35 +38,35 @@ def tasks(
 @app.command()
 def approve(epoch: Epoch, config: Config) -> None:
     """Approve the task on this device."""
-    _say(epoch, config, "approved")
+    _record_answer(epoch, config, "approved")
 
 
 @app.command()
 def refuse(epoch: Epoch, config: Config) -> None:
     """Refuse the task; the device continues with its current one."""
-    _say(epoch, config, "refused")
+    _record_answer(epoch, config, "refused")
 
 
 @app.command()
 def withdraw(epoch: Epoch, config: Config) -> None:
     """Withdraw from the current task: the device releases nothing more for it."""
-    _say(epoch, config, "withdrawn")
+    _record_answer(epoch, config, "withdrawn")
 
 
-def _say(epoch: int, path: Path, said: "Said") -> None:
+def _record_answer(epoch: int, path: Path, said: "Said") -> None:
     from sottovoce.agent.owner_consent import record_consent
     from sottovoce.config import load
 
     settings = load(path)
-    task = next((one for one in _known(settings) if one.epoch == epoch), None)
+    task = next((one for one in _known_tasks(settings) if one.epoch == epoch), None)
     if task is None:
-        known = " and ".join(f"epoch {one.epoch}" for one in _known(settings)) or "none"
+        known = " and ".join(f"epoch {one.epoch}" for one in _known_tasks(settings)) or "none"
         raise UsageError(f"this device has no task of epoch {epoch} that could be {said}: it has {known}")
     record_consent(settings, task, said)
     typer.echo(f"epoch {epoch}: {said}")
 
 
-def _known(settings: "AgentConfig") -> "list[SignedTask]":
+def _known_tasks(settings: "AgentConfig") -> "list[SignedTask]":
     """Return the fleet's newest task and the active task, as far as this user may read them."""
     from sottovoce.agent.assemble import LEDGER
     from sottovoce.agent.owner_consent import consent_directory, newest_task
@@ -85,7 +85,7 @@ def _known(settings: "AgentConfig") -> "list[SignedTask]":
 
 
 def _facts(path: Path) -> dict[str, Any]:
-    from sottovoce.agent.consent import consent_in
+    from sottovoce.agent.consent import read_consent
     from sottovoce.agent.control import ask
     from sottovoce.agent.owner_consent import consent_directory, newest_task
     from sottovoce.config import load
@@ -105,7 +105,7 @@ def _facts(path: Path) -> dict[str, Any]:
         "purpose": "" if task is None else task.purpose,
         "begins": None if task is None else _date(task.begins),
         "ends": None if task is None or task.ends is None else _date(task.ends),
-        "consent": None if task is None else consent_in(consent_directory(settings), task),
+        "consent": None if task is None else read_consent(consent_directory(settings), task),
         "because": waiting.get("because"),
         "task": {} if task is None else task.tables,
     }

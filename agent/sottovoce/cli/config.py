@@ -18,14 +18,14 @@ def check(path: Annotated[Path, typer.Argument(metavar="FILE", help="The configu
     from sottovoce.cli.privacy_explain import ledger_of, ledger_path
     from sottovoce.config import load
     from sottovoce.errors import IdentityError, SottovoceError
-    from sottovoce.vault import check_there
+    from sottovoce.vault import check_ledger_exists
 
     settings = load(path)
     found = list(problems(settings))
     own = settings.vault.socket is None and os.access(settings.agent.state / ".", os.R_OK | os.X_OK)
     if own or os.access(ledger_path(settings), os.R_OK):  # not on another machine, nor of a vault's own user
         try:
-            check_there(ledger_path(settings))
+            check_ledger_exists(ledger_path(settings))
             with ledger_of(settings):
                 pass
         except SottovoceError as error:

@@ -26,7 +26,7 @@ def run_docs(
     if page is None or search is not None:
         _list(pages, (search or "").lower().split())
         return
-    text = _named(pages, page).read_text(encoding="utf-8")
+    text = _find_page(pages, page).read_text(encoding="utf-8")
     from rich.console import Console
     from rich.markdown import Markdown
 
@@ -47,7 +47,7 @@ def all_pages() -> dict[str, Path]:
     return found
 
 
-def _named(pages: dict[str, Path], asked: str) -> Path:
+def _find_page(pages: dict[str, Path], asked: str) -> Path:
     name = asked.removeprefix("docs/").removesuffix(".md").strip("/")
     ends = [path for known, path in pages.items() if known == name or known.endswith(f"/{name}")]
     if len(ends) == 1:

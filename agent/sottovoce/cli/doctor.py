@@ -30,12 +30,12 @@ def run_doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> int:
     """Check a device and its environment, and say how to fix what is wrong. Changes nothing."""
-    from sottovoce.doctor import document, examined, exit_code, subject_of
+    from sottovoce.doctor import document, exit_code, run_checks, subject_of
 
     if config is None and state is None and INSTALLED.exists():
         config = INSTALLED
     entries = []
-    for entry in examined(subject_of(config, state)):
+    for entry in run_checks(subject_of(config, state)):
         entries.append(entry)
         if not as_json:
             _show(entry)

@@ -30,7 +30,7 @@ def check(config: Config) -> None:
     """Show what the feed would subscribe to, without connecting."""
     from sottovoce.agent.home.outside import Outside
     from sottovoce.agent.home.sources import broker_settings, broker_url
-    from sottovoce.config import filled, load
+    from sottovoce.config import fill_placeholders, load
 
     settings = load(config)
     feed = settings.feed
@@ -43,8 +43,8 @@ def check(config: Config) -> None:
     for meter in feed.meters:
         chosen = feed.format_of(meter)
         for value in chosen.values:
-            topic = filled(value.topic, meter.names)
-            where = "" if value.path is None else f" at {filled(value.path, meter.names)}"
+            topic = fill_placeholders(value.topic, meter.names)
+            where = "" if value.path is None else f" at {fill_placeholders(value.path, meter.names)}"
             typer.echo(f"meter    {meter.name} ({chosen.name}): {topic}{where}, a {chosen.kind} in {chosen.unit}")
     shown = feed.home_assistant
     typer.echo(f"panel    {f'Home Assistant under {shown.discovery_prefix}' if shown.enabled else 'none'}")

@@ -57,12 +57,13 @@ def init(
     if purpose is not None:
         import msgspec
 
-        from sottovoce.agent.promised import PURPOSES, agreed, keep
+        from sottovoce.agent.promised import PURPOSES, agreed_budget, save_promise
 
         promised = msgspec.structs.replace(PURPOSES[purpose], **chosen)
-        keep(fleet, promised)
+        save_promise(fleet, promised)
         typer.echo(
-            f"its devices promise {agreed(promised).words}: every invitation states it, and every ledger enforces it"
+            f"its devices promise {agreed_budget(promised).words}: "
+            "every invitation states it, and every ledger enforces it"
         )
     typer.echo(f"fleet {name}: made in {fleet}. Keep {fleet / 'ca.key'} offline; anyone who has it can add devices.")
     typer.echo(f"Move {fleet / SPARE}, the spare key, to another medium: it replaces ca.key if that is lost or stolen.")
@@ -101,16 +102,16 @@ def _device(state: Path) -> dict[str, Any]:
 
 def _fleet(directory: Path) -> dict[str, Any]:
     from sottovoce.agent.enroller import open_invitations
-    from sottovoce.agent.promised import agreed, promised_in
-    from sottovoce.agent.revoked import kept_list
+    from sottovoce.agent.promised import agreed_budget, read_promise
+    from sottovoce.agent.revoked import load_revocation_list
     from sottovoce.identity import open_fleet
 
     fleet = open_fleet(directory)
-    revoked = kept_list(directory, fleet.authority)
+    revoked = load_revocation_list(directory, fleet.authority)
     return {
         "fleet": fleet.name,
         "certificate_expires": fleet.certificate.not_valid_after_utc.isoformat(),
-        "promises": "" if (promised := promised_in(directory)) is None else agreed(promised).words,
+        "promises": "" if (promised := read_promise(directory)) is None else agreed_budget(promised).words,
         "revocations": 0 if revoked is None else revoked.version,
         "revoked": [] if revoked is None else list(revoked.node_ids),
         "invitations": open_invitations(directory),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sottovoce.cli.fleet_options import FleetDirectory, Valid, reachable, validity_of
+from sottovoce.cli.fleet_options import FleetDirectory, Valid, check_reachable, validity_of
 from sottovoce.errors import ConfigError, IdentityError, UsageError
 
 if TYPE_CHECKING:  # imported late, since every command module is imported at every start
@@ -55,7 +55,7 @@ def invite(
     """Invite a device with a bundle file or a single-use token, or many devices with bundles."""
     import msgspec
 
-    from sottovoce.agent.promised import promised_in
+    from sottovoce.agent.promised import read_promise
     from sottovoce.identity import open_fleet
 
     if not fleet.is_dir():
@@ -74,7 +74,7 @@ def invite(
     if manifest is not None and out is None:
         raise UsageError("--manifest makes files: name a directory for them with --out")
     opened = open_fleet(fleet)
-    seeds = msgspec.structs.replace(_seeds(seed or [], broker, realm), promised=promised_in(fleet))
+    seeds = msgspec.structs.replace(_seeds(seed or [], broker, realm), promised=read_promise(fleet))
     if out is not None and manifest is not None:
         from sottovoce.cli.fleet_manifest import bundles
 
@@ -108,7 +108,7 @@ def _serve(
     valid: str | None,
     show: Callable[[str], None],
 ) -> None:
-    from sottovoce.agent.enroller import noted
+    from sottovoce.agent.enroller import recorded_invitation
     from sottovoce.cli.durations import seconds_of
     from sottovoce.errors import NetworkError
 
@@ -130,7 +130,7 @@ def _serve(
         return enroller.joined
 
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # or the note would stay behind
-    with noted(directory, address, seconds):
+    with recorded_invitation(directory, address, seconds):
         joined = asyncio.run(wait())
     if joined is None:
         raise NetworkError(f"no device came within {expires}: the token is void; invite again, with a longer --expires")
@@ -144,12 +144,12 @@ def enroller_of(directory: Path, fleet: "Fleet", address: str, seeds: "Seeds | N
         UsageError: if devices could not reach the address.
     """
     from sottovoce.agent.enroller import Enroller
-    from sottovoce.agent.revoked import kept_list
+    from sottovoce.agent.revoked import load_revocation_list
 
-    reachable(address, "--serve", "a device can reach this machine")
+    check_reachable(address, "--serve", "a device can reach this machine")
 
     def revoked() -> tuple[str, ...]:
-        listed = kept_list(directory, fleet.authority)
+        listed = load_revocation_list(directory, fleet.authority)
         return () if listed is None else listed.node_ids
 
     return Enroller(fleet, address, revoked=revoked, validity=lambda: validity_of(valid), seeds=seeds)

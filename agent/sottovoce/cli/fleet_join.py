@@ -57,7 +57,7 @@ def join(
 ) -> None:
     """Create a device: its keys, its certificate and its privacy ledger."""
     from sottovoce.agent import join as joining
-    from sottovoce.agent.promised import agreed, promised_in
+    from sottovoce.agent.promised import agreed_budget, read_promise
 
     check_budget(epsilon, delta)
     if sum((fleet is not None, bundle is not None, token is not None, pinned, external)) > 1:
@@ -67,7 +67,7 @@ def join(
             "--valid is for the issuer of the certificate: give it to `sottovoce fleet invite`, or your CA"
         )
     _check_belonging(pinned, external, name=name, pin=pin, request=request, certificate=certificate, issuer=issuer)
-    budget = partial(agreed, epsilon=epsilon, delta=delta, unit=unit, neighbouring=neighbouring)
+    budget = partial(agreed_budget, epsilon=epsilon, delta=delta, unit=unit, neighbouring=neighbouring)
     if bundle is not None:
         identity = joining.join_from_bundle(bundle, state, budget, vault=vault)
     elif token is not None:
@@ -96,7 +96,7 @@ def join(
             raise UsageError(f"choose how this device joins: {_WAYS}; to make a new fleet, run `sottovoce fleet init`")
         directory = fleet or Path("fleet")
         opened = open_fleet(directory)
-        chosen = budget(promised_in(directory))
+        chosen = budget(read_promise(directory))
         identity = joining.join(opened, state, chosen, validity_of(valid), vault=vault)
     typer.echo(identity.node_id)
     _tell_of_broker(state)

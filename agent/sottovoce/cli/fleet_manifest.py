@@ -44,7 +44,7 @@ def bundles(
     from sottovoce.identity.invitation import write_bundle
     from sottovoce.identity.inviting import new_bundle
 
-    rows = _listed(manifest) if manifest.exists() else _new(manifest, count)
+    rows = _read_rows(manifest) if manifest.exists() else _new(manifest, count)
     if count is not None and len(rows) != count:
         raise UsageError(f"--count {count}: {manifest} lists {len(rows)} devices; leave --count out, or correct one")
     files = [out / f"{row['name']}.bundle" for row in rows]
@@ -56,7 +56,7 @@ def bundles(
     for file, bundle in zip(files, complete, strict=True):
         write_bundle(file, bundle)
     listed = [{**row, "id": one.id, "bundle": str(file)} for row, one, file in zip(rows, made, files, strict=True)]
-    replace(manifest, _written(listed).encode())
+    replace(manifest, _format_rows(listed).encode())
     return [row["name"] for row in rows]
 
 
@@ -81,7 +81,7 @@ def _new(manifest: Path, count: int | None) -> list[dict[str, str]]:
     return [dict.fromkeys(_COLUMNS, "") | {"name": f"device-{i:0{digits}}"} for i in range(1, count + 1)]
 
 
-def _listed(manifest: Path) -> list[dict[str, str]]:
+def _read_rows(manifest: Path) -> list[dict[str, str]]:
     """Return the rows of a list."""
     from sottovoce_bootstrap import Contact
 
@@ -121,7 +121,7 @@ def _listed(manifest: Path) -> list[dict[str, str]]:
     return rows
 
 
-def _written(rows: list[dict[str, str]]) -> str:
+def _format_rows(rows: list[dict[str, str]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
     writer.writeheader()

@@ -35,7 +35,7 @@ def check_budget(epsilon: float | None, delta: float | None) -> None:
         raise UsageError("--epsilon must be a positive number and --delta lie between 0 and 1, for example 2 and 1e-5")
 
 
-def reachable(address: str, option: str, what: str) -> str:
+def check_reachable(address: str, option: str, what: str) -> str:
     """Return an address that another device can connect to; `option` and `what` are for the error.
 
     Raises:

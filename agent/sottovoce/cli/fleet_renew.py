@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sottovoce.cli.fleet_options import Valid, reachable, validity_of
+from sottovoce.cli.fleet_options import Valid, check_reachable, validity_of
 from sottovoce.errors import UsageError
 
 _FORMS = (
@@ -42,7 +42,7 @@ def renew(
     }  # fmt: skip
     state, fleet = state or Path(), fleet or Path()
     if given == {"fleet", "state"}:
-        _at_hand(fleet, state, valid)
+        _renew_here(fleet, state, valid)
     elif given == {"state", "request"} and request is not None:
         _request(state, request)
     elif given == {"fleet", "sign", "out"} and sign is not None and out is not None:
@@ -57,31 +57,35 @@ def renew(
         raise UsageError(_FORMS)
 
 
-def _at_hand(fleet: Path, state: Path, valid: str | None) -> None:
+def _renew_here(fleet: Path, state: Path, valid: str | None) -> None:
     from sottovoce.identity.renewal import renewal_request
 
-    _put(state, _signed(fleet, renewal_request(_identity(state)), "the request", valid), "the new certificate")
+    _replace_certificate(
+        state,
+        _renew_certificate(fleet, renewal_request(_identity_directory(state)), "the request", valid),
+        "the new certificate",
+    )
 
 
 def _request(state: Path, request: Path) -> None:
     from sottovoce.identity.files import write_new
     from sottovoce.identity.renewal import renewal_request
 
-    write_new({request: renewal_request(_identity(state))})
+    write_new({request: renewal_request(_identity_directory(state))})
     typer.echo(f"{request}: public; answer it where the fleet's key is, with `sottovoce fleet renew --sign`")
 
 
 def _sign(fleet: Path, sign: Path, out: Path, valid: str | None) -> None:
     from sottovoce.identity.files import read, write_new
 
-    write_new({out: _signed(fleet, read(sign), sign, valid)})
+    write_new({out: _renew_certificate(fleet, read(sign), sign, valid)})
     typer.echo(f"{out}: public; on the device: sottovoce fleet renew --state DIR --install {out.name}")
 
 
 def _install(state: Path, install: Path) -> None:
     from sottovoce.identity.files import read
 
-    _put(state, read(install), install)
+    _replace_certificate(state, read(install), install)
 
 
 def _ask(state: Path, address: str) -> None:
@@ -89,10 +93,10 @@ def _ask(state: Path, address: str) -> None:
     from sottovoce.identity import load
     from sottovoce.identity.renewal import renewal_request
 
-    reachable(address, "--enroller", "an enroller can be")
-    identity = load(_identity(state), dated=False)
-    pem = ask_renewal(address, renewal_request(_identity(state)), identity)
-    _put(state, pem, f"what the enroller at {address} issued")
+    check_reachable(address, "--enroller", "an enroller can be")
+    identity = load(_identity_directory(state), dated=False)
+    pem = ask_renewal(address, renewal_request(_identity_directory(state)), identity)
+    _replace_certificate(state, pem, f"what the enroller at {address} issued")
 
 
 def _serve(directory: Path, address: str, valid: str | None) -> None:
@@ -109,24 +113,24 @@ def _serve(directory: Path, address: str, valid: str | None) -> None:
     asyncio.run(serve())
 
 
-def _signed(directory: Path, request: bytes, source: object, valid: str | None) -> bytes:
-    from sottovoce.agent.revoked import kept_list
+def _renew_certificate(directory: Path, request: bytes, source: object, valid: str | None) -> bytes:
+    from sottovoce.agent.revoked import load_revocation_list
     from sottovoce.identity import open_fleet
     from sottovoce.identity.request import read_request
 
     fleet = open_fleet(directory)
-    revoked = kept_list(directory, fleet.authority)
+    revoked = load_revocation_list(directory, fleet.authority)
     return fleet.renew(read_request(request, source), revoked.node_ids if revoked else (), validity_of(valid))
 
 
-def _put(state: Path, pem: bytes, source: object) -> None:
+def _replace_certificate(state: Path, pem: bytes, source: object) -> None:
     from sottovoce.identity.renewal import install_certificate
 
-    expires = install_certificate(_identity(state), pem, source)
+    expires = install_certificate(_identity_directory(state), pem, source)
     typer.echo(f"{state}: certificate until {expires.isoformat()}; a running agent switches to it")
 
 
-def _identity(state: Path) -> Path:
+def _identity_directory(state: Path) -> Path:
     from sottovoce.agent.assemble import IDENTITY
 
     return state / IDENTITY

@@ -48,13 +48,13 @@ def _revoke(directory: Path, node_ids: list[str], out: Path | None) -> None:
 
 def _install(state: Path, install: Path) -> None:
     from sottovoce.agent.assemble import IDENTITY
-    from sottovoce.agent.revoked import keep_keys, keep_list, read_list
+    from sottovoce.agent.revoked import keep_keys, read_list, store_revocation_list
     from sottovoce.identity import load
     from sottovoce.identity.files import read
 
     authority = load(state / IDENTITY, dated=False).authority
     revoked = read_list(read(install), authority, install)
-    if keep_list(state, revoked, authority):
+    if store_revocation_list(state, revoked, authority):
         keep_keys(state / IDENTITY, revoked.keys)
         typer.echo(f"{state}: version {revoked.version}, {len(revoked.node_ids)} devices; a running agent applies it")
     else:

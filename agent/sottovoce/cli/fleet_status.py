@@ -31,10 +31,10 @@ def status(
     for device in found["devices"]:
         for name in _SAID:
             device.setdefault(name, None)  # the agent there may run an older release
-    reached = _reached(state, found)
+    reached = _probe_peers(state, found)
     now = datetime.now(UTC)
     for device in found["devices"]:
-        device["state"], device["why"] = _judged(device, found, reached)
+        device["state"], device["why"] = _judge_device(device, found, reached)
         expires = device["certificate_expires"]
         device["certificate_days"] = None if expires is None else (datetime.fromisoformat(expires) - now).days
     found["count"] = {one: sum(device["state"] == one for device in found["devices"]) for one in _STATES}
@@ -45,14 +45,14 @@ def status(
         typer.echo(line)
 
 
-def _reached(state: Path, found: dict[str, Any]) -> dict[str, str | None]:
+def _probe_peers(state: Path, found: dict[str, Any]) -> dict[str, str | None]:
     """Return, for each peer with an address, the reason why it cannot be reached; None for peers that answer."""
     from functools import partial
 
     from sottovoce.doctor.contact import obstacle, obstacles
-    from sottovoce.doctor.credentials import device as credentials
+    from sottovoce.doctor.credentials import device_credentials as credentials
     from sottovoce.identity import peer_dns_name
-    from sottovoce.listening import split
+    from sottovoce.listening import split_address
     from sottovoce.transport import is_direct
 
     asked = {
@@ -63,7 +63,7 @@ def _reached(state: Path, found: dict[str, Any]) -> dict[str, str | None]:
     }
     identity, tls = credentials(state, list(asked))
     checks = {
-        node: partial(obstacle, *split(address), tls, peer_dns_name(node, identity.fleet))
+        node: partial(obstacle, *split_address(address), tls, peer_dns_name(node, identity.fleet))
         for node, address in asked.items()
     }
     nodes, answers = list(checks), dict[str, str | None]()
@@ -72,7 +72,9 @@ def _reached(state: Path, found: dict[str, Any]) -> dict[str, str | None]:
     return answers
 
 
-def _judged(device: dict[str, Any], found: dict[str, Any], reached: dict[str, str | None]) -> tuple[str, str | None]:
+def _judge_device(
+    device: dict[str, Any], found: dict[str, Any], reached: dict[str, str | None]
+) -> tuple[str, str | None]:
     if device["revoked"]:
         return "revoked", None
     if device["leaving"]:

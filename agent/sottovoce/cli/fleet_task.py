@@ -19,11 +19,11 @@ def propose(
 ) -> None:
     """Sign a task as the fleet's next one."""
     from sottovoce.agent.fleet_tasks import NAME, propose
-    from sottovoce.config import proposed
+    from sottovoce.config import read_proposed_task
     from sottovoce.identity import open_fleet
     from sottovoce.identity.files import check_new, write_new
 
-    tables, when = proposed(file)
+    tables, when = read_proposed_task(file)
     check_new([] if out is None else [out])
     task = propose(fleet, open_fleet(fleet), tables, when)
     if out is not None:

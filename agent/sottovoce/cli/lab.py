@@ -33,7 +33,7 @@ def add(app: typer.Typer, name: str, panel: str | None = None, group: str = "") 
     )
 
 
-def part(module: str, command: str) -> Any:
+def load_module(module: str, command: str) -> Any:
     """Return a module of the lab.
 
     Args:
@@ -44,18 +44,18 @@ def part(module: str, command: str) -> Any:
         UsageError: if the lab is not installed.
     """
     if find_spec(PACKAGE) is None:
-        raise _absent(command)
+        raise _not_installed_error(command)
     return import_module(f"{PACKAGE}.{module}")
 
 
 def _missing(name: str) -> Callable[[], NoReturn]:
     def command() -> NoReturn:
-        raise _absent(name)
+        raise _not_installed_error(name)
 
     return command
 
 
-def _absent(command: str) -> UsageError:
+def _not_installed_error(command: str) -> UsageError:
     return UsageError(
         f"{command}: this command is part of the package sottovoce-lab, for workstations, which is not installed "
         f"here: {INSTALL}"

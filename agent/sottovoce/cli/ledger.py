@@ -73,7 +73,7 @@ def export(
     """Export what was spent as a document signed by the device; anyone can verify it offline."""
     from sottovoce.agent.assemble import state_files
     from sottovoce.agent.certificate import certify
-    from sottovoce.cli.output import check_writable, write
+    from sottovoce.cli.output import check_writable, write_text_file
     from sottovoce.identity import load
     from sottovoce.vault import Ledger
 
@@ -89,7 +89,7 @@ def export(
     if out is None:
         typer.echo(document)
     else:
-        write("--out", out, document)
+        write_text_file("--out", out, document)
 
 
 def _facts(state: Path) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 import io
 import sys
 
-from sottovoce.cli.outcome import outcome
-from sottovoce.cli.services import asked_for
+from sottovoce.cli.outcome import run_to_exit_code
+from sottovoce.cli.services import requested_service
 
 
 def main() -> None:
@@ -12,10 +12,10 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without ε gets a question mark, not a traceback
-    sys.exit(outcome(asked_for(sys.argv[1:]) or _parsed))
+    sys.exit(run_to_exit_code(requested_service(sys.argv[1:]) or _run_command_line))
 
 
-def _parsed() -> object:
+def _run_command_line() -> object:
     from sottovoce.cli.command import run
 
     return run()

@@ -8,7 +8,7 @@ import typer
 
 from sottovoce.cli import lab
 from sottovoce.cli.model_public import ConfigFile, public_model
-from sottovoce.cli.output import check_writable, put
+from sottovoce.cli.output import check_writable, write_binary_file
 from sottovoce.errors import DataError, NetworkError, UsageError
 
 if TYPE_CHECKING:
@@ -54,15 +54,15 @@ def predict(
     found = load(data)
     records = found.test or found.records
     if model is not None:
-        predictions = _by_file(model, found, records, transform)
+        predictions = _predict_with_file(model, found, records, transform)
     else:
-        predictions = _by_agent(state or Path(), config, found, records)
+        predictions = _predict_with_agent(state or Path(), config, found, records)
     facts: dict[str, Any] = {"records": len(predictions), "predictions": predictions.tolist()}
     if score:
         facts |= _score(found, records, predictions)
     if out is not None:
         predicted = "".join(f"{value}\n" for value in facts["predictions"])
-        put("--out", out, predicted.encode(), 0o600)  # private: predictions for this user's own records
+        write_binary_file("--out", out, predicted.encode(), 0o600)  # private: predictions for this user's own records
     if as_json:
         typer.echo(json.dumps(facts))
         return
@@ -71,10 +71,12 @@ def predict(
         typer.echo(line)
 
 
-def _by_file(file: Path, found: "DataSet", records: "Records", transform: str | None) -> "NDArray[np.generic]":
+def _predict_with_file(
+    file: Path, found: "DataSet", records: "Records", transform: str | None
+) -> "NDArray[np.generic]":
     from sottovoce.data import apply
 
-    inference = lab.part("cli.model_files", "model predict --model").inference_of(file)
+    inference = lab.load_module("cli.model_files", "model predict --model").inference_of(file)
     facts = inference.facts
     if facts and found.classes != facts["classes"]:
         raise DataError(
@@ -89,11 +91,13 @@ def _by_file(file: Path, found: "DataSet", records: "Records", transform: str | 
     return predictions
 
 
-def _by_agent(state: Path, config: Path | None, found: "DataSet", records: "Records") -> "NDArray[np.generic]":
+def _predict_with_agent(
+    state: Path, config: Path | None, found: "DataSet", records: "Records"
+) -> "NDArray[np.generic]":
     import numpy as np
 
     from sottovoce.agent.predictions import predict as predicted
-    from sottovoce.agent.predictions import predicting, prepared
+    from sottovoce.agent.predictions import predictive_model, prepare_rows
     from sottovoce.data import apply
 
     public = public_model(state, config)
@@ -101,9 +105,9 @@ def _by_agent(state: Path, config: Path | None, found: "DataSet", records: "Reco
     if description.ranges == "unknown" and rows.shape[1] == description.features:
         rows = apply(description.transform, rows, _bounds_of(found, rows))
     else:
-        rows = prepared(rows, description, transformed=False)
+        rows = prepare_rows(rows, description, transformed=False)
     if public.config is not None:
-        model = predicting(public.config)
+        model = predictive_model(public.config)
         return predicted(model, public.parameters, rows, description.classes)
     answers: list[Any] = []
     for question in _questions(rows, description):

@@ -45,7 +45,7 @@ def public_model(state: Path, config: Path | None) -> Found:
     """
     import msgspec
 
-    from sottovoce.agent.control import ask, parameters
+    from sottovoce.agent.control import ask, decode_parameters
     from sottovoce.agent.description import Description
 
     try:
@@ -53,16 +53,16 @@ def public_model(state: Path, config: Path | None) -> Found:
     except NetworkError as error:
         if config is None:
             raise UsageError(f"{state}: no agent is running there: start it, or give its --config FILE") from error
-        return _stopped(state, config)
+        return _saved_public_model(state, config)
     try:
         description = msgspec.convert(answer, Description)
     except msgspec.ValidationError as error:
         raise NetworkError(f"{state}: the agent there runs another version: start it again") from error
-    return Found(description, _some(parameters(model), state), model["cycle"], None)
+    return Found(description, _require_model(decode_parameters(model), state), model["cycle"], None)
 
 
-def _stopped(state: Path, file: Path) -> Found:
-    from sottovoce.agent.description import described
+def _saved_public_model(state: Path, file: Path) -> Found:
+    from sottovoce.agent.description import describe_model
     from sottovoce.agent.saved_model import saved_model
     from sottovoce.config import load
 
@@ -72,10 +72,10 @@ def _stopped(state: Path, file: Path) -> Found:
             f"--config {file}: its agent.state is {config.agent.state}, not {state}: give the same directory in both"
         )
     parameters, cycle = saved_model(config)
-    return Found(described(config, _privacy(config)), _some(parameters, state), cycle, config)
+    return Found(describe_model(config, _privacy(config)), _require_model(parameters, state), cycle, config)
 
 
-def _some(parameters: "NDArray[np.float64] | None", state: Path) -> "NDArray[np.float64]":
+def _require_model(parameters: "NDArray[np.float64] | None", state: Path) -> "NDArray[np.float64]":
     if parameters is None:
         raise DataError(f"{state}: this device has no model yet; let the agent run for some cycles")
     return parameters

@@ -8,32 +8,32 @@ import traceback
 from collections.abc import Callable
 
 from sottovoce.errors import ExitCode, PluginError, SottovoceError
-from sottovoce.plugins import attributed, enforce
+from sottovoce.plugins import attribute_to_plugin, set_late_handler
 
 _TRACEBACK = "SOTTOVOCE_TRACEBACK"
 """The environment variable that asks for the traceback of a plug-in's error."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-def outcome(work: Callable[[], object]) -> int:
+def run_to_exit_code(work: Callable[[], object]) -> int:
     """Do the work of a command.
 
     Returns:
         Its exit code; if that is not 0, the error has been printed.
     """
-    enforce(_abort)
+    set_late_handler(_abort)
     try:
         code = work()
     except KeyboardInterrupt:
         code = ExitCode.INTERRUPTED
     except SottovoceError as error:
-        of_plugin = attributed(error) if error.exit_code is ExitCode.INTERNAL else None
+        of_plugin = attribute_to_plugin(error) if error.exit_code is ExitCode.INTERNAL else None
         return _report_error(of_plugin or error)
     except Exception as error:  # noqa: BLE001 - the outermost supervisor: anything else is a defect
         if isinstance(error, OSError) and error.errno in _FULL:
             _say(f"{error.strerror}: make room where this command prints or writes")
             return ExitCode.DATA
-        if (of_plugin := attributed(error)) is not None:
+        if (of_plugin := attribute_to_plugin(error)) is not None:
             return _report_error(of_plugin)
         traceback.print_exc()
         _say("internal error: this is a defect; please report the lines above")

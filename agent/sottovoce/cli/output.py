@@ -25,7 +25,7 @@ def check_writable(option: str, path: Path) -> None:
         raise UsageError(f"{option} {path}: cannot be written; name a file in a directory of yours")
 
 
-def write(option: str, path: Path, text: str) -> None:
+def write_text_file(option: str, path: Path, text: str) -> None:
     """Write a text and a line ending.
 
     Raises:
@@ -37,7 +37,7 @@ def write(option: str, path: Path, text: str) -> None:
         raise UsageError(f"{option} {path}: cannot be written ({error.strerror})") from error
 
 
-def put(option: str, path: Path, raw: bytes, mode: int = 0o666) -> None:
+def write_binary_file(option: str, path: Path, raw: bytes, mode: int = 0o666) -> None:
     """Write a file, renamed into place once it is all on the disk; write directly to a pipe or device, as /dev/stdout.
 
     Args:

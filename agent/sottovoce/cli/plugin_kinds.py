@@ -18,14 +18,14 @@ from sottovoce.plugins import (
     TRANSPORT,
     Plugin,
     find,
-    installed,
+    installed_plugins,
     load,
 )
-from sottovoce.registry import Algorithm, ready
+from sottovoce.registry import Algorithm, loaded_algorithms
 from sottovoce.transport.plugin import TransportPlugin
 
 _OWN: dict[str, tuple[type, Container[str]]] = {
-    LEARNER: (Algorithm, ready()),
+    LEARNER: (Algorithm, loaded_algorithms()),
     TRANSPORT: (TransportPlugin, TRANSPORTS),
     MECHANISM: (RecordMechanismPlugin, MECHANISMS),
     DATA_KIND: (DataKind, DATA_KINDS),
@@ -35,7 +35,7 @@ _OWN: dict[str, tuple[type, Container[str]]] = {
 
 def all_plugins() -> list[Plugin]:
     """Return every plug-in of every installed package, by kind and name."""
-    return [plugin for kind in KINDS for _, found in sorted(installed(kind).items()) for plugin in found]
+    return [plugin for kind in KINDS for _, found in sorted(installed_plugins(kind).items()) for plugin in found]
 
 
 def problem_of(plugin: Plugin) -> str | None:

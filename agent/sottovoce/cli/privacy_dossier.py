@@ -16,15 +16,18 @@ def dossier(
 ) -> None:
     """Write a document for an auditor or a data-protection officer about a device."""
     from sottovoce.agent.dossier import dossier as made
-    from sottovoce.agent.dossier import written
-    from sottovoce.agent.task_activator import in_force
+    from sottovoce.agent.dossier import render_markdown
+    from sottovoce.agent.task_activator import active_configuration
     from sottovoce.cli.privacy_explain import ledger_of
     from sottovoce.config import load
 
     settings = load(config)
     with ledger_of(settings) as (ledger, path):
-        found = made(in_force(settings, ledger), ledger, str(path), __version__)
-    files = {"dossier.md": written(found), "dossier.json": json.dumps(found, indent=1, ensure_ascii=False) + "\n"}
+        found = made(active_configuration(settings, ledger), ledger, str(path), __version__)
+    files = {
+        "dossier.md": render_markdown(found),
+        "dossier.json": json.dumps(found, indent=1, ensure_ascii=False) + "\n",
+    }
     try:
         out.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():

@@ -47,13 +47,13 @@ def explain(
     if config is not None:
         from sottovoce.config import load
 
-        found = explanation(*_present(load(config)))
+        found = explanation(*_present_state(load(config)))
     else:
-        from sottovoce.config import checked
-        from sottovoce.registry import ALGORITHMS, unknown
+        from sottovoce.config import config_from_tables
+        from sottovoce.registry import ALGORITHMS, unknown_name_hint
 
         if learner not in ALGORITHMS:
-            raise UsageError(f"--learner {learner}: there is no such learner; {unknown(str(learner))}")
+            raise UsageError(f"--learner {learner}: there is no such learner; {unknown_name_hint(str(learner))}")
 
         windows = {"windows": [0, 365]} if unit == "window" else {}
         tables = {
@@ -62,7 +62,7 @@ def explain(
             "learner": {"name": learner, "fidelity": fidelity},
             "privacy": {"epsilon": epsilon, "delta": delta, "unit": unit},
         }
-        found = explanation(checked(tables, "the command line"), None)
+        found = explanation(config_from_tables(tables, "the command line"), None)
     if as_json:
         typer.echo(json.dumps(found))
         return
@@ -70,13 +70,13 @@ def explain(
         typer.echo(line)
 
 
-def _present(settings: "AgentConfig") -> "tuple[AgentConfig, Spent]":
+def _present_state(settings: "AgentConfig") -> "tuple[AgentConfig, Spent]":
     """Return the present state of the device, and its spending."""
     from sottovoce.agent.explain import Spent
-    from sottovoce.agent.task_activator import in_force
+    from sottovoce.agent.task_activator import active_configuration
 
     with ledger_of(settings) as (ledger, path):
-        return in_force(settings, ledger), Spent(ledger.spending(), str(path), ledger.own_budget)
+        return active_configuration(settings, ledger), Spent(ledger.spending(), str(path), ledger.own_budget)
 
 
 def ledger_path(settings: "AgentConfig") -> Path:
@@ -107,7 +107,7 @@ def ledger_of(settings: "AgentConfig") -> Iterator["tuple[Ledger, Path]"]:
 
 
 def _lines(found: dict[str, Any]) -> list[str]:
-    from sottovoce.agent.explain import person_words
+    from sottovoce.agent.explain import describe_person_promise
 
     statement, left = found["statement"], found["left"]
     lines = [
@@ -115,7 +115,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
         f"status        {statement['status']}: {statement['reason']}",
         f"promise       {found['promise']}",
         f"unit          {found['unit']}",
-        *(f"one person    {person_words(one, statement['unit'])}" for one in found["person"]),
+        *(f"one person    {describe_person_promise(one, statement['unit'])}" for one in found["person"]),
         f"hidden        {found['hidden']}",
         f"leaves        {found['leaves_the_device']}",
         f"total         {found['total']}",
@@ -131,7 +131,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
     else:
         lines.append(f"left          ε = {left['epsilon']:.4g} after {left['charges']} charges, by {left['ledger']}")
     if found["all_tasks"] is not None:
-        lines.append(f"all tasks     {_together(found['all_tasks'])}")
+        lines.append(f"all tasks     {_joint_cost(found['all_tasks'])}")
     lines += [
         f"limit         ε = {epsilon:g} a {span} of the vault's life, over all tasks together, by the owner's policy"
         for span, epsilon in found["limits"].items()
@@ -139,7 +139,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
     return [*lines, f"renews        {found['renews']}"]
 
 
-def _together(tasks: dict[str, Any]) -> str:
+def _joint_cost(tasks: dict[str, Any]) -> str:
     """Return the joint cost of all fleet tasks, in words."""
     if tasks["epsilon"] is None or tasks["spent_epsilon"] is None:
         return f"up to epoch {tasks['epoch']}: nothing is promised"

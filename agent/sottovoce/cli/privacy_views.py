@@ -87,7 +87,7 @@ def _edges(name: str, agents: int | None) -> tuple[list[tuple[int, int]], int]:
     from sottovoce.accounting.views import topology
 
     if not name.endswith(".csv"):
-        number = _few(8 if agents is None else agents)
+        number = _check_agent_count(8 if agents is None else agents)
         return topology(name, number), number
     try:
         with Path(name).open(newline="", encoding="utf-8") as lines:
@@ -96,10 +96,10 @@ def _edges(name: str, agents: int | None) -> tuple[list[tuple[int, int]], int]:
         raise UsageError(f"--topology {name}: this is not a file with two agents' numbers a line: {error}") from error
     if not edges:
         raise UsageError(f"--topology {name}: the file has no edges")
-    return edges, _few(1 + max(max(edge) for edge in edges) if agents is None else agents)
+    return edges, _check_agent_count(1 + max(max(edge) for edge in edges) if agents is None else agents)
 
 
-def _few(agents: int) -> int:
+def _check_agent_count(agents: int) -> int:
     if not 1 <= agents <= _MAX_AGENTS:
         raise UsageError(
             f"--agents {agents}: views are computed exactly, for 1 to {_MAX_AGENTS} agents; choose such a number"

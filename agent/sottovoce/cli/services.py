@@ -19,23 +19,23 @@ def agent(config: Path) -> int:
     """Run the agent of a configuration file until it is stopped."""
     from sottovoce.agent import endurance
 
-    return _kept(config, endurance.run)
+    return _run_service(config, endurance.run)
 
 
 def vault(config: Path) -> int:
     """Serve the records and the ledger of a configuration file to its agent until it is stopped."""
-    from sottovoce.agent.vault_process import keep
+    from sottovoce.agent.vault_process import serve_vault
 
-    return _kept(config, lambda settings: keep(settings, config))
+    return _run_service(config, lambda settings: serve_vault(settings, config))
 
 
-def _kept(config: Path, keep: "Callable[[AgentConfig], int]") -> int:
-    from sottovoce.agent.faults import shown
+def _run_service(config: Path, keep: "Callable[[AgentConfig], int]") -> int:
+    from sottovoce.agent.faults import report_faults
     from sottovoce.config import load
     from sottovoce.observe import log_to_stderr
 
     faulthandler.enable(_STANDARD_ERROR)  # if a library aborts for lack of memory, the log shows where
-    with shown():
+    with report_faults():
         settings = load(config)
         log_to_stderr(settings.agent.log_level, settings.agent.log_format)
         return keep(settings)
@@ -44,7 +44,7 @@ def _kept(config: Path, keep: "Callable[[AgentConfig], int]") -> int:
 _SERVICES = {"agent": agent, "vault": vault}
 
 
-def asked_for(words: list[str]) -> Callable[[], int] | None:
+def requested_service(words: list[str]) -> Callable[[], int] | None:
     """Return the service of `agent run --config FILE` or `vault run --config FILE`; None for any other words."""
     match words:
         case [name, "run", "--config", file] if name in _SERVICES:

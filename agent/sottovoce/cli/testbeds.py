@@ -24,12 +24,12 @@ def read_progress(directory: Path) -> dict[str, Any] | None:
     return document if isinstance(document, dict) and document.keys() >= _ALWAYS else None
 
 
-def states(directory: Path) -> list[Path]:
+def state_directories(directory: Path) -> list[Path]:
     """Return the state directories of a testbed's agents, in order."""
     return sorted(config.parent for config in directory.glob("agent-*/agent.toml"))
 
 
-def newest(processes: Path = Path("/proc")) -> Path:
+def newest_testbed(processes: Path = Path("/proc")) -> Path:
     """Return the directory of the running testbed that this user started last on this machine.
 
     Args:

@@ -45,9 +45,9 @@ def run_top(
         if as_json:
             typer.echo(json.dumps(found, ensure_ascii=False))
         else:
-            from sottovoce.cli.top_screen import printed
+            from sottovoce.cli.top_screen import print_snapshot
 
-            printed(found)
+            print_snapshot(found)
         return
     from sottovoce.cli.top_screen import Screen
 
@@ -69,7 +69,7 @@ def _on_terminal() -> bool:
 
 def _devices(directory: Path | None, config: Path | None, state: Path | None, testbed: bool) -> "Devices":
     """Return the devices to watch."""
-    from sottovoce.cli.testbeds import newest, states
+    from sottovoce.cli.testbeds import newest_testbed, state_directories
     from sottovoce.cli.top_devices import Devices
 
     if directory is not None and not testbed:
@@ -77,8 +77,8 @@ def _devices(directory: Path | None, config: Path | None, state: Path | None, te
     if testbed:
         if config is not None or state is not None:
             raise UsageError("--testbed shows all its agents: leave out --config and --state")
-        directory = newest() if directory is None else directory
-        if not (members := states(directory)):
+        directory = newest_testbed() if directory is None else directory
+        if not (members := state_directories(directory)):
             raise UsageError(f"{directory}: holds no agents of a testbed; give what testbed.directory was set to")
         return Devices(members, directory)
     if config is None and state is None and INSTALLED.exists():

@@ -35,7 +35,7 @@ class Devices:
     def look(self) -> dict[str, Any]:
         """Return a snapshot of all devices; rates are since the previous snapshot, and null in the first."""
         with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-            answers = list(pool.map(_asked, self.states))
+            answers = list(pool.map(_ask_status, self.states))
         return {
             "schema": SCHEMA,
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -95,7 +95,7 @@ class Devices:
         return rates
 
 
-def _asked(state: Path) -> dict[str, Any] | None:
+def _ask_status(state: Path) -> dict[str, Any] | None:
     """Return the status of one device; None if nothing answers that speaks this version."""
     try:
         status = ask(state, "status", _ANSWERS_SECONDS)

@@ -60,16 +60,16 @@ class Screen:
     def show(self, found: dict[str, Any]) -> None:
         """Show this snapshot."""
         size = self._console.size
-        self._live.update(shown(found, size.width, size.height), refresh=True)
+        self._live.update(render_snapshot(found, size.width, size.height), refresh=True)
 
 
-def printed(found: dict[str, Any]) -> None:
+def print_snapshot(found: dict[str, Any]) -> None:
     """Print one complete snapshot on standard output."""
     console = Console(highlight=False)
-    console.print(shown(found, console.size.width, None))
+    console.print(render_snapshot(found, console.size.width, None))
 
 
-def shown(found: dict[str, Any], width: int, height: int | None) -> RenderableType:
+def render_snapshot(found: dict[str, Any], width: int, height: int | None) -> RenderableType:
     """Return a snapshot in a form that Rich prints.
 
     Args:
@@ -181,7 +181,7 @@ def _kib(value: float | None) -> str:
     return "–" if value is None else f"{value / 1024:.1f}"
 
 
-def _present(cell: Callable[[Device], Text | str]) -> Callable[[Device], Text]:
+def _blank_when_away(cell: Callable[[Device], Text | str]) -> Callable[[Device], Text]:
     """Return a cell that is empty where the device is away."""
 
     def of(device: Device) -> Text:
@@ -193,14 +193,14 @@ def _present(cell: Callable[[Device], Text | str]) -> Callable[[Device], Text]:
 
 _COLUMNS = (  # the first columns remain when there is little room
     _Column("state", 8, _state, left=True),
-    _Column("cycle", 7, _present(lambda device: f"{device['cycle']}")),
-    _Column("ε spent", _BAR + 8, _present(_bar), left=True),
-    _Column("peers", 13, _present(_peers)),
-    _Column("sent/s", 7, _present(lambda device: _rate(device["sent_per_s"]))),
-    _Column("recv/s", 7, _present(lambda device: _rate(device["received_per_s"]))),
-    _Column("KiB/s", 7, _present(lambda device: _kib(device["wire_bytes_per_s"]))),
-    _Column("MiB", 5, _present(lambda device: f"{device['rss_mib']:.0f}")),
-    _Column("waits for", 20, _present(_waits), left=True),
+    _Column("cycle", 7, _blank_when_away(lambda device: f"{device['cycle']}")),
+    _Column("ε spent", _BAR + 8, _blank_when_away(_bar), left=True),
+    _Column("peers", 13, _blank_when_away(_peers)),
+    _Column("sent/s", 7, _blank_when_away(lambda device: _rate(device["sent_per_s"]))),
+    _Column("recv/s", 7, _blank_when_away(lambda device: _rate(device["received_per_s"]))),
+    _Column("KiB/s", 7, _blank_when_away(lambda device: _kib(device["wire_bytes_per_s"]))),
+    _Column("MiB", 5, _blank_when_away(lambda device: f"{device['rss_mib']:.0f}")),
+    _Column("waits for", 20, _blank_when_away(_waits), left=True),
 )
 
 
@@ -209,14 +209,14 @@ def _device(device: Device, at: str, width: int) -> RenderableType:
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    rows = _away(device) if device["away"] else [*_facts(device), *_reached(device, width)]
+    rows = _away_rows(device) if device["away"] else [*_facts(device), *_peer_rows(device, width)]
     name = Text.assemble(printable(device["name"]), "  ", _state(device))
     for heading, words in [("device", name), *rows, ("at", at)]:
         table.add_row(heading, words if isinstance(words, Text) else Text(printable(words)))
     return table
 
 
-def _away(device: Device) -> list[tuple[str, Text | str]]:
+def _away_rows(device: Device) -> list[tuple[str, Text | str]]:
     return [("", f"no agent answers in {device['state_directory']}: it was stopped, or has not been started")]
 
 
@@ -239,7 +239,7 @@ def _facts(device: Device) -> Iterator[tuple[str, Text | str]]:
         yield "trouble", Text(printable(device["trouble"]), style="red")
 
 
-def _reached(device: Device, width: int) -> Iterator[tuple[str, Text | str]]:
+def _peer_rows(device: Device, width: int) -> Iterator[tuple[str, Text | str]]:
     """Yield a line for each peer."""
     yield "peers", _peers(device)
     for line in other_task_lines(device["other_tasks"]):

@@ -1,8 +1,8 @@
 """The configuration of an agent: one typed schema, and errors that name the line and the remedy."""
 
-from sottovoce.config.feed import FeedSection, FormatSection, MeterSection, address_of, filled
+from sottovoce.config.feed import FeedSection, FormatSection, MeterSection, address_of, fill_placeholders
 from sottovoce.config.identity import IdentitySection
-from sottovoce.config.loading import checked, learner_settings, load
+from sottovoce.config.loading import config_from_tables, learner_settings, load
 from sottovoce.config.membership import MembershipSection
 from sottovoce.config.observe import ObserveSection
 from sottovoce.config.schema import (
@@ -15,7 +15,7 @@ from sottovoce.config.schema import (
     VaultSection,
     WholeConfig,
 )
-from sottovoce.config.tasked import proposed, under
+from sottovoce.config.tasked import config_for_task, read_proposed_task
 from sottovoce.config.transport import MqttSection, PeerSection, TransportSection
 
 __all__ = [
@@ -37,10 +37,10 @@ __all__ = [
     "VaultSection",
     "WholeConfig",
     "address_of",
-    "checked",
-    "filled",
+    "config_for_task",
+    "config_from_tables",
+    "fill_placeholders",
     "learner_settings",
     "load",
-    "proposed",
-    "under",
+    "read_proposed_task",
 ]

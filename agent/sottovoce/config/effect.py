@@ -8,7 +8,7 @@ from sottovoce.config.schema import AgentConfig
 Key = tuple[str, ...]
 
 
-def without_effect(tables: Mapping[str, Any], config: AgentConfig) -> Iterator[tuple[Key, str]]:
+def keys_without_effect(tables: Mapping[str, Any], config: AgentConfig) -> Iterator[tuple[Key, str]]:
     """Yield keys without effect, each with the reason and the remedy.
 
     Args:
@@ -24,7 +24,7 @@ def without_effect(tables: Mapping[str, Any], config: AgentConfig) -> Iterator[t
             yield (section, key), why
 
 
-def missing(tables: Mapping[str, Any], config: AgentConfig) -> Iterator[tuple[Key, str]]:
+def contradicting_keys(tables: Mapping[str, Any], config: AgentConfig) -> Iterator[tuple[Key, str]]:
     """Yield keys of a device's file that contradict other keys, each with the remedy.
 
     Simulations skip this: they have a known number of records per device and provide public records themselves.

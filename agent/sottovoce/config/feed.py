@@ -66,7 +66,7 @@ class FormatSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             if (value.path is None) == (self.payload == "json"):
                 problem = "missing; say where in the JSON the value is" if value.path is None else "plain has no path"
                 raise invalid_key(f"values[{i}].path", problem)
-            if misplaced := _misplaced(value.topic):
+            if misplaced := _topic_defect(value.topic):
                 raise invalid_key(f"values[{i}].topic", misplaced)
         for key in ("id", "time"):
             if self.payload == "plain" and getattr(self, key) is not None:
@@ -177,7 +177,7 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
             self._check(meter, f"meters[{i}]")
 
     def _check(self, meter: MeterSection, key: str) -> None:
-        if meter.format not in (known := [*built_in(), *(one.name for one in self.formats)]):
+        if meter.format not in (known := [*built_in_formats(), *(one.name for one in self.formats)]):
             raise invalid_key(f"{key}.format", f"no such format; there are {', '.join(known)}")
         chosen = self.format_of(meter)
         if missing := [word for word in chosen.placeholders if word not in meter.names]:
@@ -188,7 +188,7 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
             needed = ", ".join(chosen.placeholders) or "none"
             raise invalid_key(f"{key}.names", f"{unknown[0]} stands for nothing; {meter.format} needs {needed}")
         for value in chosen.values:
-            if misplaced := _misplaced(topic := filled(value.topic, meter.names)):
+            if misplaced := _topic_defect(topic := fill_placeholders(value.topic, meter.names)):
                 raise invalid_key(f"{key}.names", f"{misplaced}, and {value.topic} becomes {topic!r}")
         if chosen.id is not None and meter.id is None:
             raise invalid_key(
@@ -225,15 +225,15 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     def format_of(self, meter: MeterSection) -> FormatSection:
         """Return a meter's format."""
         declared = {one.name: one for one in self.formats}
-        return declared.get(meter.format) or built_in()[meter.format]
+        return declared.get(meter.format) or built_in_formats()[meter.format]
 
 
-def filled(text: str, names: Mapping[str, str]) -> str:
+def fill_placeholders(text: str, names: Mapping[str, str]) -> str:
     """Return a topic or a part of a path, with each {word} replaced by a meter's name for it."""
     return _PLACEHOLDER.sub(lambda word: names.get(word[1], word[0]), text)
 
 
-def _misplaced(topic: str) -> str | None:
+def _topic_defect(topic: str) -> str | None:
     """Return the defect that makes a broker refuse a topic filter; None without a defect."""
     *before, last = topic.split("/")
     if "#" in "".join(before) or ("#" in last and last != "#"):
@@ -273,7 +273,7 @@ def address_of(url: str) -> tuple[str, int, bool]:
 
 
 @cache
-def built_in() -> dict[str, FormatSection]:
+def built_in_formats() -> dict[str, FormatSection]:
     """Return the built-in formats, by name."""
     tables = {path.stem: tomllib.loads(path.read_text(encoding="utf-8")) for path in sorted(_FORMATS.glob("*.toml"))}
     return {name: msgspec.convert({"name": name, **table}, FormatSection) for name, table in tables.items()}

@@ -10,13 +10,20 @@ from typing import Any, cast, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Meta, Struct
 
-from sottovoce.config.effect import missing, without_effect
+from sottovoce.config.effect import contradicting_keys, keys_without_effect
 from sottovoce.config.schema import AgentConfig, WholeConfig
 from sottovoce.days import with_day_numbers
 from sottovoce.errors import ConfigError
 from sottovoce.learner_settings import LearnerSettings
 from sottovoce.model_names import GRAPH_SUFFIX, GRAPH_TRANSFORM, has_graph
-from sottovoce.registry import ALGORITHMS, DEFAULT, calling, of_another, ready, unknown
+from sottovoce.registry import (
+    ALGORITHMS,
+    DEFAULT,
+    foreign_key_error,
+    guarded_call,
+    loaded_algorithms,
+    unknown_name_hint,
+)
 from sottovoce.suggestions import suggestion
 
 KeyPath = tuple[str | int, ...]
@@ -42,7 +49,7 @@ def load(path: Path) -> AgentConfig:
         raise ConfigError(f"{path}: is not UTF-8 text; a configuration is a TOML file") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from error
-    config = checked(tables, str(path), lambda key: line_of(text, key))
+    config = config_from_tables(tables, str(path), lambda key: line_of(text, key))
     if math.isinf(config.privacy.epsilon):
         line = line_of(text, ("privacy", "epsilon"))
         raise ConfigError(
@@ -55,9 +62,9 @@ def load(path: Path) -> AgentConfig:
             f"{path}, line {line}: data.ranges: ranges computed from records are a release that no budget pays for, "
             "which only the testbed may make; declare the ranges under data.bounds"
         )
-    wrong = [*without_effect(tables, config), *missing(tables, config)]
+    wrong = [*keys_without_effect(tables, config), *contradicting_keys(tables, config)]
     if wrong:
-        raise ConfigError("\n".join(_at(path, text, key, why) for key, why in wrong))
+        raise ConfigError("\n".join(_key_error_message(path, text, key, why) for key, why in wrong))
     here = path.absolute().parent
     feed = msgspec.structs.replace(
         config.feed,
@@ -75,11 +82,11 @@ def load(path: Path) -> AgentConfig:
         feed=feed,
         transport=msgspec.structs.replace(config.transport, mqtt=mqtt),
         agent=msgspec.structs.replace(config.agent, state=here / config.agent.state),
-        learner=msgspec.structs.replace(config.learner, model=_file(config.learner.model, here)),
+        learner=msgspec.structs.replace(config.learner, model=_resolve_model(config.learner.model, here)),
         data=msgspec.structs.replace(
             config.data,
-            source=_anchored(config.data.source, here, feed.file),
-            public=config.data.public and _anchored(config.data.public, here, feed.file),
+            source=_resolve_source(config.data.source, here, feed.file),
+            public=config.data.public and _resolve_source(config.data.public, here, feed.file),
         ),
         vault=msgspec.structs.replace(
             config.vault,
@@ -91,18 +98,18 @@ def load(path: Path) -> AgentConfig:
     )
 
 
-def _at(path: Path, text: str, key: KeyPath, why: str) -> str:
+def _key_error_message(path: Path, text: str, key: KeyPath, why: str) -> str:
     """Return the error message for a key of a file; a missing key has no line."""
     line = line_of(text, key)
     return f"{path}{f', line {line}' if line else ''}: {'.'.join(map(str, key))}: {why}"
 
 
-def _file(model: str | None, here: Path) -> str | None:
+def _resolve_model(model: str | None, here: Path) -> str | None:
     """Return a model, with its path made relative to the configuration file if it is a file."""
     return str(here / Path(model).expanduser()) if model is not None and model.endswith(GRAPH_SUFFIX) else model
 
 
-def _anchored(source: str, here: Path, store: Path) -> str:
+def _resolve_source(source: str, here: Path, store: Path) -> str:
     """Return a data SPEC with any path made relative to the configuration file; a feed's path is `feed.store`."""
     head, hash_sign, options = source.partition("#")
     kind, _, location = head.partition(":")
@@ -113,7 +120,7 @@ def _anchored(source: str, here: Path, store: Path) -> str:
     return f"{kind}:{here / Path(location).expanduser()}{hash_sign}{options}"
 
 
-def checked(tables: Mapping[str, Any], origin: str, line_of: LineOf = lambda key: None) -> AgentConfig:
+def config_from_tables(tables: Mapping[str, Any], origin: str, line_of: LineOf = lambda key: None) -> AgentConfig:
     """Return a configuration from parsed tables.
 
     Args:
@@ -126,18 +133,18 @@ def checked(tables: Mapping[str, Any], origin: str, line_of: LineOf = lambda key
     """
     tables = with_day_numbers(tables)
     learner = tables.get("learner", {})
-    kind, own, problems = _of_learner(learner, origin, line_of)
+    kind, own, problems = _split_learner_table(learner, origin, line_of)
     given, types = {**tables, "learner": own}, _types(kind)
     for name, table in given.items():
         try:
             if name in types:
-                with calling(_name_of(kind), "its settings", (msgspec.ValidationError,)):
+                with guarded_call(_name_of(kind), "its settings", (msgspec.ValidationError,)):
                     msgspec.convert(table, types[name], dec_hook=_decoded)
         except msgspec.ValidationError as error:
             problems.append(_problem(str(error), (name,), types, origin, line_of))
     if not problems:
         try:
-            with calling(_name_of(kind), "its settings", (msgspec.ValidationError,)):
+            with guarded_call(_name_of(kind), "its settings", (msgspec.ValidationError,)):
                 return msgspec.convert(_with_transform(given), WholeConfig[kind], dec_hook=_decoded)  # type: ignore[valid-type]
         except msgspec.ValidationError as error:
             problems.append(_problem(str(error), (), types, origin, line_of))
@@ -154,26 +161,26 @@ def learner_settings(table: Mapping[str, Any], origin: str) -> LearnerSettings:
     Raises:
         ConfigError: with a line for each problem, naming the key and the remedy.
     """
-    kind, own, problems = _of_learner(table, origin, lambda key: None)
+    kind, own, problems = _split_learner_table(table, origin, lambda key: None)
     if not problems:
         try:
-            with calling(_name_of(kind), "its settings", (msgspec.ValidationError,)):
+            with guarded_call(_name_of(kind), "its settings", (msgspec.ValidationError,)):
                 return msgspec.convert(own, kind)
         except msgspec.ValidationError as error:
             problems.append(_problem(str(error), ("learner",), _types(kind), origin, lambda key: None))
     raise ConfigError("\n".join(problems))
 
 
-def _of_learner(table: Any, origin: str, line_of: LineOf) -> tuple[type[LearnerSettings], Any, list[str]]:
+def _split_learner_table(table: Any, origin: str, line_of: LineOf) -> tuple[type[LearnerSettings], Any, list[str]]:
     """Return the learner's settings type, its table without other learners' keys, and an error line per such key."""
-    usual = cast(type[LearnerSettings], ready()[DEFAULT].settings)
+    usual = cast(type[LearnerSettings], loaded_algorithms()[DEFAULT].settings)
     if not isinstance(table, dict):
         return usual, table, []
     name = table.get("name", DEFAULT)
     if not isinstance(name, str) or name not in ALGORITHMS:
-        what = f"there is no such learner; {unknown(name)}" if isinstance(name, str) else "Expected `str`"
+        what = f"there is no such learner; {unknown_name_hint(name)}" if isinstance(name, str) else "Expected `str`"
         return usual, {}, [_problem(f"{what} - at `$.name`", ("learner",), {}, origin, line_of)]
-    foreign = {key: problem for key in table if (problem := of_another(name, key)) is not None}
+    foreign = {key: problem for key in table if (problem := foreign_key_error(name, key)) is not None}
     own = {key: value for key, value in table.items() if key not in foreign}
     problems = []
     for key, problem in foreign.items():
@@ -225,10 +232,10 @@ def _problem(message: str, table: KeyPath, types: Mapping[str, Any], origin: str
     line = line_of(location) or line_of(location[:-1])
     where = f"{origin}, line {line}" if line else origin
     key = ".".join(str(part) for part in location)
-    return f"{where}: {key}: {message}{remedy}{_described(location, types)}"
+    return f"{where}: {key}: {message}{remedy}{_key_description(location, types)}"
 
 
-def _described(location: KeyPath, types: Mapping[str, Any]) -> str:
+def _key_description(location: KeyPath, types: Mapping[str, Any]) -> str:
     """Return the schema's description of a key, in brackets."""
     hint: Any = _hint(location, types)
     words = [meta.description for meta in get_args(hint) if isinstance(meta, Meta) and meta.description]
@@ -273,13 +280,13 @@ def line_of(text: str, key: KeyPath) -> int | None:
             document = tomllib.loads("".join(lines[:count]))
         except tomllib.TOMLDecodeError:
             continue
-        if _holds(document, key):
+        if _has_key(document, key):
             return before + 1
         before = count
     return None
 
 
-def _holds(document: Any, key: KeyPath) -> bool:
+def _has_key(document: Any, key: KeyPath) -> bool:
     for part in key:
         if isinstance(document, list) and isinstance(part, int):
             inside = part < len(document)

@@ -16,8 +16,8 @@ from sottovoce.config.transport import TransportSection
 from sottovoce.invalid_key import LARGEST, invalid_key
 from sottovoce.learner_settings import LearnerSettings
 from sottovoce.model_names import REGRESSION_MODEL, has_graph
-from sottovoce.plugins import METER_SOURCE, installed
-from sottovoce.registry import ALGORITHMS, DEFAULT, ready
+from sottovoce.plugins import METER_SOURCE, installed_plugins
+from sottovoce.registry import ALGORITHMS, DEFAULT, loaded_algorithms
 
 _MAX_EPSILON = 500.0
 _EVERY_ADDRESS = {"0.0.0.0", "[::]"}  # noqa: S104 - nothing is bound here
@@ -93,7 +93,9 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     def __post_init__(self) -> None:
         """Check that bounds are a range, that all features or none are named, and that a feed has no secret."""
         kind, _, location = self.source.partition("#")[0].partition(":")
-        if kind == "feed" and ("@" in self.source or not (is_broker(location) or location in installed(METER_SOURCE))):
+        if kind == "feed" and (
+            "@" in self.source or not (is_broker(location) or location in installed_plugins(METER_SOURCE))
+        ):
             raise invalid_key(
                 "source",
                 "after feed: write mqtt://HOST:PORT of the home's broker, or the name of feed.source, and nothing "
@@ -145,7 +147,7 @@ class CellSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     def __post_init__(self) -> None:
         """Check that every roster can be opened and protects at least one member."""
-        if (what := self.rule.wrong) is not None:
+        if (what := self.rule.defect) is not None:
             raise invalid_key(*what)
 
 
@@ -269,7 +271,7 @@ class VaultSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 Learner = TypeVar("Learner", bound=LearnerSettings)
 
 
-def _usual() -> Any:
+def _default_learner() -> Any:
     return ALGORITHMS[DEFAULT].settings()
 
 
@@ -278,7 +280,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
 
     agent: AgentSection
     data: DataSection
-    learner: Learner = field(default_factory=_usual)
+    learner: Learner = field(default_factory=_default_learner)
     privacy: PrivacySection = PrivacySection()
     transport: TransportSection = TransportSection()
     membership: MembershipSection = MembershipSection()
@@ -326,7 +328,9 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
         known, data = self.learner.algorithm, self.data
         if not (known.regression or known.loads):
             why = f"a feed is for forecasts, which {self.learner.name} does not learn"
-            raise invalid_key("learner.name", f"{why}; {_able()}; or average its days with learner average")
+            raise invalid_key(
+                "learner.name", f"{why}; {_regression_remedy()}; or average its days with learner average"
+            )
         if known.loads and (data.features, data.classes, data.transform) != (_HALF_HOURS, 2, "none"):
             raise invalid_key(
                 "data.features",
@@ -368,7 +372,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
     def _check_regression(self) -> None:
         learner, why = self.learner, "data.classes = 1 is a regression"
         if not learner.algorithm.regression:
-            raise invalid_key("learner.name", f"{why}, which {learner.name} does not learn; {_able()}")
+            raise invalid_key("learner.name", f"{why}, which {learner.name} does not learn; {_regression_remedy()}")
         if learner.chosen_model != REGRESSION_MODEL and not has_graph(learner.chosen_model):
             raise invalid_key(
                 "learner.model", f"{why}, which {learner.chosen_model} is not for; choose {REGRESSION_MODEL}"
@@ -435,8 +439,8 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
         return self.learner.unproved
 
 
-def _able() -> str:
-    return f"choose one of {', '.join(name for name, known in ready().items() if known.regression)}"
+def _regression_remedy() -> str:
+    return f"choose one of {', '.join(name for name, known in loaded_algorithms().items() if known.regression)}"
 
 
 AgentConfig: TypeAlias = WholeConfig[LearnerSettings]

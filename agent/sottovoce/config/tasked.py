@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from sottovoce.config.loading import checked, line_of
+from sottovoce.config.loading import config_from_tables, line_of
 from sottovoce.config.schema import AgentConfig
 from sottovoce.days import with_day_numbers
 from sottovoce.errors import ConfigError
@@ -25,7 +25,7 @@ _WHEN = ("purpose", "begins", "ends", "period")
 Tables = Mapping[str, Mapping[str, Any]]
 
 
-def under(config: AgentConfig, tables: Tables, epoch: int, epsilon: float | None = None) -> AgentConfig:
+def config_for_task(config: AgentConfig, tables: Tables, epoch: int, epsilon: float | None = None) -> AgentConfig:
     """Return the configuration with which a device carries out a task.
 
     The device's data, period and limits stay; the learner and its settings are the task's.
@@ -39,7 +39,7 @@ def under(config: AgentConfig, tables: Tables, epoch: int, epsilon: float | None
     Raises:
         ConfigError: if this device cannot carry it out.
     """
-    if foreign := _foreign(tables):
+    if foreign := _foreign_keys(tables):
         key, why = next(iter(foreign.items()))
         raise ConfigError(f"task of epoch {epoch}: {'.'.join(key)}: {why}")
     own = msgspec.to_builtins(config, enc_hook=str)
@@ -59,7 +59,7 @@ def under(config: AgentConfig, tables: Tables, epoch: int, epsilon: float | None
         "privacy": {**kept, **privacy, "epsilon": min(number for number in most if number is not None)},
         "task": {**tables.get("task", {}), "epoch": epoch},
     }
-    return checked(merged, f"task of epoch {epoch}")
+    return config_from_tables(merged, f"task of epoch {epoch}")
 
 
 def _own_learner(own: LearnerSettings, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def _own_learner(own: LearnerSettings, asked: Mapping[str, Any]) -> dict[str, An
     return {key: value for key, value in chosen.items() if value != getattr(usual, key)}
 
 
-def proposed(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+def read_proposed_task(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
     """Read a task that an operator has written, and check it as far as possible without a device.
 
     Args:
@@ -88,7 +88,9 @@ def proposed(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
         tables = with_day_numbers(tomllib.loads(text))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path}: is not a readable task ({error}); it is a TOML file") from error
-    problems = [f"{path}, line {line_of(text, key)}: {'.'.join(key)}: {why}" for key, why in _foreign(tables).items()]
+    problems = [
+        f"{path}, line {line_of(text, key)}: {'.'.join(key)}: {why}" for key, why in _foreign_keys(tables).items()
+    ]
     if problems:
         raise ConfigError("\n".join(problems))
     task = dict(tables.get("task", {}))
@@ -102,11 +104,11 @@ def proposed(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
         raise ConfigError(f"{path}: task.ends: is not after task.begins: correct one of them")
     found = {**{name: dict(tables[name]) for name in _TABLES if name in tables}, "task": task}
     device = {"agent": {"state": "."}, "data": {"source": "npz:records.npz", **found.get("data", {})}}
-    checked({**found, **device}, str(path), lambda key: line_of(text, key))
+    config_from_tables({**found, **device}, str(path), lambda key: line_of(text, key))
     return found, when
 
 
-def _foreign(tables: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
+def _foreign_keys(tables: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
     """Return keys that a task leaves to the device, and why."""
     found: dict[tuple[str, ...], str] = {}
     for name, table in tables.items():

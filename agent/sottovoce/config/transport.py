@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from msgspec import Meta, Struct
 
 from sottovoce.invalid_key import LARGEST, invalid_key
-from sottovoce.plugins import TRANSPORT, find, installed
+from sottovoce.plugins import TRANSPORT, find, installed_plugins
 from sottovoce.suggestions import suggestion
 
 OWN = ("grpc", "mqtt")
@@ -155,7 +155,7 @@ class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             return
         plugin = find(TRANSPORT, name, OWN)
         if plugin is None:
-            known = [*OWN, *installed(TRANSPORT)]
+            known = [*OWN, *installed_plugins(TRANSPORT)]
             near = suggestion(name, known)
             remedy = f"did you mean {near}?" if near else f"there are {', '.join(known)}"
             raise invalid_key("use", f"no transport is named {name}; {remedy}")

@@ -70,7 +70,7 @@ def bounds_option(text: str, features: int, origin: str) -> Bounds:
     Raises:
         DataError: if the bounds are not finite numbers, the lower one first, or there is not one range per feature.
     """
-    ranges = [one for part in text.split(",") for one in _repeated(part, text, features, origin)]
+    ranges = [one for part in text.split(",") for one in _expand_range(part, text, features, origin)]
     if "," not in text and "*" not in text:
         return uniform_bounds(*ranges[0], features, origin)
     if len(ranges) != features:
@@ -82,7 +82,7 @@ def bounds_option(text: str, features: int, origin: str) -> Bounds:
     return checked_bounds(np.array(lows), np.array(highs), features, origin)
 
 
-def _repeated(part: str, text: str, features: int, origin: str) -> list[tuple[float, float]]:
+def _expand_range(part: str, text: str, features: int, origin: str) -> list[tuple[float, float]]:
     """Expand LOW:HIGH or LOW:HIGH*COUNT to ranges, at most one more than the number of features."""
     match = re.fullmatch(r"([^:*]+):([^:*]+)(?:\*([0-9]{1,7}))?", part)
     try:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sottovoce.data.dataset import DataSet, assembled
+from sottovoce.data.dataset import DataSet, assemble_dataset
 from sottovoce.data.npz import arrays_of
 from sottovoce.errors import DataError
 
@@ -35,4 +35,4 @@ def load_covertype(path: Path) -> DataSet:
     ranges = np.array([*_RANGES, *[(0, 1)] * (_WILDERNESS + _SOILS)], dtype=np.float64)
     labels = cover.astype(np.int64) - 1
     bounds = (ranges[:, 0], ranges[:, 1])
-    return assembled("covertype", (features, labels), classes=7, bounds=bounds, origin=str(path))
+    return assemble_dataset("covertype", (features, labels), classes=7, bounds=bounds, origin=str(path))

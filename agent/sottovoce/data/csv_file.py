@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.data.bounds import bounds_option
-from sottovoce.data.dataset import DataSet, assembled
-from sottovoce.data.files import reading
+from sottovoce.data.dataset import DataSet, assemble_dataset
+from sottovoce.data.files import open_for_reading
 from sottovoce.errors import DataError
 from sottovoce.suggestions import suggestion
 
@@ -60,15 +60,15 @@ def load_csv(path: Path, options: Mapping[str, str]) -> DataSet:
     if header not in ("yes", "no"):
         raise DataError(f"{path}: header={header} is neither yes nor no. Write header=no when line 1 is a record.")
     form = _Form(delimiter, header == "yes", {name: options[name] for name in ("label", "group") if name in options})
-    features, words = _file(path, form)
+    features, words = _read_table(path, form)
     groups = _codes(words["group"]) if "group" in words else None
     bounds = bounds_option(options["bounds"], features.shape[1], str(path)) if "bounds" in options else None
     if "test" not in options:
         train = (features, _codes(words["label"]))
-        return assembled(f"csv:{path.name}", train, bounds=bounds, groups=groups, origin=str(path))
-    test_features, test_words = _file(path.parent / options["test"], form)
+        return assemble_dataset(f"csv:{path.name}", train, bounds=bounds, groups=groups, origin=str(path))
+    test_features, test_words = _read_table(path.parent / options["test"], form)
     codes = _codes(words["label"] + test_words["label"])
-    return assembled(
+    return assemble_dataset(
         f"csv:{path.name}",
         (features, codes[: len(features)]),
         test=(test_features, codes[len(features) :]),
@@ -78,12 +78,12 @@ def load_csv(path: Path, options: Mapping[str, str]) -> DataSet:
     )
 
 
-def _file(path: Path, form: _Form) -> _Table:
+def _read_table(path: Path, form: _Form) -> _Table:
     with (
-        reading(path, "Name a text file with one record per line.") as stream,
+        open_for_reading(path, "Name a text file with one record per line.") as stream,
         io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text,
     ):
-        return _table(path, _lines(path, text, form.delimiter), form)
+        return _parse_table(path, _lines(path, text, form.delimiter), form)
 
 
 def _lines(path: Path, text: TextIO, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -98,7 +98,7 @@ def _lines(path: Path, text: TextIO, delimiter: str) -> Iterator[tuple[int, list
         raise DataError(f"{path} is not UTF-8 text. Save it as UTF-8.") from None
 
 
-def _table(path: Path, lines: Iterator[tuple[int, list[str]]], form: _Form) -> _Table:
+def _parse_table(path: Path, lines: Iterator[tuple[int, list[str]]], form: _Form) -> _Table:
     first = next(lines, None)
     if first is None:
         raise DataError(f"{path} is empty. Name a file with one record per line.")
@@ -106,14 +106,16 @@ def _table(path: Path, lines: Iterator[tuple[int, list[str]]], form: _Form) -> _
     if width < 2:
         raise DataError(f"{path}: line {first[0]} has a single column. Give the separator, for example delimiter=;")
     places = {
-        option: _named(path, first[1], option, column) if form.header else _indexed(path, width, option, column)
+        option: _column_by_name(path, first[1], option, column)
+        if form.header
+        else _column_by_index(path, width, option, column)
         for option, column in form.words.items()
     }
     columns = [column for column in range(width) if column not in places.values()]
     if not columns:
         raise DataError(f"{path} has no column for features. Add one, or correct label and group.")
     values, words = array("d"), {option: list[str]() for option in places}
-    for number, cells in lines if form.header else _chained(first, lines):
+    for number, cells in lines if form.header else _prepend(first, lines):
         if len(cells) != width:
             raise DataError(f"{path}: line {number} has {len(cells)} columns where {width} are expected. Repair it.")
         for option, place in places.items():
@@ -121,7 +123,7 @@ def _table(path: Path, lines: Iterator[tuple[int, list[str]]], form: _Form) -> _
             if not words[option][-1]:
                 raise DataError(f"{path}: line {number} has an empty {option}. Fill it in or remove the record.")
         for column in columns:
-            value = _finite(cells[column])
+            value = _parse_finite(cells[column])
             if value is None:
                 raise DataError(
                     f"{path}: line {number}, column {column + 1} is not a finite number. Repair the value or "
@@ -133,12 +135,12 @@ def _table(path: Path, lines: Iterator[tuple[int, list[str]]], form: _Form) -> _
     return np.frombuffer(values, dtype=np.float64).reshape(-1, len(columns)), words
 
 
-def _chained(first: tuple[int, list[str]], rest: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
+def _prepend(first: tuple[int, list[str]], rest: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
     yield first
     yield from rest
 
 
-def _named(path: Path, cells: list[str], option: str, column: str) -> int:
+def _column_by_name(path: Path, cells: list[str], option: str, column: str) -> int:
     names = [cell.strip() for cell in cells]
     if names.count(column) == 1:
         return names.index(column)
@@ -154,7 +156,7 @@ def _named(path: Path, cells: list[str], option: str, column: str) -> int:
     raise DataError(f"{path}: there is no column {column!r}. {remedy}")
 
 
-def _indexed(path: Path, width: int, option: str, column: str) -> int:
+def _column_by_index(path: Path, width: int, option: str, column: str) -> int:
     if not re.fullmatch(r"-?\d{1,9}", column) or not -width <= int(column) < width:
         raise DataError(
             f"{path}: {option}={column} is not a column index. With header=no, write a whole number from 0 to "
@@ -163,7 +165,7 @@ def _indexed(path: Path, width: int, option: str, column: str) -> int:
     return int(column) % width
 
 
-def _finite(cell: str) -> float | None:
+def _parse_finite(cell: str) -> float | None:
     try:
         value = float(cell)
     except ValueError:
@@ -172,7 +174,7 @@ def _finite(cell: str) -> float | None:
 
 
 def _codes(labels: list[str]) -> NDArray[np.int64]:
-    numbers = [_finite(label) for label in labels]
+    numbers = [_parse_finite(label) for label in labels]
     keys: list[Any] = labels if None in numbers else numbers
     code = {key: position for position, key in enumerate(sorted(set(keys)))}
     return np.array([code[key] for key in keys], dtype=np.int64)

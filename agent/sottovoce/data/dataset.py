@@ -40,7 +40,7 @@ class DataSet:
     target: Target | None = None
 
 
-def assembled(
+def assemble_dataset(
     name: str,
     train: Arrays,
     *,
@@ -86,10 +86,10 @@ def assembled(
                 f"{origin}: there are fewer than two classes. Load records of two classes, or an npz file that "
                 "declares the array `classes`."
             )
-    return DataSet(name, records, classes, bounds, held_out, _numbered(groups, len(records), origin), target)
+    return DataSet(name, records, classes, bounds, held_out, _group_numbers(groups, len(records), origin), target)
 
 
-def _numbered(groups: NDArray[Any] | None, count: int, origin: str) -> NDArray[np.int64] | None:
+def _group_numbers(groups: NDArray[Any] | None, count: int, origin: str) -> NDArray[np.int64] | None:
     if groups is None:
         return None
     if groups.shape != (count,) or (count and groups.dtype.kind not in "iu"):

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.data.bounds import uniform_bounds
-from sottovoce.data.dataset import DataSet, assembled
+from sottovoce.data.dataset import DataSet, assemble_dataset
 from sottovoce.errors import DataError
 
 # The ranges below give the scale of each quantity, from 0 to 1, 2 or 5 times a power of ten. They are derived from the
@@ -35,9 +35,9 @@ def digits() -> DataSet:
     Raises:
         DataError: scikit-learn is not installed.
     """
-    features, labels = _carried("digits.csv.gz")
+    features, labels = _load_table("digits.csv.gz")
     bounds = uniform_bounds(0.0, 16.0, features.shape[1], "digits")
-    return assembled("digits", (features, labels), classes=10, bounds=bounds, origin="digits")
+    return assemble_dataset("digits", (features, labels), classes=10, bounds=bounds, origin="digits")
 
 
 def breast_cancer() -> DataSet:
@@ -46,16 +46,16 @@ def breast_cancer() -> DataSet:
     Raises:
         DataError: scikit-learn is not installed.
     """
-    features, labels = _carried("breast_cancer.csv", header=1)
+    features, labels = _load_table("breast_cancer.csv", header=1)
     values = [value for value, _ in _QUANTITIES.values()]
     errors = [error for _, error in _QUANTITIES.values()]
     high = np.array(values + errors + values)  # the published column order: mean, standard error, worst
-    return assembled(
+    return assemble_dataset(
         "breast-cancer", (features, labels), classes=2, bounds=(np.zeros_like(high), high), origin="breast-cancer"
     )
 
 
-def _carried(file: str, header: int = 0) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _load_table(file: str, header: int = 0) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return features and labels from a table in scikit-learn, which is not imported to keep a demo's start fast.
 
     Args:

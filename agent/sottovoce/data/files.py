@@ -11,7 +11,7 @@ from sottovoce.errors import DataError
 
 
 @contextmanager
-def reading(path: Path, remedy: str) -> Iterator[BinaryIO]:
+def open_for_reading(path: Path, remedy: str) -> Iterator[BinaryIO]:
     """Open a file for reading bytes, decompressing it when its name ends in `.gz`.
 
     Args:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.data.dataset import Arrays, DataSet, assembled
+from sottovoce.data.dataset import Arrays, DataSet, assemble_dataset
 from sottovoce.data.target import Target
 from sottovoce.errors import DataError
 
@@ -80,7 +80,7 @@ def forecast_dataset(
         raise DataError(f"{origin}: test={share:g}: the share of days held back must be at least 0 and below 1")
     days, first_day = days_of(wh, first, seconds, origin)
     count = days.shape[1]
-    targets, learnt = _targets(days), count - round(count * share)
+    targets, learnt = _target_mask(days), count - round(count * share)
     meters, day, half_hour = np.nonzero(targets[:, :learnt])
     targets[:, : max(1, learnt)] = False  # there is no reading of the day before the first
     targets[:, 1:] &= days[:, :-1] >= 0
@@ -89,10 +89,10 @@ def forecast_dataset(
         "persistence": _kwh(days, (held[0], held[1], held[2] - 1)),
         "same_time_yesterday": _kwh(days, (held[0], held[1] - 1, held[2])),
     }
-    return assembled(
+    return assemble_dataset(
         name,
-        _unlabelled(_rows(days, (meters, day, half_hour))),
-        test=_unlabelled(_rows(days, held)) if len(held[0]) else None,
+        _with_zero_labels(_rows(days, (meters, day, half_hour))),
+        test=_with_zero_labels(_rows(days, held)) if len(held[0]) else None,
         classes=1,
         windows=first_day + day,
         groups=meters,
@@ -114,11 +114,11 @@ def days_of(wh: NDArray[np.integer], first: int, seconds: int, origin: str) -> t
         DataError: half hours cannot be made of such windows.
     """
     energies, start = _half_hours(wh, first, seconds, origin)
-    days = _whole(energies, start, HALF_HOURS)
+    days = _pad_to_multiple(energies, start, HALF_HOURS)
     return days.reshape(len(days), days.shape[1] // HALF_HOURS, HALF_HOURS), start // HALF_HOURS
 
 
-def held_out(options: Mapping[str, str], origin: str) -> float:
+def held_out_share(options: Mapping[str, str], origin: str) -> float:
     """Return the option `test` of a data SPEC: the share of the days to hold back.
 
     Raises:
@@ -162,20 +162,20 @@ def _half_hours(wh: NDArray[np.integer], first: int, seconds: int, origin: str) 
     if seconds < 1 or _SECONDS % seconds:
         raise DataError(f"{origin}: half hours cannot be made of windows of {seconds} s: choose 1800 s or a part of it")
     parts = _SECONDS // seconds
-    padded = _whole(wh, first, parts)
+    padded = _pad_to_multiple(wh, first, parts)
     split = padded.reshape(len(wh), padded.shape[1] // parts, parts)  # a new feed has no meter yet
     whole = np.add.reduce(split, axis=2)
     return np.where((split >= 0).all(axis=2), whole, _MISSING), first // parts
 
 
-def _whole(wh: NDArray[np.integer], first: int, size: int) -> Integers:
+def _pad_to_multiple(wh: NDArray[np.integer], first: int, size: int) -> Integers:
     """Return the windows, padded with missing ones so that they begin and end at multiples of `size`."""
     before = first % size
     after = -(before + wh.shape[1]) % size
     return np.pad(wh.astype(np.int64), ((0, 0), (before, after)), constant_values=_MISSING)
 
 
-def _targets(days: Integers) -> NDArray[np.bool_]:
+def _target_mask(days: Integers) -> NDArray[np.bool_]:
     """Return half hours of int64[meters, days, 48] that have a reading, with the LAGS before them on the same day."""
     read = days >= 0
     found = read.copy()
@@ -201,5 +201,5 @@ def _kwh(days: Integers, places: Places) -> Floats:
     return np.minimum(days[places], LIMIT_WH) / 1000
 
 
-def _unlabelled(rows: Floats) -> Arrays:
+def _with_zero_labels(rows: Floats) -> Arrays:
     return rows, np.zeros(len(rows), dtype=np.int64)

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.data.bounds import uniform_bounds
-from sottovoce.data.dataset import Arrays, DataSet, assembled
-from sottovoce.data.files import reading
+from sottovoce.data.dataset import Arrays, DataSet, assemble_dataset
+from sottovoce.data.files import open_for_reading
 from sottovoce.errors import DataError
 
 _UINT8 = 0x08
@@ -29,27 +29,27 @@ def load_idx(directory: Path) -> DataSet:
     Raises:
         DataError: if a file is missing, truncated, damaged, or does not hold unsigned bytes in the declared shape.
     """
-    train = _split(directory, "train")
+    train = _load_split(directory, "train")
     if train is None:
         raise DataError(f"{directory} holds no file train-images-idx3-ubyte[.gz]. Name the directory that does.")
     features = train[0].shape[1]
-    return assembled(
+    return assemble_dataset(
         f"idx:{directory.name}",
         train,
-        test=_split(directory, "t10k"),
+        test=_load_split(directory, "t10k"),
         bounds=uniform_bounds(0.0, 255.0, features, str(directory)),
         origin=str(directory),
     )
 
 
-def _split(directory: Path, part: str) -> Arrays | None:
+def _load_split(directory: Path, part: str) -> Arrays | None:
     image_file, label_file = _find(directory, f"{part}-images", 3), _find(directory, f"{part}-labels", 1)
     if image_file is None and label_file is None:
         return None
     if image_file is None or label_file is None:
         absent = f"{part}-images-idx3-ubyte" if image_file is None else f"{part}-labels-idx1-ubyte"
         raise DataError(f"{directory} holds no file {absent}[.gz]. Images and labels come in pairs: add it.")
-    images, labels = _array(image_file, 3), _array(label_file, 1)
+    images, labels = _read_array(image_file, 3), _read_array(label_file, 1)
     return images.reshape(len(images), math.prod(images.shape[1:])).astype(np.float64), labels
 
 
@@ -58,8 +58,8 @@ def _find(directory: Path, stem: str, dimensions: int) -> Path | None:
     return next((directory / name for name in names if (directory / name).is_file()), None)
 
 
-def _array(path: Path, dimensions: int) -> NDArray[Any]:
-    with reading(path, _REMEDY) as stream:
+def _read_array(path: Path, dimensions: int) -> NDArray[Any]:
+    with open_for_reading(path, _REMEDY) as stream:
         content = stream.read()
     start = 4 + 4 * dimensions
     if len(content) < start:

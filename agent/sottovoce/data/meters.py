@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.data.dataset import DataSet, assembled
-from sottovoce.data.forecast import HALF_HOURS, forecast_dataset, held_out
+from sottovoce.data.dataset import DataSet, assemble_dataset
+from sottovoce.data.forecast import HALF_HOURS, forecast_dataset, held_out_share
 from sottovoce.data.npz import arrays_of
 from sottovoce.errors import DataError
 
@@ -34,16 +34,16 @@ def load_meters(path: Path, options: Mapping[str, str]) -> DataSet:
     task = options.get("task", _TASKS[0])
     if task not in _TASKS:
         raise DataError(f"{path}: task={task}: choose {' or '.join(_TASKS)}")
-    wh = _energies(path)
+    wh = _load_energies(path)
     if task == "forecast":
-        share = held_out(options, str(path))
+        share = held_out_share(options, str(path))
         return forecast_dataset(wh, 0, 1800, name=f"meters:{path.name}", origin=str(path), share=share)
     if "test" in options:
         raise DataError(f"{path}: test={options['test']}: profiles have no test split; leave it out, or task=forecast")
-    return _profiles(path, wh)
+    return _profile_dataset(path, wh)
 
 
-def _energies(path: Path) -> NDArray[np.integer]:
+def _load_energies(path: Path) -> NDArray[np.integer]:
     arrays = arrays_of(path, frozenset({"wh"}))
     if "wh" not in arrays:
         raise DataError(f"{path}: there is no array wh. Store readings in Wh as integer[meters, half hours].")
@@ -55,12 +55,12 @@ def _energies(path: Path) -> NDArray[np.integer]:
     return wh
 
 
-def _profiles(path: Path, wh: NDArray[np.integer]) -> DataSet:
+def _profile_dataset(path: Path, wh: NDArray[np.integer]) -> DataSet:
     days = wh.reshape(len(wh), -1, HALF_HOURS)
     read = days >= 0
     energy = np.add.reduce(np.where(read, days, 0), axis=1, dtype=np.int64) / _WH_IN_KWH
     profiles = energy / np.maximum(np.add.reduce(read, axis=1, dtype=np.int64), 1)
-    return assembled(
+    return assemble_dataset(
         f"meters:{path.name}",
         (profiles, np.zeros(len(wh), dtype=np.int64)),
         classes=2,

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.data.bounds import Bounds, bounds_option, checked_bounds
-from sottovoce.data.dataset import Arrays, DataSet, assembled
-from sottovoce.data.files import reading
+from sottovoce.data.dataset import Arrays, DataSet, assemble_dataset
+from sottovoce.data.files import open_for_reading
 from sottovoce.errors import DataError
 
 _FEATURES = ("X", "features")
@@ -41,16 +41,16 @@ def load_npz(path: Path, options: Mapping[str, str]) -> DataSet:
         DataError: if the file cannot be read, holds pickled objects, or an array is missing or has the wrong shape.
     """
     arrays, origin = arrays_of(path, _USED), str(path)
-    whole = (_rows(_required(arrays, _FEATURES, origin), origin), _required(arrays, _LABELS, origin))
-    train, test = _split(whole, arrays, origin)
-    return assembled(
+    whole = (_rows(_required_array(arrays, _FEATURES, origin), origin), _required_array(arrays, _LABELS, origin))
+    train, test = _split_test(whole, arrays, origin)
+    return assemble_dataset(
         f"npz:{path.name}",
         train,
         test=test,
         classes=_classes(arrays, origin),
         bounds=_bounds(arrays, options, train[0].shape[1], origin),
-        windows=_of_training("windows", arrays, len(whole[1])),
-        groups=_of_training("groups", arrays, len(whole[1])),
+        windows=_training_part("windows", arrays, len(whole[1])),
+        groups=_training_part("groups", arrays, len(whole[1])),
         origin=origin,
     )
 
@@ -61,7 +61,7 @@ def arrays_of(path: Path, names: frozenset[str]) -> dict[str, NDArray[Any]]:
     Raises:
         DataError: if the file cannot be read, is damaged, or holds pickled objects.
     """
-    with reading(path, _REMEDY) as stream:
+    with open_for_reading(path, _REMEDY) as stream:
         try:
             archive = np.load(stream, allow_pickle=False)
             if isinstance(archive, np.lib.npyio.NpzFile):
@@ -71,7 +71,7 @@ def arrays_of(path: Path, names: frozenset[str]) -> dict[str, NDArray[Any]]:
     raise DataError(f"{path} is not an npz archive. {_REMEDY}")
 
 
-def _required(arrays: Mapping[str, NDArray[Any]], names: tuple[str, str], origin: str) -> NDArray[Any]:
+def _required_array(arrays: Mapping[str, NDArray[Any]], names: tuple[str, str], origin: str) -> NDArray[Any]:
     for name in names:
         if name in arrays:
             return arrays[name]
@@ -84,7 +84,7 @@ def _rows(array: NDArray[Any], origin: str) -> NDArray[Any]:
     return array.reshape(len(array), math.prod(array.shape[1:]))
 
 
-def _split(whole: Arrays, arrays: Mapping[str, NDArray[Any]], origin: str) -> tuple[Arrays, Arrays | None]:
+def _split_test(whole: Arrays, arrays: Mapping[str, NDArray[Any]], origin: str) -> tuple[Arrays, Arrays | None]:
     apart = {"X_test", "y_test"} & arrays.keys()
     if "test" in arrays:
         if apart:
@@ -98,7 +98,7 @@ def _split(whole: Arrays, arrays: Mapping[str, NDArray[Any]], origin: str) -> tu
     return whole, (_rows(arrays["X_test"], origin), arrays["y_test"]) if apart else None
 
 
-def _of_training(name: str, arrays: Mapping[str, NDArray[Any]], count: int) -> NDArray[Any] | None:
+def _training_part(name: str, arrays: Mapping[str, NDArray[Any]], count: int) -> NDArray[Any] | None:
     """Return the part of an array that belongs to records outside the test split."""
     array, test = arrays.get(name), arrays.get("test")
     return array if array is None or test is None or array.shape != (count,) else array[~test]

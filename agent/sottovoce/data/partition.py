@@ -52,9 +52,9 @@ def partition(
     if name == "one-record":
         return list(one_record(n, agents, seed)[:, np.newaxis])
     if name == "by-group":
-        return _by_group(_known(name, groups), agents, generator)
+        return _by_group(_required_groups(name, groups), agents, generator)
     if name == "one-group":
-        return _one_group(_known(name, groups), agents, generator)
+        return _one_group(_required_groups(name, groups), agents, generator)
     if name == "overlapping":
         return [np.arange(n, dtype=np.int64) for _ in range(agents)]
     match = re.fullmatch(r"(iid|dirichlet|overlapping)\(([^()]*)\)", name)
@@ -114,7 +114,7 @@ def holdout(n: int, seed: int, fraction: float = 0.2) -> tuple[Indices, Indices]
     return train, test
 
 
-def _known(name: str, groups: Indices | None) -> Indices:
+def _required_groups(name: str, groups: Indices | None) -> Indices:
     if groups is None:
         raise DataError(f"The partition {name} needs groups. Store an npz array `groups`, or name a CSV &group=COLUMN.")
     return groups

@@ -43,7 +43,7 @@ def scatter(rows: Rows, scales: int) -> Rows:
     found = np.empty((len(rows), columns))
     for start in range(0, len(rows), _AT_ONCE):
         images = rows[start : start + _AT_ONCE].reshape(-1, channels, pixels, pixels)
-        found[start : start + _AT_ONCE] = _scattered(images, scales).reshape(-1, columns)
+        found[start : start + _AT_ONCE] = _scattering_maps(images, scales).reshape(-1, columns)
     return found
 
 
@@ -118,13 +118,13 @@ def wavelet(scale: int, angle: int) -> NDArray[np.complex128]:
     return whole - correction(scale, angle) * np.outer(envelope(scale), envelope(scale))
 
 
-def _scattered(images: Rows, scales: int) -> Rows:
+def _scattering_maps(images: Rows, scales: int) -> Rows:
     """Return the normalised maps, float64[n, maps, cells²], of images float64[n, channels, pixels, pixels].
 
     Uses only elementwise operations and sums along rows, in a fixed order, so other images do not change a bit.
     """
-    first = [_absolute(images, scale) for scale in range(scales)]
-    second = [_absolute(first[narrow], wide) for narrow in range(scales) for wide in range(narrow + 1, scales)]
+    first = [_wavelet_moduli(images, scale) for scale in range(scales)]
+    second = [_wavelet_moduli(first[narrow], wide) for narrow in range(scales) for wide in range(narrow + 1, scales)]
     maps = np.concatenate([_averaged(part, scales) for part in (images, *first, *second)], axis=1)
     flat = np.ascontiguousarray(maps).reshape(*maps.shape[:2], -1)
     flat -= flat.mean(axis=2, keepdims=True)
@@ -132,7 +132,7 @@ def _scattered(images: Rows, scales: int) -> Rows:
     return flat
 
 
-def _absolute(maps: Rows, scale: int) -> Rows:
+def _wavelet_moduli(maps: Rows, scale: int) -> Rows:
     """Return absolute values of a scale's wavelets: float64[n, maps, p, p] → float64[n, maps · ANGLES, p, p]."""
     gaussian = envelope(scale)
     padded = _padded(maps, len(gaussian) // 2)

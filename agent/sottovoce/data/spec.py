@@ -108,7 +108,7 @@ def parse(spec: str) -> DataSpec:
     """
     head, hash_sign, tail = spec.partition("#")
     name, colon, location = head.partition(":")
-    kind = _kind(name)
+    kind = _find_kind(name)
     if kind is None:
         raise DataError(f"There is no data kind {name!r}. {_remedy(name)} Known kinds: {', '.join(KINDS)}.")
     if kind.has_path != bool(location) or (colon and not location):
@@ -136,7 +136,7 @@ def load(spec: DataSpec | str) -> DataSet:
         DataError: if the SPEC is malformed, or its source is missing, damaged or does not hold valid records.
     """
     parsed = parse(spec) if isinstance(spec, str) else spec
-    kind = _kind(parsed.kind)
+    kind = _find_kind(parsed.kind)
     if kind is None:
         raise DataError(f"There is no data kind {parsed.kind!r}.")
     given: list[Any] = [parsed.path] if kind.has_path else []
@@ -144,10 +144,10 @@ def load(spec: DataSpec | str) -> DataSet:
     if isinstance(kind.loader, str):
         module, _, function = kind.loader.rpartition(".")
         return cast(DataSet, getattr(import_module(f"sottovoce.data.{module}"), function)(*given))
-    return _brought(parsed.kind, kind, given)
+    return _load_from_plugin(parsed.kind, kind, given)
 
 
-def _kind(name: str) -> DataKind | None:
+def _find_kind(name: str) -> DataKind | None:
     if name in KINDS:  # the default of commands, too: a package that takes such a name ends `plugins --check` alone
         return KINDS[name]
     plugin = find(DATA_KIND, name, KINDS)
@@ -164,7 +164,7 @@ def _kind(name: str) -> DataKind | None:
     return kind
 
 
-def _brought(name: str, kind: DataKind, given: list[Any]) -> DataSet:
+def _load_from_plugin(name: str, kind: DataKind, given: list[Any]) -> DataSet:
     """Return the data set of a kind that another package brings, checked like one of a file."""
     plugin = find(DATA_KIND, name, KINDS)
     if plugin is None or isinstance(kind.loader, str):

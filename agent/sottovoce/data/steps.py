@@ -67,7 +67,7 @@ def pooled_width(features: int, side: int) -> int:
     Raises:
         DataError: see `pool`.
     """
-    return _cells("pool", features, side)
+    return _cells_per_side("pool", features, side)
 
 
 def dct(rows: Rows, side: int) -> Rows:
@@ -118,7 +118,7 @@ def hog(rows: Rows, side: int) -> Rows:
     found = np.empty((len(rows), columns))
     for start in range(0, len(rows), _AT_ONCE):
         images = rows[start : start + _AT_ONCE].reshape(-1, pixels, pixels)
-        found[start : start + _AT_ONCE] = _oriented(images, side).reshape(-1, columns)
+        found[start : start + _AT_ONCE] = _oriented_gradients(images, side).reshape(-1, columns)
     return found
 
 
@@ -128,7 +128,7 @@ def hog_width(features: int, side: int) -> int:
     Raises:
         DataError: see `hog`.
     """
-    return _cells("hog", features, side) ** 2 * len(HOG_DIRECTIONS)
+    return _cells_per_side("hog", features, side) ** 2 * len(HOG_DIRECTIONS)
 
 
 def harmonics(rows: Rows, count: int) -> Rows:
@@ -181,7 +181,7 @@ def bias(rows: Rows, value: float) -> Rows:
     return np.hstack([rows, np.full((len(rows), 1), value)])
 
 
-def _cells(step: str, features: int, side: int) -> int:
+def _cells_per_side(step: str, features: int, side: int) -> int:
     """Return the number of cells of side × side pixels along one side of a square image.
 
     Raises:
@@ -213,7 +213,7 @@ def hog_weights(side: int) -> tuple[float, ...]:
     return tuple(1 - abs(y - side // 2 - (side - 1) / 2) / side for y in range(2 * side))
 
 
-def _oriented(images: Rows, side: int) -> Rows:
+def _oriented_gradients(images: Rows, side: int) -> Rows:
     """Return the normalised edges of images float64[n, pixels, pixels], float64[n, cells, cells, directions].
 
     Only elementwise operations, in one order: no other image changes a bit.
@@ -225,7 +225,9 @@ def _oriented(images: Rows, side: int) -> Rows:
     for k, (cosine, sine) in enumerate(HOG_DIRECTIONS):
         along = across * cosine + down * sine
         along = np.divide(along, strength, out=np.zeros_like(along), where=strength > 0) ** 2
-        sums[..., k] = _gathered(_gathered(along * along * strength, side).swapaxes(1, 2), side).swapaxes(1, 2)
+        sums[..., k] = _sum_around_cells(
+            _sum_around_cells(along * along * strength, side).swapaxes(1, 2), side
+        ).swapaxes(1, 2)
     squares = np.zeros(sums.shape[:-1])
     for k in range(len(HOG_DIRECTIONS)):
         squares += sums[..., k] * sums[..., k]
@@ -233,7 +235,7 @@ def _oriented(images: Rows, side: int) -> Rows:
     return sums
 
 
-def _gathered(votes: Rows, side: int) -> Rows:
+def _sum_around_cells(votes: Rows, side: int) -> Rows:
     """Return the weighted sums around each cell along the second axis: float64[n, pixels, m] → float64[n, cells, m]."""
     ends = ((0, 0), (side // 2, side - side // 2), (0, 0))
     return weighted_sums(np.pad(votes, ends), hog_weights(side), side)

@@ -33,7 +33,7 @@ def synthetic(features: int, classes: int, count: int, seed: int) -> DataSet:
     generator = np.random.Generator(np.random.PCG64(seed))
     means = generator.standard_normal((classes, features))
     means *= _SEPARATION / np.sqrt((means * means).sum(axis=1, keepdims=True))
-    parts = [_drawn(means, size, generator) for size in (count, _TEST_RECORDS)]
+    parts = [_draw_records(means, size, generator) for size in (count, _TEST_RECORDS)]
     return DataSet("synthetic", parts[0], classes, None, parts[1])
 
 
@@ -60,11 +60,11 @@ def two_gaussians(count: int, seed: int) -> DataSet:
         raise DataError("Two Gaussians need 1 record or more. Raise data.records.")
     generator = np.random.Generator(np.random.PCG64(seed))
     means = np.array([[0.0, 10.0], [10.0, 0.0]])
-    parts = [_drawn(means, size, generator) for size in (count, _TEST_RECORDS)]
+    parts = [_draw_records(means, size, generator) for size in (count, _TEST_RECORDS)]
     return DataSet("two-gaussians", parts[0], 2, (np.full(2, -6.0), np.full(2, 16.0)), parts[1])
 
 
-def _drawn(means: NDArray[np.float64], count: int, generator: "np.random.Generator") -> Records:
+def _draw_records(means: NDArray[np.float64], count: int, generator: "np.random.Generator") -> Records:
     labels = generator.permutation(np.arange(count) % len(means))
     features = generator.standard_normal((count, means.shape[1]))
     for label, mean in enumerate(means):

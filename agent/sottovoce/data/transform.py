@@ -97,7 +97,7 @@ _STEPS: dict[str, _Step] = {
 
 
 @lru_cache(maxsize=64)
-def parsed(name: TransformName) -> tuple[tuple[str, float], ...]:
+def parse_steps(name: TransformName) -> tuple[tuple[str, float], ...]:
     """Return the steps of a transform, each with its number, or 0 if it has none.
 
     Raises:
@@ -108,7 +108,7 @@ def parsed(name: TransformName) -> tuple[tuple[str, float], ...]:
     words = _NAMED.get(name, name).split(",")
     if len(words) > _MAX_STEPS:
         raise DataError(f"Transform {name[:40]}… has more than {_MAX_STEPS} steps. Leave some out.")
-    return tuple(_parsed_step(word.strip()) for word in words)
+    return tuple(_parse_step(word.strip()) for word in words)
 
 
 def step_width(step: str, number: float, d: int) -> int:
@@ -141,7 +141,7 @@ def apply(name: TransformName, features: Rows, bounds: Bounds | None) -> Rows:
     rows = np.array(features, dtype=np.float64, order="C", copy=True)  # numpy allocates aligned
     if bounds is not None:
         np.clip(rows, *bounds, out=rows)
-    for step, number in parsed(name):
+    for step, number in parse_steps(name):
         rows = np.ascontiguousarray(_STEPS[step].do(rows, bounds, number))
         if step in NEW_COLUMNS:
             bounds = None  # they applied to the previous columns
@@ -154,7 +154,7 @@ def width(name: TransformName, d: int) -> int:
     Raises:
         DataError: if a step does not fit this many features.
     """
-    for step, number in parsed(name):
+    for step, number in parse_steps(name):
         d = step_width(step, number, d)
     return d
 
@@ -179,7 +179,7 @@ def centred_unit(features: Rows, bounds: Bounds | None) -> Rows:
     return apply("centred-unit", features, bounds)
 
 
-def _parsed_step(word: str) -> tuple[str, float]:
+def _parse_step(word: str) -> tuple[str, float]:
     match = re.fullmatch(r"([a-z-]+)(?:\(([^()]*)\))?", word)
     name = match[1] if match else word
     if not match or name not in _STEPS:

@@ -17,11 +17,11 @@ def agent(subject: Subject) -> Iterator[Finding]:
     Raises:
         ConfigError: if none can answer, because the socket's path is too long.
     """
-    if subject.state is None or not subject.open:
+    if subject.state is None or not subject.is_readable:
         return
     check_socket(subject.state)
     if subject.status is None:
-        yield _silent(subject)
+        yield _no_answer_finding(subject)
         return
     status = subject.status
     peers = f"{len(status['peers'])} peer{'' if len(status['peers']) == 1 else 's'}"
@@ -56,7 +56,7 @@ def agent(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def _silent(subject: Subject) -> Finding:
+def _no_answer_finding(subject: Subject) -> Finding:
     start = f"start it with `sottovoce agent run --config {subject.file or 'FILE'}`"
     if subject.state is not None and (subject.state / _SOCKET).exists():
         return warning(

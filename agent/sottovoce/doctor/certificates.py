@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from sottovoce.agent.assemble import state_files
-from sottovoce.agent.revoked import kept_list
+from sottovoce.agent.revoked import load_revocation_list
 from sottovoce.agent.runnable import check_mode, check_peers
-from sottovoce.doctor.finding import Finding, ok, problem, refused, warning
+from sottovoce.doctor.finding import Finding, ok, problem, refusal_findings, warning
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode
 from sottovoce.identity import Identity, load
@@ -20,7 +20,7 @@ _SOON = timedelta(days=1)
 
 def certificates(subject: Subject) -> Iterator[Finding]:
     """Check for anything that would keep the agent from starting, or that expires soon."""
-    if subject.state is None or not subject.open:
+    if subject.state is None or not subject.is_readable:
         return
     config, directory = subject.config, state_files(subject.state)[0]
     peers = [] if config is None else [peer.id for peer in config.transport.peers]
@@ -30,15 +30,15 @@ def certificates(subject: Subject) -> Iterator[Finding]:
     if directory.stat().st_mode & _OTHERS:
         yield warning(f"{directory}: other users can enter it", f"chmod 700 {directory}")
     if config is not None:
-        yield from refused(lambda: check_mode(config, identity))
-        yield from refused(lambda: check_peers(config, identity))
+        yield from refusal_findings(lambda: check_mode(config, identity))
+        yield from refusal_findings(lambda: check_peers(config, identity))
     if config is not None and not identity.ca_pem:
         yield problem(
             "this device is pinned and trusts no other",
             "list its peers under transport.peers, and give it their certificates with `sottovoce fleet join --pin`",
             ExitCode.IDENTITY,
         )
-    revoked = kept_list(subject.state, identity.authority)
+    revoked = load_revocation_list(subject.state, identity.authority)
     if revoked is not None and identity.node_id in revoked.node_ids:
         yield problem(
             "the fleet has revoked this device: no other device communicates with it",

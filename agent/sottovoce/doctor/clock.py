@@ -24,7 +24,7 @@ def clock(subject: Subject, kernel: Callable[[], int] = kernel_clock) -> Iterato
             yield ok(f"shows {said}; this kernel does not report whether it is synchronised")
         case _:
             yield ok(f"shows {said}, synchronised")
-    if subject.state is None or not subject.open:
+    if subject.state is None or not subject.is_readable:
         return
     ClockFloor(subject.state / NAME, lambda: synchronised(kernel)).check(subject.now)
     path = state_files(subject.state)[0] / TLS_CERTIFICATE

@@ -40,9 +40,9 @@ def obstacle(host: str, port: int, tls: ssl.SSLContext | None = None, name: str 
             if tls is None:
                 return None
             with tls.wrap_socket(plain, server_hostname=name or host) as connection:
-                return _objection(connection)
+                return _server_refusal(connection)
     except ssl.SSLError as error:  # some of these are ValueErrors
-        return _words(error)
+        return _describe_error(error)
     except (socket.gaierror, ValueError):  # a name that cannot be looked up
         return "its host name is not known"
     except TimeoutError:
@@ -55,7 +55,7 @@ def obstacle(host: str, port: int, tls: ssl.SSLContext | None = None, name: str 
         return error.strerror or "it cannot be reached"
 
 
-def _objection(connection: ssl.SSLSocket) -> str | None:
+def _server_refusal(connection: ssl.SSLSocket) -> str | None:
     """Return the server's refusal of this device's certificate, which TLS 1.3 reports only after the handshake."""
     connection.settimeout(_OBJECTS_SECONDS)
     try:
@@ -64,7 +64,7 @@ def _objection(connection: ssl.SSLSocket) -> str | None:
         return None
 
 
-def _words(error: ssl.SSLError) -> str:
+def _describe_error(error: ssl.SSLError) -> str:
     said = str(error)
     return next((words for key, words in _REFUSALS.items() if key in said), f"TLS fails ({error.reason or 'unknown'})")
 

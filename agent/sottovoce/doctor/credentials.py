@@ -10,7 +10,7 @@ from sottovoce.identity import Identity, load
 from sottovoce.identity.identity import FLEET_CERTIFICATE, TLS_CERTIFICATE, TLS_KEY
 
 
-def device(state: Path, peers: list[str]) -> tuple[Identity, ssl.SSLContext]:
+def device_credentials(state: Path, peers: list[str]) -> tuple[Identity, ssl.SSLContext]:
     """Return the device's identity, and TLS as its agent uses it with other devices of its fleet.
 
     Raises:
@@ -29,7 +29,7 @@ def device(state: Path, peers: list[str]) -> tuple[Identity, ssl.SSLContext]:
     return identity, context
 
 
-def towards_broker(section: MqttSection, state: Path) -> ssl.SSLContext | None:
+def broker_tls_context(section: MqttSection, state: Path) -> ssl.SSLContext | None:
     """Return TLS as the agent speaks it to the fleet's broker; None for a broker without TLS.
 
     Raises:

@@ -17,7 +17,7 @@ _SLOW_SECONDS = 1.0
 _ROOM = "make room on it, or move agent.state to a larger disk"
 
 
-def written(directory: Path) -> float:
+def time_write(directory: Path) -> float:
     """Write a small nameless file and wait for the disk; return the seconds that this took."""
     began = time.monotonic()
     with tempfile.TemporaryFile(dir=directory) as file:
@@ -30,10 +30,10 @@ def written(directory: Path) -> float:
 def disk(
     subject: Subject,
     look: Callable[[Path], os.statvfs_result] = os.statvfs,
-    write: Callable[[Path], float] = written,
+    write: Callable[[Path], float] = time_write,
 ) -> Iterator[Finding]:
     """Check that there is room, and that a write succeeds."""
-    if subject.state is None or not subject.open:
+    if subject.state is None or not subject.is_readable:
         return
     state, system = subject.state, look(subject.state)
     if system.f_flag & os.ST_RDONLY:

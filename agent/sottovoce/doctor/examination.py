@@ -10,7 +10,7 @@ from sottovoce.doctor.certificates import certificates
 from sottovoce.doctor.clock import clock
 from sottovoce.doctor.disk import disk
 from sottovoce.doctor.feed import feed
-from sottovoce.doctor.finding import Finding, Level, failed, problem
+from sottovoce.doctor.finding import Finding, Level, error_finding, problem
 from sottovoce.doctor.ledger import ledger
 from sottovoce.doctor.listening import listening
 from sottovoce.doctor.machine import machine
@@ -52,14 +52,14 @@ class Entry:
     finding: Finding
 
 
-def examined(subject: Subject) -> Iterator[Entry]:
+def run_checks(subject: Subject) -> Iterator[Entry]:
     """Yield findings of all checks, in order. A check that fails, for example because a file vanishes, is a finding."""
     for name, check in CHECKS.items():
         try:
             for finding in check(subject):
                 yield Entry(name, finding)
         except SottovoceError as error:
-            yield Entry(name, failed(error))
+            yield Entry(name, error_finding(error))
         except OSError as error:
             what = f"{error.filename or name}: cannot be looked at ({error.strerror})"
             yield Entry(name, problem(what, "ask as the user who owns it, or check the disk", ExitCode.DATA))

@@ -31,8 +31,8 @@ def feed(subject: Subject) -> Iterator[Finding]:
         )
     else:
         found = summary(config.feed.file, untouched=True)
-        yield from _windows(config, found, subject.now.timestamp())
-        yield from _begun(config, found)
+        yield from _check_windows(config, found, subject.now.timestamp())
+        yield from _check_first_day(config, found)
     if config.feed.source is not None and not config.feed.home_assistant.enabled:
         return
     settings = broker_settings(config, "doctor")
@@ -47,11 +47,11 @@ def feed(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def _windows(config: AgentConfig, found: Summary, now: float) -> Iterator[Finding]:
+def _check_windows(config: AgentConfig, found: Summary, now: float) -> Iterator[Finding]:
     replayed = {meter.name for meter in config.feed.meters if meter.replay}
     for name, heard in found.heard.items():
         if heard.refused and heard.came - heard.kept > _DEAF:
-            since = f"for {_long(heard.came - heard.kept)}" if heard.kept else "yet"
+            since = f"for {_duration_words(heard.came - heard.kept)}" if heard.kept else "yet"
             yield warning(
                 f"meter {name}: its messages come in, and none has counted {since}: {heard.refused}",
                 "look the reason up under `What is refused` in docs/reference/feeds.md",
@@ -64,7 +64,7 @@ def _windows(config: AgentConfig, found: Summary, now: float) -> Iterator[Findin
         if name in replayed:
             yield ok(f"{words}, replayed")
         elif late > _LATE_WINDOWS * found.seconds:
-            yield warning(f"{words}, the newest of which ended {_long(late)} ago", _RUN)
+            yield warning(f"{words}, the newest of which ended {_duration_words(late)} ago", _RUN)
         else:
             yield ok(f"{words}, up to date")
     for meter in config.feed.meters:
@@ -72,7 +72,7 @@ def _windows(config: AgentConfig, found: Summary, now: float) -> Iterator[Findin
             yield warning(f"meter {meter.name}: no window yet", _RUN)
 
 
-def _begun(config: AgentConfig, found: Summary) -> Iterator[Finding]:
+def _check_first_day(config: AgentConfig, found: Summary) -> Iterator[Finding]:
     """Warn about days that may be learnt from but are before the first kept day."""
     if config.followed_days is None or not found.meters:
         return
@@ -85,7 +85,7 @@ def _begun(config: AgentConfig, found: Summary) -> Iterator[Finding]:
         )
 
 
-def _long(seconds: float) -> str:
+def _duration_words(seconds: float) -> str:
     for size, unit in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"

@@ -57,15 +57,15 @@ def problem(what: str, remedy: str, code: ExitCode) -> Finding:
     return Finding(Level.PROBLEM, what, remedy, code)
 
 
-def refused(check: Callable[[], object]) -> Iterator[Finding]:
+def refusal_findings(check: Callable[[], object]) -> Iterator[Finding]:
     """Yield the finding of an agent's own check, if the agent would refuse to start."""
     try:
         check()
     except SottovoceError as error:
-        yield failed(error)
+        yield error_finding(error)
 
 
-def failed(error: SottovoceError) -> Finding:
+def error_finding(error: SottovoceError) -> Finding:
     """Return the finding of an error that would end the agent; its message names the thing and the first remedy."""
     remedy = _PAGES.get(error.exit_code, "see docs/reference/exit-codes.md")
     return problem(" ".join(str(error).split()), remedy, error.exit_code)

@@ -7,11 +7,11 @@ from pathlib import Path
 from sottovoce.agent.assemble import LEDGER, state_files
 from sottovoce.agent.ledger_snapshot import snapshot
 from sottovoce.algorithms.family import budget_of
-from sottovoce.doctor.finding import Finding, ok, problem, refused, warning
+from sottovoce.doctor.finding import Finding, ok, problem, refusal_findings, warning
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode, SottovoceError
 from sottovoce.identity import load
-from sottovoce.vault import Budget, Spending, check_budget, check_owner, check_there
+from sottovoce.vault import Budget, Spending, check_budget, check_ledger_exists, check_owner
 from sottovoce.vault.ledger_file import log_is_damaged
 
 _MIB = 2**20
@@ -21,7 +21,7 @@ _LARGE_LOG = 64 * _MIB
 def ledger(subject: Subject) -> Iterator[Finding]:
     """Check that a release could be charged."""
     path, separate = _place(subject)
-    if path is None or subject.state is None or not (separate or subject.open):
+    if path is None or subject.state is None or not (separate or subject.is_readable):
         return
     if separate and (beside := state_files(subject.state)[1]).exists():
         yield problem(
@@ -35,7 +35,7 @@ def ledger(subject: Subject) -> Iterator[Finding]:
     if separate and not (os.access(path.parent, os.X_OK) and (os.access(path, os.R_OK) or not path.exists())):
         yield ok(f"{path}: belongs to the separate vault, and this user may not read it")
         return
-    check_there(path)
+    check_ledger_exists(path)
     with snapshot(path) as (opened, place):
         damaged = log_is_damaged(place)
         budget, spending, owner = opened.own_budget, opened.spending(), opened.owner
@@ -47,8 +47,8 @@ def ledger(subject: Subject) -> Iterator[Finding]:
         )
         return
     yield ok(f"{path}: whole, {spending.charges} charges and {spending.releases} releases")
-    yield from _mine(subject, path, owner, budget)
-    yield _left(budget, spending)
+    yield from _check_owner_and_budget(subject, path, owner, budget)
+    yield _remaining_budget(budget, spending)
     log = path.with_name(path.name + "-wal")
     if log.exists() and (size := log.stat().st_size) > _LARGE_LOG:
         yield warning(
@@ -64,27 +64,27 @@ def _place(subject: Subject) -> tuple[Path | None, bool]:
     return None if subject.state is None else state_files(subject.state)[1], False
 
 
-def _mine(subject: Subject, path: Path, owner: str, budget: Budget) -> Iterator[Finding]:
-    if subject.state is not None and subject.open:
+def _check_owner_and_budget(subject: Subject, path: Path, owner: str, budget: Budget) -> Iterator[Finding]:
+    if subject.state is not None and subject.is_readable:
         try:
             device = load(state_files(subject.state)[0], dated=False).node_id
         except SottovoceError:
             device = owner  # other checks report what is wrong with the keys
-        yield from refused(lambda: check_owner(path, owner, device))
+        yield from refusal_findings(lambda: check_owner(path, owner, device))
     if subject.config is not None:
         wanted = budget_of(subject.config)
-        yield from refused(lambda: check_budget(path, budget, wanted))
+        yield from refusal_findings(lambda: check_budget(path, budget, wanted))
 
 
-def _left(budget: Budget, spending: Spending) -> Finding:
+def _remaining_budget(budget: Budget, spending: Spending) -> Finding:
     if budget.epsilon is None or spending.promised_epsilon is None:
         return warning(
             "nothing is promised: it was made for, or has paid for, releases without a proved ε",
             "let a new device join, with a finite ε and a sound learner, if something is to be promised",
         )
-    left = max(0.0, budget.epsilon - spending.of_budget)
+    left = max(0.0, budget.epsilon - spending.budget_epsilon)
     words = f"ε = {left:.3f} of {budget.epsilon:g} left at δ = {budget.delta:g}, {budget.unit} level"
-    if spending.of_budget > 0 and left < 0.01 * budget.epsilon:
+    if spending.budget_epsilon > 0 and left < 0.01 * budget.epsilon:
         return warning(
             f"{words}: it is spent, so the device mixes and releases nothing new from its records",
             "nothing needs to be done, and a budget cannot be raised; new windows bring their own (privacy.unit)",

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from sottovoce.doctor.contact import obstacle, obstacles
-from sottovoce.doctor.credentials import device
-from sottovoce.doctor.finding import Finding, failed, ok, problem
+from sottovoce.doctor.credentials import device_credentials
+from sottovoce.doctor.finding import Finding, error_finding, ok, problem
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode, IdentityError
-from sottovoce.listening import cannot_listen, refusal, split
+from sottovoce.listening import cannot_listen, listening_error, split_address
 
 
 def listening(subject: Subject) -> Iterator[Finding]:
@@ -18,15 +18,17 @@ def listening(subject: Subject) -> Iterator[Finding]:
     if config is None:
         return
     if "grpc" in config.transport.use:
-        yield _at("transport.listen", config.transport.listen, subject, _ours)
+        yield _check_address("transport.listen", config.transport.listen, subject, _is_own_listener)
     if config.observe.metrics is not None:
-        yield _at("observe.metrics", config.observe.metrics, subject, lambda subject, *_: subject.status is not None)
+        yield _check_address(
+            "observe.metrics", config.observe.metrics, subject, lambda subject, *_: subject.status is not None
+        )
 
 
-def _at(key: str, address: str, subject: Subject, ours: Callable[[Subject, str, int], bool]) -> Finding:
+def _check_address(key: str, address: str, subject: Subject, ours: Callable[[Subject, str, int], bool]) -> Finding:
     """Return the finding about one address, which a key of the configuration names."""
-    host, port = split(address)
-    taken = refusal(address)
+    host, port = split_address(address)
+    taken = listening_error(address)
     if taken is None and subject.status is not None:
         return problem(
             f"{key} {address}: the agent answers on its socket, but does not listen there",
@@ -37,15 +39,15 @@ def _at(key: str, address: str, subject: Subject, ours: Callable[[Subject, str, 
         return ok(f"{key} {address}: free")
     if taken.errno == errno.EADDRINUSE and ours(subject, host, port):
         return ok(f"{key} {address}: held by this device's agent")
-    return failed(cannot_listen(key, address, taken))
+    return error_finding(cannot_listen(key, address, taken))
 
 
-def _ours(subject: Subject, host: str, port: int) -> bool:
+def _is_own_listener(subject: Subject, host: str, port: int) -> bool:
     """Return whether the listener at this address proves to be this device."""
-    if subject.status is None or subject.state is None or subject.config is None or not subject.open:
+    if subject.status is None or subject.state is None or subject.config is None or not subject.is_readable:
         return False
     try:
-        identity, tls = device(subject.state, [peer.id for peer in subject.config.transport.peers])
+        identity, tls = device_credentials(subject.state, [peer.id for peer in subject.config.transport.peers])
     except IdentityError:
         return True  # nothing can be proved; its agent answers on the socket
     if identity.mode == "pinned":

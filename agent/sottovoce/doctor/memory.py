@@ -19,7 +19,7 @@ def memory(subject: Subject, root: Path = Path("/")) -> Iterator[Finding]:
         subject: the device.
         root: directory that contains /proc and /sys.
     """
-    found = {"of the machine": available(root), "of this control group": allowed(root)}
+    found = {"of the machine": available_memory(root), "of this control group": allowed_memory(root)}
     known = {whose: room for whose, room in found.items() if room is not None}
     if not known:
         yield ok("the amount is unknown on this system")
@@ -40,7 +40,7 @@ def memory(subject: Subject, root: Path = Path("/")) -> Iterator[Finding]:
         yield ok(words)
 
 
-def available(root: Path) -> int | None:
+def available_memory(root: Path) -> int | None:
     """Return the memory still available to programs, in bytes, by the kernel's estimate; None if unknown."""
     try:
         lines = (root / "proc/meminfo").read_text().splitlines()
@@ -50,7 +50,7 @@ def available(root: Path) -> int | None:
     return None if kib is None else int(kib) * 1024
 
 
-def allowed(root: Path) -> int | None:
+def allowed_memory(root: Path) -> int | None:
     """Return the memory that this process's tightest control group still allows, in bytes; None without a limit."""
     try:
         own = (root / "proc/self/cgroup").read_text().splitlines()
@@ -65,7 +65,7 @@ def allowed(root: Path) -> int | None:
         limit, used = ("memory.max", "memory.current") if not controllers else _VERSION_1
         place = base / group.strip("/")
         for directory in (place, *place.parents):
-            rooms.append(_room(directory / limit, directory / used))
+            rooms.append(_remaining_bytes(directory / limit, directory / used))
             if directory == base:
                 break
     return min((room for room in rooms if room is not None), default=None)
@@ -74,7 +74,7 @@ def allowed(root: Path) -> int | None:
 _VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes")
 
 
-def _room(limit: Path, used: Path) -> int | None:
+def _remaining_bytes(limit: Path, used: Path) -> int | None:
     try:
         words = limit.read_text().strip()
         return max(0, int(words) - int(used.read_text())) if words.isdecimal() else None

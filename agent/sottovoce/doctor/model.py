@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sottovoce.agent.runnable import family_here
+from sottovoce.agent.runnable import runnable_family
 from sottovoce.doctor.finding import Finding, ok, warning
 from sottovoce.doctor.subject import Subject
 
@@ -17,7 +17,7 @@ def model(subject: Subject) -> Iterator[Finding]:
     """
     if subject.config is None:
         return
-    family, learner = family_here(subject.config), subject.config.learner
+    family, learner = runnable_family(subject.config), subject.config.learner
     heard = family.signal()
     if heard is not None and (heard.inert or heard.devices > _MANY):
         yield warning(

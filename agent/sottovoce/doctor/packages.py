@@ -47,7 +47,7 @@ EXTRAS = (
 )
 
 
-def installed(module: str) -> bool:
+def is_installed(module: str) -> bool:
     """Return whether a module can be imported; it is not imported."""
     try:
         return find_spec(module) is not None
@@ -55,7 +55,7 @@ def installed(module: str) -> bool:
         return False
 
 
-def packages(subject: Subject, found: Callable[[str], bool] = installed) -> Iterator[Finding]:
+def packages(subject: Subject, found: Callable[[str], bool] = is_installed) -> Iterator[Finding]:
     """Check that these packages are installed."""
     missing = [name for name in CORE if not found(name)]
     if missing:

@@ -6,15 +6,15 @@ from pathlib import Path
 
 from sottovoce_bootstrap.sources.invitation import invitation_contacts
 
-from sottovoce.agent.password import password
+from sottovoce.agent.password import read_password
 from sottovoce.config import AgentConfig
 from sottovoce.doctor.contact import obstacle, obstacles
-from sottovoce.doctor.credentials import device, towards_broker
+from sottovoce.doctor.credentials import broker_tls_context, device_credentials
 from sottovoce.doctor.finding import Finding, ok, problem, warning
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode, IdentityError
 from sottovoce.identity import peer_dns_name
-from sottovoce.listening import split
+from sottovoce.listening import split_address
 from sottovoce.transport import is_direct
 
 _MAX = 32
@@ -28,15 +28,15 @@ _TRUST = (
 def peers(subject: Subject) -> Iterator[Finding]:
     """Check that the devices named by the configuration or the invitation answer."""
     config, state = subject.config, subject.state
-    if config is None or state is None or not subject.open:
+    if config is None or state is None or not subject.is_readable:
         return
     contacts = _contacts(config, state)
     if not contacts:
         if not (config.membership.mdns or config.membership.dns or "mqtt" in config.transport.use):
-            yield _alone(config)
+            yield _no_peers_finding(config)
         return
     try:
-        identity, tls = device(state, [peer.id for peer in config.transport.peers])
+        identity, tls = device_credentials(state, [peer.id for peer in config.transport.peers])
     except IdentityError:
         yield warning(
             "not contacted: this device cannot prove its identity",
@@ -46,7 +46,7 @@ def peers(subject: Subject) -> Iterator[Finding]:
     asked = dict(list(contacts.items())[:_MAX])
     found = obstacles(
         {
-            (node, address): partial(obstacle, *split(address), tls, peer_dns_name(node, identity.fleet))
+            (node, address): partial(obstacle, *split_address(address), tls, peer_dns_name(node, identity.fleet))
             for node, address in asked.items()
         }
     )
@@ -64,13 +64,13 @@ def peers(subject: Subject) -> Iterator[Finding]:
 def broker(subject: Subject) -> Iterator[Finding]:
     """Check that the fleet's broker can be reached as configured."""
     config, state = subject.config, subject.state
-    if config is None or state is None or "mqtt" not in config.transport.use or not subject.open:
+    if config is None or state is None or "mqtt" not in config.transport.use or not subject.is_readable:
         return
     section = config.transport.mqtt
     host, port = section.address
     if section.password_file is not None:
-        password("transport.mqtt.password_file", section.password_file)
-    what = obstacles({0: partial(obstacle, host, port, towards_broker(section, state))})[0]
+        read_password("transport.mqtt.password_file", section.password_file)
+    what = obstacles({0: partial(obstacle, host, port, broker_tls_context(section, state))})[0]
     if what is not None:
         yield problem(
             f"{section.url}: {what}",
@@ -93,7 +93,7 @@ def _contacts(config: AgentConfig, state: Path) -> dict[str, str]:
     return {node: address for node, address in {**invited, **named}.items() if address is not None}
 
 
-def _alone(config: AgentConfig) -> Finding:
+def _no_peers_finding(config: AgentConfig) -> Finding:
     if config.ledger.alone:
         return ok("no peers are configured, and ledger.alone lets this device release without any")
     return warning(

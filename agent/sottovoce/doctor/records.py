@@ -5,9 +5,9 @@ import stat
 from collections.abc import Iterator
 
 from sottovoce.agent.start_checks import doubts
-from sottovoce.agent.vault_here import records_here
+from sottovoce.agent.vault_here import load_configured_records
 from sottovoce.data import parse
-from sottovoce.doctor.finding import Finding, failed, ok, problem, refused, warning
+from sottovoce.doctor.finding import Finding, error_finding, ok, problem, refusal_findings, warning
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import DataError, ExitCode
 
@@ -22,7 +22,7 @@ def records(subject: Subject) -> Iterator[Finding]:
     try:
         spec = parse(data.source)
     except DataError as error:
-        yield failed(error)
+        yield error_finding(error)
         return
     if spec.path is None or spec.kind == "feed":
         return
@@ -33,14 +33,14 @@ def records(subject: Subject) -> Iterator[Finding]:
     except PermissionError:
         mode, readable = 0, False
     except OSError:
-        yield from refused(lambda: records_here(data))
+        yield from refusal_findings(lambda: load_configured_records(data))
         return
     if not readable and separate:
         yield ok(f"{path}: only for the separate vault")
     elif not readable:
         yield problem(f"{path}: this user may not read it", "let the agent's user own it", ExitCode.DATA)
     else:
-        wrong = [*refused(lambda: records_here(data))]
+        wrong = [*refusal_findings(lambda: load_configured_records(data))]
         yield from wrong
         if not wrong:
             yield from (warning(what, remedy) for what, remedy in doubts(subject.config))

@@ -13,7 +13,7 @@ from sottovoce.agent.control import ask
 from sottovoce.agent.runnable import check_readers, check_socket, check_state
 from sottovoce.agent.status import SCHEMA
 from sottovoce.config import AgentConfig, load
-from sottovoce.doctor.finding import Finding, failed, ok, problem
+from sottovoce.doctor.finding import Finding, error_finding, ok, problem
 from sottovoce.errors import ConfigError, ExitCode, NetworkError
 
 _ANSWERS_SECONDS = 5.0
@@ -40,7 +40,7 @@ class Subject:
     wrong: ConfigError | None = None
 
     @property
-    def open(self) -> bool:
+    def is_readable(self) -> bool:
         """Return whether the state directory exists and this user may read it."""
         return self.state is not None and os.access(self.state / ".", os.R_OK | os.X_OK)
 
@@ -59,20 +59,20 @@ def subject_of(file: Path | None, state: Path | None) -> Subject:
         except ConfigError as error:
             wrong = error
     if state is None and file is not None:
-        state = _state_in(file) if config is None else config.agent.state
+        state = _read_state_directory(file) if config is None else config.agent.state
     return Subject(file, config, state, None if state is None else _status(state), wrong=wrong)
 
 
 def configuration(subject: Subject) -> Iterator[Finding]:
     """Check that there is a configuration, and a state directory that this user may read."""
     if subject.wrong is not None:
-        yield failed(subject.wrong)
+        yield error_finding(subject.wrong)
     elif subject.file is not None:
         yield ok(f"{subject.file}: correct")
     if subject.state is None:
         return
     try:
-        owner, file = _name(subject.state.stat().st_uid), subject.state.is_file()
+        owner, file = _user_name(subject.state.stat().st_uid), subject.state.is_file()
     except PermissionError:
         owner, file = "AGENT'S-USER", False
     except OSError:
@@ -83,7 +83,7 @@ def configuration(subject: Subject) -> Iterator[Finding]:
         check_state(subject.state)
     if subject.config is not None:
         check_readers(subject.config)
-    if subject.open:
+    if subject.is_readable:
         yield ok(f"{subject.state}: exists")
     elif subject.config is not None and _keeps_vault(subject.config):
         yield ok(
@@ -111,7 +111,7 @@ def _status(state: Path) -> dict[str, Any] | None:
     return answer if answer.get("schema") == SCHEMA else None
 
 
-def _state_in(file: Path) -> Path | None:
+def _read_state_directory(file: Path) -> Path | None:
     """Return the state directory named by a configuration that is otherwise invalid."""
     try:
         tables = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -120,7 +120,7 @@ def _state_in(file: Path) -> Path | None:
         return None
 
 
-def _name(user: int) -> str:
+def _user_name(user: int) -> str:
     try:
         return pwd.getpwuid(user).pw_name
     except KeyError:

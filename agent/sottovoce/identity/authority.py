@@ -59,7 +59,7 @@ class Authority(Protocol):
         """
         ...
 
-    def following(self, changes: Sequence[KeyChange]) -> "Authority":
+    def after_changes(self, changes: Sequence[KeyChange]) -> "Authority":
         """Return the authority after changes of the fleet's keys.
 
         Raises:
@@ -98,7 +98,7 @@ def check_signed(
     if fleet != authority.fleet:
         raise IdentityError(f"{what} belongs to fleet {fleet!r}, not to {authority.fleet!r}")
     try:
-        (authority.following(changes) if changes else authority).verify_signature(message, signature)
+        (authority.after_changes(changes) if changes else authority).verify_signature(message, signature)
     except IdentityError as error:
         raise type(error)(f"{what} of {which} is not accepted: {error}") from error
 
@@ -136,12 +136,12 @@ class FleetAuthority:
 
     def retirement(self, certificate: x509.Certificate) -> Retired | None:
         """Return the retirement of this certificate's issuing key; None for the present key or another fleet's."""
-        return next((one for one in self.retired if _issued(certificate, one.certificate)), None)
+        return next((one for one in self.retired if _is_issued_by(certificate, one.certificate)), None)
 
     def verify(self, certificate: x509.Certificate, now: datetime | None, source: object) -> Subject:
         """See Authority.verify. Certificates of a retired key end on the day that the fleet has set."""
         issuer, retired = self.certificate, None
-        if not _issued(certificate, issuer) and (retired := self.retirement(certificate)) is not None:
+        if not _is_issued_by(certificate, issuer) and (retired := self.retirement(certificate)) is not None:
             issuer = retired.certificate
             if now is not None and now > retired.until:
                 raise IdentityError(
@@ -162,8 +162,8 @@ class FleetAuthority:
             )
         raise IdentityError(f"it was not signed by fleet {self.fleet!r}: get it from the holder of its key")
 
-    def following(self, changes: Sequence[KeyChange]) -> "FleetAuthority":
-        """See Authority.following."""
+    def after_changes(self, changes: Sequence[KeyChange]) -> "FleetAuthority":
+        """See Authority.after_changes."""
         reached = follow(self.anchors, changes)
         return FleetAuthority(reached.current, reached.spare, retired_by(changes)) if changes else self
 
@@ -178,7 +178,7 @@ class FleetAuthority:
         return True
 
 
-def _issued(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
+def _is_issued_by(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(issuer)
     except (*UNREADABLE, InvalidSignature):
@@ -215,8 +215,8 @@ class IssuerAuthority:
             "with its certificate"
         )
 
-    def following(self, changes: Sequence[KeyChange]) -> "IssuerAuthority":
-        """See Authority.following. An external CA changes its keys in its own way."""
+    def after_changes(self, changes: Sequence[KeyChange]) -> "IssuerAuthority":
+        """See Authority.after_changes. An external CA changes its keys in its own way."""
         raise IdentityError("a fleet with an external CA changes no keys here")
 
 
@@ -251,8 +251,8 @@ class PinnedAuthority:
         """See Authority.verify_signature. No key signs for a pinned fleet."""
         raise IdentityError("pinned devices have no revocation lists: take the device out of transport.peers")
 
-    def following(self, changes: Sequence[KeyChange]) -> "PinnedAuthority":
-        """See Authority.following. A pinned fleet has no common key that could change."""
+    def after_changes(self, changes: Sequence[KeyChange]) -> "PinnedAuthority":
+        """See Authority.after_changes. A pinned fleet has no common key that could change."""
         raise IdentityError("pinned devices have no key of a fleet to change")
 
 
@@ -288,7 +288,7 @@ def decode_issuer(pem: bytes, source: object) -> x509.Certificate:
     return certificate
 
 
-def pinned(
+def pinned_authority(
     fleet: str, certificates: Iterable[x509.Certificate], peers: Iterable[str], source: object
 ) -> PinnedAuthority:
     """Return an authority of the certificates whose devices are listed.

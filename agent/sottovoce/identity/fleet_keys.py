@@ -61,7 +61,7 @@ class KeyChange(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Return the change, signed with the key of this certificate."""
         return structs.replace(self, signature=sign(self._signed_bytes(signer)).hex())
 
-    def holds(self, signer: x509.Certificate) -> bool:
+    def is_signed_by(self, signer: x509.Certificate) -> bool:
         """Return whether the key of this certificate has signed the change."""
         key = signer.public_key()
         if not isinstance(key, EllipticCurvePublicKey):
@@ -142,10 +142,10 @@ def follow(anchors: Anchors, changes: Sequence[KeyChange]) -> Anchors:
         try:
             reached = anchors
             for change in changes[begin:]:
-                reached = _after(reached, change)
+                reached = _apply_change(reached, change)
         except IdentityError:
             continue
-        if begin < len(changes) or not changes or _same(changes[-1].current, reached.current):
+        if begin < len(changes) or not changes or _is_same_certificate(changes[-1].current, reached.current):
             return reached
     raise IdentityError(_NOT_FROM_HERE)
 
@@ -187,20 +187,21 @@ def decode_changes(raw: bytes, source: object) -> tuple[KeyChange, ...]:
     return changes
 
 
-def _after(anchors: Anchors, change: KeyChange) -> Anchors:
+def _apply_change(anchors: Anchors, change: KeyChange) -> Anchors:
     signer = anchors.current if change.by == "current" else anchors.spare
     current, spare = _read(change.current), _read(change.spare)
     named = {fleet_of(one) for one in (anchors.current, current, spare)}
-    if signer is None or not change.holds(signer) or len(named) > 1:
+    if signer is None or not change.is_signed_by(signer) or len(named) > 1:
         raise IdentityError(_NOT_FROM_HERE)
     if change.by == "current" and not (
-        _same(change.before, anchors.current) and (anchors.spare is None or _same(change.spare, anchors.spare))
+        _is_same_certificate(change.before, anchors.current)
+        and (anchors.spare is None or _is_same_certificate(change.spare, anchors.spare))
     ):
         raise IdentityError(_NOT_FROM_HERE)
     return Anchors(current, spare)
 
 
-def _same(pem: str, certificate: x509.Certificate) -> bool:
+def _is_same_certificate(pem: str, certificate: x509.Certificate) -> bool:
     return pem.encode() == certificate.public_bytes(Encoding.PEM)
 
 

@@ -19,7 +19,7 @@ from sottovoce.identity.authority import (
     FleetAuthority,
     IssuerAuthority,
     decode_issuer,
-    pinned,
+    pinned_authority,
     verify_self_signed,
 )
 from sottovoce.identity.files import read, read_private
@@ -120,7 +120,7 @@ def load(directory: Path, now: datetime | None = None, peers: Iterable[str] = ()
         certificate = decode_certificate(tls_cert_pem, certificate_file)
         fleet = _own_fleet(certificate, certificate_file)
         subject = verify_self_signed(certificate, fleet, moment, certificate_file)
-        authority = pinned(fleet, _pins(authority_file), set(peers) - {subject.node_id}, authority_file)
+        authority = pinned_authority(fleet, _pins(authority_file), set(peers) - {subject.node_id}, authority_file)
     else:
         if mode == "external":
             issuer = decode_issuer(ca_pem, authority_file)
@@ -163,7 +163,7 @@ def fleet_authority(directory: Path) -> FleetAuthority:
     path, changed = directory / FLEET_CERTIFICATE, directory / FLEET_KEYS
     anchors = read_anchors(read(path), path)
     authority = FleetAuthority(anchors.current, anchors.spare)
-    return authority.following(decode_changes(read(changed), changed)) if changed.exists() else authority
+    return authority.after_changes(decode_changes(read(changed), changed)) if changed.exists() else authority
 
 
 def mode_of(directory: Path) -> tuple[Mode, Path]:

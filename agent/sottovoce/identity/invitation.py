@@ -176,7 +176,7 @@ class Token:
         word = base64.b32encode(self.secret + self.fingerprint).decode("ascii").rstrip("=").lower()
         return f"sottovoce1:{self.address}/{word}"
 
-    def names(self, certificate: bytes) -> bool:
+    def is_enroller(self, certificate: bytes) -> bool:
         """Return whether this certificate, DER, is the enroller's."""
         return hmac.compare_digest(_fingerprint(certificate), self.fingerprint)
 

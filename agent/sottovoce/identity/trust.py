@@ -138,9 +138,9 @@ class Following:
         """See Authority.verify_signature."""
         self._trust.identity.authority.verify_signature(message, signature)
 
-    def following(self, changes: Sequence[KeyChange]) -> Authority:
-        """See Authority.following."""
-        return self._trust.identity.authority.following(changes)
+    def after_changes(self, changes: Sequence[KeyChange]) -> Authority:
+        """See Authority.after_changes."""
+        return self._trust.identity.authority.after_changes(changes)
 
 
 def _check_roots(identity: Identity) -> None:

@@ -48,12 +48,12 @@ def pegasos(weights: NDArray[Float], steps: NDArray[np.int64], records: NDArray[
     Returns:
         the new weights and steps, in new arrays.
     """
-    return _updated(weights, steps, records, hinge_slope)
+    return _update(weights, steps, records, hinge_slope)
 
 
 def logistic(weights: NDArray[Float], steps: NDArray[np.int64], records: NDArray[Float]) -> Model[Float]:
     """Return Logistic regression, rule (15): t ← t+1; w ← (1 - 1/t)w + (1 - 1/(1 + exp(-w'q)))q/(λt). See `pegasos`."""
-    return _updated(weights, steps, records, logistic_slope)
+    return _update(weights, steps, records, logistic_slope)
 
 
 UpdateRule = Callable[[NDArray[Any], NDArray[np.int64], NDArray[Any]], tuple[NDArray[Any], NDArray[np.int64]]]
@@ -82,7 +82,7 @@ def merge(
     return merged, np.maximum(steps, other_steps)
 
 
-def _updated(weights: NDArray[Float], steps: NDArray[np.int64], records: NDArray[Float], slope: Slope) -> Model[Float]:
+def _update(weights: NDArray[Float], steps: NDArray[np.int64], records: NDArray[Float], slope: Slope) -> Model[Float]:
     margins = inner(weights, records)
     steps = steps + 1
     rates = (slope(margins) / (LAMBDA * steps)[:, np.newaxis]).astype(weights.dtype)

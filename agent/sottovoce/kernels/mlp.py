@@ -13,7 +13,7 @@ from sottovoce.kernels.kernel import Features, Labels, Parameters
 from sottovoce.kernels.per_example import PerExample
 from sottovoce.kernels.products import Float, inner
 from sottovoce.kernels.softmax import cross_entropy_slopes, mean_cross_entropy
-from sottovoce.kernels.start import drawn
+from sottovoce.kernels.start import uniform_values
 
 Floats = NDArray[np.float64]
 
@@ -46,7 +46,7 @@ class Perceptron(PerExample):
 
     def initial(self, seed: int) -> Floats:
         """Return weights uniform in ±√(6/(inputs + outputs)) (Glorot & Bengio 2010, eq. 16), biases 0. See Kernel."""
-        start = drawn(seed, self.size)
+        start = uniform_values(seed, self.size)
         U, a, V, b = self._layers(start)
         U *= np.sqrt(6 / (self.features + self.hidden))
         V *= np.sqrt(6 / (self.hidden + self.classes))
@@ -81,7 +81,7 @@ class Perceptron(PerExample):
         U, a, _, _ = self._layers(parameters)
         return features @ U.swapaxes(1, 2) + a[:, np.newaxis]
 
-    def rest(self, layer: NDArray[Float], parameters: NDArray[Float]) -> NDArray[Float]:
+    def logits_from_layer(self, layer: NDArray[Float], parameters: NDArray[Float]) -> NDArray[Float]:
         """Return logits float[N, M, classes] computed from a first layer float[N, M, h].
 
         Args:
@@ -94,7 +94,7 @@ class Perceptron(PerExample):
         return logits
 
     def _logits(self, parameters: Parameters, features: Features) -> Floats:
-        return self.rest(self.first_layer(parameters, features), parameters)
+        return self.logits_from_layer(self.first_layer(parameters, features), parameters)
 
     def _layers(self, flat: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """Return views of float64[…, P] as U[…, h, d], a[…, h], V[…, classes, h] and b[…, classes]."""

@@ -26,7 +26,7 @@ class Message(Protocol):
         ...
 
 
-def of_another_model(what: str) -> MessageRefused:
+def shape_refusal(what: str) -> MessageRefused:
     """Return the refusal of a vector whose shape does not fit this device's model.
 
     Args:

@@ -3,7 +3,7 @@
 from collections.abc import Container, Iterator, Sequence
 
 
-def in_turn(peers: Sequence[str], turn: int, waiting: Container[str]) -> Iterator[int]:
+def places_in_turn(peers: Sequence[str], turn: int, waiting: Container[str]) -> Iterator[int]:
     """Yield places of the peers without a message in transit, beginning with the next in rotation.
 
     Args:

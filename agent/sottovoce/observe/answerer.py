@@ -57,7 +57,7 @@ class Page:
         return head.encode() + (b"" if head_only else self.body)
 
 
-def plain(status: int, words: str) -> Page:
+def text_page(status: int, words: str) -> Page:
     """Return a page of a few words."""
     return Page(status, "text/plain; charset=utf-8", f"{words}\n".encode())
 
@@ -108,23 +108,23 @@ class Answerer:
     async def page(self, request: bytes) -> tuple[Page, bool]:
         """Return the answer to a request, and whether only its head is requested."""
         if (asked := _REQUEST.match(request)) is None:
-            return plain(400, "this is not a request of HTTP/1"), False
+            return text_page(400, "this is not a request of HTTP/1"), False
         method, path = asked[1], asked[2].partition(b"?")[0].decode()
         if path not in self.pages:
-            return plain(404, f"there are {', '.join(self.pages)}"), method == b"HEAD"
+            return text_page(404, f"there are {', '.join(self.pages)}"), method == b"HEAD"
         if method not in (b"GET", b"HEAD"):
-            return plain(405, "GET or HEAD"), False
+            return text_page(405, "GET or HEAD"), False
         try:
             async with asyncio.timeout(_SECONDS):
                 return await self.pages[path](), method == b"HEAD"
         except TimeoutError:
-            return plain(503, f"this page was not made within {_SECONDS:g} s"), False
+            return text_page(503, f"this page was not made within {_SECONDS:g} s"), False
         except Exception as defect:  # noqa: BLE001 - a page that cannot be made must not end the device's work
             self._sparse_log.say(logging.ERROR, path, "page-failed path=%s report this defect: %r", path, defect)
-            return plain(500, "this page could not be made: the log says why"), False
+            return text_page(500, "this page could not be made: the log says why"), False
 
     async def _answer(self, request: bytes | None) -> bytes:
         if request is None:
-            return plain(431, f"a request has {_MAX_BYTES} bytes at most").encoded()
+            return text_page(431, f"a request has {_MAX_BYTES} bytes at most").encoded()
         page, head_only = await self.page(request)
         return page.encoded(head_only=head_only)

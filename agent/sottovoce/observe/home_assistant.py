@@ -41,12 +41,12 @@ TASK_KEYS = ("task", "takes_part")
 """Further keys, if the fleet's tasks are shown."""
 
 
-def take_part(epoch: int) -> str:
+def take_part_payload(epoch: int) -> str:
     """Return the switch's payload when it is turned on: it names one task, since a newer one may have arrived."""
     return f"take part in {epoch}"
 
 
-def leave(epoch: int) -> str:
+def leave_payload(epoch: int) -> str:
     """Return the payload of the switch when it is turned off."""
     return f"leave {epoch}"
 
@@ -145,7 +145,7 @@ def _switch(topics: Topics, epoch: int) -> dict[str, Any]:
         "state_on": "ON",
         "state_off": "OFF",
         "command_topic": topics.switch,
-        "payload_on": take_part(epoch),
-        "payload_off": leave(epoch),
+        "payload_on": take_part_payload(epoch),
+        "payload_off": leave_payload(epoch),
         "entity_category": "config",
     }

@@ -132,14 +132,14 @@ class _Values(Collector):
             kind = CounterMetricFamily if described.kind == "counter" else GaugeMetricFamily
             if isinstance(value, Mapping):
                 family = kind(name, described.help, labels=[described.label])
-                for label, one in bounded(value).items():
+                for label, one in limit_labels(value).items():
                     family.add_metric([label], one)
             else:
                 family = kind(name, described.help, value=value)
             yield family
 
 
-def bounded(values: Mapping[str, float]) -> Mapping[str, float]:
+def limit_labels(values: Mapping[str, float]) -> Mapping[str, float]:
     """Return values by label, for a bounded number of labels; all others are added up as `other`."""
     kept: dict[str, float] = {}
     for label, value in sorted(values.items()):

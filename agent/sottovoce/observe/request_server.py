@@ -88,7 +88,7 @@ class RequestServer:
     def start(self, listening: socket.socket) -> None:
         """Serve on a bound socket, which this server closes."""
         listening.listen(_BACKLOG)
-        self._acceptor = Acceptor(listening, self._opened, self._refused)
+        self._acceptor = Acceptor(listening, self._accept_connection, self._log_refusal)
 
     async def stop(self, grace: float = _GOODBYE_SECONDS) -> None:
         """Stop listening; answers in progress have `grace` seconds."""
@@ -104,7 +104,7 @@ class RequestServer:
         if self._answering:
             await asyncio.wait(self._answering)
 
-    def _opened(self, caller: socket.socket, address: Any) -> float:
+    def _accept_connection(self, caller: socket.socket, address: Any) -> float:
         """Keep a new connection; return the pause before the next is accepted."""
         full = len(self._connections) >= MAX_CONNECTIONS
         if full and not self._make_room():
@@ -116,13 +116,13 @@ class RequestServer:
         connection.deadline = loop.call_later(self._seconds, self._close, connection)
         self._connections[connection] = None
         try:
-            loop.add_reader(caller.fileno(), self._readable, connection)
+            loop.add_reader(caller.fileno(), self._read_request, connection)
         except BaseException:
             self._close(connection)
             raise
         return _PAUSE_SECONDS if full and self._displaced % _BURST == 0 else 0.0
 
-    def _refused(self, error: OSError | MemoryError) -> None:
+    def _log_refusal(self, error: OSError | MemoryError) -> None:
         self._sparse_log.say(
             logging.WARNING,
             type(error).__name__,
@@ -152,7 +152,7 @@ class RequestServer:
         self._close(oldest)
         return True
 
-    def _readable(self, connection: _Connection) -> None:
+    def _read_request(self, connection: _Connection) -> None:
         """Read more of a request, and start the answer once the request is complete."""
         try:
             chunk = connection.socket.recv(_CHUNK)
@@ -176,12 +176,12 @@ class RequestServer:
         connection.answering = loop.create_task(self._serve(connection, request))
         self._answering.add(connection.answering)
 
-        def ended(task: "asyncio.Task[None]") -> None:
+        def forget_connection(task: "asyncio.Task[None]") -> None:
             self._answering.discard(task)
             self._connections.pop(connection, None)
             connection.socket.close()
 
-        connection.answering.add_done_callback(ended)
+        connection.answering.add_done_callback(forget_connection)
 
     async def _serve(self, connection: _Connection, request: bytes | None) -> None:
         loop = asyncio.get_running_loop()

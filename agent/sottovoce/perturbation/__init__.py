@@ -5,7 +5,7 @@ it any number of times. The vault draws the noise; this package only defines its
 """
 
 from sottovoce.perturbation.cap import Cap
-from sottovoce.perturbation.choice import OWN, best, bring, scheme
+from sottovoce.perturbation.choice import OWN, best, register_scheme, scheme
 from sottovoce.perturbation.contrast import best_for_ridge
 from sottovoce.perturbation.exact import Exact
 from sottovoce.perturbation.laplace import Laplace, LaplaceCopies
@@ -31,7 +31,7 @@ __all__ = [
     "VisitBudget",
     "best",
     "best_for_ridge",
-    "bring",
+    "register_scheme",
     "scheme",
     "visit_epsilons",
 ]

@@ -71,7 +71,7 @@ def best_cap(dimension: int, epsilon: float) -> Cap:
         epsilon: from 2^-16 to 500.
     """
     if dimension == 1:
-        inside = _inside(epsilon, 0.5)
+        inside = _scaled_probability(epsilon, 0.5)
         return Cap(1, 1.0, inside, math.ldexp(2 * inside - _ALL, -PROBABILITY_BITS))
     low, high = 0.0, _LARGEST_GAMMA
     for _ in range(_BISECTIONS):
@@ -80,12 +80,12 @@ def best_cap(dimension: int, epsilon: float) -> Cap:
         growth = math.expm1(epsilon)
         low, high = (middle, high) if moment * growth > middle * (1 + growth * q) else (low, middle)
     q, moment = _tail(dimension, low)
-    inside = _inside(epsilon, q)
+    inside = _scaled_probability(epsilon, q)
     p, rest = math.ldexp(inside, -PROBABILITY_BITS), math.ldexp(_ALL - inside, -PROBABILITY_BITS)
     return Cap(dimension, low, inside, moment * (p / q - rest / (1 - q)))
 
 
-def _inside(epsilon: float, q: float) -> int:
+def _scaled_probability(epsilon: float, q: float) -> int:
     """Return ⌊p 2^128⌋ or less, where p is the largest with p/(1 - p) ≤ e^ε q/(1 - q)."""
     odds = math.exp(epsilon) * q / (1 - q) * (1 - _SLACK)
     outside = int(math.ldexp(1 / (1 + odds), PROBABILITY_BITS)) + 1

@@ -47,7 +47,7 @@ def scheme(name: str, features: int, classes: int, epsilon: float | None) -> Sch
             "`exact` is for no ε, and for no ε there is only `exact`"
         )
     if epsilon is None:
-        return _narrow(Exact(features, classes))
+        return _check_width(Exact(features, classes))
     make = _SCHEMES.get(name) or _BROUGHT.get(name)
     if make is None:
         raise PrivacyError(f"no scheme `{name}`: choose one of {', '.join(_SCHEMES)}, or exact")
@@ -55,10 +55,10 @@ def scheme(name: str, features: int, classes: int, epsilon: float | None) -> Sch
         raise PrivacyError(
             f"ε = {epsilon:g} is out of range: set privacy.epsilon between {MIN_EPSILON:g} and {MAX_EPSILON:g}"
         )
-    return _narrow(make(features, classes, epsilon))
+    return _check_width(make(features, classes, epsilon))
 
 
-def bring(name: str, make: Callable[[int, int, float], Scheme]) -> None:
+def register_scheme(name: str, make: Callable[[int, int, float], Scheme]) -> None:
     """Register another package's scheme, made for (features, classes, epsilon), so that `scheme` knows it."""
     _BROUGHT[name] = make
 
@@ -78,7 +78,7 @@ def best(features: int, classes: int, epsilon: float | None) -> Scheme:
     return min(candidates, key=lambda candidate: candidate.error)
 
 
-def _narrow(candidate: Scheme) -> Scheme:
+def _check_width(candidate: Scheme) -> Scheme:
     if candidate.width > MAX_WIDTH:
         raise PrivacyError(
             f"a record released by `{candidate.name}` would take {candidate.width} numbers of {MAX_WIDTH} at most: "

@@ -51,7 +51,7 @@ class LaplaceCopies:
     @property
     def exponent(self) -> int:
         """See Scheme.exponent."""
-        return grid(self.features, self.epsilon)
+        return grid_exponent(self.features, self.epsilon)
 
     @property
     def unit(self) -> int:
@@ -71,11 +71,11 @@ class LaplaceCopies:
     @property
     def error(self) -> float:
         """See Scheme.error."""
-        return _dense(self.features) * _variance(self) * self.features
+        return _dense_norm_ratio(self.features) * _noise_variance(self) * self.features
 
     def emits(self, values: Values) -> bool:
         """Accept a record's values plus noise within the bound of `_within`. See Scheme.emits."""
-        return _within(self, values)
+        return _is_plausible(self, values)
 
     def decode(self, values: Values) -> Floats:
         """Return each copy as released, in units of x. See Scheme.decode."""
@@ -86,7 +86,7 @@ class LaplaceCopies:
         first, second = sums(values, self.features)
         step = 2.0**self.exponent
         second *= step * step / self.copies
-        second.flat[:: self.features + 1] -= len(values) * _variance(self)
+        second.flat[:: self.features + 1] -= len(values) * _noise_variance(self)
         return Moments(first * step, second, len(values))
 
 
@@ -123,7 +123,7 @@ class Laplace:
     @property
     def exponent(self) -> int:
         """See Scheme.exponent."""
-        return grid(self.features, self.epsilon)
+        return grid_exponent(self.features, self.epsilon)
 
     @property
     def unit(self) -> int:
@@ -143,11 +143,11 @@ class Laplace:
     @property
     def error(self) -> float:
         """See Scheme.error; each estimate adds up the noise of all blocks."""
-        return _dense(self.features) * _variance(self) * self.width
+        return _dense_norm_ratio(self.features) * _noise_variance(self) * self.width
 
     def emits(self, values: Values) -> bool:
         """Accept a record's values plus noise within the bound of `_within`. See Scheme.emits."""
-        return _within(self, values)
+        return _is_plausible(self, values)
 
     def decode(self, values: Values) -> Floats:
         """See Scheme.decode."""
@@ -158,28 +158,28 @@ class Laplace:
         first, second = sums(values, self.features)
         step = 2.0**self.exponent
         second *= step * step
-        second.flat[:: self.features + 1] -= len(values) * self.copies * _variance(self)
+        second.flat[:: self.features + 1] -= len(values) * self.copies * _noise_variance(self)
         return Moments(from_tensor(first * step), second, len(values))
 
 
-def grid(features: int, epsilon: float) -> int:
+def grid_exponent(features: int, epsilon: float) -> int:
     """Return the grid exponent: rounding loses at most 2^-16 of a record; a scale near 2/ε has at least 2^14 steps."""
     return -max(16 + math.ceil(math.log2(features)), 14 + math.ceil(math.log2(epsilon)))
 
 
-def _within(scheme: "LaplaceCopies | Laplace", values: Values) -> bool:
+def _is_plausible(scheme: "LaplaceCopies | Laplace", values: Values) -> bool:
     """Check the tail of a sum of D exponentials, which exceeds D + √(2Dt) + t scales with probability e^-t at most."""
     noise = scheme.width + math.sqrt(2 * scheme.width * _TAIL) + _TAIL
     return float(np.abs(values.astype(np.float64)).sum()) <= scheme.unit * scheme.copies + noise * scheme.scale
 
 
-def _variance(scheme: LaplaceCopies | Laplace) -> float:
+def _noise_variance(scheme: LaplaceCopies | Laplace) -> float:
     """Return the variance of the discrete Laplace on the grid, 2r/(1 - r)² steps² with r = exp(-1/scale)."""
     steps = 0.5 / math.sinh(0.5 / scheme.scale) ** 2
     return math.ldexp(steps, 2 * scheme.exponent)
 
 
-def _dense(features: int) -> float:
+def _dense_norm_ratio(features: int) -> float:
     """Return ‖x‖₁²/‖x‖₂² for a long Gaussian vector; never below 1."""
     return max(1.0, 2 * features / math.pi)
 

@@ -9,11 +9,11 @@ from sottovoce.plugins.discovery import (
     TRANSPORT,
     Plugin,
     find,
-    installed,
+    installed_plugins,
 )
-from sottovoce.plugins.guard import attributed, guarded, stepped, watched
+from sottovoce.plugins.guard import attribute_to_plugin, await_guarded, guarded, guarded_proxy
 from sottovoce.plugins.loading import load
-from sottovoce.plugins.watchdog import enforce
+from sottovoce.plugins.watchdog import set_late_handler
 
 __all__ = [
     "DATA_KIND",
@@ -23,12 +23,12 @@ __all__ = [
     "METER_SOURCE",
     "TRANSPORT",
     "Plugin",
-    "attributed",
-    "enforce",
+    "attribute_to_plugin",
+    "await_guarded",
     "find",
     "guarded",
-    "installed",
+    "guarded_proxy",
+    "installed_plugins",
     "load",
-    "stepped",
-    "watched",
+    "set_late_handler",
 ]

@@ -54,7 +54,7 @@ class Plugin:
         return PluginError(f"{self.kind} {self.name} of package {self.package}: {problem}; {remedy}")
 
 
-def installed(kind: str) -> Mapping[str, tuple[Plugin, ...]]:
+def installed_plugins(kind: str) -> Mapping[str, tuple[Plugin, ...]]:
     """Return plug-ins of a kind, by name. Several with one name are an error once that name is used."""
     return _installed(KINDS[kind]) if _any(tuple(sys.path)) else {}
 
@@ -70,7 +70,7 @@ def find(kind: str, name: str, own: Container[str]) -> Plugin | None:
     Raises:
         PluginError: if several packages provide this name, or a package provides one of Sottovoce's own names.
     """
-    found = installed(kind).get(name, ())
+    found = installed_plugins(kind).get(name, ())
     packages = ", ".join(sorted({plugin.package for plugin in found}))
     if found and name in own:
         raise found[0].error("Sottovoce itself uses this name", "rename the entry point, or remove the package")

@@ -40,7 +40,7 @@ def guarded(
         try:
             yield
         except BaseException as error:
-            if isinstance(error, _ending()):
+            if isinstance(error, _ending_exceptions()):
                 raise
             ours = isinstance(error, SottovoceError) and error.exit_code is not ExitCode.INTERNAL
             if plugin.kind in _QUIET and _raised_by(plugin, error):
@@ -51,7 +51,7 @@ def guarded(
 
 
 @types.coroutine
-def stepped(
+def await_guarded(
     plugin: Plugin, call: str, awaited: Awaitable[T], passing: tuple[type[Exception], ...] = ()
 ) -> Generator[Any, Any, T]:
     """Await a plug-in's awaitable: its steps run within `guarded`, but the waits between them do not.
@@ -70,18 +70,18 @@ def stepped(
     step: Callable[[], Any] = functools.partial(next, steps)
     while True:
         with guarded(plugin, call, passing=passing):
-            ended, value = _taken(step)
+            ended, value = _take_step(step)
         if ended:
             return cast(T, value)
         try:
             sent = yield value
         except BaseException as error:  # noqa: BLE001 - a cancellation, too: the plug-in's to handle
-            step = functools.partial(_thrown, steps, error)
+            step = functools.partial(_throw_into, steps, error)
         else:
-            step = functools.partial(next, steps) if sent is None else functools.partial(_sent, steps, sent)
+            step = functools.partial(next, steps) if sent is None else functools.partial(_send_to, steps, sent)
 
 
-def watched(plugin: Plugin, thing: Any) -> Any:
+def guarded_proxy(plugin: Plugin, thing: Any) -> Any:
     """Return a proxy for an object of a plug-in, whose methods are called within `guarded`."""
     kind = type(thing)
 
@@ -105,7 +105,7 @@ def watched(plugin: Plugin, thing: Any) -> Any:
     return type(kind.__name__, (), {"__slots__": (), **parts})()
 
 
-def attributed(error: BaseException) -> PluginError | None:
+def attribute_to_plugin(error: BaseException) -> PluginError | None:
     """Return the error of a plug-in for an exception outside a guard; None where no plug-in was called in this process.
 
     It is blamed on the plug-in whose code raised it, or else on the plug-in called last, whose result must be faulty.
@@ -123,7 +123,7 @@ def attributed(error: BaseException) -> PluginError | None:
     )
 
 
-def place(plugin: Plugin, code: list[tuple[str, str, int, str]]) -> str:
+def place_in_plugin(plugin: Plugin, code: list[tuple[str, str, int, str]]) -> str:
     """Return the last place in a plug-in's code, as `FILE line N`; empty where none of it is on the stack.
 
     Args:
@@ -134,7 +134,7 @@ def place(plugin: Plugin, code: list[tuple[str, str, int, str]]) -> str:
     return f"{own[-1][1]} line {own[-1][2]}" if own else ""
 
 
-def _taken(step: Callable[[], Any]) -> tuple[bool, Any]:
+def _take_step(step: Callable[[], Any]) -> tuple[bool, Any]:
     """Take one step of a coroutine; return whether it has ended, and its result or the object it waits for."""
     try:
         return False, step()
@@ -142,15 +142,15 @@ def _taken(step: Callable[[], Any]) -> tuple[bool, Any]:
         return True, end.value
 
 
-def _thrown(steps: Any, error: BaseException) -> Any:
+def _throw_into(steps: Any, error: BaseException) -> Any:
     return steps.throw(error)
 
 
-def _sent(steps: Any, value: Any) -> Any:
+def _send_to(steps: Any, value: Any) -> Any:
     return steps.send(value)
 
 
-def _ending() -> tuple[type[BaseException], ...]:
+def _ending_exceptions() -> tuple[type[BaseException], ...]:
     """Return the exceptions by which a program, or a task of it, ends."""
     from asyncio import CancelledError
 
@@ -164,7 +164,7 @@ def _raised_by(plugin: Plugin, error: BaseException) -> bool:
 
 
 def _error(plugin: Plugin, call: str, error: BaseException) -> PluginError:
-    where = place(plugin, _frames(error.__traceback__))
+    where = place_in_plugin(plugin, _frames(error.__traceback__))
     if isinstance(error, SyntaxError):
         where = f"{error.filename} line {error.lineno}"
     words = " ".join(str(error).split()[:40])

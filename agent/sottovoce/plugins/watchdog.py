@@ -49,7 +49,7 @@ _late: Callable[[PluginError], object] | None = None
 _watchdog: _Watchdog | None = None
 
 
-def enforce(late: Callable[[PluginError], object]) -> None:
+def set_late_handler(late: Callable[[PluginError], object]) -> None:
     """Call `late`, on a thread of its own, whenever a call into a plug-in takes too long."""
     global _late
     _late = late

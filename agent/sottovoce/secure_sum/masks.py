@@ -63,10 +63,10 @@ def pair_mask(
         MessageRefused: for `malformed`: `other` is not a key.
     """
     places = b"".join(place.to_bytes(2, "big") for place in sorted(pair))
-    return _stream(_derived(agreed(own, other), h, b"sottovoce/secure-sum/pair-mask/v1" + places), size, width)
+    return _stream(_derived(shared_secret(own, other), h, b"sottovoce/secure-sum/pair-mask/v1" + places), size, width)
 
 
-def agreed(own: X25519PrivateKey, other: bytes) -> bytes:
+def shared_secret(own: X25519PrivateKey, other: bytes) -> bytes:
     """Return X25519 agreement of two keys, 32 bytes.
 
     Raises:
@@ -85,7 +85,7 @@ def check_keys(*keys: bytes) -> None:
         MessageRefused: for `malformed`: one of them is such a key.
     """
     for key in keys:
-        agreed(_ANY, key)
+        shared_secret(_ANY, key)
 
 
 def packed(vector: NDArray[np.uint64], width: int) -> bytes:

@@ -54,7 +54,7 @@ class Secrets:
     cheated: tuple[int, ...] = ()
 
 
-def recovered(
+def recover_secrets(
     roster: Roster, members: Sequence[int], survivors: Sequence[int], revealed: Mapping[int, Revealed]
 ) -> Secrets:
     """Return the secrets that open the sum over the survivors.
@@ -173,7 +173,7 @@ class Verified:
         return total_of(self.roster, self.round, opening.members, vectors, secrets, size)
 
 
-def verified(
+def verify_opening(
     opening: Opening, cell: Cell, belongs: Callable[[Statement], None], refused: Callable[[str], bool]
 ) -> Verified:
     """Check every statement in an opening.
@@ -190,34 +190,34 @@ def verified(
     """
     roster = roster_of(opening.roster)
     if not cell.least <= len(roster) <= cell.most:
-        raise _wrong("its roster does not have this task's size")
+        raise _invalid_opening("its roster does not have this task's size")
     for statement in roster.statements:
         belongs(statement)
     members, needed = opening.members, cell.opens_at(len(roster))
     if list(members) != sorted(set(members)) or not members or members[-1] >= len(roster):
-        raise _wrong("its members are not places in its roster")
+        raise _invalid_opening("its members are not places in its roster")
     if len(opening.roots) != len(members) or not opening.stands:
-        raise _wrong("it is incomplete")
+        raise _invalid_opening("it is incomplete")
     h = round_digest(roster.digest, members, opening.roots)
     stand = body_of(opening.stands[0], Stand)
     survivors = stand.survivors
     if stand.round != h or list(survivors) != sorted(set(survivors)) or not {*survivors} <= {*members}:
-        raise _wrong("its survivors are not members of its round")
+        raise _invalid_opening("its survivors are not members of its round")
     credentials = {roster.owners[place]: roster.statements[place].credential for place in survivors}
     for one in opening.stands:
         if one.owner not in credentials or body_of(one, Stand) != stand:
-            raise _wrong("devices other than its survivors confirm them, or one confirms others")
+            raise _invalid_opening("devices other than its survivors confirm them, or one confirms others")
         belongs(Statement(one.owner, one.body, credentials[one.owner], one.signature))
     signers = {one.owner for one in opening.stands if not refused(one.owner)}
     if min(len(signers), len(survivors)) < needed:
         raise MessageRefused("cell", "too few devices confirm the survivors of an opened sum")
     gone = [place for place in members if place not in survivors]
     if (len(opening.seeds), len(opening.mask_keys)) != (len(survivors), len(gone)):
-        raise _wrong("it is incomplete")
+        raise _invalid_opening("it is incomplete")
     if _cheated(roster, survivors, gone, opening.seeds, opening.mask_keys):
-        raise _wrong("a secret is not the one that its owner offered")
+        raise _invalid_opening("a secret is not the one that its owner offered")
     return Verified(opening, roster, h, survivors)
 
 
-def _wrong(why: str) -> Lie:
+def _invalid_opening(why: str) -> Lie:
     return Lie("cell", f"an opened sum is invalid: {why}")

@@ -91,7 +91,7 @@ def false_share(place: Place, revealed: Revealed, members: Places, roots: Roots)
         roots: roots of the round.
     """
     by_dealer = dict(zip(members, roots, strict=True))
-    for one, of_mask_key in _each(revealed):
+    for one, of_mask_key in _all_shares(revealed):
         if root_of(one, place, of_mask_key=of_mask_key) != by_dealer.get(one.dealer):
             return one.dealer
     return None
@@ -109,7 +109,7 @@ def digest_of(revealed: Revealed) -> bytes:
     return sha256(msgpack.encode(revealed)).digest()
 
 
-def accused(proof: Proof, cell: Cell, belongs: SignatureVerifier) -> tuple[str, str]:
+def judge_proof(proof: Proof, cell: Cell, belongs: SignatureVerifier) -> tuple[str, str]:
     """Return the device that has lied, and how.
 
     Args:
@@ -122,24 +122,24 @@ def accused(proof: Proof, cell: Cell, belongs: SignatureVerifier) -> tuple[str, 
     """
     match proof:
         case Equivocation():
-            return _equivocated(proof, belongs)
+            return _judge_equivocation(proof, belongs)
         case WorthlessShares():
-            return _dealt_nothing(proof, cell, belongs)
+            return _judge_worthless_shares(proof, cell, belongs)
         case FalseShare():
-            return _revealed_another(proof, belongs)
+            return _judge_false_share(proof, belongs)
 
 
-def _equivocated(proof: Equivocation, belongs: SignatureVerifier) -> tuple[str, str]:
+def _judge_equivocation(proof: Equivocation, belongs: SignatureVerifier) -> tuple[str, str]:
     first, second = proof.first, proof.second
     bodies = any_body_of(first), any_body_of(second)
-    if first.owner != second.owner or bodies[0] == bodies[1] or _once(bodies[0]) != _once(bodies[1]):
-        raise _nothing()
+    if first.owner != second.owner or bodies[0] == bodies[1] or _statement_key(bodies[0]) != _statement_key(bodies[1]):
+        raise _worthless_proof()
     belongs(first)
     belongs(second)
     return first.owner, f"signed two statements of the kind {type(bodies[0]).__name__.lower()} in one round"
 
 
-def _once(body: Body) -> tuple[type, bytes]:
+def _statement_key(body: Body) -> tuple[type, bytes]:
     """Return the key of statements of which a device may sign only one."""
     match body:
         case Deal(roster=of) | Lead(roster=of) | Ready(roster=of):
@@ -147,10 +147,10 @@ def _once(body: Body) -> tuple[type, bytes]:
         case Masked(round=of) | Named(round=of) | Stand(round=of):
             return type(body), of
         case _:
-            raise _nothing()
+            raise _worthless_proof()
 
 
-def _dealt_nothing(proof: WorthlessShares, cell: Cell, belongs: SignatureVerifier) -> tuple[str, str]:
+def _judge_worthless_shares(proof: WorthlessShares, cell: Cell, belongs: SignatureVerifier) -> tuple[str, str]:
     offer, deal = body_of(proof.offer, Offer), body_of(proof.deal, Deal)
     recipients = proof.recipients
     right = (
@@ -165,16 +165,16 @@ def _dealt_nothing(proof: WorthlessShares, cell: Cell, belongs: SignatureVerifie
         )
     )
     if not right:
-        raise _nothing()
+        raise _worthless_proof()
     secret = Combiner(recipients).secret(dict(zip(recipients, (one.share for one in proof.shares), strict=True)))
     if is_mask_key(secret, offer) if proof.of_mask_key else is_seed(secret, offer):
-        raise _nothing()
+        raise _worthless_proof()
     belongs(proof.offer)
     belongs(proof.deal)
     return proof.deal.owner, "dealt shares of another secret than it offered"
 
 
-def _revealed_another(proof: FalseShare, belongs: SignatureVerifier) -> tuple[str, str]:
+def _judge_false_share(proof: FalseShare, belongs: SignatureVerifier) -> tuple[str, str]:
     shown, members = body_of(proof.shown, Shown), proof.members
     right = (
         len(members) == len(proof.roots)
@@ -182,14 +182,14 @@ def _revealed_another(proof: FalseShare, belongs: SignatureVerifier) -> tuple[st
         and shown.round == round_digest(proof.roster, members, proof.roots)
     )
     if not right or false_share(shown.place, proof.revealed, members, proof.roots) is None:
-        raise _nothing()
+        raise _worthless_proof()
     belongs(proof.shown)
     return proof.shown.owner, "revealed a share that no dealer had sent it"
 
 
-def _each(revealed: Revealed) -> list[tuple[RevealedShare, bool]]:
+def _all_shares(revealed: Revealed) -> list[tuple[RevealedShare, bool]]:
     return [*((one, False) for one in revealed.seeds), *((one, True) for one in revealed.mask_keys)]
 
 
-def _nothing() -> MessageRefused:
+def _worthless_proof() -> MessageRefused:
     return MessageRefused("cell", "a proof that a member has lied proves nothing")

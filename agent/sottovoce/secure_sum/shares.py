@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from sottovoce.errors import MessageRefused
-from sottovoce.secure_sum.masks import agreed
+from sottovoce.secure_sum.masks import shared_secret
 
 PRIME = 2**256 + 297
 """The least prime above every secret of 32 bytes."""
@@ -38,7 +38,7 @@ class Shares:
     mask_key: bytes
 
 
-def shared(secret: bytes, members: int, threshold: int) -> list[bytes]:
+def split_secret(secret: bytes, members: int, threshold: int) -> list[bytes]:
     """Split a secret of 32 bytes into a share for each member, any `threshold` of which determine it."""
     from shamirs import shares  # not needed on devices without a cell
 
@@ -77,7 +77,9 @@ def _weight(x: int, others: list[int]) -> int:
     return above * pow(below, -1, PRIME) % PRIME
 
 
-def sealed(own: X25519PrivateKey, other: bytes, roster: bytes, sender: int, recipient: int, shares: Shares) -> bytes:
+def seal_shares(
+    own: X25519PrivateKey, other: bytes, roster: bytes, sender: int, recipient: int, shares: Shares
+) -> bytes:
     """Seal shares for one other member of this roster, and for no other recipient.
 
     Args:
@@ -95,7 +97,7 @@ def sealed(own: X25519PrivateKey, other: bytes, roster: bytes, sender: int, reci
     return cipher.encrypt(_NONCE, shares.seed + shares.mask_key, names)
 
 
-def opened(own: X25519PrivateKey, other: bytes, roster: bytes, sender: int, recipient: int, raw: bytes) -> Shares:
+def open_shares(own: X25519PrivateKey, other: bytes, roster: bytes, sender: int, recipient: int, raw: bytes) -> Shares:
     """Open shares that were `sealed`; here `own` is the recipient's key.
 
     Raises:
@@ -116,5 +118,5 @@ def _cipher(
     own: X25519PrivateKey, other: bytes, roster: bytes, sender: int, recipient: int
 ) -> tuple[ChaCha20Poly1305, bytes]:
     names = b"sottovoce/secure-sum/shares/v1" + sender.to_bytes(2, "big") + recipient.to_bytes(2, "big") + roster
-    key = HKDF(algorithm=SHA256(), length=32, salt=roster, info=names).derive(agreed(own, other))
+    key = HKDF(algorithm=SHA256(), length=32, salt=roster, info=names).derive(shared_secret(own, other))
     return ChaCha20Poly1305(key), names

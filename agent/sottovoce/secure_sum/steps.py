@@ -149,7 +149,7 @@ def encoded(step: Question | Answer) -> bytes:
     return msgpack.encode(step)
 
 
-def question(raw: bytes) -> Question:
+def decode_question(raw: bytes) -> Question:
     """Decode a question.
 
     Raises:
@@ -161,7 +161,7 @@ def question(raw: bytes) -> Question:
         raise MessageRefused("malformed", "not a step of a secure sum") from error
 
 
-def answer(raw: bytes) -> Answer:
+def decode_answer(raw: bytes) -> Answer:
     """Decode an answer."""
     try:
         return _ANSWERS.decode(raw)

@@ -71,7 +71,7 @@ class Front:
     _looking: "asyncio.Task[None] | None" = None
     _sparse_log: RateLimitedLog = field(default_factory=lambda: RateLimitedLog(_log))
 
-    def inside(self) -> str:
+    def socket_path(self) -> str:
         """Return the path of the socket that gRPC listens on, in a directory that only this device's user can enter.
 
         Raises:
@@ -83,9 +83,9 @@ class Front:
 
     def _hold(self) -> None:
         """Keep a path to gRPC's socket that still works if its file is removed, as by a cleaner of temporary files."""
-        self._held = os.open(self.inside(), os.O_PATH)
+        self._held = os.open(self.socket_path(), os.O_PATH)
         held = f"/proc/self/fd/{self._held}"
-        self._way_in = held if os.path.lexists(held) else self.inside()
+        self._way_in = held if os.path.lexists(held) else self.socket_path()
 
     async def start(self, host: str, port: int) -> None:
         """Listen, once gRPC does.
@@ -229,9 +229,9 @@ class Front:
         self.trouble = f"connections do not reach gRPC ({why}): if that does not pass, start the agent again"
         self._sparse_log.say(logging.ERROR, "cut-off", "peers-cut-off %s", self.trouble)
         if self._looking is None or self._looking.done():
-            self._looking = asyncio.get_running_loop().create_task(self._look())
+            self._looking = asyncio.get_running_loop().create_task(self._probe_until_reachable())
 
-    async def _look(self) -> None:
+    async def _probe_until_reachable(self) -> None:
         while self.trouble:
             await asyncio.sleep(_LOOK_SECONDS)
             with contextlib.suppress(OSError, MemoryError):

@@ -12,7 +12,7 @@ import grpc.aio
 
 from sottovoce.errors import IdentityError, MessageRefused, NetworkError, SottovoceError
 from sottovoce.identity import Trust
-from sottovoce.listening import cannot_listen, split
+from sottovoce.listening import cannot_listen, split_address
 from sottovoce.transport.front import Front
 from sottovoce.transport.transport import DeliveryFailed, Listener, Peer, Receive, is_direct
 
@@ -122,9 +122,9 @@ class GrpcTransport:
         handler = grpc.stream_unary_rpc_method_handler(self._deliver)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"Deliver": handler}),))
         credentials = grpc.dynamic_ssl_server_credentials(_configuration(self._trust), self._handshake, True)
-        host, port = split(self._listen)
+        host, port = split_address(self._listen)
         try:
-            server.add_secure_port(f"unix:{self._front.inside()}", credentials)
+            server.add_secure_port(f"unix:{self._front.socket_path()}", credentials)
             await server.start()
             await self._front.start(host, port)
         except (OSError, RuntimeError) as error:

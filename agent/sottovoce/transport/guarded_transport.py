@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from sottovoce.plugins import Plugin, guarded, stepped
+from sottovoce.plugins import Plugin, await_guarded, guarded
 from sottovoce.transport.transport import DeliveryFailed, Listener, Peer, Receive, Transport
 
 _START_SECONDS = 10.0
@@ -43,13 +43,13 @@ class GuardedTransport:
 
     def reaches(self, address: str) -> bool:
         """Return whether the transport reaches this address, which must begin with its name and ://."""
-        return address.startswith(f"{self._plugin.name}://") and bool(self._called("reaches()", address))
+        return address.startswith(f"{self._plugin.name}://") and bool(self._call_guarded("reaches()", address))
 
     async def start(self, receive: Receive) -> None:
         """Listen for messages; see Transport.start."""
         try:
             async with asyncio.timeout(_START_SECONDS):
-                await self._stepped("start()", self._inner.start(receive))
+                await self._await_guarded("start()", self._inner.start(receive))
         except TimeoutError as error:
             raise self._plugin.error(f"start() takes longer than {_START_SECONDS:g} s") from error
 
@@ -58,7 +58,7 @@ class GuardedTransport:
         where = f"peer {peer.id} at {peer.address}"
         try:
             async with asyncio.timeout(timeout + _OVERTIME):
-                answer: object = await self._stepped("deliver()", self._inner.deliver(peer, message, timeout))
+                answer: object = await self._await_guarded("deliver()", self._inner.deliver(peer, message, timeout))
         except TimeoutError as error:
             raise DeliveryFailed("timeout", f"{where}: no answer within {timeout:g} s") from error
         except (OSError, EOFError) as error:
@@ -69,7 +69,7 @@ class GuardedTransport:
 
     def listener(self) -> Listener:
         """Return counters of the listening side."""
-        found = self._called("listener()")
+        found = self._call_guarded("listener()")
         if not isinstance(found, Listener):
             raise self._plugin.error(f"listener() returned an object of type {type(found).__name__}, not Listener")
         return found
@@ -78,14 +78,14 @@ class GuardedTransport:
         """Stop listening; see Transport.stop. A transport that does not stop in time is abandoned."""
         try:
             async with asyncio.timeout(grace + _OVERTIME):
-                await self._stepped("stop()", self._inner.stop(grace))
+                await self._await_guarded("stop()", self._inner.stop(grace))
         except (TimeoutError, OSError):
             return
 
-    def _called(self, call: str, *args: Any) -> object:
+    def _call_guarded(self, call: str, *args: Any) -> object:
         with guarded(self._plugin, call):
             found: object = getattr(self._inner, call.removesuffix("()"))(*args)
         return found
 
-    async def _stepped(self, call: str, awaited: Awaitable[Any]) -> Any:
-        return await stepped(self._plugin, call, awaited, passing=(OSError, EOFError))
+    async def _await_guarded(self, call: str, awaited: Awaitable[Any]) -> Any:
+        return await await_guarded(self._plugin, call, awaited, passing=(OSError, EOFError))

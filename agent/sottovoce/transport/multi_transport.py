@@ -118,7 +118,7 @@ class MultiTransport:
             _remember(self._next, (peer.id, cut.digest), index, _MAX_REMEMBERED)
             answer = await transport.deliver(peer, cut.part(index), left)
             try:
-                wanted = cut.wanted(answer)
+                wanted = cut.next_part(answer)
             except MessageRefused as refusal:
                 raise DeliveryFailed("other", f"peer {peer.id} at {peer.address}: {refusal}") from refusal
             if wanted is None:

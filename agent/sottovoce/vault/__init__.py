@@ -14,7 +14,7 @@ from sottovoce.vault.growing_records import GrowingRecords
 from sottovoce.vault.guarantee import Scaling
 from sottovoce.vault.keepers import Keeper
 from sottovoce.vault.ledger import Ledger
-from sottovoce.vault.ledger_binding import check_budget, check_owner, check_there
+from sottovoce.vault.ledger_binding import check_budget, check_ledger_exists, check_owner
 from sottovoce.vault.mandate import Mandate
 from sottovoce.vault.noise import OperatingSystemNoise, SeededNoise
 from sottovoce.vault.observer import Observer
@@ -49,8 +49,8 @@ __all__ = [
     "build",
     "calibrate",
     "check_budget",
+    "check_ledger_exists",
     "check_owner",
-    "check_there",
     "gaussian_mu",
     "read_policy",
 ]

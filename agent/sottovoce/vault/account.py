@@ -68,7 +68,7 @@ def account_of(ledger: Ledger) -> Account:
     )
 
 
-def audited(account: Account) -> tuple[Spending, Head]:
+def audit_account(account: Account) -> tuple[Spending, Head]:
     """Return totals of an account, computed from its charges alone, and the head of its chain.
 
     Raises:
@@ -79,7 +79,7 @@ def audited(account: Account) -> tuple[Spending, Head]:
         budget = Budget(account.epsilon, account.delta, account.unit, account.neighbouring)
         spent = Spent(budget, None)
         link = _extend_chain(
-            first_link(budget.made_for(account.owner), bytes.fromhex(account.nonce)), account.charges, spent
+            first_link(budget.canonical_json(account.owner), bytes.fromhex(account.nonce)), account.charges, spent
         )
     except PrivacyError as error:
         raise LedgerError(f"this account cannot be audited: {error}") from error
@@ -90,7 +90,7 @@ def audited(account: Account) -> tuple[Spending, Head]:
     if not 0 <= account.releases <= len(account.charges):
         raise LedgerError("this account says that more was released than was charged")
     spending = Spending(spent.epsilon(), len(account.charges), account.releases)
-    if budget.epsilon is not None and (most := spent.of_any_period()) > budget.epsilon:
+    if budget.epsilon is not None and (most := spent.largest_period_epsilon()) > budget.epsilon:
         raise LedgerError(f"this account spent ε = {most:g} of a budget of {budget.epsilon:g}")
     return spending, Head(len(account.charges), link)
 

@@ -113,7 +113,7 @@ class Admission:
         return 0.0
 
     def _check_peer(self, connection: socket.socket) -> None:
-        user = peer(connection)
+        user = peer_user_id(connection)
         if user == self._user and len(self._waiting) < _MAX:
             self._waiting.append(connection)
             self._bell.send(b"!")
@@ -133,7 +133,7 @@ def _closed_on_failure(connection: socket.socket) -> Iterator[None]:
         raise
 
 
-def peer(connection: socket.socket) -> int:
+def peer_user_id(connection: socket.socket) -> int:
     """Return the number of the user at the other end, as recorded by the kernel when the connection was made."""
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return int(_CREDENTIALS.unpack(raw)[1])

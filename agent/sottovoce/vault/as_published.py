@@ -53,11 +53,11 @@ class PublishedGaussian:
         total = np.zeros(self.size)
         with np.errstate(over="ignore", invalid="ignore"):  # a warning would be a message about a record
             for rows in raw:
-                kept = _shortened(rows, self.clip) if self.clips_examples else rows
+                kept = _clip_rows(rows, self.clip) if self.clips_examples else rows
                 total += np.add.reduce(np.nan_to_num(kept), axis=0)
             mean = total / self.batch
             if self.clipped == "batch":
-                mean = _shortened(mean[np.newaxis], self.clip)[0]
+                mean = _clip_rows(mean[np.newaxis], self.clip)[0]
         units: NDArray[np.int64] = np.rint(
             np.clip(np.ldexp(mean * self.batch, -self.exponent), -_LARGEST, _LARGEST)
         ).astype(np.int64)
@@ -72,7 +72,7 @@ class PublishedGaussian:
         return released
 
 
-def _shortened(rows: NDArray[np.float64], clip: float | None) -> NDArray[np.float64]:
+def _clip_rows(rows: NDArray[np.float64], clip: float | None) -> NDArray[np.float64]:
     """Return g · min(1, C/‖g‖), row by row."""
     if clip is None:
         return rows

@@ -48,7 +48,7 @@ class Budget:
         larger = _UNITS.index(self.unit) >= _UNITS.index(other.unit)
         return larger and self.delta <= other.delta and (other.epsilon is None or self.epsilon <= other.epsilon)
 
-    def made_for(self, owner: str) -> str:
+    def canonical_json(self, owner: str) -> str:
         """Return the canonical JSON of owner and budget; the shortest decimal of a float identifies it exactly."""
         return json.dumps({"owner": owner, **asdict(self)}, sort_keys=True, separators=(",", ":"))
 
@@ -149,7 +149,7 @@ class Spending:
     lasts: float | None = field(default=None, compare=False)
 
     @property
-    def of_budget(self) -> float:
+    def budget_epsilon(self) -> float:
         """ε charged to the ledger's own budget, or to its present period."""
         return self.epsilon if self.of_period is None else self.of_period.epsilon
 

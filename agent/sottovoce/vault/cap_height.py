@@ -20,7 +20,7 @@ def cap_height(cap: Cap, tape: Tape) -> tuple[Decimal, Decimal]:
         v = edge - tape.divisor(tape.uniform()).ln() / (power * touch)
         growth = v.exp()
         cosine = (growth + 1 / growth) / 2
-        if tape.below(tape.divisor(tape.uniform()).ln(), power * (touch * v - cosine.ln() - peak)):
+        if tape.is_below(tape.divisor(tape.uniform()).ln(), power * (touch * v - cosine.ln() - peak)):
             return (growth - 1 / growth) / 2 / cosine, 1 / cosine
 
 

@@ -7,7 +7,7 @@ from hashlib import sha256
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.accounting.events import Event, over
+from sottovoce.accounting.events import Event, with_units
 from sottovoce.accounting.units import EVERY, Units
 from sottovoce.data import Records
 from sottovoce.door import CellAnswer, CellQuery, Refused
@@ -25,8 +25,8 @@ from sottovoce.secure_sum.steps import (
     Reveal,
     Survive,
     Vector,
+    decode_question,
     encoded,
-    question,
 )
 from sottovoce.vault.budget import Stored
 from sottovoce.vault.cell_member import Member
@@ -74,7 +74,7 @@ class CellContext:
             LedgerError: if the ledger failed; nothing was released.
         """
         try:
-            said = question(query.said)
+            said = decode_question(query.said)
             if query.learner != self.learner:
                 raise MessageRefused("cell", "this vault takes part in the sums of another learner")
             answer = self._answered(said)
@@ -87,7 +87,7 @@ class CellContext:
     @property
     def event(self) -> Event:
         """Largest cost of a sum."""
-        return over(self.mechanism.event(self.mechanism.cell.least), self.units)
+        return with_units(self.mechanism.event(self.mechanism.cell.least), self.units)
 
     def _answered(self, said: Question) -> Answer | None:
         match said:
@@ -117,7 +117,7 @@ class CellContext:
     def _masked(self, said: Mask) -> Vector | None:
         members, h = self.member.begun(said)
         charge, mechanism = sha256(_CHARGE + h).digest(), self.mechanism
-        if not self.ledger.charge(charge, over(mechanism.event(members), self.units)):
+        if not self.ledger.charge(charge, with_units(mechanism.event(members), self.units)):
             return None
         part = mechanism.apply(self.raw(self._read(self.member.point), self.records), members, self.noise)
         width = mechanism.width(members)

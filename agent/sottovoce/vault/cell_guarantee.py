@@ -5,19 +5,19 @@ import math
 from sottovoce.door import PrivacyStatement, Status
 from sottovoce.vault.budget import Budget
 from sottovoce.vault.cell_sum import CellMechanism
-from sottovoce.vault.guarantee import nothing
+from sottovoce.vault.guarantee import no_guarantee
 
 NO_PROTECTION = "no protection"
 MAX_ALONE = 5.0
 """Largest ε for which a statement may claim protection."""
 
 
-def of_cell(budget: Budget, mechanism: CellMechanism, clip: float) -> PrivacyStatement:
+def cell_guarantee(budget: Budget, mechanism: CellMechanism, clip: float) -> PrivacyStatement:
     """Return the guarantee of all sums that the budget pays for."""
     cell = mechanism.cell
     if mechanism.sigma == 0:
-        return nothing(budget, f"exact sums of cells, of vectors clipped at {clip:g}")
-    alone = mechanism.alone(budget.delta)
+        return no_guarantee(budget, f"exact sums of cells, of vectors clipped at {clip:g}")
+    alone = mechanism.epsilon_alone(budget.delta)
     most = "no ε at all" if math.isinf(alone) else f"ε = {alone:.3g}"
     return PrivacyStatement(
         unit=budget.unit,

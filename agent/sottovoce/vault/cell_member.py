@@ -20,7 +20,7 @@ from sottovoce.errors import MessageRefused
 from sottovoce.secure_sum.masks import check_keys, own_mask, packed, pair_mask
 from sottovoce.secure_sum.opening import commitment
 from sottovoce.secure_sum.share_tree import ShareTree, leaves_of, mask_key_leaf, path_bytes, root_at, seed_leaf
-from sottovoce.secure_sum.shares import Shares, opened, sealed, shared
+from sottovoce.secure_sum.shares import Shares, open_shares, seal_shares, split_secret
 from sottovoce.secure_sum.statements import (
     Masked,
     Offer,
@@ -73,11 +73,11 @@ class _HeldShares:
         seed, mask_key = seed_leaf(recipient, self.shares.seed), mask_key_leaf(recipient, self.shares.mask_key)
         return len(self.path) == path_bytes(size) and root_at(recipient, seed, mask_key, self.path) == root
 
-    def of_seed(self, dealer: int, recipient: int) -> RevealedShare:
+    def seed_share(self, dealer: int, recipient: int) -> RevealedShare:
         """Return the share of the seed, to be revealed."""
         return RevealedShare(dealer, self.shares.seed, mask_key_leaf(recipient, self.shares.mask_key), self.path)
 
-    def of_mask_key(self, dealer: int, recipient: int) -> RevealedShare:
+    def mask_key_share(self, dealer: int, recipient: int) -> RevealedShare:
         """Return the share of the mask key, to be revealed."""
         return RevealedShare(dealer, self.shares.mask_key, seed_leaf(recipient, self.shares.seed), self.path)
 
@@ -140,24 +140,24 @@ class Member:
         """
         secrets = self._current_secrets()
         if secrets.roster is not None:
-            raise _refused("this device's offer is in another roster already")
+            raise _refusal("this device's offer is in another roster already")
         if not self._cell.least <= len(said.roster) <= self._cell.most:
-            raise _refused(f"a roster of {len(said.roster)} devices does not have this task's size")
+            raise _refusal(f"a roster of {len(said.roster)} devices does not have this task's size")
         roster = roster_of(said.roster)
         if self._owner not in roster.owners:
-            raise _refused("the roster does not include this device")
+            raise _refusal("the roster does not include this device")
         place = roster.owners.index(self._owner)
         if roster.offers[place] != secrets.offer:
-            raise _refused("the offer of this device in the roster is not its latest")
+            raise _refusal("the offer of this device in the roster is not its latest")
         for statement, offer in zip(roster.statements, roster.offers, strict=True):
             self._belongs(statement)
             check_keys(offer.mask_key, offer.share_key)
         threshold, keys = self._cell.opens_at(len(roster)), self._keys(secrets)
-        seeds = shared(keys.seed, len(roster), threshold)
-        mask_keys = shared(keys.mask_key.private_bytes_raw(), len(roster), threshold)
+        seeds = split_secret(keys.seed, len(roster), threshold)
+        mask_keys = split_secret(keys.mask_key.private_bytes_raw(), len(roster), threshold)
         dealt = [Shares(*both) for both in zip(seeds, mask_keys, strict=True)]
         bundle = tuple(
-            b"" if one == place else sealed(keys.share_key, offer.share_key, roster.digest, place, one, dealt[one])
+            b"" if one == place else seal_shares(keys.share_key, offer.share_key, roster.digest, place, one, dealt[one])
             for one, offer in enumerate(roster.offers)
         )
         leaves = leaves_of(dealt)
@@ -175,18 +175,18 @@ class Member:
         Raises:
             MessageRefused: if some gave no shares, or too few are left; nothing changed.
         """
-        secrets, roster = self._with_roster()
+        secrets, roster = self._secrets_and_roster()
         if secrets.h:
-            raise _refused("this device has agreed on the members of this round already")
+            raise _refusal("this device has agreed on the members of this round already")
         members = said.members
         if list(members) != sorted(set(members)) or not members or members[-1] >= len(roster):
-            raise _refused("the members of a round are not places in its roster")
+            raise _refusal("the members of a round are not places in its roster")
         if secrets.place not in members or len(members) < self._cell.opens_at(len(roster)):
-            raise _refused("the members of a round are too few, or without this device")
+            raise _refusal("the members of a round are too few, or without this device")
         if not len(members) == len(said.sealed) == len(said.paths) == len(said.roots):
-            raise _refused("not each member of a round gave its shares")
+            raise _refusal("not each member of a round gave its shares")
         if said.roots[members.index(secrets.place)] != secrets.root:
-            raise _refused("the shares that this device gave are not those that went to the others")
+            raise _refusal("the shares that this device gave are not those that went to the others")
         assert secrets.own is not None  # noqa: S101 - it came with the roster
         held, unfit = {secrets.place: secrets.own}, []
         for member, raw, path, root in zip(members, said.sealed, said.paths, said.roots, strict=True):
@@ -206,7 +206,7 @@ class Member:
         """Return the content that a member sealed for this device; None if it is invalid."""
         key, other = self._keys(secrets).share_key, roster.offers[member].share_key
         try:
-            return _HeldShares(opened(key, other, roster.digest, member, secrets.place, raw), path)
+            return _HeldShares(open_shares(key, other, roster.digest, member, secrets.place, raw), path)
         except MessageRefused:
             return None
 
@@ -219,9 +219,9 @@ class Member:
         Raises:
             MessageRefused: if too few are ready, or this device has already masked its part; nothing changed.
         """
-        secrets, roster = self._with_roster()
+        secrets, roster = self._secrets_and_roster()
         if not secrets.h or secrets.masked:
-            raise _refused("a part is masked once, after its members have agreed")
+            raise _refusal("a part is masked once, after its members have agreed")
         ready = Ready(roster.digest, secrets.h)
         self._check_signed(said.readies, Ready, ready, {roster.owners[place] for place in secrets.members})
         return len(roster), secrets.h
@@ -233,9 +233,9 @@ class Member:
             part: the clipped part with its share of the noise, already charged.
             width: bytes per value.
         """
-        secrets, roster = self._with_roster()
+        secrets, roster = self._secrets_and_roster()
         if not secrets.h or secrets.masked:
-            raise _refused("a part is masked once, after its members have agreed")
+            raise _refusal("a part is masked once, after its members have agreed")
         keys = self._keys(secrets)
         secrets.masked, secrets.keys = True, None
         vector = part.astype(np.uint64) + own_mask(keys.seed, secrets.h, len(part), width)
@@ -253,15 +253,15 @@ class Member:
         Raises:
             MessageRefused: if this device may not confirm the set, or has confirmed another.
         """
-        secrets, roster = self._with_roster()
+        secrets, roster = self._secrets_and_roster()
         survivors = said.survivors
         if not secrets.masked or list(survivors) != sorted(set(survivors)) or not {*survivors} <= {*secrets.members}:
-            raise _refused("survivors are not members of this round")
+            raise _refusal("survivors are not members of this round")
         if secrets.place not in survivors or len(survivors) < self._cell.opens_at(len(roster)):
-            raise _refused("survivors are too few, or without this device")
+            raise _refusal("survivors are too few, or without this device")
         stand = Stand(secrets.h, survivors)
         if secrets.stand not in (None, stand):
-            raise _refused("this device has confirmed other survivors")
+            raise _refusal("this device has confirmed other survivors")
         secrets.stand = stand
         return stand
 
@@ -271,15 +271,15 @@ class Member:
         Raises:
             MessageRefused: if too few members have confirmed the survivors that this device has confirmed.
         """
-        secrets, roster = self._with_roster()
+        secrets, roster = self._secrets_and_roster()
         stand = secrets.stand
         if stand is None:
-            raise _refused("this device has confirmed no survivors")
+            raise _refusal("this device has confirmed no survivors")
         self._check_signed(said.stands, Stand, stand, {roster.owners[place] for place in stand.survivors})
         gone = [place for place in secrets.members if place not in stand.survivors]
         return Revealed(
-            tuple(secrets.held[place].of_seed(place, secrets.place) for place in stand.survivors),
-            tuple(secrets.held[place].of_mask_key(place, secrets.place) for place in gone),
+            tuple(secrets.held[place].seed_share(place, secrets.place) for place in stand.survivors),
+            tuple(secrets.held[place].mask_key_share(place, secrets.place) for place in gone),
         )
 
     def _check_signed(self, statements: Sequence[Statement], kind: type[B], body: B, allowed: Collection[str]) -> None:
@@ -288,37 +288,37 @@ class Member:
         Raises:
             MessageRefused: if too few have.
         """
-        _, roster = self._with_roster()
+        _, roster = self._secrets_and_roster()
         owners: list[str] = [statement.owner for statement in statements]
         if len(set(owners)) != len(owners) or not {*owners} <= {*allowed}:
-            raise _refused("a member signed twice, or may not sign")
+            raise _refusal("a member signed twice, or may not sign")
         credentials = {statement.owner: statement.credential for statement in roster.statements}
         signers = 0
         for statement in statements:
             if body_of(statement, kind) != body:
-                raise _refused("a member signed a different statement")
+                raise _refusal("a member signed a different statement")
             credential = credentials[statement.owner]
             with contextlib.suppress(MessageRefused):  # a member revoked in the meantime does not count
                 self._belongs(Statement(statement.owner, statement.body, credential, statement.signature))
                 signers += 1
         if signers < self._cell.opens_at(len(roster)):
-            raise _refused("too few members have signed")
+            raise _refusal("too few members have signed")
 
     @staticmethod
     def _keys(secrets: _Secrets) -> _Keys:
         if secrets.keys is None:
-            raise _refused("this device has masked its part of the round")
+            raise _refusal("this device has masked its part of the round")
         return secrets.keys
 
     def _current_secrets(self) -> _Secrets:
         if self._secrets is None:
-            raise _refused("this device has made no offer since it started")
+            raise _refusal("this device has made no offer since it started")
         return self._secrets
 
-    def _with_roster(self) -> tuple[_Secrets, Roster]:
+    def _secrets_and_roster(self) -> tuple[_Secrets, Roster]:
         secrets = self._current_secrets()
         if secrets.roster is None:
-            raise _refused("this device is in no roster")
+            raise _refusal("this device is in no roster")
         return secrets, secrets.roster
 
     def _drawn(self) -> bytes:
@@ -328,5 +328,5 @@ class Member:
         return X25519PrivateKey.from_private_bytes(self._drawn())
 
 
-def _refused(why: str) -> MessageRefused:
+def _refusal(why: str) -> MessageRefused:
     return MessageRefused("cell", why)

@@ -19,7 +19,7 @@ from sottovoce.vault.clipped_sum import (
     exact,
     min_sigma,
     reach_squared,
-    summed,
+    sum_clipped_rows,
 )
 from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
 from sottovoce.vault.noise import NoiseSource
@@ -65,7 +65,7 @@ class CellMechanism:
 
     def share(self, members: int) -> int:
         """Return σ of each member's share in a roster of this many, in units."""
-        honest = self.cell.honest(members)
+        honest = self.cell.honest_shares(members)
         return 0 if self.sigma == 0 else math.isqrt((self.sigma**2 - 1) // honest) + 1
 
     @property
@@ -81,12 +81,14 @@ class CellMechanism:
         """Return the cost of one sum."""
         if self.sigma == 0:
             return Unproved("none")
-        return CellSum(self.sensitivity_squared, self.share(members), self.cell.honest(members))
+        return CellSum(self.sensitivity_squared, self.share(members), self.cell.honest_shares(members))
 
-    def alone(self, delta: float) -> float:
+    def epsilon_alone(self, delta: float) -> float:
         """Return ε of all attempts if all others collude; infinite where nothing is known to hold."""
         events = (self.event(members) for members in range(self.cell.least, self.cell.most + 1))
-        dearest = max(event.by_itself.mu_squared if isinstance(event, CellSum) else math.inf for event in events)
+        dearest = max(
+            event.if_others_collude.mu_squared if isinstance(event, CellSum) else math.inf for event in events
+        )
         return math.inf if math.isinf(dearest) else gaussian_epsilon(math.sqrt(self.rounds * dearest), delta)
 
     def apply(self, raw: Batches, members: int, noise: NoiseSource) -> NDArray[np.int64]:
@@ -97,7 +99,9 @@ class CellMechanism:
             members: members of the roster.
             noise: the source of randomness.
         """
-        part = np.clip(summed(self, raw), -self.reach, self.reach)  # clipping moves no two parts farther apart
+        part = np.clip(
+            sum_clipped_rows(self, raw), -self.reach, self.reach
+        )  # clipping moves no two parts farther apart
         if self.sigma == 0:
             return part
         return part + DiscreteGaussianSampler(self.share(members), noise).draw(self.size)
@@ -142,7 +146,7 @@ def calibrate_cell(
         squared = reach_squared(clip, exponent, size, sum_error)
         return CellMechanism(cell, rounds, size, exponent, squared, distance**2 * squared, 0, clips, rows)
     mu = allowed_mu(epsilon, delta) / math.sqrt(rounds)
-    min_share = distance * clip / mu / math.sqrt(max(map(cell.honest, range(cell.least, cell.most + 1))))
+    min_share = distance * clip / mu / math.sqrt(max(map(cell.honest_shares, range(cell.least, cell.most + 1))))
     exponent = math.floor(math.log2(min(min_share, clip / math.sqrt(size)) / _FINE))
     clip_squared = reach_squared(clip, exponent, size, sum_error)
     sensitivity_squared = distance**2 * clip_squared

@@ -60,7 +60,7 @@ class DiscreteGaussian:
 
     def apply(self, raw: Batches, noise: NoiseSource) -> NDArray[np.int64]:
         """See Mechanism.apply; `raw` holds batches float64[n, P], one row per record, or the kernel's sum."""
-        return summed(self, raw) + DiscreteGaussianSampler(self.sigma, noise).draw(self.size)
+        return sum_clipped_rows(self, raw) + DiscreteGaussianSampler(self.sigma, noise).draw(self.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Exact:
 
     def apply(self, raw: Batches, noise: NoiseSource) -> NDArray[np.int64]:
         """See Mechanism.apply; `raw` holds batches float64[n, P], one row per record."""
-        return summed(self, raw)
+        return sum_clipped_rows(self, raw)
 
 
 ClippedSum = DiscreteGaussian | Exact
@@ -217,7 +217,7 @@ class Bounded(Protocol):
         ...
 
 
-def summed(how: Bounded, batches: Batches) -> NDArray[np.int64]:
+def sum_clipped_rows(how: Bounded, batches: Batches) -> NDArray[np.int64]:
     """Return the sum of the clipped rows in grid units, exact: every partial sum is an integer below 2^53."""
     total = np.zeros(how.size, dtype=np.int64)
     for rows in batches:

@@ -55,7 +55,7 @@ class DiskWriteCounter:
                 self._written += _FRAME.size + 2 * page
 
     @property
-    def today(self) -> int:
+    def bytes_today(self) -> int:
         """Upper bound on the bytes written since midnight UTC, or since this object was made."""
         return self._written if self._today() == self._day else 0
 

@@ -26,7 +26,7 @@ class GrowingRecords:
     until: int | None = None
 
     @property
-    def waits(self) -> str | None:
+    def waiting_reason(self) -> str | None:
         """Reason for which a release has to wait; None if it need not wait."""
         over = None if self.until is None else self.over()
         if self.until is None or (over is not None and over >= self.until):

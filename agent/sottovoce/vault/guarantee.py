@@ -37,7 +37,7 @@ def guarantee(budget: Budget, mechanism: ClippedSum, clip: float | None, samplin
     """Return the guarantee of all gradient sums that the budget allows, by `mechanism` over batches by `sampling`."""
     over, composition = _BATCHES[sampling]
     if not isinstance(mechanism, DiscreteGaussian):
-        return nothing(
+        return no_guarantee(
             budget, "exact sums" + ("" if clip is None else f" of gradients clipped per example at {clip:g}")
         )
     return PrivacyStatement(
@@ -56,7 +56,7 @@ def guarantee(budget: Budget, mechanism: ClippedSum, clip: float | None, samplin
     )
 
 
-def nothing(budget: Budget, what: str) -> PrivacyStatement:
+def no_guarantee(budget: Budget, what: str) -> PrivacyStatement:
     """Return the statement of the noiseless baseline."""
     return PrivacyStatement(
         unit=budget.unit,

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from sottovoce.vault.keepers import Keeper, read, written
+from sottovoce.vault.keepers import Keeper, encode_keepers, parse_keepers
 
 Access = Callable[[], AbstractContextManager[sqlite3.Connection]]
 """Function that opens a ledger's file; raises LedgerError where the disk or the file fails."""
@@ -21,7 +21,7 @@ class KeeperList:
     def __init__(self, reading: Access, writing: Access) -> None:
         self._reading, self._writing = reading, writing
 
-    def named(self) -> tuple[Keeper, ...]:
+    def newest(self) -> tuple[Keeper, ...]:
         """Return the keepers that were named last.
 
         Raises:
@@ -30,7 +30,7 @@ class KeeperList:
         with self._reading() as connection:
             row = connection.execute("SELECT named FROM keepers ORDER BY number DESC LIMIT 1").fetchone()
             try:
-                return () if row is None else read(row[0])
+                return () if row is None else parse_keepers(row[0])
             except ValueError as error:
                 raise sqlite3.DatabaseError("its keepers are none") from error
 
@@ -41,4 +41,4 @@ class KeeperList:
             LedgerError: if the disk or the file failed.
         """
         with self._writing() as connection:
-            connection.execute("INSERT INTO keepers (named) VALUES (?)", (written(keepers),))
+            connection.execute("INSERT INTO keepers (named) VALUES (?)", (encode_keepers(keepers),))

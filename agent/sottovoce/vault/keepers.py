@@ -17,23 +17,23 @@ class Keeper:
     endpoints: tuple[str, ...]
 
 
-def written(keepers: tuple[Keeper, ...]) -> str:
+def encode_keepers(keepers: tuple[Keeper, ...]) -> str:
     """Return keepers in the ledger's form."""
     return json.dumps([[keeper.node, *keeper.endpoints] for keeper in keepers], separators=(",", ":"))
 
 
-def read(text: str) -> tuple[Keeper, ...]:
-    """Parse keepers from the ledger's form: see `written`.
+def parse_keepers(text: str) -> tuple[Keeper, ...]:
+    """Parse keepers from the ledger's form: see `encode_keepers`.
 
     Raises:
         ValueError: if the text is not in this form.
     """
     found = json.loads(text)
-    if not isinstance(found, list) or not all(_is_one(one) for one in found):
+    if not isinstance(found, list) or not all(_is_keeper(one) for one in found):
         raise ValueError("not a list of keepers")
     return tuple(Keeper(node, tuple(endpoints)) for node, *endpoints in found)
 
 
-def _is_one(found: object) -> bool:
+def _is_keeper(found: object) -> bool:
     """Return whether a value is a node with at least one endpoint."""
     return isinstance(found, list) and len(found) > 1 and all(isinstance(part, str) for part in found)

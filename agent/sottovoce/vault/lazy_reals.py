@@ -54,7 +54,7 @@ class Tape:
         self._place += 1
         return (2 * Decimal(number) + 1) / (1 << bits + 1)
 
-    def below(self, number: Decimal, edge: Decimal) -> bool:
+    def is_below(self, number: Decimal, edge: Decimal) -> bool:
         """Return whether number < edge."""
         if abs(number - edge) <= self.margin:
             raise Undecided
@@ -84,7 +84,7 @@ class Tape:
         return [int.from_bytes(raw[i : i + 8 * words], "little") for i in range(0, len(raw), 8 * words)]
 
 
-def exactly(draw: Callable[[Tape], T], noise: NoiseSource) -> T:
+def draw_exactly(draw: Callable[[Tape], T], noise: NoiseSource) -> T:
     """Return the result of `draw` on real numbers; `draw` must decide by the tape's methods alone."""
     tape = Tape(noise)
     while True:

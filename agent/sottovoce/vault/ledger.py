@@ -23,21 +23,21 @@ from sottovoce.vault.budget import Budget, PeriodSpending, Spending, Stored, Tas
 from sottovoce.vault.chain import Head, Tip, first_link, mark, next_link, release_digest
 from sottovoce.vault.disk_write_accounting import DiskWriteCounter
 from sottovoce.vault.keeper_list import KeeperList
-from sottovoce.vault.ledger_binding import check_budget, check_owner, check_there
+from sottovoce.vault.ledger_binding import check_budget, check_ledger_exists, check_owner
 from sottovoce.vault.ledger_file import (
     KEY_BYTES,
+    acquire_lock,
     check_releases,
-    checked,
     connect,
-    fill,
-    locked,
+    create_tables,
     log_is_damaged,
-    named,
+    read_verified_header,
     refuse_without_log,
+    translate_errors,
     upgrade,
 )
 from sottovoce.vault.life import DAY, Life, uptime
-from sottovoce.vault.limits import Limit, Span, limits_in, note
+from sottovoce.vault.limits import Limit, Span, limits_in, note_span_start
 from sottovoce.vault.mandate import Mandate
 from sottovoce.vault.mandate_list import MandateList
 from sottovoce.vault.periods import Periods
@@ -68,7 +68,7 @@ class Ledger:
         self._wear: DiskWriteCounter | None = None
         self._head: Head
         self._spent: Spent
-        self.owner, self.own_budget, self.nonce = checked(connection)
+        self.owner, self.own_budget, self.nonce = read_verified_header(connection)
         self.numbers = RecordNumbers(self._reading, self._transaction)
         self.keepers = KeeperList(self._reading, self._transaction)
         self._mandates = MandateList(self._reading, self._transaction)
@@ -85,8 +85,8 @@ class Ledger:
             LedgerError: if there is one already, or a part of one, or it cannot be written.
         """
         draft = path.with_name(path.name + ".new")
-        with named(path):
-            lock = locked(path)
+        with translate_errors(path):
+            lock = acquire_lock(path)
             try:
                 if path.exists() or path.with_name(path.name + "-wal").exists():
                     raise LedgerError(f"{path}: a ledger already exists and is never replaced; it holds what was spent")
@@ -94,7 +94,7 @@ class Ledger:
                 with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
                     connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
                     connection.execute("PRAGMA journal_mode = WAL")  # from the start: no journal to roll back, ever
-                    fill(connection, owner, budget, os.urandom(KEY_BYTES))
+                    create_tables(connection, owner, budget, os.urandom(KEY_BYTES))
                 draft.chmod(0o600)
                 rename(draft, path)
             finally:
@@ -110,7 +110,7 @@ class Ledger:
             connection: to an empty database; None for a new one.
         """
         connection = connection or sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        fill(connection, owner, budget, sha256(owner.encode()).digest())
+        create_tables(connection, owner, budget, sha256(owner.encode()).digest())
         return cls(connection, None, None)
 
     @classmethod
@@ -120,15 +120,15 @@ class Ledger:
         Raises:
             LedgerError: if it is missing, damaged, in use, another device's, or made for another budget.
         """
-        with named(path), ExitStack() as stack:
-            check_there(path)
-            lock = locked(path)
+        with translate_errors(path), ExitStack() as stack:
+            check_ledger_exists(path)
+            lock = acquire_lock(path)
             stack.callback(os.close, lock)
             refuse_without_log(path)
             upgrade(path)
             checking = stack.enter_context(closing(connect(path, "ro")))  # so that a refused file stays unchanged
             ledger = cls(checking, lock, path)
-            if (moved := ledger.ended()) is not None:
+            if (moved := ledger.ending_move()) is not None:
                 raise LedgerError(
                     f"{path}: this ledger was moved to {moved[1]} and has ended here for good; run the device "
                     "from there"
@@ -155,7 +155,7 @@ class Ledger:
         Raises:
             LedgerError: if it is missing or damaged.
         """
-        with named(path), ExitStack() as stack:
+        with translate_errors(path), ExitStack() as stack:
             if not path.is_file():
                 raise LedgerError(
                     f"{path}: there is no ledger here; give the state directory made by `sottovoce fleet join`"
@@ -168,13 +168,13 @@ class Ledger:
     def close(self) -> None:
         """Close and unlock."""
         with suppress(LedgerError):
-            self.live(ending=True)
+            self.record_life(ending=True)
         self._connection.close()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
-    def ended(self) -> tuple[str, str] | None:
+    def ending_move(self) -> tuple[str, str] | None:
         """Return the move by which this ledger ended, its nonce and its target; None while it continues."""
         with self._reading() as connection:
             row = connection.execute("SELECT nonce, target FROM ended").fetchone()
@@ -186,7 +186,7 @@ class Ledger:
         Raises:
             LedgerError: if the disk or the file failed.
         """
-        with named(path), closing(sqlite3.connect(path, isolation_level=None)) as other:
+        with translate_errors(path), closing(sqlite3.connect(path, isolation_level=None)) as other:
             self._connection.backup(other)
             other.execute("PRAGMA journal_mode = WAL")
         path.chmod(0o600)
@@ -261,7 +261,7 @@ class Ledger:
 
     def stored(self, query: bytes) -> Stored | None:
         """Return the stored release of this query, if it was answered before."""
-        with named(self._path):
+        with translate_errors(self._path):
             row = self._connection.execute(
                 "SELECT exponent, value, simulated FROM release JOIN charge USING (number) WHERE query = ?",
                 (self._id_of(query),),
@@ -274,27 +274,27 @@ class Ledger:
 
     def spending(self) -> Spending:
         """Return the spending so far, without changing anything."""
-        with named(self._path):
+        with translate_errors(self._path):
             count = "SELECT count(*) FROM release WHERE number > ?"
             releases, of_task = (self._connection.execute(count, (n,)).fetchone()[0] for n in (0, self._spent.before))
             # Read after the releases: the agent may be at work.
             charges = self.head().charges
-        task = None if self.mandate is None else TaskSpending(self.mandate.epoch, self._spent.of_task(), of_task)
-        period, spent, lived = self.periods.present(self.mandate), self._spent, self.life.seconds
-        of_period = None if period is None else PeriodSpending(period, spent.of_period())
+        task = None if self.mandate is None else TaskSpending(self.mandate.epoch, self._spent.task_epsilon(), of_task)
+        period, spent, lived = self.periods.present_period(self.mandate), self._spent, self.life.seconds
+        of_period = None if period is None else PeriodSpending(period, spent.period_epsilon())
         return Spending(
             spent.epsilon(),
             charges,
             releases,
-            self._wear.today if self._wear else 0,
+            self._wear.bytes_today if self._wear else 0,
             task,
             of_period,
-            spent.alone(),
-            spent.of_limits(lived),
-            spent.lasts(lived, self.periods.lived) if lived >= DAY else None,
+            spent.epsilon_alone(),
+            spent.limit_spendings(lived),
+            spent.seconds_until_spent(lived, self.periods.lived) if lived >= DAY else None,
         )
 
-    def spent(self, units: Units) -> float:
+    def epsilon_spent(self, units: Units) -> float:
         """Return ε charged so far to the unit charged most among these, in the ledger's own terms."""
         self._catch_up()
         return self._spent.epsilon(units)
@@ -307,15 +307,15 @@ class Ledger:
     def link(self, charges: int) -> bytes | None:
         """Return the link of the charge with this number, or the first link for 0; None if it was never made."""
         if charges == 0:
-            return first_link(self.own_budget.made_for(self.owner), self.nonce)
-        with named(self._path):
+            return first_link(self.own_budget.canonical_json(self.owner), self.nonce)
+        with translate_errors(self._path):
             row = self._connection.execute("SELECT link FROM charge WHERE number = ?", (charges,)).fetchone()
         return None if row is None else bytes(row[0])
 
     def tip(self) -> Tip:
         """Return the head of the ledger, as peers see it."""
         charges = self.head().charges
-        with named(self._path):
+        with translate_errors(self._path):
             released = self._connection.execute("SELECT ifnull(max(number), 0) FROM release").fetchone()[0]
         found = self.mark(charges, released)
         if found is None:
@@ -325,7 +325,7 @@ class Ledger:
     def mark(self, charges: int, released: int) -> bytes | None:
         """Return the ledger's mark with this newest charge and newest release; None if it never held one of them."""
         link = self.link(charges)
-        with named(self._path):
+        with translate_errors(self._path):
             row = self._connection.execute("SELECT digest FROM release WHERE number = ?", (released,)).fetchone()
         if link is None or (row is None and released):
             return None
@@ -333,27 +333,27 @@ class Ledger:
 
     def charges(self) -> Iterator[tuple[bytes, str, str]]:
         """Yield every charge made, in order: its query's id, its terms and its stamp."""
-        with named(self._path):
+        with translate_errors(self._path):
             yield from self._connection.execute("SELECT query, terms, stamp FROM charge ORDER BY number").fetchall()
 
     def last_window(self) -> int | None:
         """Return the last window that the newest charge covers; None if it covers all, or if there is no charge."""
-        with named(self._path):
+        with translate_errors(self._path):
             row = self._connection.execute("SELECT terms FROM charge ORDER BY number DESC LIMIT 1").fetchone()
         last = None if row is None else event_of(str(row[0])).units.spans[-1][1]
         return None if last == LAST else last
 
     def _terms(self, query: bytes) -> str | None:
-        with named(self._path):
+        with translate_errors(self._path):
             row = self._connection.execute("SELECT terms FROM charge WHERE query = ?", (self._id_of(query),)).fetchone()
         return None if row is None else str(row[0])
 
     def _id_of(self, query: bytes) -> bytes:
-        return query if self.mandate is None else self.mandate.query(query)
+        return query if self.mandate is None else self.mandate.query_key(query)
 
     def _catch_up(self) -> None:
         """Follow the chain over charges not yet tallied. Only charges in the file are ever tallied."""
-        with named(self._path):
+        with translate_errors(self._path):
             rows = self._connection.execute(
                 "SELECT number, query, terms, stamp, link FROM charge WHERE number > ? ORDER BY number",
                 (self._head.charges,),
@@ -394,7 +394,7 @@ class Ledger:
         self._mandates.add(mandate)
         self.mandate = mandate
         self._spent.begin(mandate)
-        self.live()
+        self.record_life()
 
     def limit(self, most: "Mapping[Span, float]") -> None:
         """Enforce these ε in each span too, over all tasks together. See sottovoce.vault.limits.
@@ -404,11 +404,11 @@ class Ledger:
         """
         self._tally(limits_in(self._reading, most, self.own_budget.delta))
 
-    def count(self, clock: Callable[[], float] = uptime) -> None:
+    def start_counting(self, clock: Callable[[], float] = uptime) -> None:
         """Count the vault's life from now on, by this clock of seconds."""
-        self.life.count(clock)
+        self.life.start_counting(clock)
 
-    def live(self, *, ending: bool = False) -> None:
+    def record_life(self, *, ending: bool = False) -> None:
         """Record each hour, and at the end, how long the vault has been at work; begin the periods and spans due.
 
         Raises:
@@ -418,13 +418,13 @@ class Ledger:
             return
         lived, mandate, charges = self.life.seconds, self.mandate, self.head().charges
         opens = None if mandate is None or not self.periods.due(mandate) else mandate.period
-        begin = [limit for limit in self._spent.limits if limit.began < 0 or limit.ends(lived) <= 0]
+        begin = [limit for limit in self._spent.limits if limit.began < 0 or limit.seconds_left(lived) <= 0]
         if not (begin or ending or self.life.due or opens is not None):
             return
         with self._transaction() as connection:
             lived = self.life.note(connection)
             for limit in begin:
-                note(connection, limit, lived, 0 if limit.began < 0 else charges)
+                note_span_start(connection, limit, lived, 0 if limit.began < 0 else charges)
             if opens is not None:
                 self.periods.note(connection, opens, lived)
         self.life.noted(lived)
@@ -434,13 +434,13 @@ class Ledger:
             self.periods.open(opens, lived)
             self._spent.open(opens)
 
-    def reached(self, event: Event) -> Limit | None:
+    def blocking_limit(self, event: Event) -> Limit | None:
         """Return the limit that prevents this event from being paid, if there is one."""
-        return self._spent.reached(event)
+        return self._spent.blocking_limit(event)
 
     def _tally(self, limits: Iterable[Limit]) -> None:
         """Follow the chain from its first link."""
-        self._head = Head(0, first_link(self.own_budget.made_for(self.owner), self.nonce))
+        self._head = Head(0, first_link(self.own_budget.canonical_json(self.owner), self.nonce))
         self._spent = Spent(self.own_budget, self.mandate, tuple(limits))
         self._catch_up()
         self._spent.begin(self.mandate)
@@ -448,12 +448,12 @@ class Ledger:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        with named(self._path):
+        with translate_errors(self._path):
             yield self._connection
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with named(self._path):
+        with translate_errors(self._path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection

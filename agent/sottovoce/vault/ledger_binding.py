@@ -6,7 +6,7 @@ from sottovoce.errors import LedgerError
 from sottovoce.vault.budget import Budget
 
 
-def check_there(path: Path) -> None:
+def check_ledger_exists(path: Path) -> None:
     """Refuse to begin without a ledger.
 
     Raises:

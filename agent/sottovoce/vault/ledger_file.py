@@ -83,7 +83,7 @@ _ACCESS = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
-def fill(connection: sqlite3.Connection, owner: str, budget: Budget, key: bytes) -> None:
+def create_tables(connection: sqlite3.Connection, owner: str, budget: Budget, key: bytes) -> None:
     """Make the tables of a new ledger; `key` is the key of its records' numbers."""
     connection.executescript(
         f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_SCHEMA_VERSION}; {_SCHEMA}"
@@ -95,14 +95,14 @@ def fill(connection: sqlite3.Connection, owner: str, budget: Budget, key: bytes)
     connection.execute("INSERT INTO secret VALUES (?)", (key,))
 
 
-def checked(connection: sqlite3.Connection) -> tuple[str, Budget, bytes]:
+def read_verified_header(connection: sqlite3.Connection) -> tuple[str, Budget, bytes]:
     """Return owner, budget and nonce of an intact ledger, its indices included: the indices find earlier answers."""
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     if application != _APPLICATION_ID:
         raise sqlite3.DatabaseError("it is not a Sottovoce ledger")
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version != _SCHEMA_VERSION:
-        raise LedgerError(_of_another_version(version))
+        raise LedgerError(_version_message(version))
     try:
         verdict = connection.execute("PRAGMA integrity_check").fetchone()[0]
     except MemoryError as error:  # a damaged file can ask for any amount
@@ -162,7 +162,7 @@ def upgrade(path: Path) -> None:
         )
 
 
-def _of_another_version(version: int) -> str:
+def _version_message(version: int) -> str:
     if version in _STEPS:
         which = "version 0.1" if version == _VERSION_0_1 else "an earlier version"
         return f"this ledger is of {which} of the program: the device's next start upgrades it, and it stays whole"
@@ -174,7 +174,7 @@ def _of_another_version(version: int) -> str:
     return f"this ledger is of a version of the program before 0.1 (schema {version}), which no version upgrades"
 
 
-def locked(path: Path) -> int:
+def acquire_lock(path: Path) -> int:
     """Return a descriptor that holds the ledger's lock, which is a separate file, since SQLite locks the ledger's.
 
     Raises:
@@ -222,10 +222,10 @@ def log_is_damaged(path: Path) -> bool:
             file.seek(_LOG_HEAD + number * (_FRAME_HEAD + page))
             frame = file.read(_FRAME_HEAD)
             behind += frame[8:16] == salt and frame[4:8] != bytes(4)  # the last frame of a commit
-        return behind > 1 and (_head_holds(head) or not _folded(file, real, page, salt))
+        return behind > 1 and (_has_valid_checksum(head) or not _is_checkpointed(file, real, page, salt))
 
 
-def _head_holds(head: bytes) -> bool:
+def _has_valid_checksum(head: bytes) -> bool:
     """Return whether the head of a log has its own checksum."""
     order: Literal["big", "little"] = "big" if head[3] & 1 else "little"
     first = second = 0
@@ -235,7 +235,7 @@ def _head_holds(head: bytes) -> bool:
     return (first, second) == (int.from_bytes(head[24:28], "big"), int.from_bytes(head[28:32], "big"))
 
 
-def _folded(log: BinaryIO, ledger: Path, page: int, salt: bytes) -> bool:
+def _is_checkpointed(log: BinaryIO, ledger: Path, page: int, salt: bytes) -> bool:
     """Return whether the newest frame of each page, of the commits under this salt, is in the database."""
     newest: dict[int, int] = {}
     commit: dict[int, int] = {}
@@ -275,24 +275,24 @@ def log_is_gone(path: Path) -> bool:
 
 
 @contextmanager
-def named(path: Path | None = None) -> Iterator[None]:
+def translate_errors(path: Path | None = None) -> Iterator[None]:
     """Turn errors of SQLite and of the file system into one that names the ledger and the remedy."""
     try:
         yield
     except (sqlite3.Error, OSError, UnicodeError) as error:  # a damaged name in the schema may not be text
         where = f"{path}: the privacy ledger" if path else "the privacy ledger"
-        raise (LedgerUnwritable if _is_of_the_disk(error) else LedgerError)(
+        raise (LedgerUnwritable if _is_disk_error(error) else LedgerError)(
             f"{where} cannot be used ({' '.join(str(error).split())}): nothing was released. Remedy: {_remedy(error)}"
         ) from error
 
 
-def _is_of_the_disk(error: Exception) -> bool:
+def _is_disk_error(error: Exception) -> bool:
     return sqlite_code(error) in _DISK or getattr(error, "errno", None) in _DISK_ERRORS
 
 
 def _remedy(error: Exception) -> str:
     code = sqlite_code(error)
-    if _is_of_the_disk(error):
+    if _is_disk_error(error):
         return "make room on its disk, or replace the disk"
     if getattr(error, "errno", None) in _DESCRIPTOR_ERRORS:
         return "let this process have more file descriptors"

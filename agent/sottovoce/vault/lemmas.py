@@ -46,7 +46,7 @@ class Smooth:
 _SOFTMAX = Smooth(math.nextafter(math.sqrt(2), 2), 0.5)
 
 
-def smooth(kernel: Kernel) -> Smooth:
+def smoothness_of(kernel: Kernel) -> Smooth:
     """Return the constants of a kernel's loss.
 
     Raises:
@@ -96,7 +96,7 @@ def chain_sensitivity(loss: Smooth, *, step_size: float, batch: int, steps: int,
     return 2 * step_size * loss.lipschitz / batch
 
 
-def rounding(
+def rounding_distance(
     *,
     features: int,
     classes: int,

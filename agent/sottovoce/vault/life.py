@@ -22,7 +22,7 @@ def uptime() -> float:
 
 
 class Life:
-    """Time that one ledger's vault has been at work. It does not advance until `count`.
+    """Time that one ledger's vault has been at work. It does not advance until `start_counting`.
 
     Args:
         reading: opens the ledger's file for reading.
@@ -34,7 +34,7 @@ class Life:
         self._clock: Callable[[], float] | None = None
         self._since = 0.0
 
-    def count(self, clock: Callable[[], float] = uptime) -> None:
+    def start_counting(self, clock: Callable[[], float] = uptime) -> None:
         """Count from now on, by this clock of seconds."""
         self._clock, self._since = clock, clock()
 

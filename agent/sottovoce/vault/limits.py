@@ -34,7 +34,7 @@ class Limit:
     before: int
     tally: Tally
 
-    def ends(self, lived: float) -> float:
+    def seconds_left(self, lived: float) -> float:
         """Return the seconds until the next span begins; 0 or less if it is due."""
         return self.began + SECONDS[self.span] - lived
 
@@ -50,6 +50,6 @@ def limits_in(reading: Access, most: Mapping[Span, float], delta: float) -> list
     return [Limit(span, epsilon, *noted.get(span, (-1.0, 0)), Tally(delta)) for span, epsilon in most.items()]
 
 
-def note(connection: sqlite3.Connection, limit: Limit, lived: float, charges: int) -> None:
+def note_span_start(connection: sqlite3.Connection, limit: Limit, lived: float, charges: int) -> None:
     """Write that the limit's span begins now, in a transaction that the caller has begun."""
     connection.execute("INSERT OR REPLACE INTO span VALUES (?, ?, ?)", (limit.span, lived, charges))

@@ -30,7 +30,7 @@ class Mandate:
         """Return the stamp of each charge of the ledger's present period, also in its link: canonical JSON."""
         return Stamp(self.epoch, promise_of(self.budget), period).text
 
-    def query(self, query: bytes) -> bytes:
+    def query_key(self, query: bytes) -> bytes:
         """Return the key of a query of this task in the ledger; another task asks the same queries again."""
         return sha256(b"sottovoce/query-of-epoch/v1|" + self.epoch.to_bytes(8, "big") + query).digest()
 

@@ -46,7 +46,7 @@ class MaxNormLaplaceSampler:
     def _attempt(self, count: int) -> NDArray[np.int64]:
         """Return up to `count` vectors: those that survive rejection, in order."""
         radius = self._geometric(count * (self.length + 1)).reshape(count, -1).sum(axis=1, keepdims=True)
-        places = _below(2 * (radius + np.arange(1, self.length + 1)), self._noise)
+        places = _uniform_below(2 * (radius + np.arange(1, self.length + 1)), self._noise)
         vectors: NDArray[np.int64] = (places - radius)[(places <= 2 * radius).all(axis=1)]
         return vectors
 
@@ -61,7 +61,7 @@ def max_scale(length: int) -> int:
     return MAX_SCALE // (length + 1)
 
 
-def _below(limits: NDArray[np.int64], noise: NoiseSource) -> NDArray[np.int64]:
+def _uniform_below(limits: NDArray[np.int64], noise: NoiseSource) -> NDArray[np.int64]:
     """Return uniform numbers on 0 … limit - 1, for each positive limit; words below 2^64 mod limit are drawn again."""
     bounds = limits.ravel().astype(np.uint64)
     drawn = np.empty_like(bounds)

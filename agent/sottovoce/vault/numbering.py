@@ -65,7 +65,7 @@ def enrolled(records: Records, ledger: Ledger, check: Callable[[int], None] = an
     """
     ledger.numbers.use("enrolled", ledger.mandate)
     epoch = 0 if ledger.mandate is None else ledger.mandate.epoch
-    if (held := ledger.numbers.enrolled(epoch)) is None:
+    if (held := ledger.numbers.enrolled_records(epoch)) is None:
         check(len(records))
         held = _packed(records)
         ledger.numbers.enrol(epoch, held)

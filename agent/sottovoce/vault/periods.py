@@ -35,7 +35,7 @@ class Periods:
             row = connection.execute("SELECT number, opened FROM period ORDER BY number DESC LIMIT 1").fetchone()
         self.number, self._opened = (0, 0.0) if row is None else (int(row[0]), float(row[1]))
 
-    def renew(self, renews: Renews) -> None:
+    def allow_renewal(self, renews: Renews) -> None:
         """Allow budget periods to follow one another, unless the policy says never."""
         if renews != "never":
             self._least = MIN_DAYS[renews] * DAY
@@ -58,7 +58,7 @@ class Periods:
         """Seconds that the vault has been at work in the present period."""
         return self._life.seconds - self._opened
 
-    def present(self, mandate: Mandate | None) -> Period | None:
+    def present_period(self, mandate: Mandate | None) -> Period | None:
         """Return the present period under this task; None if there are none."""
         if not self.renewing and not self.number:
             return None
@@ -67,7 +67,7 @@ class Periods:
 
     def due(self, mandate: Mandate | None) -> bool:
         """Return whether the next period may open: its time has come, and the fleet has ordered it."""
-        present = self.present(mandate)
+        present = self.present_period(mandate)
         return present is not None and present.waiting and present.lived >= present.least
 
     def note(self, connection: sqlite3.Connection, number: int, lived: float) -> None:

@@ -190,7 +190,7 @@ def encoded(message: Message) -> bytes:
     return msgspec.msgpack.encode(message)
 
 
-def question(raw: bytes) -> Question:
+def decode_question(raw: bytes) -> Question:
     """Decode a question.
 
     Raises:
@@ -202,7 +202,7 @@ def question(raw: bytes) -> Question:
         raise MalformedError(f"not a question of this protocol: {error}") from error
 
 
-def reply(raw: bytes) -> Reply:
+def decode_reply(raw: bytes) -> Reply:
     """Decode a reply.
 
     Raises:
@@ -237,7 +237,7 @@ def receive(connection: socket.socket, most: int, seconds: float) -> bytes:
         OSError: if the other side has closed the connection, or takes too long.
     """
     until = time.monotonic() + seconds
-    mark, version, length = _HEADER.unpack(_exactly(connection, _HEADER.size, until))
+    mark, version, length = _HEADER.unpack(_receive_exactly(connection, _HEADER.size, until))
     if mark != _MARK:
         raise MalformedError("not a message of this protocol")
     if version != VERSION:
@@ -246,10 +246,10 @@ def receive(connection: socket.socket, most: int, seconds: float) -> bytes:
         )
     if length > most:
         raise MalformedError(f"a message of {length} bytes exceeds the limit of {most}")
-    return _exactly(connection, length, until)
+    return _receive_exactly(connection, length, until)
 
 
-def _exactly(connection: socket.socket, count: int, until: float) -> bytes:
+def _receive_exactly(connection: socket.socket, count: int, until: float) -> bytes:
     received = bytearray()
     while len(received) < count:
         left = until - time.monotonic()

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from sottovoce.accounting.events import PureRelease
 from sottovoce.errors import PrivacyError
-from sottovoce.perturbation.laplace import grid
+from sottovoce.perturbation.laplace import grid_exponent
 from sottovoce.vault.clipped_sum import Batches
 from sottovoce.vault.discrete_laplace import DiscreteLaplaceSampler
 from sottovoce.vault.max_norm_laplace import MaxNormLaplaceSampler, max_scale
@@ -115,7 +115,7 @@ def pure_sum(*, copies: int, features: int, law: Literal["copies", "joint"], eps
     )
     if epsilon < _MIN_EPSILON:
         raise excess
-    exponent = grid(features, epsilon)
+    exponent = grid_exponent(features, epsilon)
     scale = math.ceil(_sensitivity(law, copies, 1 << -exponent) / Fraction(epsilon))
     if scale > max_scale(copies):
         raise excess

@@ -21,10 +21,10 @@ from sottovoce.perturbation import (
 from sottovoce.perturbation.cap import PROBABILITY_BITS
 from sottovoce.perturbation.plugin import ReleasingScheme
 from sottovoce.vault.discrete_laplace import DiscreteLaplaceSampler
-from sottovoce.vault.lazy_reals import Tape, exactly
+from sottovoce.vault.lazy_reals import Tape, draw_exactly
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.record_units import Row, l1_units, l2_unit
-from sottovoce.vault.sphere import anywhere, point
+from sottovoce.vault.sphere import draw_point, draw_uniform_point
 
 Values = NDArray[np.int64]
 
@@ -102,10 +102,10 @@ def _on_sphere(cap: Cap, exponent: int, row: Row, offset: int, noise: NoiseSourc
 
     def draw(tape: Tape) -> list[int]:
         unit = l2_unit(row)
-        v = anywhere(cap.dimension, tape) if unit is None else point(cap, unit, offset, inside, tape)
+        v = draw_uniform_point(cap.dimension, tape) if unit is None else draw_point(cap, unit, offset, inside, tape)
         return [tape.rounded(number, exponent) for number in v]
 
-    return np.array(exactly(draw, noise), dtype=np.int64)
+    return np.array(draw_exactly(draw, noise), dtype=np.int64)
 
 
 def _answer(law: RandomisedLabel, label: int, noise: NoiseSource) -> int:

@@ -78,7 +78,7 @@ class RecordNumbers:
                 (epoch, enrolled.prepared, enrolled.records, enrolled.features, enrolled.value),
             )
 
-    def enrolled(self, epoch: int) -> "Enrolled | None":
+    def enrolled_records(self, epoch: int) -> "Enrolled | None":
         """Return the records that this task's charges name; None before its first start."""
         with self._reading() as connection:
             columns = "SELECT prepared, records, features, value FROM enrolled WHERE epoch = ?"

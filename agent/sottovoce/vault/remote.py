@@ -240,7 +240,7 @@ class RemoteVault:
                 with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has replied without listening
                     protocol.send(connection, raw, _ANSWER_SECONDS)
                 received = protocol.receive(connection, _LARGEST_REPLY, _ANSWER_SECONDS)
-                return received, protocol.reply(received)
+                return received, protocol.decode_reply(received)
             except MalformedError as error:
                 raise PrivacyError(
                     f"{self._path}: the program that answers there is not a vault of this release: {error}"

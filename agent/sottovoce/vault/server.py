@@ -143,7 +143,7 @@ class VaultServer:
     def _reply(self, connection: socket.socket) -> Reply:
         try:
             raw = protocol.receive(connection, self._most, _PATIENCE_SECONDS)
-            return self._answer(protocol.question(raw))
+            return self._answer(protocol.decode_question(raw))
         except MalformedError as error:
             self._note("question-malformed", str(error))
             return Failed("malformed", str(error))
@@ -194,7 +194,7 @@ class VaultServer:
             case protocol.TakeUp(document=document):
                 return self._take_up(document)
             case protocol.Ask():
-                return self._query_of(question)
+                return self._answer_query(question)
             case protocol.AskStep(learner=learner, said=said):
                 answer = vault.step(CellQuery(learner, said))
                 if isinstance(answer, Refused):
@@ -209,7 +209,7 @@ class VaultServer:
         self._over = True
         return protocol.TakenUp()
 
-    def _query_of(self, question: protocol.Ask) -> Reply:
+    def _answer_query(self, question: protocol.Ask) -> Reply:
         if len(question.point) % 8:
             raise MalformedError("a point must consist of numbers of 8 bytes each")
         point = np.frombuffer(question.point, dtype="<f8").astype(np.float64)
@@ -221,7 +221,7 @@ class VaultServer:
 
 
 @contextmanager
-def listening(path: Path, *, shared: bool) -> Iterator[socket.socket]:
+def listening_socket(path: Path, *, shared: bool) -> Iterator[socket.socket]:
     """Yield a listening socket at `path`, which is removed at the end. Call this when the ledger is locked.
 
     Args:

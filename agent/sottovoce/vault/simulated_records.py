@@ -42,21 +42,21 @@ def simulate(scheme: Scheme, features: Rows, labels: Labels, generator: "np.rand
     rows = max(1, _CHUNK_NUMBERS // scheme.width)
     for start in range(0, len(labels), rows):
         part = slice(start, start + rows)
-        values[part] = _simulated(scheme, features[part], labels[part], generator)
+        values[part] = _simulate_part(scheme, features[part], labels[part], generator)
     return values
 
 
-def _simulated(scheme: Scheme, features: Rows, labels: Labels, generator: "np.random.Generator") -> Values:
+def _simulate_part(scheme: Scheme, features: Rows, labels: Labels, generator: "np.random.Generator") -> Values:
     match scheme:
         case LaplaceCopies() | Laplace():
             return _laplace(scheme, features, labels, generator)
         case PrivUnit():
-            blocks, signs = _places(scheme.classes, labels)
+            blocks, signs = _blocks_and_signs(scheme.classes, labels)
             units = _units(features) * signs[:, np.newaxis]
             return _rounded(_on_sphere(scheme.cap, scheme.copies, units, blocks, generator), scheme.exponent)
         case LabelledPrivUnit():
             points = _on_sphere(scheme.cap, 1, _units(features), np.zeros_like(labels), generator)
-            return np.hstack([_answers(scheme.label, labels, generator), _rounded(points, scheme.exponent)])
+            return np.hstack([_randomised_labels(scheme.label, labels, generator), _rounded(points, scheme.exponent)])
         case Exact():
             return np.hstack([labels[:, np.newaxis], _rounded(_units(features), scheme.exponent)])
     raise TypeError(f"no simulation of scheme `{scheme.name}`: add one here")
@@ -73,12 +73,12 @@ def _laplace(
         noise -= units[:, np.newaxis]
         noise[np.arange(len(labels)), labels] += 2 * units
     else:
-        blocks, signs = _places(scheme.classes, labels)
+        blocks, signs = _blocks_and_signs(scheme.classes, labels)
         noise[np.arange(len(labels)), blocks] += units * signs[:, np.newaxis]
     return noise.reshape(len(labels), scheme.width).astype(np.int64)
 
 
-def _places(classes: int, labels: Labels) -> tuple[Labels, Rows]:
+def _blocks_and_signs(classes: int, labels: Labels) -> tuple[Labels, Rows]:
     """Return the block and sign of x in the tensor, by label."""
     if classes == 2:
         return np.zeros_like(labels), np.where(labels == 1, 1.0, -1.0)
@@ -120,7 +120,7 @@ def _on_sphere(cap: Cap, blocks: int, units: Rows, at: Labels, generator: "np.ra
 def _heights(cap: Cap, inside: NDArray[np.bool_], generator: "np.random.Generator") -> Rows:
     """Return heights t = ⟨V, u⟩, float64[n], on the cap or on the rest, each by rejection; D ≥ 2."""
     t = np.empty(len(inside))
-    for chosen, draw in ((inside, _of_the_cap), (~inside, _of_the_rest)):
+    for chosen, draw in ((inside, _draw_on_cap), (~inside, _draw_off_cap)):
         places = np.flatnonzero(chosen)
         while len(places):
             drawn, kept = draw(cap, len(places), generator)
@@ -129,13 +129,13 @@ def _heights(cap: Cap, inside: NDArray[np.bool_], generator: "np.random.Generato
     return t
 
 
-def _of_the_rest(cap: Cap, count: int, generator: "np.random.Generator") -> tuple[Rows, NDArray[np.bool_]]:
+def _draw_off_cap(cap: Cap, count: int, generator: "np.random.Generator") -> tuple[Rows, NDArray[np.bool_]]:
     half = (cap.dimension - 1) / 2
     t = 2 * generator.beta(half, half, count) - 1
     return t, t < cap.gamma
 
 
-def _of_the_cap(cap: Cap, count: int, generator: "np.random.Generator") -> tuple[Rows, NDArray[np.bool_]]:
+def _draw_on_cap(cap: Cap, count: int, generator: "np.random.Generator") -> tuple[Rows, NDArray[np.bool_]]:
     """Return heights of the cap; see sottovoce.vault.cap_height."""
     power, touch = cap.dimension - 1, max(cap.gamma, cap.dimension**-0.5)
     v = math.atanh(cap.gamma) + generator.standard_exponential(count) / (power * touch)
@@ -143,7 +143,7 @@ def _of_the_cap(cap: Cap, count: int, generator: "np.random.Generator") -> tuple
     return np.tanh(v), generator.standard_exponential(count) > below
 
 
-def _answers(label: RandomisedLabel, labels: Labels, generator: "np.random.Generator") -> Values:
+def _randomised_labels(label: RandomisedLabel, labels: Labels, generator: "np.random.Generator") -> Values:
     """Return the randomised labels, int64[n, 1]."""
     drawn = generator.integers(0, label.total, len(labels))
     other = (drawn - label.true_weight) // label.other_weight

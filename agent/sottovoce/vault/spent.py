@@ -6,7 +6,7 @@ The total of the present task's charges is in the task's terms.
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 
-from sottovoce.accounting.events import CellSum, Event, Moved, over
+from sottovoce.accounting.events import CellSum, Event, Moved, with_units
 from sottovoce.accounting.relations import Promise, charged_as
 from sottovoce.accounting.tally import Tally, part_of
 from sottovoce.accounting.units import EVERY, Units, overlap
@@ -60,7 +60,7 @@ class Spent:
     def open(self, period: int) -> None:
         """Begin this period of the ledger's budget, if it has not begun."""
         if period > self._number:
-            self._earlier = self.of_any_period()
+            self._earlier = self.largest_period_epsilon()
             self._number, self._period = period, Tally(self._own.delta)
 
     def add(self, event: Event, stamp: str) -> None:
@@ -85,7 +85,7 @@ class Spent:
             if tally is not None:
                 tally.add(charged, changes)
         if self._alone is not None:
-            self._alone.add(charged.by_itself if isinstance(charged, CellSum) else charged, changes)
+            self._alone.add(charged.if_others_collude if isinstance(charged, CellSum) else charged, changes)
         self._charges += 1
         for limit in self.limits:
             if self._charges > limit.before:
@@ -129,19 +129,19 @@ class Spent:
         """Return ε of the unit charged most among these, by all charges, in the ledger's own terms."""
         return self._all.epsilon(units)
 
-    def alone(self) -> float | None:
+    def epsilon_alone(self) -> float | None:
         """Return ε by all charges if all other devices collude; None where it does not depend on them."""
         return None if self._alone is None else self._alone.epsilon()
 
-    def of_period(self) -> float:
+    def period_epsilon(self) -> float:
         """Return the spending of the present period of the ledger's budget."""
         return (self._period or self._all).epsilon()
 
-    def of_any_period(self) -> float:
+    def largest_period_epsilon(self) -> float:
         """Return the spending of the period that was charged most."""
-        return max(self._earlier, self.of_period())
+        return max(self._earlier, self.period_epsilon())
 
-    def of_task(self) -> float:
+    def task_epsilon(self) -> float:
         """Return ε of the unit charged most in the present task, in the task's terms; 0 outside a task."""
         return 0.0 if self._task is None else self._task.epsilon()
 
@@ -151,7 +151,7 @@ class Spent:
             limit.before, limit.tally = self._charges, Tally(self._own.delta)
         limit.began = lived
 
-    def reached(self, event: Event) -> Limit | None:
+    def blocking_limit(self, event: Event) -> Limit | None:
         """Return the limit that prevents this event from being paid, if there is one."""
         budget = self._own if self._task is None or self._mandate is None else self._mandate.budget
         charged, changes = charged_as(event, promise_of(budget), self._promise)
@@ -163,13 +163,14 @@ class Spent:
             yield self._period or self._all, self._own.epsilon
         yield from ((limit.tally, limit.epsilon) for limit in self.limits)
 
-    def of_limits(self, lived: float) -> tuple[LimitSpending, ...]:
+    def limit_spendings(self, lived: float) -> tuple[LimitSpending, ...]:
         """Return the spending under each limit, after a number of seconds of the vault's life."""
         return tuple(
-            LimitSpending(one.span, one.epsilon, one.tally.epsilon(), max(0.0, one.ends(lived))) for one in self.limits
+            LimitSpending(one.span, one.epsilon, one.tally.epsilon(), max(0.0, one.seconds_left(lived)))
+            for one in self.limits
         )
 
-    def lasts(self, lived: float, of_period: float) -> float | None:
+    def seconds_until_spent(self, lived: float, of_period: float) -> float | None:
         """Return the seconds that the budget and limits last, at the rate at which they were charged until now.
 
         Args:
@@ -182,11 +183,11 @@ class Spent:
         """
         if self._own.unit == "window" or self._own.epsilon is None:
             return None
-        left = of_period * ((self._period or self._all).times(self._own.epsilon) - 1)
+        left = of_period * ((self._period or self._all).affordable_repeats(self._own.epsilon) - 1)
         for limit in self.limits:
             since = lived - limit.began
-            until = since * (limit.tally.times(limit.epsilon) - 1)
-            left = min(left, until) if since >= DAY and until < limit.ends(lived) else left
+            until = since * (limit.tally.affordable_repeats(limit.epsilon) - 1)
+            left = min(left, until) if since >= DAY and until < limit.seconds_left(lived) else left
         return max(0.0, left)
 
     def _enter_epoch(self, epoch: int) -> None:
@@ -203,4 +204,4 @@ class Spent:
 
 def _event_for_task(event: Event, made: Promise) -> Event:
     """Return the event in its task's terms: if it hides the whole device, that is charged, whatever its windows."""
-    return over(event, EVERY) if made.unit == "device" else event
+    return with_units(event, EVERY) if made.unit == "device" else event

@@ -11,7 +11,7 @@ from sottovoce.vault.lazy_reals import Tape
 Point = list[Decimal]
 
 
-def point(cap: Cap, unit: Sequence[Decimal], offset: int, inside: bool, tape: Tape) -> Point:
+def draw_point(cap: Cap, unit: Sequence[Decimal], offset: int, inside: bool, tape: Tape) -> Point:
     """Draw V uniformly from the cap around u or, unless `inside`, from the rest of the sphere.
 
     Args:
@@ -26,11 +26,11 @@ def point(cap: Cap, unit: Sequence[Decimal], offset: int, inside: bool, tape: Ta
         return [unit[0] if inside else -unit[0]]
     if not inside:
         while True:
-            v = anywhere(cap.dimension, tape)
-            if tape.below(_product(v[block], unit), Decimal(cap.gamma)):
+            v = draw_uniform_point(cap.dimension, tape)
+            if tape.is_below(_product(v[block], unit), Decimal(cap.gamma)):
                 return v
     height, radius = cap_height(cap, tape)
-    v = direction(cap.dimension, tape)
+    v = draw_direction(cap.dimension, tape)
     along = _product(v[block], unit)
     v[block] = [number - along * coordinate for number, coordinate in zip(v[block], unit, strict=True)]
     stretch = radius / tape.divisor(_length(v))
@@ -39,14 +39,14 @@ def point(cap: Cap, unit: Sequence[Decimal], offset: int, inside: bool, tape: Ta
     return v
 
 
-def anywhere(dimension: int, tape: Tape) -> Point:
+def draw_uniform_point(dimension: int, tape: Tape) -> Point:
     """Draw a point uniformly from the unit sphere of ℝᴰ."""
-    v = direction(dimension, tape)
+    v = draw_direction(dimension, tape)
     length = tape.divisor(_length(v))
     return [number / length for number in v]
 
 
-def direction(dimension: int, tape: Tape) -> Point:
+def draw_direction(dimension: int, tape: Tape) -> Point:
     """Draw a vector of ℝᴰ from a rotation-invariant law.
 
     A normal vector of 2m coordinates has m pairs, whose squared lengths, divided by their sum, are distributed like the
@@ -56,18 +56,18 @@ def direction(dimension: int, tape: Tape) -> Point:
     cuts = sorted(tape.uniform() for _ in range((dimension + 1) // 2 - 1))
     v: Point = []
     for low, high in pairwise([Decimal(0), *cuts, Decimal(1)]):
-        x, y, square = _in_the_disc(tape)
+        x, y, square = _draw_in_disc(tape)
         stretch = tape.divisor((high - low).sqrt()) / square.sqrt()
         v += [stretch * x, stretch * y]
     return v[:dimension]
 
 
-def _in_the_disc(tape: Tape) -> tuple[Decimal, Decimal, Decimal]:
+def _draw_in_disc(tape: Tape) -> tuple[Decimal, Decimal, Decimal]:
     """Draw a point uniformly from the unit disc; return it and the square of its length."""
     while True:
         x, y = 2 * tape.uniform() - 1, 2 * tape.uniform() - 1
         square = x * x + y * y
-        if tape.below(square, Decimal(1)):
+        if tape.is_below(square, Decimal(1)):
             return x, y, tape.divisor(square)
 
 

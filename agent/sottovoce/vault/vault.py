@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.accounting.events import Event, over, same_but_units
+from sottovoce.accounting.events import Event, same_but_units, with_units
 from sottovoce.accounting.units import EVERY, Units, overlap, union
 from sottovoce.data import Records
 from sottovoce.door import Answer, CellAnswer, CellQuery, PrivacyStatement, Query, Refused, Release
@@ -120,7 +120,7 @@ class Vault:
     def keepers(self) -> tuple[Keeper, ...]:
         """Return the keepers of the ledger's newest head."""
         with self._turn:
-            return self._context.ledger.keepers.named()
+            return self._context.ledger.keepers.newest()
 
     def appoint(self, keepers: tuple[Keeper, ...]) -> None:
         """Replace the keepers of the ledger's newest head."""
@@ -156,14 +156,14 @@ class Vault:
             plan = context.program.plan(query)
             if isinstance(plan, Refused):
                 return plan
-            if (planned := self._over(plan.event)) is None:
+            if (planned := self._restrict_to_ended(plan.event)) is None:
                 return Refused(query_id, "calendar", "none of the windows that may be learnt from has ended yet")
             plan = replace(plan, event=planned)
             charged, stored = context.ledger.charged(query_id), context.ledger.stored(query_id)
             as_before = charged is not None and same_but_units(charged, plan.event)
             if stored is None:
                 try:
-                    new = self._affordable(plan.event) if charged is None else plan.event  # not by other terms
+                    new = self._restrict_to_payable(plan.event) if charged is None else plan.event  # not by other terms
                 except TaskRefused as refused:
                     return Refused(query_id, "task", str(refused))
                 event = charged if as_before else new
@@ -207,7 +207,7 @@ class Vault:
             if cell is None:
                 return Refused(query.id, "query", "this vault takes part in no secure sums")
             if self._context.followed is not None:
-                if (paid := self._over(cell.event)) is None:
+                if (paid := self._restrict_to_ended(cell.event)) is None:
                     return Refused(query.id, "calendar", "none of the windows that may be learnt from has ended yet")
                 cell = replace(cell, records=self._context.followed.read(), units=paid.units)
             answer = cell.step(query)
@@ -224,7 +224,7 @@ class Vault:
     def _closed_reason(self) -> str | None:
         """Return the reason why nothing is released at present; None if releases are possible."""
         followed = self._context.followed
-        return self._over_for_good or self._context.closed() or (None if followed is None else followed.waits)
+        return self._over_for_good or self._context.closed() or (None if followed is None else followed.waiting_reason)
 
     def _own_thread(self) -> Threads:
         if self._thread is None:
@@ -238,18 +238,18 @@ class Vault:
                 if self._closing.is_set():
                     return
                 try:
-                    self._context.ledger.live()
+                    self._context.ledger.record_life()
                 except (LedgerError, MemoryError) as error:
                     _log.warning("life-not-noted %s", str(error) or "no memory")
 
     def _refuse_unpaid(self, query: bytes, event: Event) -> Refused:
         """Refuse because the budget is spent: permanently, until its next period, or until the owner's limit allows."""
         ledger = self._context.ledger
-        if (limit := ledger.reached(event)) is not None:
-            ends = math.ceil(limit.ends(ledger.life.seconds) / DAY)
+        if (limit := ledger.blocking_limit(event)) is not None:
+            ends = math.ceil(limit.seconds_left(ledger.life.seconds) / DAY)
             reached = f"the owner's limit of ε = {limit.epsilon:g} a {limit.span} is reached"
             return Refused(query, "task", f"{reached}: more is released in {ends} days")
-        period = ledger.periods.present(ledger.mandate)
+        period = ledger.periods.present_period(ledger.mandate)
         if period is None or not period.waiting:
             return Refused(query, "budget", "the privacy budget is spent")
         days = math.ceil((period.least - period.lived) / DAY)
@@ -262,7 +262,7 @@ class Vault:
         trace: Callable[[], dict[str, Any]] | None = getattr(self._context.program, "traced", None)
         observer.computed(query, facts if trace is None else {**facts, **trace()})
 
-    def _over(self, event: Event) -> Event | None:
+    def _restrict_to_ended(self, event: Event) -> Event | None:
         """Restrict the event to those of its windows that have ended, if windows come one by one.
 
         An event that hides the whole device also pays for these windows in a ledger that is kept for windows.
@@ -276,16 +276,16 @@ class Vault:
         if event.units == EVERY and self._context.ledger.own_budget.unit != "window":
             return event
         windows = overlap(event.units, Units(((0, last),)))
-        return None if windows is None else over(event, windows)
+        return None if windows is None else with_units(event, windows)
 
-    def _affordable(self, event: Event) -> Event | None:
+    def _restrict_to_payable(self, event: Event) -> Event | None:
         """Restrict the event to those of its units that can still pay, which depends on the ledger alone.
 
         Raises:
             TaskRefused: if its cost is unknown.
         """
         units = self._context.ledger.payable(event)
-        return None if units is None else over(event, units)
+        return None if units is None else with_units(event, units)
 
     def _read(self, records: Records, plan: Plan[Any], event: Event) -> NDArray[np.int64] | None:
         """Return places of exactly the records from which a release is computed; None for all of them.

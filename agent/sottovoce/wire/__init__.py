@@ -1,7 +1,7 @@
 """Wire format of messages on any transport: encoding, signatures, and refusal of anything invalid."""
 
 from sottovoce.wire.codec import Receipt, decode, decode_receipt, encode, encode_receipt
-from sottovoce.wire.envelope import TASK_BYTES, VerifiedMessage, beside, parcel_content, parcel_task, seal, unseal
+from sottovoce.wire.envelope import TASK_BYTES, VerifiedMessage, append_heads, parcel_content, parcel_task, seal, unseal
 from sottovoce.wire.ledger_head import LEDGER_HEAD, Heads, SignedHead, decode_heads, encode_heads
 from sottovoce.wire.limits import MAX_PARAMETERS
 from sottovoce.wire.membership import PEER_EXCHANGE, decode_exchange, encode_exchange
@@ -18,7 +18,7 @@ __all__ = [
     "Receipt",
     "SignedHead",
     "VerifiedMessage",
-    "beside",
+    "append_heads",
     "decode",
     "decode_exchange",
     "decode_heads",

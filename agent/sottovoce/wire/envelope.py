@@ -119,7 +119,7 @@ def unseal(raw: bytes, *, fleet: str, recipient: str) -> VerifiedMessage:
     )
 
 
-def beside(raw: bytes, heads: bytes) -> bytes:
+def append_heads(raw: bytes, heads: bytes) -> bytes:
     """Return a share's envelope with ledger heads appended."""
     return raw + Envelope(heads=heads).SerializeToString(deterministic=True)  # one more field, at the end
 

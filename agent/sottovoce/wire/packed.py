@@ -44,13 +44,13 @@ class Holder(Protocol):
     packed: bytes
 
 
-def put(message: Holder, numbers: NDArray[np.int64]) -> None:
+def put_numbers(message: Holder, numbers: NDArray[np.int64]) -> None:
     """Write int64[P] into a message, packed."""
     packed = pack(numbers)
     message.size, message.width, message.shift, message.packed = packed.size, packed.width, packed.shift, packed.data
 
 
-def taken(message: Holder) -> NDArray[np.int64]:
+def take_numbers(message: Holder) -> NDArray[np.int64]:
     """Return the numbers in a message, int64[P].
 
     Raises:

@@ -40,7 +40,7 @@ class Cut:
         part = Part(message=self.digest, index=index, count=self.count, piece=piece)
         return part.SerializeToString(deterministic=True)
 
-    def wanted(self, answer: bytes) -> int | None:
+    def next_part(self, answer: bytes) -> int | None:
         """Return the part to send next, given the answer to a part; None if that is the answer to the whole message.
 
         Raises:

@@ -93,7 +93,7 @@ class MdnsSource:
                 names.add(name)
 
         try:
-            multicast = await self._opened()
+            multicast = await self._open_sockets()
             async with AsyncServiceBrowser(multicast.zeroconf, self._type, handlers=[heard]):
                 await asyncio.sleep(LISTEN_SECONDS)
             drawn = self._dice.sample(sorted(names), min(MAX_CONTACTS, len(names)))
@@ -111,7 +111,7 @@ class MdnsSource:
             multicast, self._open = self._open, None
             await multicast.async_close()
 
-    async def _opened(self) -> "AsyncZeroconf":
+    async def _open_sockets(self) -> "AsyncZeroconf":
         """Return the sockets, on the interfaces that are up by now, with this device announced."""
         from zeroconf import InterfaceChoice
         from zeroconf.asyncio import AsyncServiceInfo, AsyncZeroconf

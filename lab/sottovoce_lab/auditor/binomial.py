@@ -10,30 +10,32 @@ from numpy.typing import NDArray
 _BISECTIONS = 60
 
 
-def at_least(count: int, trials: int, probability: float) -> float:
+def probability_at_least(count: int, trials: int, probability: float) -> float:
     """Return P[X ≥ count] for a binomial X, as a sum of non-negative terms."""
     mean, far = _centre(trials, probability)
     first, last = max(count, 0, math.floor(mean - far)), math.ceil(max(count, mean) + far)
     return _sum(first, min(last, trials), trials, probability)
 
 
-def at_most(count: int, trials: int, probability: float) -> float:
+def probability_at_most(count: int, trials: int, probability: float) -> float:
     """Return P[X ≤ count] for a binomial X."""
     mean, far = _centre(trials, probability)
     first, last = math.floor(min(count, mean) - far), min(count, trials, math.ceil(mean + far))
     return _sum(max(first, 0), last, trials, probability)
 
 
-def two_sided(count: int, trials: int, probability: float) -> float:
+def two_sided_p_value(count: int, trials: int, probability: float) -> float:
     """Return the two-sided p-value of the hypothesis `probability`: twice the smaller tail."""
-    return min(1.0, 2 * min(at_least(count, trials, probability), at_most(count, trials, probability)))
+    return min(
+        1.0, 2 * min(probability_at_least(count, trials, probability), probability_at_most(count, trials, probability))
+    )
 
 
 def lower_limit(count: int, trials: int, alpha: float) -> float:
     """Return the p with P[X ≥ count] = alpha: a lower limit of the true p except with probability alpha."""
     if count <= 0:
         return 0.0
-    return _root(lambda p: at_least(count, trials, p) > alpha)
+    return _bisect(lambda p: probability_at_least(count, trials, p) > alpha)
 
 
 def upper_limit(count: int, trials: int, alpha: float) -> float:
@@ -46,11 +48,11 @@ def quantile(share: float, trials: int, probability: float) -> int:
     low, high = -1, trials
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if at_most(middle, trials, probability) >= share else (middle, high)
+        low, high = (low, middle) if probability_at_most(middle, trials, probability) >= share else (middle, high)
     return high
 
 
-def terms(counts: NDArray[np.int64], trials: int, probability: float) -> NDArray[np.float64]:
+def probabilities(counts: NDArray[np.int64], trials: int, probability: float) -> NDArray[np.float64]:
     """Return P[X = count] as float64 in the shape of int64 `counts`."""
     if probability in (0.0, 1.0):
         sure: NDArray[np.float64] = (counts == trials * probability).astype(np.float64)
@@ -75,10 +77,10 @@ def _centre(trials: int, probability: float) -> tuple[float, float]:
 
 
 def _sum(first: int, last: int, trials: int, probability: float) -> float:
-    return min(1.0, float(terms(np.arange(first, last + 1), trials, probability).sum()))
+    return min(1.0, float(probabilities(np.arange(first, last + 1), trials, probability).sum()))
 
 
-def _root(above: Callable[[float], bool]) -> float:
+def _bisect(above: Callable[[float], bool]) -> float:
     low, high = 0.0, 1.0
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from sottovoce.accounting.gaussian import MAX_EPSILON
 
-from sottovoce_lab.auditor.binomial import lower_limit, quantile, terms, upper_limit
+from sottovoce_lab.auditor.binomial import lower_limit, probabilities, quantile, upper_limit
 from sottovoce_lab.auditor.shapes import Shape
 
 _MAX_EPSILON = 100.0
@@ -65,7 +65,7 @@ def one_run_p(canaries: int, guesses: int, right: int, epsilon: float, delta: fl
         epsilon: ε.
         delta: δ.
     """
-    chances = terms(np.arange(guesses + 1), guesses, 1 / (1 + math.exp(-epsilon)))
+    chances = probabilities(np.arange(guesses + 1), guesses, 1 / (1 + math.exp(-epsilon)))
     pure = math.fsum(chances[right:])
     if delta == 0 or right == 0:
         return min(1.0, pure)

@@ -30,7 +30,7 @@ def gamma_above(x: float, shape: float) -> float:
     return 1 - _lower_gamma(shape, x) if x < shape + 1 else _upper_gamma(shape, x)
 
 
-def gap(cumulative: Floats) -> float:
+def uniformity_p_value(cumulative: Floats) -> float:
     """Return a p-value for the uniformity of float64[n] `cumulative` = F(x) (Massart 1990): 2 exp(-2nD²) ≥ P."""
     ordered, n = np.sort(cumulative), len(cumulative)
     places = np.arange(n) / n

@@ -16,8 +16,8 @@ from sottovoce.errors import InternalError
 from sottovoce.perturbation import Cap, RandomisedLabel
 from sottovoce.vault import Budget
 
-from sottovoce_lab.auditor.binomial import two_sided
-from sottovoce_lab.auditor.chances import gamma_above, gamma_two_sided, gap, phi
+from sottovoce_lab.auditor.binomial import two_sided_p_value
+from sottovoce_lab.auditor.chances import gamma_above, gamma_two_sided, phi, uniformity_p_value
 
 Floats = NDArray[np.float64]
 
@@ -36,7 +36,7 @@ def claimed_mu(budget: Budget) -> float:
 class Law(Protocol):
     """Distribution of a release, given its exact value."""
 
-    def doubts(self, values: Floats, exact: Floats) -> dict[str, float]:
+    def p_values(self, values: Floats, exact: Floats) -> dict[str, float]:
         """Return p-values by name of the test. Both too little and too much noise count against the law.
 
         Args:
@@ -65,12 +65,12 @@ class Gaussian:
 
     sigma: float
 
-    def doubts(self, values: Floats, exact: Floats) -> dict[str, float]:
-        """See Law.doubts."""
+    def p_values(self, values: Floats, exact: Floats) -> dict[str, float]:
+        """See Law.p_values."""
         z = (values - exact).ravel() / self.sigma
         return {
             "scale": gamma_two_sided(float(z @ z) / 2, z.size / 2),
-            "shape": gap(np.array([phi(x) for x in z.tolist()])),
+            "shape": uniformity_p_value(np.array([phi(x) for x in z.tolist()])),
             "largest": min(1.0, 2 * z.size * phi(-float(np.abs(z).max()))),
         }
 
@@ -98,18 +98,18 @@ class MaxNorm:
         """See Law.hit."""
         return 0.5
 
-    def doubts(self, values: Floats, exact: Floats) -> dict[str, float]:
-        """See Law.doubts. Radii follow Γ(c, s)."""
+    def p_values(self, values: Floats, exact: Floats) -> dict[str, float]:
+        """See Law.p_values. Radii follow Γ(c, s)."""
         residuals = self._groups(values - exact)
         radii = (np.abs(residuals).max(axis=1) / self.scale).ravel()
         found = {
             "scale": gamma_two_sided(float(radii.sum()), radii.size * self.length),
-            "shape": gap(1 - np.array([gamma_above(x, self.length) for x in radii.tolist()])),
+            "shape": uniformity_p_value(1 - np.array([gamma_above(x, self.length) for x in radii.tolist()])),
             "largest": min(1.0, radii.size * gamma_above(float(radii.max()), self.length)),
         }
         signs = residuals[residuals != 0]
         if signs.size:
-            found["signs"] = two_sided(int((signs > 0).sum()), signs.size, 0.5)
+            found["signs"] = two_sided_p_value(int((signs > 0).sum()), signs.size, 0.5)
         return found
 
     def score(self, values: Floats, first: Floats, second: Floats) -> Floats:
@@ -142,14 +142,14 @@ class OnSphere:
         """See Law.hit."""
         return self.cap.probability
 
-    def doubts(self, values: Floats, exact: Floats) -> dict[str, float]:
-        """See Law.doubts; `exact` holds unit vectors."""
+    def p_values(self, values: Floats, exact: Floats) -> dict[str, float]:
+        """See Law.p_values; `exact` holds unit vectors."""
         heights = (values * exact).sum(axis=1)
         n = len(heights)
         off = float(np.abs(np.sqrt((values**2).sum(axis=1)) - 1).max())
         away = float(heights.mean()) - self.cap.mean
         return {
-            "cap": two_sided(int((heights >= self.cap.gamma).sum()), n, self.cap.probability),
+            "cap": two_sided_p_value(int((heights >= self.cap.gamma).sum()), n, self.cap.probability),
             "mean": min(1.0, 2 * math.exp(-n * away * away / 2)),
             "length": float(off <= self.tolerance),
         }
@@ -178,13 +178,13 @@ class LabelThenSphere:
         """See Law.hit."""
         return self.label.true_weight / self.label.total * self.sphere.hit
 
-    def doubts(self, values: Floats, exact: Floats) -> dict[str, float]:
-        """See Law.doubts."""
+    def p_values(self, values: Floats, exact: Floats) -> dict[str, float]:
+        """See Law.p_values."""
         true = int((values[:, 0] == exact[:, 0]).sum())
         chance = self.label.true_weight / self.label.total
         return {
-            "label": two_sided(true, len(values), chance),
-            **self.sphere.doubts(values[:, 1:], exact[:, 1:]),
+            "label": two_sided_p_value(true, len(values), chance),
+            **self.sphere.p_values(values[:, 1:], exact[:, 1:]),
         }
 
     def score(self, values: Floats, first: Floats, second: Floats) -> Floats:

@@ -96,7 +96,7 @@ def _findings(
     games: dict[str, Callable[[], list[Finding]]] = {}
     if stated is not None:
         games["noise"] = lambda: [noise(subject, "noise", alpha)]
-        if (alone := subject.alone()) is not None:
+        if (alone := subject.single_number_variant()) is not None:
             games["noise of a single number"] = lambda: [noise(alone, "noise of a single number", alpha)]
         games["books"] = lambda: [books(subject)]
         if (grid := subject.grid) is not None:

@@ -117,15 +117,15 @@ class Subject(Protocol):
         """Return records for which the noise must be the same; a data-dependent defect shows in one of these worlds."""
         ...
 
-    def doubts(self, records: Records, sighting: Sighting) -> dict[str, float]:
+    def p_values(self, records: Records, sighting: Sighting) -> dict[str, float]:
         """Return p-values of the stated law, by name of the test."""
         ...
 
-    def arms(self, coins: NDArray[np.bool_]) -> Records:
+    def canary_records(self, coins: NDArray[np.bool_]) -> Records:
         """Return a device's records: canary j in its first world if coins[j], else in its second."""
         ...
 
-    def alone(self) -> "Subject | None":
+    def single_number_variant(self) -> "Subject | None":
         """Return a variant whose releases are a single number, which code may treat as a scalar; None without one."""
         ...
 
@@ -134,7 +134,7 @@ class Subject(Protocol):
         ...
 
 
-def fresh(subject: Subject, records: Records) -> Sighting:
+def watch_new_device(subject: Subject, records: Records) -> Sighting:
     """Return a peer's view of a device that never ran before."""
     ledger = Ledger.in_memory("audited", subject.budget)
     key = ledger.numbers.key

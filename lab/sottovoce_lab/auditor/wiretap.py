@@ -37,7 +37,7 @@ Reply = Callable[[Message], Message | None]
 """Function that returns a peer's answer to a message; None without an answer."""
 
 
-def overheard(learner: Learner[Any], vault: Vault, seconds: float, reply: Reply = lambda message: None) -> list[Frame]:
+def overhear(learner: Learner[Any], vault: Vault, seconds: float, reply: Reply = lambda message: None) -> list[Frame]:
     """Return all frames of a device that starts afresh and runs this long; its peers confirm each frame, and reply."""
     tap = _Tap(learner, vault, reply)
     tap.run(seconds)
@@ -66,7 +66,7 @@ class _Tap:
                 case SetTimer(name, at):
                     self._schedule(at, partial(self._core.fire, name, at))
                 case Ask(query):
-                    self._schedule(now, partial(self._core.answer, self._vault.answer(query), now))
+                    self._schedule(now, partial(self._core.apply_query_answer, self._vault.answer(query), now))
                 case Transmit(outgoing):
                     self.frames.append(Frame(outgoing.recipient, _opened(outgoing.parcel)))
                     self._schedule(now, partial(self._core.confirm, outgoing.recipient, outgoing.sequence, now))

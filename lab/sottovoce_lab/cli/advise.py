@@ -22,9 +22,9 @@ def run_advise(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Recommend a learner for a fleet of this shape, by simulations on made-up public data; one to four minutes."""
-    from sottovoce_lab.cli.simulate import one_blas_thread
+    from sottovoce_lab.cli.simulate import limit_blas_threads
 
-    one_blas_thread()
+    limit_blas_threads()
     from sottovoce_lab.cli.run_bar import run_bar
     from sottovoce_lab.library.advice import Shape, advise
 
@@ -57,7 +57,7 @@ def run_advise(
         f"a guess has {1 / classes:.2f}",
         "promise": best.promise,
         "one member": best.one_member,
-        **({} if best.local else {"local noise": _local(found)}),
+        **({} if best.local else {"local noise": _describe_best_local(found)}),
         "traffic": f"{best.wire_bytes / 1024:,.0f} KiB from each device",
         "others": "; ".join(f"{one.learner} {one.mean - best.mean:+.3f}" for one in found[1 : 1 + _OTHERS]),
         "simulated": f"{shape.simulated[0]} devices of {shape.simulated[1]} records, in {seconds:.0f} s",
@@ -66,7 +66,7 @@ def run_advise(
         typer.echo(f"{name:11} {text}")
 
 
-def _local(found: "list[Advised]") -> str:
+def _describe_best_local(found: "list[Advised]") -> str:
     """Describe the best learner whose devices are protected by their own noise alone."""
     one = next(one for one in found if one.local)
     low, high = one.interval

@@ -47,7 +47,7 @@ def run_audit(
         seed=seed,
         progress=lambda line: typer.echo(f"playing: {line}", err=True),
     )
-    typer.echo(json.dumps(outcome.as_dict()) if as_json else _text(outcome))
+    typer.echo(json.dumps(outcome.as_dict()) if as_json else _format_audit(outcome))
     if outcome.refuted:
         raise PrivacyError(
             f"the claim of {outcome.kind} `{outcome.name}` does not hold: do not rely on its ε; the games above that "
@@ -55,12 +55,12 @@ def run_audit(
         )
 
 
-def _text(outcome: "Audit") -> str:
+def _format_audit(outcome: "Audit") -> str:
     stated = outcome.statement.epsilon
     claim = "no ε" if stated is None else f"ε = {stated:g} at δ = {outcome.delta:g} ({outcome.statement.status})"
     lines = [f"{outcome.kind} {outcome.name}, {outcome.fidelity}, seen: {outcome.seen}; stated: {claim}"]
     for finding in outcome.findings:
-        words = ", ".join(f"{name} {fact}" for name, fact in finding.as_dict().items() if _shown(name, fact))
+        words = ", ".join(f"{name} {fact}" for name, fact in finding.as_dict().items() if _is_shown(name, fact))
         lines.append(f"  {finding.game}: {words}")
     lines.append(f"verdict: {outcome.verdict}; with 95 % confidence ε ≥ {outcome.epsilon_lower_bound:.3f}")
     if (size := outcome.sample_size) is not None:
@@ -68,5 +68,5 @@ def _text(outcome: "Audit") -> str:
     return "\n".join(lines)
 
 
-def _shown(name: str, fact: object) -> bool:
+def _is_shown(name: str, fact: object) -> bool:
     return name not in ("name", "question") and fact is not None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from sottovoce.cli.output import check_writable, put
+from sottovoce.cli.output import check_writable, write_binary_file
 from sottovoce.errors import ConfigError, UsageError
 
 from sottovoce_lab.cli.model_files import require_models, show_facts
@@ -52,7 +52,7 @@ def run_build(
 
     weights: NDArray[np.float64] | None = None
     if source.suffix == ".toml":
-        declaration = _declared(source, name)
+        declaration = _load_declaration(source, name)
     else:
         from sottovoce_lab.models.forward import read_forward
 
@@ -67,8 +67,8 @@ def run_build(
     raw = graph_bytes(declaration)
     facts = checks.graph_bytes(raw, str(target)).facts
     if parameters is not None and weights is not None:
-        put("--parameters", parameters, _npz(declaration, weights))
-    put("--out", target, raw)
+        write_binary_file("--parameters", parameters, _npz(declaration, weights))
+    write_binary_file("--out", target, raw)
     digest = hashlib.sha256(raw).hexdigest()
     told = {
         "name": facts.name,
@@ -97,7 +97,7 @@ def _check_source(source: Path) -> None:
         raise UsageError(f"{source}: name a declaration, which ends in .toml, or a model, which ends in .onnx")
 
 
-def _declared(source: Path, name: str | None) -> "Declaration":
+def _load_declaration(source: Path, name: str | None) -> "Declaration":
     """Return the declaration in a file, renamed if a name is given."""
     import tomlkit
 

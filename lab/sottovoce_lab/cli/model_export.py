@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from sottovoce.cli.model_public import ConfigFile, Found, public_model
-from sottovoce.cli.output import check_writable, put
+from sottovoce.cli.output import check_writable, write_binary_file
 from sottovoce.errors import UsageError
 
 from sottovoce_lab.cli.model_files import require_models
@@ -38,13 +38,13 @@ def run_export(
     found = public_model(state, config)
     facts = _facts(found)
     if chosen == "onnx":
-        from sottovoce.data.transform import parsed
+        from sottovoce.data.transform import parse_steps
 
-        steps, bounds = parsed(found.description.transform), found.description.declared()
+        steps, bounds = parse_steps(found.description.transform), found.description.declared_bounds()
         raw = exports.exported(_public(found), steps, bounds, facts).SerializeToString(deterministic=True)
     else:
-        raw = _written({**exports.coefficients(_public(found)), "description": facts}, out)
-    put("--out", out, raw)
+        raw = _encode_document({**exports.coefficients(_public(found)), "description": facts}, out)
+    write_binary_file("--out", out, raw)
     spent = facts["privacy"].get("spent_epsilon")
     told = "no ε" if spent is None else f"ε {spent:.4g} spent"
     typer.echo(
@@ -81,7 +81,7 @@ def _facts(found: Found) -> dict[str, Any]:
     return {**described, "schema": SCHEMA, "model": Path(found.description.model).stem, "cycle": found.cycle}
 
 
-def _written(document: dict[str, Any], out: Path) -> bytes:
+def _encode_document(document: dict[str, Any], out: Path) -> bytes:
     if out.suffix == ".json":
         return (json.dumps(document, ensure_ascii=False) + "\n").encode()
     import numpy as np

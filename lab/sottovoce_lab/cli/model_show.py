@@ -59,7 +59,7 @@ def _facts(found: "GraphFile", origin: str) -> dict[str, Any]:
         "sha256": found.digest,
         "as_declared": graph_bytes(declaration) == found.raw,
         "allowed": _allowed(found.digest),
-        "runs_here": _runs(found, origin),
+        "runs_here": _try_to_run(found, origin),
     }
 
 
@@ -97,13 +97,13 @@ def _allowed(digest: str) -> str:
     return f'by a vault with graphs = ["sha256:{digest}"] under [vault]'
 
 
-def _runs(found: "GraphFile", origin: str) -> str:
+def _try_to_run(found: "GraphFile", origin: str) -> str:
     """Run the graph in a process of its own, since ONNX Runtime crashes on some machines."""
     from sottovoce.kernels.onnx.allowed import Graph
-    from sottovoce.kernels.onnx.probe import probed
+    from sottovoce.kernels.onnx.probe import probe_graph
 
     try:
-        chunk = probed(Graph(origin, found.digest, found.raw))
+        chunk = probe_graph(Graph(origin, found.digest, found.raw))
     except ConfigError as error:
         return f"no: {error}"
     return f"yes, {chunk} examples at a time"

@@ -10,9 +10,9 @@ def learners() -> list[str]:
 
 def models() -> list[str]:
     """Return the names of all models that at least one learner can learn."""
-    from sottovoce.registry import ready
+    from sottovoce.registry import loaded_algorithms
 
-    return sorted({model for algorithm in ready().values() for model in algorithm.models})
+    return sorted({model for algorithm in loaded_algorithms().values() for model in algorithm.models})
 
 
 def data() -> list[str]:

@@ -25,7 +25,7 @@ def run_report(
         raise UsageError(f"--picture {picture}: name an .svg file, and give the report of a run or of a sweep")
     if (run is None) == (state is None):
         raise UsageError("give a report, RUN.json, or the --state directory of a device, and not both")
-    from sottovoce.cli.output import check_writable, write
+    from sottovoce.cli.output import check_writable, write_text_file
 
     from sottovoce_lab.pages.plots import Plotter
     from sottovoce_lab.pages.pyplot import pyplot
@@ -44,11 +44,11 @@ def run_report(
         page = sweep_page(found, plotter) if isinstance(found, SweepReport) else run_page(found, plotter)
         if picture is not None:
             check_writable("--picture", picture)
-            write("--picture", picture, plotter.picture())
+            write_text_file("--picture", picture, plotter.picture())
     else:
         from sottovoce_lab.pages.device import device_page
         from sottovoce_lab.pages.history import history_of
 
         page = device_page(history_of(state or Path()), plotter)
-    write("--out", path, page)
+    write_text_file("--out", path, page)
     typer.echo(f"{path}")

@@ -7,7 +7,7 @@ import typer
 from sottovoce.errors import UsageError
 
 from sottovoce_lab.cli import names as names_of
-from sottovoce_lab.cli.simulate import one_blas_thread
+from sottovoce_lab.cli.simulate import limit_blas_threads
 
 _FOLDERS = (Path("data"), Path("../shared/data"))
 
@@ -35,12 +35,12 @@ def run_reproduce(
     ] = None,
 ) -> None:
     """Reproduce figures and tables of the papers, and check their claims."""
-    one_blas_thread()
+    limit_blas_threads()
     from sottovoce_lab.cli.run_bar import run_bar
     from sottovoce_lab.papers import reproduce, write_pages
-    from sottovoce_lab.papers.specification import chosen, experiment_named
+    from sottovoce_lab.papers.specification import expand_names, experiment_named
 
-    wanted = chosen(names or [])
+    wanted = expand_names(names or [])
     if list_:
         for name in wanted:
             spec = experiment_named(name)

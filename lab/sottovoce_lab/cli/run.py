@@ -8,7 +8,7 @@ import typer
 from sottovoce.errors import UsageError
 
 from sottovoce_lab.cli import names
-from sottovoce_lab.cli.simulate import one_blas_thread
+from sottovoce_lab.cli.simulate import limit_blas_threads
 
 
 def run_run(
@@ -42,36 +42,36 @@ def run_run(
     ] = None,
 ) -> None:
     """Run an experiment file, or a sweep over lists of values, and report."""
-    one_blas_thread()
-    from sottovoce.cli.output import check_writable, write
+    limit_blas_threads()
+    from sottovoce.cli.output import check_writable, write_text_file
 
     from sottovoce_lab.cli.table import ConsoleWatcher
-    from sottovoce_lab.experiments import from_assignments, named
+    from sottovoce_lab.experiments import from_assignments, load_experiment
     from sottovoce_lab.experiments.engines import run
-    from sottovoce_lab.testbed.run_spec import assigned_over, run_spec, swept
+    from sottovoce_lab.testbed.run_spec import override_values, run_spec, split_sweep
 
     typed = from_assignments(set_ or [], None)
-    values = assigned_over(named(file, None), typed)
-    _, lists = swept(values)
+    values = override_values(load_experiment(file, None), typed)
+    _, lists = split_sweep(values)
     if report is not None:
         check_writable("--report", report)
     if lists:
-        document = _swept(values, file, kept or Path(f"{Path(file).stem}.runs.jsonl"), on, as_json)
+        document = _run_sweep(values, file, kept or Path(f"{Path(file).stem}.runs.jsonl"), on, as_json)
     elif on is not None or kept is not None:
         raise UsageError("--on and --kept are for sweeps: write a list, for example --set seed=[0,1,2]")
     else:
         with ConsoleWatcher(quiet=as_json) as watcher:
             document = run(run_spec(values, file, typed), watcher)
         if not as_json:
-            watcher.summary(document)
+            watcher.print_summary(document)
     text = json.dumps(document, indent=2, ensure_ascii=False)
     if as_json:
         typer.echo(text)
     if report is not None:
-        write("--report", report, text)
+        write_text_file("--report", report, text)
 
 
-def _swept(values: dict[str, Any], origin: str, kept: Path, on: str | None, quiet: bool) -> dict[str, Any]:
+def _run_sweep(values: dict[str, Any], origin: str, kept: Path, on: str | None, quiet: bool) -> dict[str, Any]:
     from sottovoce.cli.output import check_writable
 
     from sottovoce_lab.cli.run_bar import run_bar

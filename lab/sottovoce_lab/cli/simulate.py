@@ -42,13 +42,13 @@ def run_simulate(
     ] = False,
 ) -> None:
     """Simulate a fleet in one process, and report."""
-    one_blas_thread()
-    from sottovoce.cli.output import check_writable, write
+    limit_blas_threads()
+    from sottovoce.cli.output import check_writable, write_text_file
 
     from sottovoce_lab.cli.table import ConsoleWatcher
-    from sottovoce_lab.experiments import events, from_assignments, named, run, settings
+    from sottovoce_lab.experiments import events, from_assignments, load_experiment, run, settings
 
-    values: dict[str, Any] = {**named(experiment, None), **from_assignments(set_ or [], None)}
+    values: dict[str, Any] = {**load_experiment(experiment, None), **from_assignments(set_ or [], None)}
     by_vector = engine != "events" and values.get("learner.name", "golf") in VECTOR
     if engine == "vector" and not by_vector:
         raise UsageError(f"--engine vector: is for the learners {', '.join(VECTOR)}; leave --engine out here")
@@ -57,7 +57,7 @@ def run_simulate(
             check_writable(option, path)
     with ConsoleWatcher(quiet=as_json) as watcher:
         if by_vector:
-            values = {**named(experiment), **from_assignments(set_ or [])}
+            values = {**load_experiment(experiment), **from_assignments(set_ or [])}
             document, steps = run(settings(values, experiment), watcher, traced=trace is not None)
         else:
             asked = events.options(values, experiment, from_assignments(set_ or [], None))
@@ -66,14 +66,14 @@ def run_simulate(
     if as_json:
         typer.echo(text)
     else:
-        summary(document) if by_vector else watcher.summary(document)
+        print_summary(document) if by_vector else watcher.print_summary(document)
     if report is not None:
-        write("--report", report, text)
+        write_text_file("--report", report, text)
     if trace is not None and steps is not None:
-        write("--trace", trace, json.dumps(steps))
+        write_text_file("--trace", trace, json.dumps(steps))
 
 
-def summary(report: dict[str, Any]) -> None:
+def print_summary(report: dict[str, Any]) -> None:
     """Print the result."""
     run, privacy, final, traffic = report["run"], report["privacy"], report["final"], report["traffic"]
     lines = {
@@ -91,7 +91,7 @@ def summary(report: dict[str, Any]) -> None:
         typer.echo(f"{name:<10}{text}")
 
 
-def one_blas_thread() -> None:
+def limit_blas_threads() -> None:
     """Limit BLAS to one thread: matrices are small, work is divided elsewhere, and sums become reproducible.
 
     This must happen before numpy is imported, hence by the environment.

@@ -61,7 +61,7 @@ class ConsoleWatcher(Watcher):
             self._console.print(f"{done} of {of} {what}")
 
     @override
-    def moment(self, moment: Moment) -> None:
+    def show_moment(self, moment: Moment) -> None:
         self._moments.append(moment)
         self.advance(_CYCLES, min(moment.cycle, moment.cycles), moment.cycles)
         if self._live is None and _worth_a_line(moment):
@@ -72,7 +72,7 @@ class ConsoleWatcher(Watcher):
         if self._live is not None:
             self._live.update(Group(*table, self._progress), refresh=True)
 
-    def summary(self, report: dict[str, Any]) -> None:
+    def print_summary(self, report: dict[str, Any]) -> None:
         """Print the result."""
         run, privacy, final, traffic = report["run"], report["privacy"], report["final"], report["traffic"]
         alive = sum(agent["alive"] for agent in report["agents"])

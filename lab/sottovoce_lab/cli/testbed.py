@@ -10,7 +10,7 @@ from sottovoce.errors import ExitCode, UsageError
 from sottovoce.registry import DEFAULT
 
 from sottovoce_lab.cli import names
-from sottovoce_lab.cli.simulate import one_blas_thread
+from sottovoce_lab.cli.simulate import limit_blas_threads
 
 _LARGEST_TRACE = 2000
 
@@ -107,8 +107,8 @@ def run_testbed(
     if noise is not None and any(word.startswith("privacy.noise=") for word in set_ or ()):
         raise UsageError("--noise and --set privacy.noise say the same: give one of them")
     if transport == "memory" or compare:
-        one_blas_thread()
-    from sottovoce.cli.output import check_writable, write
+        limit_blas_threads()
+    from sottovoce.cli.output import check_writable, write_text_file
 
     from sottovoce_lab.cli.table import ConsoleWatcher
     from sottovoce_lab.simulator import Trace
@@ -146,18 +146,18 @@ def run_testbed(
         result = memory.run(planned, watcher, witness) if transport == "memory" else processes.run(planned, watcher)
     document = result.document()
     if not as_json:
-        watcher.summary(document)
+        watcher.print_summary(document)
     if compare and result.interrupted is None:
-        from sottovoce_lab.library.comparisons import comparisons
+        from sottovoce_lab.library.comparisons import run_comparisons
 
-        document["comparisons"] = [found.as_dict() for found in comparisons(planned)]
+        document["comparisons"] = [found.as_dict() for found in run_comparisons(planned)]
         if not as_json:
             watcher.compare(document)
     text = json.dumps(document, indent=2, ensure_ascii=False)
     if as_json:
         typer.echo(text)
     if report is not None:
-        write("--report", report, text)
+        write_text_file("--report", report, text)
     if trace is not None and witness is not None:
-        write("--trace", trace, json.dumps(witness.document()))
+        write_text_file("--trace", trace, json.dumps(witness.document()))
     return ExitCode.DONE if result.interrupted is None else ExitCode.INTERRUPTED

@@ -1,8 +1,8 @@
 """Simulated experiments: from declared settings to a report, and the figures of the papers."""
 
 from sottovoce_lab.experiments import events
-from sottovoce_lab.experiments.builtins import named, names
+from sottovoce_lab.experiments.builtins import load_experiment, names
 from sottovoce_lab.experiments.run import run
 from sottovoce_lab.experiments.settings import KEYS, Settings, from_assignments, from_file, settings
 
-__all__ = ["KEYS", "Settings", "events", "from_assignments", "from_file", "named", "names", "run", "settings"]
+__all__ = ["KEYS", "Settings", "events", "from_assignments", "from_file", "load_experiment", "names", "run", "settings"]

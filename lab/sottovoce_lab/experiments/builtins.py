@@ -19,7 +19,7 @@ def names() -> list[str]:
     return sorted(entry.name.removesuffix(".toml") for entry in _FOLDER.iterdir() if entry.name.endswith(".toml"))
 
 
-def named(name: str, known: Collection[str] | None = KEYS) -> dict[str, Any]:
+def load_experiment(name: str, known: Collection[str] | None = KEYS) -> dict[str, Any]:
     """Return dotted keys and values of a built-in experiment, of a learner at its defaults, or of a file.
 
     Args:

@@ -40,7 +40,7 @@ def run(spec: RunSpec, watcher: Watcher, data: DataSet | None = None) -> dict[st
     planned = plan(options, data)
     match spec.engine:
         case "vector":
-            document = _by_arrays(planned, watcher)
+            document = _run_on_arrays(planned, watcher)
         case "events" | "memory":
             document = memory.run(planned, watcher).document()
         case _:
@@ -60,19 +60,19 @@ def _request_document(spec: RunSpec) -> dict[str, Any]:
     return {**asked, **({"epsilon": "inf"} if spec.epsilon == float("inf") else {})}
 
 
-def _by_arrays(planned: Plan, watcher: Watcher) -> dict[str, Any]:
+def _run_on_arrays(planned: Plan, watcher: Watcher) -> dict[str, Any]:
     learner = planned.config.learner
     if isinstance(learner, PushSumSettings):
         return push_sum.run(planned, watcher)
     if isinstance(learner, GolfSettings):
-        document, _ = run_fleet(_of_one_record(planned), watcher)
+        document, _ = run_fleet(_one_record_fleet(planned), watcher)
         return document
     raise UsageError(
         f"engine = vector: supports push-sum's learners and golf, not {learner.name}: write engine = events"
     )
 
 
-def _of_one_record(planned: Plan) -> Fleet:
+def _one_record_fleet(planned: Plan) -> Fleet:
     """Return the plan's fleet in the form that the vector engine takes."""
     options = planned.options
     if any(len(raw) != 1 for raw in planned.raw):
@@ -102,7 +102,7 @@ def _of_one_record(planned: Plan) -> Fleet:
 def _settings(planned: Plan) -> Settings:
     options, learner = planned.options, settings_of(planned.config, GolfSettings)
     faults = options.faults
-    if faults.others_than("loss", "delay", "delay_spread", "churn") or isinstance(faults.churn, tuple):
+    if faults.has_faults_besides("loss", "delay", "delay_spread", "churn") or isinstance(faults.churn, tuple):
         raise UsageError(
             "engine = vector: supports only the faults loss, delay and churn=lognormal(…): write engine = events"
         )

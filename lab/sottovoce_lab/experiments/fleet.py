@@ -23,7 +23,7 @@ from sottovoce.kernels.one_vs_all import copies, targets
 from sottovoce.perturbation import Scheme, best, best_for_ridge, scheme
 from sottovoce.vault.simulated_records import simulate
 
-from sottovoce_lab.experiments.seeds import Stream, child, generator
+from sottovoce_lab.experiments.seeds import Stream, derive_seed, generator
 from sottovoce_lab.experiments.settings import Settings
 from sottovoce_lab.simulator.vector import MAX_STORES
 
@@ -60,7 +60,7 @@ class Fleet:
     transform: str
     training_bounds: bool
 
-    def signed(self) -> NDArray[np.float32]:
+    def perturbed_records(self) -> NDArray[np.float32]:
         """Return the final holdings of each device, float32[n,k,d]: y^(k)x with noise, or noiseless at length 1."""
         n, d = self.records.features.shape
         q = np.empty((n, copies(self.classes), d), dtype=np.float32)
@@ -73,7 +73,7 @@ class Fleet:
                 q[part] = self.scheme.decode(simulate(self.scheme, features, labels, stream))
         return q
 
-    def released(self) -> NDArray[np.int64]:
+    def released_values(self) -> NDArray[np.int64]:
         """Return each device's publications, int64[n, width] on the scheme's grid, with the noise used in `signed`."""
         values = np.empty((len(self.records), self.scheme.width), dtype=np.int64)
         stream = generator(self.settings.seed, Stream.NOISE)
@@ -90,7 +90,7 @@ class Fleet:
         return units
 
 
-def assembled(settings: Settings, data: DataSet | None = None) -> Fleet:
+def assemble(settings: Settings, data: DataSet | None = None) -> Fleet:
     """Load the data, hold out a test set, deal one record to each device, and transform the records.
 
     Args:
@@ -105,7 +105,7 @@ def assembled(settings: Settings, data: DataSet | None = None) -> Fleet:
         PrivacyError: if no scheme exists for such data and ε.
         UsageError: if there are more agents than records.
     """
-    data = _loaded(settings) if data is None else data
+    data = _load_data(settings) if data is None else data
     train, test, bounds = data.records, data.test, data.bounds
     seed, agents = settings.seed, settings.agents
     if test is None:
@@ -141,9 +141,9 @@ def assembled(settings: Settings, data: DataSet | None = None) -> Fleet:
     )
 
 
-def _loaded(settings: Settings) -> DataSet:
+def _load_data(settings: Settings) -> DataSet:
     source, agents = settings.data.source, settings.agents or _AGENTS
-    data_seed = child(settings.seed, Stream.DATA)
+    data_seed = derive_seed(settings.seed, Stream.DATA)
     if source == "synthetic":
         return synthetic(settings.data.features, settings.data.classes, agents, data_seed)
     if source == "two-gaussians":

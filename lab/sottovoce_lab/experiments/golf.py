@@ -15,8 +15,8 @@ from sottovoce.wire.packed import pack
 from sottovoce_lab.experiments.fleet import Fleet
 from sottovoce_lab.experiments.measuring import Meter, Spread
 from sottovoce_lab.experiments.models import Fitted, FittedFromSums, Models, Travelling
-from sottovoce_lab.experiments.report import charged, point, report
-from sottovoce_lab.experiments.seeds import Stream, child
+from sottovoce_lab.experiments.report import charged_epsilon, point, report
+from sottovoce_lab.experiments.seeds import Stream, derive_seed
 from sottovoce_lab.experiments.statement import statement_of
 from sottovoce_lab.simulator.vector import Engine, MixedSums, RecordStores, Tracer, TravellingModels
 from sottovoce_lab.testbed.progress import Moment, Watcher
@@ -43,17 +43,17 @@ def run(fleet: Fleet, watcher: Watcher, traced: bool = False) -> tuple[Document,
     """
     began = time.monotonic()
     settings, statement = fleet.settings, statement_of(fleet)
-    state, models, record_bytes = _made(fleet)
+    state, models, record_bytes = _build_state(fleet)
     tracer = Tracer(state.described) if traced else None
     engine = Engine(
         state,
         topology=settings.topology,
         network=settings.faults.network,
         churn=settings.faults.sessions,
-        seed=child(settings.seed, Stream.ENGINE),
+        seed=derive_seed(settings.seed, Stream.ENGINE),
         tracer=tracer,
     )
-    generator = np.random.default_rng(child(settings.seed, Stream.MEASURING))
+    generator = np.random.default_rng(derive_seed(settings.seed, Stream.MEASURING))
     meter = Meter(fleet, generator)
     curve: list[Document] = []
     stepping = 0.0
@@ -75,10 +75,10 @@ def run(fleet: Fleet, watcher: Watcher, traced: bool = False) -> tuple[Document,
         if cycle % settings.evaluate.every == 0 or cycle == settings.cycles:
             now = Moment(
                 cycle, settings.cycles, time.monotonic() - began, int(np.count_nonzero(engine.online)), measured(),
-                charged(statement), traffic().messages, traffic().wire_bytes,
+                charged_epsilon(statement), traffic().messages, traffic().wire_bytes,
             )  # fmt: skip
             curve.append(point(now))
-            watcher.moment(now)
+            watcher.show_moment(now)
     final = measured(final=True)
     document = report(
         fleet,
@@ -102,16 +102,16 @@ def run(fleet: Fleet, watcher: Watcher, traced: bool = False) -> tuple[Document,
     return document, None if tracer is None else tracer.document()
 
 
-def _made(fleet: Fleet) -> tuple[TravellingModels | RecordStores | MixedSums, Models, float]:
+def _build_state(fleet: Fleet) -> tuple[TravellingModels | RecordStores | MixedSums, Models, float]:
     """Return the records of the devices, the devices' models, and the bytes of one record in transit."""
     if fleet.model != "ridge":
-        travelling = TravellingModels(fleet.signed(), RULES[fleet.model])
+        travelling = TravellingModels(fleet.perturbed_records(), RULES[fleet.model])
         return travelling, Travelling(travelling), 0.0
     if fleet.settings.mixes_sums:
-        moments, values = PackedMoments(fleet.scheme, each=1), fleet.released()
+        moments, values = PackedMoments(fleet.scheme, each=1), fleet.released_values()
         sums = MixedSums(len(fleet.records), _share_bytes(moments, values[:1]))
         return sums, FittedFromSums(sums, moments, values), 0.0
-    stores, values = RecordStores(len(fleet.records)), fleet.released()
+    stores, values = RecordStores(len(fleet.records)), fleet.released_values()
     return stores, Fitted(stores, fleet.scheme, values), _varint_bytes(values)
 
 

@@ -14,8 +14,8 @@ from sottovoce.perturbation import visit_epsilons
 
 from sottovoce_lab.experiments.fleet import Fleet
 from sottovoce_lab.experiments.measuring import Meter
-from sottovoce_lab.experiments.report import charged, point, report
-from sottovoce_lab.experiments.seeds import Stream, child, generator
+from sottovoce_lab.experiments.report import charged_epsilon, point, report
+from sottovoce_lab.experiments.seeds import Stream, derive_seed, generator
 from sottovoce_lab.experiments.settings import Settings
 from sottovoce_lab.experiments.statement import statement_of
 from sottovoce_lab.simulator.vector import GradientWalk
@@ -42,11 +42,11 @@ def run(fleet: Fleet, watcher: Watcher) -> dict[str, Any]:
     for visit in islice(walk.passes(), cycles):
         hops = visit * devices
         now = Moment(
-            visit, cycles, time.monotonic() - began, devices, meter.quick(walk.weights, first), charged(statement),
-            hops, hops * message,
+            visit, cycles, time.monotonic() - began, devices, meter.quick(walk.weights, first),
+            charged_epsilon(statement), hops, hops * message,
         )  # fmt: skip
         curve.append(point(now))
-        watcher.moment(now)
+        watcher.show_moment(now)
     hops = cycles * devices
     return report(
         fleet,
@@ -77,7 +77,7 @@ def walks(fleet: Fleet, epsilons: list[float]) -> GradientWalk:
         SLOPES[fleet.model],
         np.array([_schedule(settings, epsilon) for epsilon in epsilons]).T,
         joint=settings.fidelity == "sound",
-        seed=child(settings.seed, Stream.ENGINE),
+        seed=derive_seed(settings.seed, Stream.ENGINE),
     )
 
 

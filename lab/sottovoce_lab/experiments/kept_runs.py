@@ -33,7 +33,7 @@ def digest(keys: Keys) -> str:
     return sha256(words.encode()).hexdigest()[:32]
 
 
-def kept(file: Path) -> dict[str, Outcome]:
+def read_outcomes(file: Path) -> dict[str, Outcome]:
     """Read the outcomes of earlier calls, by digest; a truncated last line is skipped."""
     found: dict[str, Outcome] = {}
     if not file.exists():
@@ -53,12 +53,12 @@ def guarantee(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1)
-def loaded(source: str) -> DataSet:
+def load_cached(source: str) -> DataSet:
     """Load a data set, and cache it: consecutive runs in a process often share one."""
     return load(source)
 
 
-def new(
+def run_remaining(
     left: Mapping[str, Keys], job: Callable[[Keys], Outcome], file: Path, pool: Executor
 ) -> Iterator[tuple[str, Outcome, float]]:
     """Yield each run's digest and outcome, saved as soon as the run ends, and the minutes since the first began.

@@ -93,7 +93,7 @@ class FittedFromSums:
     def of(self, devices: NDArray[np.int64]) -> Chosen:
         """See Models.of."""
         devices = devices[:_MAX_OF_SUMS]
-        parts = np.stack([self._state.parts(int(device)) for device in devices])
+        parts = np.stack([self._state.mean_weights(int(device)) for device in devices])
         means = np.zeros((len(devices), self._moments.size))
         scheme = self._moments.scheme
         for start in range(0, len(self._values), _CHUNK):

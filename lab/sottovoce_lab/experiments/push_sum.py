@@ -14,16 +14,16 @@ from sottovoce.errors import UsageError
 from sottovoce.kernels import Kernel
 from sottovoce.vault import Ledger, SeededNoise, build
 from sottovoce.vault.simulated_sums import simulate_sums
-from sottovoce.vault.terms.gradients import GradientTerms, summed
+from sottovoce.vault.terms.gradients import GradientTerms, kernel_clips_and_sums
 
-from sottovoce_lab.experiments.seeds import Stream, child
+from sottovoce_lab.experiments.seeds import Stream, derive_seed
 from sottovoce_lab.simulator.vector.pairwise import PairwiseFleet
 from sottovoce_lab.simulator.vector.push_sum import PushSumFleet
 from sottovoce_lab.testbed.measure import Meter
 from sottovoce_lab.testbed.plan import Plan
 from sottovoce_lab.testbed.progress import Moment, Watcher
 from sottovoce_lab.testbed.report import AgentReport, Report, Resources, Traffic
-from sottovoce_lab.testbed.run_facts import SIMULATED, curve_point, described, plan_baselines, shared_records
+from sottovoce_lab.testbed.run_facts import SIMULATED, curve_point, describe_run, plan_baselines, shared_records
 
 _BYTES_PER_NUMBER = 8
 
@@ -59,10 +59,10 @@ def run(plan: Plan, watcher: Watcher) -> dict[str, Any]:
             vaults.spent, traffic().messages, traffic().wire_bytes,
         )  # fmt: skip
         curve.append(curve_point(moment))
-        watcher.moment(moment)
+        watcher.show_moment(moment)
     statement = vaults.statement
     return Report(
-        run={**described(plan, time.monotonic() - began), "transport": "vector"},
+        run={**describe_run(plan, time.monotonic() - began), "transport": "vector"},
         statement=statement,
         final=meter.final(list(fleet.models)),
         curve=curve,
@@ -82,7 +82,7 @@ def run(plan: Plan, watcher: Watcher) -> dict[str, Any]:
 def _fleet(plan: Plan, vaults: "_Vaults") -> tuple[PushSumFleet | PairwiseFleet, int]:
     """Return the plan's fleet, and the number of values in one of its messages, the answer included."""
     size, initial = vaults.kernel.size, vaults.kernel.initial(INITIAL_SEED)
-    loss, seed = plan.options.faults.loss, child(plan.options.seed, Stream.ENGINE)
+    loss, seed = plan.options.faults.loss, derive_seed(plan.options.seed, Stream.ENGINE)
     schedule = schedule_of(plan.config, size)
     if settings_of(plan.config, PushSumSettings).mixing == "pairwise":
         learner = Pairwise(schedule, initial, reach=reach_of(plan.config, schedule), max_steps=max_steps(plan.config))
@@ -98,16 +98,16 @@ class _Vaults:
         kernel = plan.family.kernel
         held = [records_of(raw, plan.transform, plan.bounds) for raw in plan.raw]
         if plan.config.learner.fidelity == "paper":
-            raise _without("fidelity = paper")
+            raise _unsupported("fidelity = paper")
         if settings_of(plan.config, PushSumSettings).mixing == "contributions":
-            raise _without("learner.mixing = contributions", ", or learner.mixing = pairwise")
+            raise _unsupported("learner.mixing = contributions", ", or learner.mixing = pairwise")
         if not isinstance(terms, GradientTerms) or kernel is None:
-            raise _without("a threshold that moves, which learner.clipping = constant would keep")
-        if budget.unit != "record" or summed(kernel, budget, held[0]):
-            raise _without("a unit other than record, or a model whose graph clips and sums")
-        if plan.options.faults.others_than("loss"):
-            raise _without("faults other than loss")
-        seeds = np.random.SeedSequence(child(plan.options.seed, Stream.NOISE)).generate_state(2, np.uint64)
+            raise _unsupported("a threshold that moves, which learner.clipping = constant would keep")
+        if budget.unit != "record" or kernel_clips_and_sums(kernel, budget, held[0]):
+            raise _unsupported("a unit other than record, or a model whose graph clips and sums")
+        if plan.options.faults.has_faults_besides("loss"):
+            raise _unsupported("faults other than loss")
+        seeds = np.random.SeedSequence(derive_seed(plan.options.seed, Stream.NOISE)).generate_state(2, np.uint64)
         self.kernel: Kernel = kernel
         self._noise, self._batches = SeededNoise(int(seeds[0])), np.random.default_rng(int(seeds[1]))
         self._rate = terms.batch / terms.of if terms.sampling == "poisson" else None
@@ -144,5 +144,5 @@ class _Vaults:
         return simulate_sums(self._mechanism, gradients, counted, self._noise), self._mechanism.step
 
 
-def _without(what: str, other: str = "") -> UsageError:
+def _unsupported(what: str, other: str = "") -> UsageError:
     return UsageError(f"engine = vector: does not support {what}: write engine = events{other}")

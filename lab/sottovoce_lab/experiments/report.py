@@ -17,7 +17,7 @@ from sottovoce_lab.testbed.report import AgentReport, Report, Resources, Traffic
 _MAX_AGENTS = 10_000
 
 
-def charged(statement: PrivacyStatement) -> float | None:
+def charged_epsilon(statement: PrivacyStatement) -> float | None:
     """Return the ε charged to a record; None, in place of infinity, if no ε is proved."""
     return statement.epsilon if statement.status is Status.PROVED else None
 
@@ -55,7 +55,7 @@ def report(
         warnings: warnings for the reader.
     """
     settings = fleet.settings
-    spent = charged(statement)
+    spent = charged_epsilon(statement)
     listed = len(online) <= _MAX_AGENTS
     agents = [
         AgentReport(f"agent-{i:05d}", alive, settings.cycles, 0, spent, releases)
@@ -89,7 +89,9 @@ def report(
         agents=agents,
         faults=_faults(fleet),
         ledgers_agree=True,
-        baselines=lambda: baselines(_each(fleet), Records(fleet.units(fleet.test.features), fleet.test.labels)),
+        baselines=lambda: baselines(
+            _sampled_records(fleet), Records(fleet.units(fleet.test.features), fleet.test.labels)
+        ),
         warnings=warnings,
     ).document()
     document["privacy"]["releases"] = releases * len(online)
@@ -98,7 +100,7 @@ def report(
     return document
 
 
-def _each(fleet: Fleet) -> list[Records]:
+def _sampled_records(fleet: Fleet) -> list[Records]:
     """Return the records of some devices, which hold one record each."""
     return [
         fleet.records.at(np.array([row])) for row in range(0, len(fleet.records), max(1, len(fleet.records) // 200))

@@ -5,7 +5,7 @@ from typing import Any
 from sottovoce.errors import UsageError
 
 from sottovoce_lab.experiments import golf, gradient_walk, sequential
-from sottovoce_lab.experiments.fleet import Fleet, assembled
+from sottovoce_lab.experiments.fleet import Fleet, assemble
 from sottovoce_lab.experiments.settings import Settings
 from sottovoce_lab.testbed.progress import Watcher
 
@@ -29,7 +29,7 @@ def run(settings: Settings, watcher: Watcher, traced: bool = False) -> tuple[dic
     """
     if traced and settings.learner.name != "golf":
         raise UsageError("--trace is for the learner golf: a walk has one model, which the report follows")
-    fleet = assembled(settings)
+    fleet = assemble(settings)
     if traced and len(fleet.records) * settings.cycles > LARGEST_TRACE:
         raise UsageError(f"--trace is for at most {LARGEST_TRACE} agents times cycles; take fewer")
     return run_fleet(fleet, watcher, traced)

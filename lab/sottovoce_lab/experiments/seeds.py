@@ -14,11 +14,11 @@ class Stream(IntEnum):
     MEASURING = 3
 
 
-def child(seed: int, stream: Stream) -> int:
+def derive_seed(seed: int, stream: Stream) -> int:
     """Derive the seed of a stream."""
     return int(np.random.SeedSequence(seed, spawn_key=(stream,)).generate_state(1, np.uint64)[0])
 
 
 def generator(seed: int, stream: Stream) -> np.random.Generator:
     """Create the generator of a stream."""
-    return np.random.Generator(np.random.PCG64(child(seed, stream)))
+    return np.random.Generator(np.random.PCG64(derive_seed(seed, stream)))

@@ -9,8 +9,8 @@ from sottovoce.kernels.gossip_rules import SLOPES
 
 from sottovoce_lab.experiments.fleet import Fleet
 from sottovoce_lab.experiments.measuring import Meter
-from sottovoce_lab.experiments.report import charged, point, report
-from sottovoce_lab.experiments.seeds import Stream, child, generator
+from sottovoce_lab.experiments.report import charged_epsilon, point, report
+from sottovoce_lab.experiments.seeds import Stream, derive_seed, generator
 from sottovoce_lab.experiments.statement import statement_of
 from sottovoce_lab.simulator.vector import SequentialDescent
 from sottovoce_lab.testbed.progress import Moment, Watcher
@@ -36,10 +36,10 @@ def run(fleet: Fleet, watcher: Watcher) -> dict[str, Any]:
             hops = number * walk.length
             now = Moment(
                 number, settings.cycles, time.monotonic() - began, len(fleet.records), meter.quick(walk.weights, first),
-                charged(statement), hops, hops * message,
+                charged_epsilon(statement), hops, hops * message,
             )  # fmt: skip
             curve.append(point(now))
-            watcher.moment(now)
+            watcher.show_moment(now)
     return report(
         fleet,
         statement,
@@ -59,6 +59,6 @@ def run(fleet: Fleet, watcher: Watcher) -> dict[str, Any]:
 
 def descent(fleet: Fleet) -> SequentialDescent:
     """Return the walk over a fleet's perturbed records."""
-    records = fleet.signed()[np.newaxis].astype(np.float64)
-    seed = child(fleet.settings.seed, Stream.ENGINE)
+    records = fleet.perturbed_records()[np.newaxis].astype(np.float64)
+    seed = derive_seed(fleet.settings.seed, Stream.ENGINE)
     return SequentialDescent(records, SLOPES[fleet.model], seed, fleet.settings.learner.batch)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
-from sottovoce.assignments import assigned
+from sottovoce.assignments import parse_assignments
 from sottovoce.errors import ConfigError, UsageError
 from sottovoce.suggestions import suggestion
 
@@ -191,13 +191,13 @@ def from_file(path: Path, known: Collection[str] | None = KEYS) -> dict[str, Any
         raise ConfigError(f"{path}: is not UTF-8 text; an experiment is a TOML file") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from error
-    values = flat(tables, str(path), known)
+    values = flatten(tables, str(path), known)
     if isinstance(source := values.get("data.source"), str):
-        values["data.source"] = _anchored(source, path.absolute().parent)
+        values["data.source"] = _resolve_source(source, path.absolute().parent)
     return values
 
 
-def flat(tables: Mapping[str, Any], origin: str, known: Collection[str] | None = KEYS) -> dict[str, Any]:
+def flatten(tables: Mapping[str, Any], origin: str, known: Collection[str] | None = KEYS) -> dict[str, Any]:
     """Flatten nested tables to dotted keys and values.
 
     Raises:
@@ -224,7 +224,7 @@ def from_assignments(assignments: Sequence[str], known: Collection[str] | None =
     Raises:
         UsageError: for text that is not an assignment, or an unknown key; the message names the nearest key.
     """
-    values = assigned(assignments, "epsilon=2", _ALIASES)
+    values = parse_assignments(assignments, "epsilon=2", _ALIASES)
     for key in values:
         if known is not None and key not in known:
             raise UsageError(f"--set {key}: there is no such key.{_hint(key)}")
@@ -252,7 +252,7 @@ def settings(values: Mapping[str, Any], origin: str) -> Settings:
         raise ConfigError(f"{origin}: {path}: {message}") from error
 
 
-def _anchored(source: str, here: Path) -> str:
+def _resolve_source(source: str, here: Path) -> str:
     head, hash_sign, options = source.partition("#")
     kind, _, location = head.partition(":")
     if kind not in _KINDS_WITH_PATH or not location:

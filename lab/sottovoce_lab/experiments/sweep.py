@@ -8,7 +8,7 @@ from sottovoce_lab.experiments import kept_runs
 from sottovoce_lab.experiments.engines import run
 from sottovoce_lab.experiments.kept_runs import Outcome, digest
 from sottovoce_lab.testbed.progress import Watcher
-from sottovoce_lab.testbed.run_spec import combinations, run_spec, swept
+from sottovoce_lab.testbed.run_spec import combinations, run_spec, split_sweep
 
 SCHEMA = "sottovoce.sweep/1"
 _MAX_POINTS = 60  # points of a curve
@@ -38,27 +38,27 @@ def sweep(
     specs = {key: run_spec(keys, origin) for key, keys in wanted.items()}
     for spec in specs.values():
         spec.options()  # report impossible runs before any run begins
-    done = {key: outcome for key, outcome in kept_runs.kept(file).items() if key in wanted}
+    done = {key: outcome for key, outcome in kept_runs.read_outcomes(file).items() if key in wanted}
     left = {key: keys for key, keys in wanted.items() if key not in done}
     told(len(done), len(wanted), "")
     if left:
         alone = any(specs[key].engine in _ONE_AT_A_TIME for key in left)
         place = kept_runs.processes(1 if alone else len(left)) if on is None else kept_runs.cluster(on)
         with place as pool:
-            for key, outcome, _ in kept_runs.new(left, one, file, pool):
+            for key, outcome, _ in kept_runs.run_remaining(left, run_one, file, pool):
                 done[key] = outcome
-                told(len(done), len(wanted), name(wanted[key], values))
+                told(len(done), len(wanted), run_label(wanted[key], values))
     return {
         "schema": SCHEMA,
-        "keys": {key: list(chosen) for key, chosen in swept(values)[1].items()},
+        "keys": {key: list(chosen) for key, chosen in split_sweep(values)[1].items()},
         "runs": [{"set": keys, **done[digest(keys)]} for keys in runs],
     }
 
 
-def one(keys: Mapping[str, Any]) -> Outcome:
+def run_one(keys: Mapping[str, Any]) -> Outcome:
     """Make one run in this process; return the results that do not depend on the machine's speed."""
     spec = run_spec(keys, "sweep")
-    report = run(spec, Watcher(), kept_runs.loaded(spec.data))
+    report = run(spec, Watcher(), kept_runs.load_cached(spec.data))
     curve = [{name: value for name, value in point.items() if name != "t_s"} for point in report["curve"]]
     return {
         "final": report["final"],
@@ -70,6 +70,6 @@ def one(keys: Mapping[str, Any]) -> Outcome:
     }
 
 
-def name(keys: Mapping[str, Any], values: Mapping[str, Any]) -> str:
+def run_label(keys: Mapping[str, Any], values: Mapping[str, Any]) -> str:
     """Return the label of a run: the keys that differ between runs, with their values."""
-    return ", ".join(f"{key} = {keys[key]}" for key in swept(values)[1])
+    return ", ".join(f"{key} = {keys[key]}" for key in split_sweep(values)[1])

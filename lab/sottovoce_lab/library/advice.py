@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from sottovoce.config import CellSection
 from sottovoce.data import DataSet, Records
 from sottovoce.errors import UsageError
-from sottovoce.registry import ALGORITHMS, ready
+from sottovoce.registry import ALGORITHMS, loaded_algorithms
 
 from sottovoce_lab.experiments.kept_runs import processes
-from sottovoce_lab.library.simulation import simulated
+from sottovoce_lab.library.simulation import simulate_plan
 from sottovoce_lab.testbed.plan import plan
 from sottovoce_lab.testbed.run_spec import run_spec
 
@@ -120,7 +120,11 @@ def advise(shape: Shape, told: Callable[[int, int, str], None] = lambda done, of
         shape: shape of the fleet.
         told: called with the number of completed runs, the total, and the learner of the last run.
     """
-    names = [name for name, known in ready().items() if known.predicts and not known.noiseless and _fits(name, shape)]
+    names = [
+        name
+        for name, known in loaded_algorithms().items()
+        if known.predicts and not known.noiseless and _fits(name, shape)
+    ]
     difficulties = separations(shape)
     usual = difficulties[1]
     count = len(names) + min(_BEST, len(names)) * (len(difficulties) * len(_SEEDS) - 1)
@@ -129,7 +133,7 @@ def advise(shape: Shape, told: Callable[[int, int, str], None] = lambda done, of
     with processes(count) as pool:
 
         def run(jobs: list[tuple[str, float, int]]) -> None:
-            running = {job: pool.submit(_ran, shape, *job) for job in jobs}
+            running = {job: pool.submit(_simulate_once, shape, *job) for job in jobs}
             for job, future in running.items():
                 found[job] = future.result()
                 told(next(done), count, job[0])
@@ -137,7 +141,7 @@ def advise(shape: Shape, told: Callable[[int, int, str], None] = lambda done, of
         run([(name, usual, 0) for name in names])
         ranked = sorted(names, key=lambda name: -found[name, usual, 0].accuracy)
         run([job for job in itertools.product(ranked[:_BEST], difficulties, _SEEDS) if job not in found])
-    advised = [_advised(name, {job: ran for job, ran in found.items() if job[0] == name}) for name in ranked]
+    advised = [_summarise(name, {job: ran for job, ran in found.items() if job[0] == name}) for name in ranked]
     return sorted(advised[:_BEST], key=lambda one: -one.mean) + advised[_BEST:]
 
 
@@ -153,13 +157,13 @@ def _fits(name: str, shape: Shape) -> bool:
     return ALGORITHMS[name].in_cells != "always" or shape.agents >= CellSection().min
 
 
-def _ran(shape: Shape, learner: str, separation: float, seed: int) -> _Ran:
+def _simulate_once(shape: Shape, learner: str, separation: float, seed: int) -> _Ran:
     agents, _ = shape.simulated
     keys: dict[str, Any] = {"learner": learner, "agents": agents, "epsilon": shape.epsilon, "seed": seed}
     if shape.unlike:
         keys["data.partition"] = _UNLIKE
     planned = plan(run_spec({**keys, "data": "made-up"}, "advise").options(), mixture(shape, separation, seed))
-    run = simulated(planned)
+    run = simulate_plan(planned)
     own = planned.config.learner
     decisive = ("steps", "step_size", "clip", "sampling", "batch", "mixing")
     chosen = {key: getattr(own, key) for key in decisive if getattr(own, key, None) is not None and not own.unused(key)}
@@ -167,7 +171,7 @@ def _ran(shape: Shape, learner: str, separation: float, seed: int) -> _Ran:
     return _Ran(run.final["accuracy_mean"], sent, str(run.privacy["threat_model"]), chosen)
 
 
-def _advised(name: str, found: Mapping[tuple[str, float, int], _Ran]) -> Advised:
+def _summarise(name: str, found: Mapping[tuple[str, float, int], _Ran]) -> Advised:
     accuracies: dict[float, tuple[float, ...]] = {}
     for (_, separation, _), ran in found.items():
         accuracies[separation] = (*accuracies.get(separation, ()), ran.accuracy)
@@ -188,14 +192,16 @@ def _separation(shape: Shape, accuracy: float) -> float:
     low, high = 0.01, 100.0
     for _ in range(_BISECTIONS):
         middle = math.sqrt(low * high)
-        means, scales, values, labels = _drawn(shape, middle, 0, _TEST)
+        means, scales, values, labels = _draw_mixture(shape, middle, 0, _TEST)
         weights = means / scales**2
         best = (values @ weights.T - (weights * means).sum(axis=1) / 2).argmax(axis=1)
         low, high = (middle, high) if (best == labels).mean() < accuracy else (low, middle)
     return high
 
 
-def _drawn(shape: Shape, separation: float, seed: int, count: int) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]:
+def _draw_mixture(
+    shape: Shape, separation: float, seed: int, count: int
+) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]:
     """Draw class means, scales, values and labels of a mixture."""
     features = shape.features
     rng = np.random.default_rng((seed, features, shape.classes))
@@ -217,7 +223,7 @@ def mixture(shape: Shape, separation: float, seed: int) -> DataSet:
     """
     agents, each = shape.simulated
     count, features = agents * each + _TEST, shape.features
-    _, _, values, labels = _drawn(shape, separation, seed, count)
+    _, _, values, labels = _draw_mixture(shape, separation, seed, count)
     values = np.clip(values / (3 * np.sqrt(1 + (separation**2) / features)), -1, 1)
     values *= _MIN_SPAN ** np.random.default_rng((_SPANS, features)).random(features)
     train, test = slice(0, count - _TEST), slice(count - _TEST, count)

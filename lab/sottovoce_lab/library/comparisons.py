@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from sottovoce.config import CellSection
 from sottovoce.data import DataSet
-from sottovoce.registry import ALGORITHMS, ready
+from sottovoce.registry import ALGORITHMS, loaded_algorithms
 
 from sottovoce_lab.experiments.kept_runs import processes
-from sottovoce_lab.library.simulation import simulated
+from sottovoce_lab.library.simulation import simulate_plan
 from sottovoce_lab.papers.cells import half_interval
 from sottovoce_lab.simulator import Faults
 from sottovoce_lab.testbed.options import Options
@@ -49,7 +49,7 @@ class Comparison:
         }
 
 
-def comparisons(asked: Plan) -> list[Comparison]:
+def run_comparisons(asked: Plan) -> list[Comparison]:
     """Simulate variants of a classification: a device alone at the same ε, noise shared in secure sums, and no noise.
 
     Args:
@@ -59,9 +59,9 @@ def comparisons(asked: Plan) -> list[Comparison]:
     if asked.classes < 2 or not ALGORITHMS[options.learner].predicts:
         return []
     budget = "no ε" if options.epsilon is None else f"ε = {options.epsilon:g}"
-    variants: dict[str, _Variant] = {f"one device alone, {budget}": _alone}
+    variants: dict[str, _Variant] = {f"one device alone, {budget}": _run_alone}
     if options.epsilon is not None:
-        if options.learner != _summed() and options.agents >= CellSection().min:
+        if options.learner != _secure_sums_learner() and options.agents >= CellSection().min:
             variants[f"secure sums, {budget}"] = _by_secure_sums
         variants["no noise at all"] = _without_noise
     with processes(len(variants) * SEEDS) as pool:
@@ -69,7 +69,7 @@ def comparisons(asked: Plan) -> list[Comparison]:
             label: [pool.submit(variant, replace(options, seed=options.seed + seed)) for seed in range(SEEDS)]
             for label, variant in variants.items()
         }
-        return [_found(label, [run.result() for run in found]) for label, found in runs.items()]
+        return [_summarise(label, [run.result() for run in found]) for label, found in runs.items()]
 
 
 _Outcome = tuple[float, str]
@@ -78,34 +78,36 @@ _Outcome = tuple[float, str]
 _Variant = Callable[[Options], _Outcome]
 
 
-def _found(label: str, outcomes: Sequence[_Outcome]) -> Comparison:
+def _summarise(label: str, outcomes: Sequence[_Outcome]) -> Comparison:
     accuracies = np.array([accuracy for accuracy, _ in outcomes])
     return Comparison(label, float(accuracies.mean()), half_interval(accuracies), len(outcomes), outcomes[0][1])
 
 
 def _without_noise(options: Options) -> _Outcome:
-    run = simulated(plan(replace(options, epsilon=None)))
+    run = simulate_plan(plan(replace(options, epsilon=None)))
     return run.final["accuracy_mean"], "no one: every message may reveal records"
 
 
 def _by_secure_sums(options: Options) -> _Outcome:
     kept = {key: value for key, value in options.settings.items() if key.startswith("data.")}
-    run = simulated(plan(replace(options, learner=_summed(), topology="full", settings=kept, model=None)))
+    run = simulate_plan(
+        plan(replace(options, learner=_secure_sums_learner(), topology="full", settings=kept, model=None))
+    )
     return run.final["accuracy_mean"], str(run.privacy["threat_model"])
 
 
-def _summed() -> str:
+def _secure_sums_learner() -> str:
     """Return the name of the learner that learns a model and always releases secure sums."""
-    return next(name for name, known in ready().items() if known.in_cells == "always" and known.predicts)
+    return next(name for name, known in loaded_algorithms().items() if known.in_cells == "always" and known.predicts)
 
 
-def _alone(options: Options) -> _Outcome:
+def _run_alone(options: Options) -> _Outcome:
     """Return the mean accuracy of some of the devices, each learning only from its own records."""
     whole = plan(options)
     accuracies = []
     kept = {key: value for key, value in options.settings.items() if key != "data.partition"}
     for own in whole.raw[:: max(1, len(whole.raw) // _ALONE)][:_ALONE]:
         data = DataSet(whole.name, own, whole.classes, whole.bounds, whole.raw_test)
-        run = simulated(plan(replace(options, agents=1, topology="full", settings=kept), data))
+        run = simulate_plan(plan(replace(options, agents=1, topology="full", settings=kept), data))
         accuracies.append(run.final["accuracy_mean"])
     return float(np.mean(accuracies)), "anyone who gets its model"

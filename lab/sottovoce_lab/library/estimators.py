@@ -11,10 +11,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from sottovoce.agent.predictions import predict
 from sottovoce.data import DataSet, apply
-from sottovoce.data.dataset import assembled
+from sottovoce.data.dataset import assemble_dataset
 from sottovoce.registry import DEFAULT
 
-from sottovoce_lab.library.simulation import ARRAYS, simulated
+from sottovoce_lab.library.simulation import ARRAYS, simulate_plan
 from sottovoce_lab.testbed.plan import plan
 from sottovoce_lab.testbed.run_spec import run_spec
 
@@ -62,7 +62,7 @@ class _Fleet(BaseEstimator):  # type: ignore[misc]
         self.settings = settings
         self.random_state = random_state
 
-    def _fitted(self, data: DataSet) -> None:
+    def _fit_fleet(self, data: DataSet) -> None:
         keys = {
             "learner": self.learner,
             "agents": min(self.agents, len(data.records)),
@@ -74,7 +74,7 @@ class _Fleet(BaseEstimator):  # type: ignore[misc]
             **(self.settings or {}),
         }
         planned = plan(run_spec(keys, type(self).__name__).options(), data)
-        run = simulated(planned)
+        run = simulate_plan(planned)
         self.model_ = run.models[0]
         self.privacy_ = dict(run.privacy)
         self.n_iter_ = self.cycles
@@ -119,7 +119,9 @@ class FleetClassifier(ClassifierMixin, _Fleet):  # type: ignore[misc]
         bounds = self._ranges(features, self.bounds, "bounds")
         whole = (features, places.astype(np.int64))
         shown = (whole[0][:1], whole[1][:1])  # nothing is measured here, so nothing is held out
-        self._fitted(assembled(ARRAYS, whole, test=shown, classes=len(self.classes_), bounds=bounds, origin="X, y"))
+        self._fit_fleet(
+            assemble_dataset(ARRAYS, whole, test=shown, classes=len(self.classes_), bounds=bounds, origin="X, y")
+        )
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -181,7 +183,7 @@ class FleetRegressor(RegressorMixin, _Fleet):  # type: ignore[misc]
         whole = (rows, np.zeros(len(rows), dtype=np.int64))
         shown = (rows[:1], whole[1][:1])
         wide = (np.full(rows.shape[1], -1.0), np.full(rows.shape[1], 1.0))
-        self._fitted(assembled(ARRAYS, whole, test=shown, classes=1, bounds=wide, origin="X, y"))
+        self._fit_fleet(assemble_dataset(ARRAYS, whole, test=shown, classes=1, bounds=wide, origin="X, y"))
         return self
 
     def predict(self, X: ArrayLike) -> Floats:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sottovoce.data import DataSet, load
-from sottovoce.data.dataset import assembled
+from sottovoce.data.dataset import assemble_dataset
 from sottovoce.errors import UsageError
 from sottovoce.registry import DEFAULT
 
@@ -100,11 +100,11 @@ def simulate(
             "data": data if isinstance(data, str) else ARRAYS,
             **(settings or {}),
         }
-        runs.append(simulated(plan(run_spec(keys, "simulate").options(), found)))
+        runs.append(simulate_plan(plan(run_spec(keys, "simulate").options(), found)))
     return Runs(runs)
 
 
-def simulated(planned: Plan) -> Run:
+def simulate_plan(planned: Plan) -> Run:
     """Simulate a plan and return its run."""
     meter = _Remembering(meter_of(planned))
     report = memory.run(planned, Watcher(), meter=cast(AnyMeter, meter))
@@ -148,12 +148,12 @@ def data_set(
     features, labels = (np.asarray(part) for part in data)
     if features.ndim != 2:
         raise UsageError(f"features of shape {features.shape}: give float[n, d], one row per record")
-    low, high = (_of_all(bound, features.shape[1]) for bound in bounds)
+    low, high = (_broadcast(bound, features.shape[1]) for bound in bounds)
     held_out = None if test is None else (np.asarray(test[0]), np.asarray(test[1]))
-    return assembled(ARRAYS, (features, labels), test=held_out, bounds=(low, high), origin="data")
+    return assemble_dataset(ARRAYS, (features, labels), test=held_out, bounds=(low, high), origin="data")
 
 
-def _of_all(bound: ArrayLike, features: int) -> NDArray[np.float64]:
+def _broadcast(bound: ArrayLike, features: int) -> NDArray[np.float64]:
     """Broadcast a bound to each feature, float64[d]."""
     try:
         return np.broadcast_to(np.asarray(bound, dtype=np.float64), (features,)).copy()

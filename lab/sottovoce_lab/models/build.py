@@ -44,7 +44,9 @@ def build(declaration: Declaration, real: DTypeLike = np.float32) -> ModelProto:
     mask = tape.input("mask", np.bool_, ["B"])
     clip = tape.input("clip", np.float64, [])
 
-    scores, back = declaration.network.apply(tape, _shaped(tape, features, declaration), _cut(tape, flat, declaration))
+    scores, back = declaration.network.apply(
+        tape, _shaped(tape, features, declaration), _split_parameters(tape, flat, declaration)
+    )
     measured = LOSSES[declaration.loss](tape, scores, labels, declaration.classes)
     _, contributions = back(measured.slopes)
     losses = tape.op("Where", mask, tape.cast(measured.losses, np.float64), tape.constant(0, np.float64))
@@ -115,7 +117,7 @@ def _shaped(tape: Tape, features: Value, declaration: Declaration) -> Value:
     return features if len(shape) == 1 else tape.reshape(features, -1, *shape)
 
 
-def _cut(tape: Tape, flat: Value, declaration: Declaration) -> Weights:
+def _split_parameters(tape: Tape, flat: Value, declaration: Declaration) -> Weights:
     """Split the flat parameter vector into tensors."""
     tensors = declaration.network.parameters
     sizes = tape.integers(*(tensor.size for tensor in tensors))

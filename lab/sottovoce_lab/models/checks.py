@@ -79,7 +79,7 @@ def graph_bytes(raw: bytes, file: str) -> GraphFile:
     Raises:
         ConfigError: see `graph_file`.
     """
-    model = checked(raw, file, lambda opset: opset == OPSET)
+    model = parse_model(raw, file, lambda opset: opset == OPSET)
     texts = [entry.value for entry in model.metadata_props if entry.key == KEY]
     if len(texts) != 1:
         raise ConfigError(
@@ -105,7 +105,7 @@ def forward_bytes(raw: bytes, file: str) -> ModelProto:
     Raises:
         ConfigError: see `forward_file`.
     """
-    model = checked(raw, file, lambda opset: OLDEST_OPSET <= opset <= defs.onnx_opset_version())
+    model = parse_model(raw, file, lambda opset: OLDEST_OPSET <= opset <= defs.onnx_opset_version())
     if any(entry.key == KEY for entry in model.metadata_props):
         raise ConfigError(
             f"{file}: is a graph for training, without weights: devices take it as it is; to predict, name one that "
@@ -115,7 +115,7 @@ def forward_bytes(raw: bytes, file: str) -> ModelProto:
     return model
 
 
-def checked(raw: bytes, file: str, opset_is_read: Callable[[int], bool]) -> ModelProto:
+def parse_model(raw: bytes, file: str, opset_is_read: Callable[[int], bool]) -> ModelProto:
     """Parse a model and run the checks that apply to every kind of file.
 
     Args:

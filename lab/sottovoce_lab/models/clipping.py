@@ -76,7 +76,7 @@ class Materialised:
 
     def weighted_sum(self, tape: Tape, ok: Value, weight: Value) -> Value:
         """See Contribution."""
-        gradient = _kept(tape, ok, tape.cast(self.gradient, np.float64))
+        gradient = _zero_unless_ok(tape, ok, tape.cast(self.gradient, np.float64))
         return tape.reshape(tape.op("Gemm", weight, gradient, transA=1), -1)
 
 
@@ -149,7 +149,7 @@ class Outer:
 
     def weighted_sum(self, tape: Tape, ok: Value, weight: Value) -> Value:
         """See Contribution."""
-        D, A = (_kept(tape, ok, tape.cast(factor, np.float64)) for factor in (self.D, self.A))
+        D, A = (_zero_unless_ok(tape, ok, tape.cast(factor, np.float64)) for factor in (self.D, self.A))
         return tape.reshape(tape.op("Gemm", tape.op("Mul", D, weight), A, transA=1), -1)
 
 
@@ -168,7 +168,7 @@ class Factored:
     sizes: tuple[int, int, int]
 
     @staticmethod
-    def pays(M: int, K: int, L: int) -> bool:
+    def is_cheaper(M: int, K: int, L: int) -> bool:
         """Check whether this form is cheaper: products of all pairs of places are fewer than the weights."""
         return 2 * L**2 < M * K and L <= MAX_PLACES
 
@@ -201,7 +201,7 @@ class Factored:
         """See Contribution."""
         M, K, _ = self.sizes
         ok, weight = (tape.reshape(value, -1, 1, 1) for value in (ok, weight))
-        D, A = (_kept(tape, ok, tape.cast(factor, np.float64)) for factor in (self.D, self.A))
+        D, A = (_zero_unless_ok(tape, ok, tape.cast(factor, np.float64)) for factor in (self.D, self.A))
         D = tape.reshape(tape.op("Transpose", tape.op("Mul", D, weight), perm=[1, 0, 2]), M, -1)
         A = tape.reshape(tape.op("Transpose", A, perm=[0, 2, 1]), -1, K)
         return tape.reshape(tape.op("MatMul", D, A), -1)
@@ -231,7 +231,7 @@ def clipped_sum(tape: Tape, contributions: Sequence[Contribution], mask: Value, 
         tape.constant(1, np.float64),
         tape.op("Div", bound, norm),
     )
-    ok, weight = (tape.reshape(value, -1, 1) for value in (ok, _kept(tape, ok, scale)))
+    ok, weight = (tape.reshape(value, -1, 1) for value in (ok, _zero_unless_ok(tape, ok, scale)))
     return tape.op("Concat", *(part.weighted_sum(tape, ok, weight) for part in contributions), axis=0)
 
 
@@ -240,6 +240,6 @@ def _squares(tape: Tape, value: Value, axis: int) -> Value:
     return tape.op("ReduceSum", squares, tape.integers(axis), keepdims=0)
 
 
-def _kept(tape: Tape, ok: Value, value: Value) -> Value:
+def _zero_unless_ok(tape: Tape, ok: Value, value: Value) -> Value:
     """Set rows that are not ok to 0; multiplication by 0 could give NaN."""
     return tape.op("Where", ok, value, tape.constant(0, np.float64))

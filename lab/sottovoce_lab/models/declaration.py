@@ -11,9 +11,9 @@ from msgspec import Meta, Struct
 from sottovoce.errors import ConfigError
 from sottovoce.kernels.onnx.facts import MAX_PARAMETERS
 
-from sottovoce_lab.models.layers.layer import Count, Shape, text
+from sottovoce_lab.models.layers.layer import Count, Shape, format_shape
 from sottovoce_lab.models.layers.network import Chain
-from sottovoce_lab.models.layers.reading import key_first, read_chain
+from sottovoce_lab.models.layers.reading import describe_table_error, read_chain
 from sottovoce_lab.models.losses import outputs
 
 _MAX_NUMBERS = 2**25
@@ -92,13 +92,13 @@ def _declaration(source: str) -> Declaration:
     try:
         declared = msgspec.convert(tomllib.loads(source), _File)
     except msgspec.ValidationError as error:
-        raise ValueError(key_first(error)) from error
+        raise ValueError(describe_table_error(error)) from error
     network = read_chain(declared.layers, declared.input)
     expected: Shape = (outputs(declared.loss, declared.classes),)
     if network.output != expected:
         raise ValueError(
-            f"layer {len(declared.layers)}: the last layer gives {text(network.output)} numbers, "
-            f"but {declared.loss} with classes = {declared.classes} needs {text(expected)}"
+            f"layer {len(declared.layers)}: the last layer gives {format_shape(network.output)} numbers, "
+            f"but {declared.loss} with classes = {declared.classes} needs {format_shape(expected)}"
         )
     parameters = network.parameters
     sizes = {

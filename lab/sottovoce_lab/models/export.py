@@ -79,7 +79,9 @@ def exported(model: PublicModel, steps: Steps, bounds: Bounds | None, facts: dic
     """
     core = _core(model)
     included = facts["ranges"] != "unknown" and has_prelude(steps)
-    whole = _joined(_before(facts["features"], steps, bounds), core) if included and (steps or bounds) else core
+    whole = (
+        _joined(_transform_model(facts["features"], steps, bounds), core) if included and (steps or bounds) else core
+    )
     meaning = "as they are measured" if included else "after the transform"
     described = {**facts, "transform_included": included, "input": f"features {meaning}"}
     helper.set_model_props(whole, {KEY: json.dumps(described, ensure_ascii=False)})
@@ -132,7 +134,7 @@ def _linear(model: PublicModel) -> Linear:
     d, classes = model.columns, model.classes
     shape = (d, classes) if model.name == "softmax" else (1 if classes <= 2 else classes, d)
     if model.parameters.size != shape[0] * shape[1]:
-        raise _not_its_own(model)
+        raise _size_mismatch(model)
     weights = model.parameters.reshape(shape)
     return Linear(weights.T if model.name == "softmax" else weights, classes)
 
@@ -140,7 +142,7 @@ def _linear(model: PublicModel) -> Linear:
 def _perceptron(tape: Tape, features: Value, model: PublicModel) -> Value:
     d, h, classes = model.columns, model.hidden, model.classes
     if model.parameters.size != h * (d + 1) + classes * (h + 1):
-        raise _not_its_own(model)
+        raise _size_mismatch(model)
     U, a, V, b = np.split(model.parameters, np.cumsum([h * d, h, classes * h]))
     weights = {"weight1": U.reshape(h, d), "bias1": a, "weight2": V.reshape(classes, h), "bias2": b}
     first, shift, second, last = (tape.constant(value, name=name) for name, value in weights.items())
@@ -148,7 +150,7 @@ def _perceptron(tape: Tape, features: Value, model: PublicModel) -> Value:
     return tape.op("Gemm", units, second, last, transB=1)
 
 
-def _before(features: int, steps: Steps, bounds: Bounds | None) -> ModelProto:
+def _transform_model(features: int, steps: Steps, bounds: Bounds | None) -> ModelProto:
     tape = Tape()
     given = tape.input("features", tape.real, ["B", features])
     return tape.model([("transformed", prelude(tape, given, steps, bounds, features), tape.real, ["B", "columns"])])
@@ -167,7 +169,7 @@ def _joined(before: ModelProto, core: ModelProto) -> ModelProto:
     return whole
 
 
-def _not_its_own(model: PublicModel) -> ConfigError:
+def _size_mismatch(model: PublicModel) -> ConfigError:
     return ConfigError(
         f"{model.name}: {model.parameters.size} parameters do not fit {model.columns} features and {model.classes} "
         "classes: give the configuration that the agent runs with"

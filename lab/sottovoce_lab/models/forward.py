@@ -80,11 +80,11 @@ def read_forward(model: ModelProto, file: str, name: str, loss: LossName | None 
     last = chain[-1].table["kind"] if chain else ""
     softened = last == "softmax" or (last == "sigmoid" and loss != "squared")
     kept, width = (chain[:-1] if softened else chain), prod(reader.output.shape)
-    if any(layer.table["kind"] == "softmax" for layer in _all(kept)):
+    if any(layer.table["kind"] == "softmax" for layer in _all_layers(kept)):
         raise ConfigError(
             f"{file}: has a softmax before its end, which is not a known layer: declare the model in TOML"
         )
-    if len({id(layer) for layer in _all(kept)}) < len(_all(kept)):
+    if len({id(layer) for layer in _all_layers(kept)}) < len(_all_layers(kept)):
         raise ConfigError(
             f"{file}: a layer's result is used in two places that do not end in one Add, so not a residual block: "
             "declare the model in TOML"
@@ -99,7 +99,7 @@ def read_forward(model: ModelProto, file: str, name: str, loss: LossName | None 
         "layers": [_table(layer) for layer in kept],
     }
     declaration = parse_declaration(tomlkit.dumps(document), file)
-    return Forward(declaration, _flat(declaration, _all(kept), file))
+    return Forward(declaration, _flat_parameters(declaration, _all_layers(kept), file))
 
 
 class _Reader:
@@ -142,12 +142,12 @@ class _Reader:
         inputs = [self._values[name] if name else None for name in proto.input]
         node = Node(proto, inputs, self._file)
         if any(isinstance(value, Point) for value in inputs):
-            value: Value = self._of_points(node)
+            value: Value = self._read_point_node(node)
         else:
-            value = self._of_constants(node)
+            value = self._read_constant_node(node)
         self._values[proto.output[0]] = value
 
-    def _of_points(self, node: Node) -> Value:
+    def _read_point_node(self, node: Node) -> Value:
         kind, first = node.proto.op_type, node.inputs[0]
         if kind in _THROUGH:
             return node.point()
@@ -158,16 +158,16 @@ class _Reader:
             return shape[node.attributes.get("start", 0) : node.attributes.get("end")]
         if kind not in _LAYERS:
             able = ", ".join(name for name in _LAYERS if name != "BatchNormalization")
-            raise node.refused("is not a known layer", f"replace it by what is: {able}")
+            raise node.refusal("is not a known layer", f"replace it by what is: {able}")
         return _LAYERS[kind](node)
 
     def _reshape(self, node: Node, point: Point) -> Point:
         target = self._target(node, point)
         shape = reshaped(node, point, target, self._batch)
-        if (norm := layers.grouped(node, point, shape)) is not None:
+        if (norm := layers.read_group_reshape(node, point, shape)) is not None:
             return norm
         if point.part is not None:
-            raise node.refused("is used in a way that no supported layer is")
+            raise node.refusal("is used in a way that no supported layer is")
         if shape == point.shape:
             return point
         if point is self.start:
@@ -175,14 +175,14 @@ class _Reader:
             return self.start
         if len(shape) == 1:
             return Point(shape, before=point, layer=Layer({"kind": "flatten"}))
-        raise node.refused("changes the shape of what is inside of the model", "reshape the input alone, and flatten")
+        raise node.refusal("changes the shape of what is inside of the model", "reshape the input alone, and flatten")
 
     def _target(self, node: Node, point: Point) -> Vector:
         kind, rank = node.proto.op_type, len(point.shape) + 1
         whole: list[int | None] = [BATCH, *point.shape]
         if kind == "Flatten":
             if node.attributes.get("axis", 1) % rank != 1:
-                raise node.refused("it mixes examples")
+                raise node.refusal("it mixes examples")
             return (BATCH, -1)
         if kind == "Reshape":
             return _vector(node, 1)
@@ -191,20 +191,20 @@ class _Reader:
             gone = [place for place in range(1, rank) if whole[place] == 1] if axes is None else axes
             gone = [axis % rank for axis in gone]
             if any(whole[axis] != 1 for axis in gone):
-                raise node.refused("it leaves out what is not of size 1")
+                raise node.refusal("it leaves out what is not of size 1")
             kept = [length for place, length in enumerate(whole) if place not in gone]
             return tuple(kept) if len(kept) > 1 else (BATCH, 1)
         for axis in sorted(axis % (rank + len(axes or ())) for axis in axes or ()):
             whole.insert(axis, 1)
         return tuple(whole)
 
-    def _of_constants(self, node: Node) -> Value:
+    def _read_constant_node(self, node: Node) -> Value:
         """Evaluate a node that rearranges constants or computes a shape."""
         kind, values = node.proto.op_type, node.inputs
         if kind == "Constant":
             return _constant(node)
         if any(isinstance(value, tuple) for value in values):
-            return self._of_vectors(node)
+            return self._read_vector_node(node)
         arrays = [value for value in values if isinstance(value, np.ndarray)]
         if kind in ("Identity", "Cast") and arrays:
             return arrays[0]
@@ -213,10 +213,10 @@ class _Reader:
         if kind in ("Reshape", "Unsqueeze", "Squeeze") and arrays:
             return _rearranged(node, arrays[0])
         if kind in ("Concat", "Gather"):
-            return self._of_vectors(node)
-        raise node.refused("computes with constants alone", "let the exporter fold constants")
+            return self._read_vector_node(node)
+        raise node.refusal("computes with constants alone", "let the exporter fold constants")
 
-    def _of_vectors(self, node: Node) -> Value:
+    def _read_vector_node(self, node: Node) -> Value:
         kind = node.proto.op_type
         if kind in ("Identity", "Cast", "Unsqueeze", "Squeeze"):
             return _vector(node, 0)
@@ -230,7 +230,7 @@ class _Reader:
             whole, starts, ends = (_vector(node, place) for place in range(3))
             if len(starts) == len(ends) == 1 and (len(node.inputs) < 5 or _vector(node, 4) == (1,)):
                 return whole[starts[0] : ends[0]]
-        raise node.refused("computes a shape in a way that is not read", "flatten with torch.nn.Flatten()")
+        raise node.refusal("computes a shape in a way that is not read", "flatten with torch.nn.Flatten()")
 
 
 def _leading_to(output: str, nodes: Sequence[NodeProto]) -> list[NodeProto]:
@@ -250,7 +250,7 @@ def _constant(node: Node) -> NDArray[Any]:
             return np.asarray(node.attributes[name], dtype=kind)
     if isinstance(tensor := node.attributes.get("value"), TensorProto):
         return numpy_helper.to_array(tensor)
-    raise node.refused("is of a kind that is not read")
+    raise node.refusal("is of a kind that is not read")
 
 
 def _rearranged(node: Node, array: NDArray[Any]) -> NDArray[Any]:
@@ -265,7 +265,7 @@ def _rearranged(node: Node, array: NDArray[Any]) -> NDArray[Any]:
             return np.expand_dims(array, tuple(axes or ()))
         return np.squeeze(array, None if axes is None else tuple(axes))
     except (ValueError, IndexError) as error:
-        raise node.refused("does not fit its constant", "export the model again") from error
+        raise node.refusal("does not fit its constant", "export the model again") from error
 
 
 def _vector(node: Node, place: int) -> Vector:
@@ -275,14 +275,14 @@ def _vector(node: Node, place: int) -> Vector:
         return tuple(int(number) for number in value.ravel())
     if isinstance(value, tuple):
         return value
-    raise node.refused("computes a shape in a way that is not read", "flatten with torch.nn.Flatten()")
+    raise node.refusal("computes a shape in a way that is not read", "flatten with torch.nn.Flatten()")
 
 
-def _all(chain: Sequence[Layer]) -> list[Layer]:
+def _all_layers(chain: Sequence[Layer]) -> list[Layer]:
     """List all layers in order; layers inside a block follow it: the body's, then the shortcut's."""
     found = []
     for layer in chain:
-        found += [layer, *_all(layer.body), *_all(layer.shortcut)]
+        found += [layer, *_all_layers(layer.body), *_all_layers(layer.shortcut)]
     return found
 
 
@@ -294,7 +294,7 @@ def _table(layer: Layer) -> Table:
     return table
 
 
-def _flat(declaration: Declaration, found: Sequence[Layer], file: str) -> NDArray[np.float64]:
+def _flat_parameters(declaration: Declaration, found: Sequence[Layer], file: str) -> NDArray[np.float64]:
     """Join the tensors into one vector, in the order of the declaration."""
     tensors = [tensor for layer in found for tensor in layer.tensors]
     expected = [tensor.shape for tensor in declaration.network.parameters]

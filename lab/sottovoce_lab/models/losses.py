@@ -57,7 +57,7 @@ def predictions(tape: Tape, scores: Value, classes: int, width: int) -> Value:
 def _softmax(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
     """Write the loss -ln softmax(s)_y, in nats."""
     logarithms = tape.op("LogSoftmax", scores, axis=1)
-    seen = _seen(tape, labels, classes)
+    seen = _class_mask(tape, labels, classes)
     losses = tape.op("Neg", _over_scores(tape, tape.op("Where", seen, logarithms, tape.constant(0))))
     return Measured(losses, tape.op("Sub", tape.op("Exp", logarithms), tape.cast(seen, tape.real)))
 
@@ -74,7 +74,7 @@ def _binary(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
 
 def _hinge(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
     """Write Σ_k max(0, 1 - y_k s_k), y_k = +1 for the class and -1 for all others; one score for two classes."""
-    seen = _seen(tape, labels, classes, first=1 if classes == 2 else 0)
+    seen = _class_mask(tape, labels, classes, first=1 if classes == 2 else 0)
     sign = tape.op("Where", seen, tape.constant(1), tape.constant(-1))
     margin = tape.op("Sub", tape.constant(1), tape.op("Mul", sign, scores))
     inside = tape.op("Greater", margin, tape.constant(0))
@@ -86,7 +86,7 @@ def _hinge(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
 
 def _squared(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured:
     """Write ‖s - y‖² / 2, where y is the target, or 1 for the class and 0 for all others."""
-    one = tape.reshape(labels, -1, 1) if classes == 1 else tape.cast(_seen(tape, labels, classes), tape.real)
+    one = tape.reshape(labels, -1, 1) if classes == 1 else tape.cast(_class_mask(tape, labels, classes), tape.real)
     error = tape.op("Sub", scores, one)
     half = tape.op("Mul", tape.op("Mul", error, error), tape.constant(0.5))
     return Measured(_over_scores(tape, half), error)
@@ -95,7 +95,7 @@ def _squared(tape: Tape, scores: Value, labels: Value, classes: int) -> Measured
 LOSSES: Mapping[str, Loss] = {"softmax": _softmax, "binary": _binary, "hinge": _hinge, "squared": _squared}
 
 
-def _seen(tape: Tape, labels: Value, classes: int, first: int = 0) -> Value:
+def _class_mask(tape: Tape, labels: Value, classes: int, first: int = 0) -> Value:
     """Mark each example's class, bool[B, classes - first]; all False for a label that is not a class."""
     known = tape.constant(np.arange(first, classes), np.int64)
     return tape.op("Equal", tape.reshape(labels, -1, 1), known)

@@ -97,7 +97,7 @@ class Node:
         """Convert the attributes to Python values."""
         self.attributes = {entry.name: helper.get_attribute_value(entry) for entry in self.proto.attribute}
 
-    def refused(
+    def refusal(
         self, why: str, remedy: str = "declare the model in TOML, or change the layer and export again"
     ) -> ConfigError:
         """Return the error that names this node."""
@@ -108,7 +108,7 @@ class Node:
         """Return an input that is a tensor of examples and not inside a norm."""
         value = self.inputs[place] if place < len(self.inputs) else None
         if not isinstance(value, Point) or value.part is not None:
-            raise self.refused("is used in a way that no supported layer is")
+            raise self.refusal("is used in a way that no supported layer is")
         return value
 
     def constant(self, place: int) -> NDArray[Any] | None:
@@ -120,7 +120,7 @@ class Node:
         value = self.inputs[place] if place < len(self.inputs) else None
         if value is None or isinstance(value, np.ndarray):
             return value
-        raise self.refused("its weights are computed from the example")
+        raise self.refusal("its weights are computed from the example")
 
     def numbers(self, name: str, place: int) -> list[int] | None:
         """Return integers that are an input in newer versions of an operator and an attribute in older versions."""
@@ -144,20 +144,20 @@ def reshaped(node: Node, point: Point, target: Vector, batch: int | None) -> Sha
     """
     total, keeps = prod(point.shape), not node.attributes.get("allowzero", 0)
     if not target or len(target) > 8:
-        raise node.refused("it has no such shape")
+        raise node.refusal("it has no such shape")
     first, rest = target[0], [*target[1:]]
     for place, length in enumerate(rest):
         if length == 0 and keeps and place < len(point.shape):
             rest[place] = point.shape[place]
         if length is BATCH:
-            raise node.refused("it mixes examples")
+            raise node.refusal("it mixes examples")
     shape = [length for length in rest if length is not None]
     known = prod(length for length in shape if length != -1)
     if shape.count(-1) == 1 and known > 0 and total % known == 0:
         shape[shape.index(-1)] = total // known
     follows = first is BATCH or first == -1 or (first == 0 and keeps) or (batch is not None and first == batch)
     if not follows or prod(shape) != total or min(shape, default=1) < 1:
-        raise node.refused(
+        raise node.refusal(
             "it fixes the number of examples, or mixes them",
             "export the model with a dynamic batch dimension, and flatten with Flatten(1)",
         )

@@ -95,7 +95,7 @@ class Tape:
         for name, value, dtype, shape in outputs:
             self._nodes.append(helper.make_node("Identity", [value], [name]))
             declared.append(_declared(name, dtype, shape))
-        nodes, needed = self._alive({output.name for output in declared})
+        nodes, needed = self._needed_nodes({output.name for output in declared})
         graph = helper.make_graph(
             nodes,
             "sottovoce",
@@ -112,7 +112,7 @@ class Tape:
         checker.check_model(model, full_check=True)
         return model
 
-    def _alive(self, needed: set[Value]) -> tuple[list[NodeProto], set[Value]]:
+    def _needed_nodes(self, needed: set[Value]) -> tuple[list[NodeProto], set[Value]]:
         """Return the operations that these tensors need, minus unused trailing outputs, and all tensors they use."""
         alive = []
         for node in reversed(self._nodes):

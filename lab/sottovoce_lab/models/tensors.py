@@ -35,12 +35,12 @@ def check_tensors(model: ModelProto, file: str) -> None:
     found = [*_tensors(model)]
     for tensor in found:
         if tensor.external_data or tensor.data_location == TensorProto.EXTERNAL:
-            raise ConfigError(f"{file}: {_external(tensor)}")
+            raise ConfigError(f"{file}: {_describe_external(tensor)}")
     for sparse in _sparse(model):
         raise ConfigError(f"{file}: tensor {_named(sparse)} is sparse: store it as a dense one")
     if len(found) > _MAX_TENSORS:
         raise ConfigError(f"{file}: has {len(found)} tensors; at most {_MAX_TENSORS} are read")
-    if sum(_numbers(tensor, file) for tensor in found) > MAX_NUMBERS:
+    if sum(_check_tensor(tensor, file) for tensor in found) > MAX_NUMBERS:
         raise ConfigError(f"{file}: has more than {MAX_NUMBERS} numbers in its tensors: make a smaller model")
 
 
@@ -57,7 +57,7 @@ def check_finite(model: ModelProto, file: str) -> None:
             )
 
 
-def _numbers(tensor: TensorProto, file: str) -> int:
+def _check_tensor(tensor: TensorProto, file: str) -> int:
     """Check a tensor; return the number of its elements, computed from its dimensions."""
     if tensor.data_type not in _KINDS:
         kind = TensorProto.DataType.Name(tensor.data_type) if tensor.data_type in range(64) else "unknown"
@@ -80,7 +80,7 @@ def _numbers(tensor: TensorProto, file: str) -> int:
     return claimed
 
 
-def _external(tensor: TensorProto) -> str:
+def _describe_external(tensor: TensorProto) -> str:
     location = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
     climbs = ".." in PurePosixPath(location).parts or ".." in PureWindowsPath(location).parts
     if climbs or PurePosixPath(location).is_absolute() or PureWindowsPath(location).drive:

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from sottovoce_lab.pages.html import Page, budget, facts, figure, folded, heading, paragraph, table
+from sottovoce_lab.pages.html import Page, budget, collapsible, facts, figure, heading, paragraph, table
 from sottovoce_lab.pages.plots import Line, Plotter
 
 
@@ -62,7 +62,7 @@ def device_page(history: History, plotter: Plotter) -> str:
         drawing = plotter.lines(words, "charge", "ε", lines, limit=history.epsilon, bottom=0.0)
         page.add(figure(drawing, f"{words}. A ledger keeps the order of charges, and no times."))
         rows = [[f"{number}", f"{epsilon:.4f}"] for number, epsilon in finite]
-        page.add(folded("The same as a table", table("Charges", ["charge", "ε charged"], rows)))
+        page.add(collapsible("The same as a table", table("Charges", ["charge", "ε charged"], rows)))
     page.add(
         facts(
             "What the ledger was made for",
@@ -73,11 +73,11 @@ def device_page(history: History, plotter: Plotter) -> str:
             ],
         )
     )
-    _now(page, history.status)
+    _add_present_state(page, history.status)
     return page.html()
 
 
-def _now(page: Page, status: dict[str, Any] | None) -> None:
+def _add_present_state(page: Page, status: dict[str, Any] | None) -> None:
     """Add the present state of a running agent to the page."""
     page.add(heading("Now"))
     if status is None:

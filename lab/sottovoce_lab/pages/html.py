@@ -86,7 +86,7 @@ def table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -
     )
 
 
-def folded(summary: str, inner: Markup) -> Markup:
+def collapsible(summary: str, inner: Markup) -> Markup:
     """Return a collapsed part that a click expands."""
     return Markup(f"<details><summary>{escape(summary)}</summary>{inner.html}</details>")
 

@@ -7,9 +7,9 @@ from sottovoce_lab.pages.html import (
     Markup,
     Page,
     budget,
+    collapsible,
     facts,
     figure,
-    folded,
     heading,
     paragraph,
     table,
@@ -32,9 +32,13 @@ def run_page(report: RunReport, plotter: Plotter) -> str:
     """Return the page of a report, as HTML."""
     run = report.run
     page = Page(f"{run.get('learner', 'A run')} on {run.get('data', 'some data')}, {run.get('agents', '?')} agents")
-    page.add(paragraph(_result(report.final), "lead"), *_compared(report), warnings(report.warnings))
+    page.add(paragraph(_result(report.final), "lead"), *_comparisons(report), warnings(report.warnings))
     page.add(
-        *_learning(report, plotter), *_privacy(report, plotter), *_used(report), *_settings(report), *_agents(report)
+        *_learning(report, plotter),
+        *_privacy(report, plotter),
+        *_resources(report),
+        *_settings(report),
+        *_agents(report),
     )
     if _measure(report.final) == "accuracy":
         page.add(paragraph(_MEASURED, "note"))
@@ -62,7 +66,7 @@ def _result(final: Measures) -> str:
     return f"At the end: {_WORDS[name]} {mean}{unit}{spread}."
 
 
-def _compared(report: RunReport) -> list[Markup]:
+def _comparisons(report: RunReport) -> list[Markup]:
     """Describe the baselines, and simulations of the same data."""
     rules, found = report.baselines, report.comparisons
     shown = [
@@ -83,7 +87,7 @@ def _learning(report: RunReport, plotter: Plotter) -> list[Markup]:
     parts = [heading("How it learnt")]
     name = _measure(report.final)
     for shown in dict.fromkeys((name, "loss")):
-        points = [point for point in report.curve if _finite(point, f"{shown}_mean", "cycle")]
+        points = [point for point in report.curve if _has_finite_values(point, f"{shown}_mean", "cycle")]
         if not points:
             continue
         line = Line(
@@ -99,12 +103,12 @@ def _learning(report: RunReport, plotter: Plotter) -> list[Markup]:
         )
     if len(parts) == 1:
         return [*parts, paragraph("Nothing was measured on the way.")]
-    return [*parts, folded("The same as a table", _curve(report.curve, name))]
+    return [*parts, collapsible("The same as a table", _curve(report.curve, name))]
 
 
 def _band(points: list[Measures], name: str) -> tuple[list[float], list[float], str]:
     """Return the range from the least to the largest over agents, if both were measured."""
-    if all(_finite(point, f"{name}_min", f"{name}_max") for point in points):
+    if all(_has_finite_values(point, f"{name}_min", f"{name}_max") for point in points):
         return _column(points, f"{name}_min"), _column(points, f"{name}_max"), "all agents"
     return [], [], ""
 
@@ -131,7 +135,7 @@ def _privacy(report: RunReport, plotter: Plotter) -> list[Markup]:
     else:
         parts.append(budget(privacy.spent_epsilon_max, privacy.epsilon))
     if privacy.epsilon is not None and len(spent) > 1:
-        parts.append(_spent(sorted(spent), privacy.epsilon, plotter))
+        parts.append(_spending(sorted(spent), privacy.epsilon, plotter))
     parts.append(
         facts(
             "The statement",
@@ -154,7 +158,7 @@ def _privacy(report: RunReport, plotter: Plotter) -> list[Markup]:
     return parts
 
 
-def _spent(spent: list[float], total: float, plotter: Plotter) -> Markup:
+def _spending(spent: list[float], total: float, plotter: Plotter) -> Markup:
     """Show the spending of each agent, if spending differs."""
     if spent[0] == spent[-1]:
         return paragraph("Every agent spent the same.")
@@ -163,7 +167,7 @@ def _spent(spent: list[float], total: float, plotter: Plotter) -> Markup:
     return figure(plotter.bars(words, "agents, by what they spent", "ε spent", shown, limit=total), f"{words}.")
 
 
-def _used(report: RunReport) -> list[Markup]:
+def _resources(report: RunReport) -> list[Markup]:
     traffic, used = report.traffic, report.resources
     memory = (
         "" if used.rss_mib_median is None else f"{used.rss_mib_median:.0f} MiB, {_number(used.rss_mib_max)} at most"
@@ -212,10 +216,10 @@ def _agents(report: RunReport) -> list[Markup]:
     if len(shown) < len(report.agents):
         caption += f"; the first {len(shown)} are listed"
     listed = table(caption, ["id", "alive", "cycles", "peers", "ε spent", "releases"], rows)
-    return [heading("Agents"), folded(caption, listed)]
+    return [heading("Agents"), collapsible(caption, listed)]
 
 
-def _finite(point: Measures, *fields: str) -> bool:
+def _has_finite_values(point: Measures, *fields: str) -> bool:
     return all(isinstance(value := point.get(field), int | float) and math.isfinite(value) for field in fields)
 
 

@@ -58,13 +58,13 @@ def sweep_page(report: SweepReport, plotter: Plotter) -> str:
     page.add(
         paragraph(f"{len(report.runs)} runs: {len(groups)} settings, {seeds} seed{'s' if seeds > 1 else ''}.", "lead")
     )
-    page.add(warnings(_alike([warning for run in report.runs for warning in run.warnings])))
+    page.add(warnings(_merge_similar([warning for run in report.runs for warning in run.warnings])))
     page.add(heading("Results"), _table(groups, measure))
-    page.add(*_against(report, groups, measure, plotter), *_curves(groups, measure, plotter))
+    page.add(*_result_plot(report, groups, measure, plotter), *_curves(groups, measure, plotter))
     return page.html()
 
 
-def _alike(words: list[str]) -> list[str]:
+def _merge_similar(words: list[str]) -> list[str]:
     """Return the first of all warnings that differ only in figures, with the number of runs that have one."""
     kinds: dict[str, list[str]] = {}
     for warning in words:
@@ -104,10 +104,14 @@ def _rule(group: Group, name: str) -> list[float]:
     return [getattr(run.baselines, name) for run in group.runs if run.baselines is not None]
 
 
-def _against(report: SweepReport, groups: list[Group], measure: str, plotter: Plotter) -> list[Markup]:
+def _result_plot(report: SweepReport, groups: list[Group], measure: str, plotter: Plotter) -> list[Markup]:
     """Plot the result over the first key with numbers, one line for each setting of the other keys."""
     axis = next(
-        (key for key, values in report.keys.items() if key != _SEED and len(values) > 1 and all(map(_number, values))),
+        (
+            key
+            for key, values in report.keys.items()
+            if key != _SEED and len(values) > 1 and all(map(_is_number, values))
+        ),
         None,
     )
     if axis is None:
@@ -134,7 +138,7 @@ def _rules(groups: list[Group]) -> list[tuple[str, float]]:
     return [(words, statistics.fmean(values)) for words, values in found.items() if values]
 
 
-def _number(value: object) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

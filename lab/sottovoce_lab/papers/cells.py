@@ -63,7 +63,7 @@ def cells(outcomes: Mapping[Place, Outcome], measure: str) -> Cells:
     return {where: _cell([outcome for _, outcome in sorted(runs, key=_seed)], measure) for where, runs in found.items()}
 
 
-def measured(value: float, sign: str = "") -> str:
+def format_measure(value: float, sign: str = "") -> str:
     """Format a measure for pages: three decimals, or two digits and a power of ten; `sign` may be "+"."""
     return f"{value:{sign}.3f}" if abs(value) < _LARGE else f"{value:{sign}.1e}"
 

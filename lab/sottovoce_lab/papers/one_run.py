@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sottovoce.data import DataSet, load
 
-from sottovoce_lab.experiments.fleet import Fleet, assembled
+from sottovoce_lab.experiments.fleet import Fleet, assemble
 from sottovoce_lab.experiments.gradient_walk import walks
 from sottovoce_lab.experiments.kept_runs import Outcome
 from sottovoce_lab.experiments.measuring import Meter
@@ -25,7 +25,7 @@ from sottovoce_lab.experiments.sequential import descent
 from sottovoce_lab.experiments.settings import Settings, settings
 from sottovoce_lab.experiments.statement import statement_of
 from sottovoce_lab.papers.gradient_norm import GradientMeter
-from sottovoce_lab.papers.plane import separated
+from sottovoce_lab.papers.plane import separating_weights
 from sottovoce_lab.papers.prepare import prepared
 from sottovoce_lab.simulator.vector import GradientWalk, SequentialDescent
 from sottovoce_lab.testbed import memory
@@ -44,13 +44,13 @@ _GUARANTEE = ("epsilon", "delta", "status", "neighbouring", "unit", "reason")
 _FIRST = np.zeros(1, dtype=np.int64)
 
 
-def one(keys: Mapping[str, Any]) -> Outcome:
+def run_one(keys: Mapping[str, Any]) -> Outcome:
     """Make one run and return its outcome."""
     own = dict(keys)
     prepare, updates, solver = own.pop("prepare", ""), own.pop("updates", None), own.pop("solver", "")
     if own.get("engine") == ARRAYS:
         del own["engine"]
-        return _by_arrays(settings(own, "experiment"), updates, solver)
+        return _run_on_arrays(settings(own, "experiment"), updates, solver)
     gradient_norm, points = own.pop("gradient_norm", False), own.pop("points", _MARKS)
     most_tested = own.pop("test_records", None)
     spec = run_spec(own, "experiment")
@@ -61,7 +61,7 @@ def one(keys: Mapping[str, Any]) -> Outcome:
     meter = GradientMeter(planned) if gradient_norm else None
     report = memory.run(planned, Watcher(), meter=meter, points=points)
     report.baselines = lambda: None  # except for the majority class, they take longer than the run
-    return _reported(report.document(), majority(planned.test) if planned.classes > 1 else None)
+    return _outcome_of_report(report.document(), majority(planned.test) if planned.classes > 1 else None)
 
 
 @lru_cache(maxsize=1)
@@ -71,18 +71,18 @@ def _data(source: str, prepare: str) -> DataSet:
     return prepared(data, prepare) if prepare else data
 
 
-def _by_arrays(options: Settings, updates: int | None, solver: str) -> Outcome:
+def _run_on_arrays(options: Settings, updates: int | None, solver: str) -> Outcome:
     source = options.data.source
-    fleet = assembled(options, None if source in _MADE else _data(source, ""))
+    fleet = assemble(options, None if source in _MADE else _data(source, ""))
     if solver:
-        weights = separated(fleet, solver)
-        return _measured(fleet, weights[np.newaxis, np.newaxis], [])
+        weights = separating_weights(fleet, solver)
+        return _measure_model(fleet, weights[np.newaxis, np.newaxis], [])
     if options.learner.name in _WALKS:
-        return _walked(fleet, updates)
-    return _reported(run_fleet(fleet, Watcher())[0], majority(fleet.test))
+        return _run_walk(fleet, updates)
+    return _outcome_of_report(run_fleet(fleet, Watcher())[0], majority(fleet.test))
 
 
-def _walked(fleet: Fleet, updates: int | None) -> Outcome:
+def _run_walk(fleet: Fleet, updates: int | None) -> Outcome:
     """Measure a walk at about 40 numbers of updates that grow geometrically."""
     walk: GradientWalk | SequentialDescent
     if fleet.settings.learner.name == "gradient-walk":
@@ -100,10 +100,10 @@ def _walked(fleet: Fleet, updates: int | None) -> Outcome:
             curve.append([count, {"accuracy_mean": measures.accuracy_mean, "loss_mean": measures.loss_mean}])
         if count == most:
             break
-    return _measured(fleet, walk.weights, curve)
+    return _measure_model(fleet, walk.weights, curve)
 
 
-def _measured(fleet: Fleet, weights: NDArray[np.float64], curve: list[Any]) -> Outcome:
+def _measure_model(fleet: Fleet, weights: NDArray[np.float64], curve: list[Any]) -> Outcome:
     """Return the outcome of one model, float64[1,copies,d]."""
     final, statement = _meter(fleet).final(weights, _FIRST), statement_of(fleet)
     return {
@@ -118,7 +118,7 @@ def _meter(fleet: Fleet) -> Meter:
     return Meter(fleet, generator(fleet.settings.seed, Stream.MEASURING))
 
 
-def _reported(report: Mapping[str, Any], trivial: float | None) -> Outcome:
+def _outcome_of_report(report: Mapping[str, Any], trivial: float | None) -> Outcome:
     if "interrupted_at" in report["run"]:
         raise KeyboardInterrupt  # half a run has no result
     names = [name for name, value in report["final"].items() if isinstance(value, int | float)]

@@ -17,7 +17,7 @@ from sottovoce_lab.papers import pictures, plane
 from sottovoce_lab.papers.cells import Cells, cells
 from sottovoce_lab.papers.pages import index_page, paper_page
 from sottovoce_lab.papers.result import SCHEMA, Result, result_at
-from sottovoce_lab.papers.runs import kept, runs_of
+from sottovoce_lab.papers.runs import collect_outcomes, runs_of
 from sottovoce_lab.papers.specification import Experiment, experiment_named, experiments, papers
 from sottovoce_lab.papers.verdicts import Finding, findings
 
@@ -60,7 +60,7 @@ def reproduce(
         raise DataError(f"{name}: no data set of it is in {folder}; name the folder that has them with --data")
     path = out / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    outcomes = kept(runs, path.parent / ("quick.runs.jsonl" if quick else "full.runs.jsonl"), told)
+    outcomes = collect_outcomes(runs, path.parent / ("quick.runs.jsonl" if quick else "full.runs.jsonl"), told)
     found = cells({place: outcomes[place] for place in runs}, spec.measure)
     verdicts = findings(spec, found)
     earlier = sum(outcome.get("seconds", 0.0) for outcome in {id(one): one for one in outcomes.values()}.values())

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sottovoce_lab.papers.cells import FEWEST, measured
+from sottovoce_lab.papers.cells import FEWEST, format_measure
 from sottovoce_lab.papers.result import Result, ResultCell, ResultFinding
 from sottovoce_lab.papers.specification import Experiment, experiment_named, paper_named
 from sottovoce_lab.papers.verdicts import FEWEST_SEEDS
@@ -20,7 +20,7 @@ def paper_page(name: str, results: list[Result]) -> str:
         results: results of the paper's experiments, at least one.
     """
     paper = paper_named(name)
-    parts = [f"# {paper.title}", _KIND, paper.reference, _flowing(paper.about)]
+    parts = [f"# {paper.title}", _KIND, paper.reference, _unwrap(paper.about)]
     parts.append(
         f"Every number is a mean over the seeds that its table names, ± its 95 % confidence interval from {FEWEST} "
         "seeds on; ◇ is the printed value. A claim holds or fails when the paired 95 % interval over at least "
@@ -63,7 +63,7 @@ def _experiment(result: Result) -> list[str]:
     spec = experiment_named(result.name)
     extent = spec.extent(result.quick)
     mode = " --quick" if result.quick else ""
-    parts = [f"## {spec.title}", _flowing(spec.shows)]
+    parts = [f"## {spec.title}", _unwrap(spec.shows)]
     if extent.scaled:
         parts.append(f"Scaled down: {extent.scaled}")
     parts.append(f"![{spec.title}]({result.name}.svg)")
@@ -72,7 +72,7 @@ def _experiment(result: Result) -> list[str]:
         parts += [f"### {_figure(result.name)}: {spec.panels[panel].label}", _numbers(spec, mine)]
     parts.append(_guarantees(spec, result.cells))
     if spec.differs:
-        parts.append(_flowing(spec.differs))
+        parts.append(_unwrap(spec.differs))
     if result.findings:
         parts.append(_findings(result.findings))
     parts.append(
@@ -89,25 +89,25 @@ def _numbers(spec: Experiment, cells: list[ResultCell]) -> str:
     n = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     head = [
         "n = 1 seed" if n == "1" else f"n = {n} seeds",
-        *(f"{spec.x.label} = {_shown(x)}" if spec.x else spec.measure for x in xs),
+        *(f"{spec.x.label} = {_format_value(x)}" if spec.x else spec.measure for x in xs),
     ]
     rows = [head, ["---"] * len(head)]
     there = {(cell.series, _key(cell.y), _key(cell.x)): cell for cell in cells}
     for series, y in dict.fromkeys((cell.series, _key(cell.y)) for cell in cells):
-        label = spec.series[series].label + (f", {spec.y.label} = {_shown(y)}" if spec.y else "")
+        label = spec.series[series].label + (f", {spec.y.label} = {_format_value(y)}" if spec.y else "")
         rows.append([label, *(_entry(there.get((series, y, x))) for x in xs)])
     rules = {cell.majority_class for cell in cells}
     if rules != {None} and spec.measure == "accuracy_mean":
         by_x = [[c.majority_class for c in cells if _key(c.x) == x and c.majority_class is not None] for x in xs]
-        rows.append(["majority class", *(measured(sum(found) / len(found)) if found else "" for found in by_x)])
+        rows.append(["majority class", *(format_measure(sum(found) / len(found)) if found else "" for found in by_x)])
     return _table(rows)
 
 
 def _entry(cell: ResultCell | None) -> str:
     if cell is None:
         return ""
-    words = measured(cell.mean)
-    words += "" if cell.half_interval_95 is None else f" ± {measured(cell.half_interval_95)}"
+    words = format_measure(cell.mean)
+    words += "" if cell.half_interval_95 is None else f" ± {format_measure(cell.half_interval_95)}"
     return words if cell.printed is None else f"{words} ◇ {cell.printed:g}"
 
 
@@ -139,7 +139,7 @@ def _findings(found: list[ResultFinding]) -> str:
 
 def _readings(name: str) -> str:
     rows = [["reading", "effect"], ["---"] * 2]
-    rows += [[_flowing(one.reading), _flowing(one.effect)] for one in paper_named(name).readings]
+    rows += [[_unwrap(one.reading), _unwrap(one.effect)] for one in paper_named(name).readings]
     return _table(rows)
 
 
@@ -160,7 +160,7 @@ def _table(rows: Iterable[list[str]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
-def _flowing(text: str) -> str:
+def _unwrap(text: str) -> str:
     return " ".join(text.split())
 
 
@@ -179,5 +179,5 @@ def _key(value: Any) -> Any:
     return math.inf if value == "inf" else value
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return "∞" if value == math.inf else f"{value:g}" if isinstance(value, int | float) else str(value)

@@ -93,7 +93,7 @@ def _line(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any) -
     spread = numbers and min(values) > 0 and max(values) >= 8 * min(values)
     if spread:
         axes.set_xscale("log")
-    ticks = _without_common_part([_shown(value) for value in values])
+    ticks = _without_common_part([_format_value(value) for value in values])
     long = not numbers and max(map(len, ticks)) > 6
     turned = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if long else {}
     axes.set_xticks([places[value] for value in values], ticks, **turned)
@@ -110,7 +110,7 @@ def _curves(spec: Experiment, cells: Cells, panel: str, measure: str, axes: Any)
                     continue
                 cycles, means, halves = np.array(cell.curves[measure]).T
                 drawn += means.tolist()
-                label = spec.series[series].label + (f", {spec.x.label} = {_shown(x)}" if spec.x else "")
+                label = spec.series[series].label + (f", {spec.x.label} = {_format_value(x)}" if spec.x else "")
                 axes.plot(cycles, means, style, color=f"C{number % 10}", label=label)
                 if not np.isnan(halves).any():
                     low, high = means - halves, means + halves
@@ -139,9 +139,9 @@ def _heat(spec: Experiment, cells: Cells, panel: str, series: str, axes: Any) ->
     for (row, place), value in np.ndenumerate(values):
         colour = "black" if value > middle else "white"
         axes.text(place, row, f"{100 * value:.0f}", ha="center", va="center", fontsize=6, color=colour)
-    labels = [*(["data"] if column else []), *(_shown(x) for x in xs)]
+    labels = [*(["data"] if column else []), *(_format_value(x) for x in xs)]
     axes.set_xticks(range(len(names)), labels)
-    axes.set_yticks(range(len(ys)), [_shown(y) for y in ys])
+    axes.set_yticks(range(len(ys)), [_format_value(y) for y in ys])
     axes.set_xlabel(spec.x.label if spec.x else "")
     axes.set_ylabel(spec.y.label if spec.y else "")
 
@@ -174,5 +174,5 @@ def _without_common_part(words: list[str]) -> list[str]:
     return [part[2] for part in parts] if len({part[0] for part in parts}) == 1 and all(p[2] for p in parts) else words
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return "∞" if value == math.inf else f"{value:g}" if isinstance(value, int | float) else str(value)

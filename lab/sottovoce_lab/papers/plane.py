@@ -11,8 +11,8 @@ from sottovoce.errors import UsageError
 from sottovoce.kernels.gossip_rules import RULES
 from sottovoce.kernels.one_vs_all import targets
 
-from sottovoce_lab.experiments.fleet import Fleet, assembled
-from sottovoce_lab.experiments.seeds import Stream, child
+from sottovoce_lab.experiments.fleet import Fleet, assemble
+from sottovoce_lab.experiments.seeds import Stream, derive_seed
 from sottovoce_lab.experiments.settings import settings
 from sottovoce_lab.pages.pyplot import pyplot
 from sottovoce_lab.papers.specification import Experiment
@@ -23,7 +23,7 @@ _MAX_POINTS = 500
 Weights = NDArray[np.float64]
 
 
-def separated(fleet: Fleet, solver: str) -> Weights:
+def separating_weights(fleet: Fleet, solver: str) -> Weights:
     """Return the w, float64[2], that a solver finds from a fleet's perturbed records.
 
     Args:
@@ -33,7 +33,7 @@ def separated(fleet: Fleet, solver: str) -> Weights:
     Raises:
         UsageError: if scikit-learn is not installed.
     """
-    records = fleet.signed()
+    records = fleet.perturbed_records()
     return _gossip(fleet, records) if solver == "gossip" else _svm(records[:, 0].astype(np.float64))
 
 
@@ -52,13 +52,13 @@ def draw(spec: Experiment, runs: Mapping[Any, Mapping[str, Any]], path: Path) ->
         fleets = {series: _fleet(keys) for series, keys in mine.items()}
         fleet = next(iter(fleets.values()))[0]  # all fleets have this seed, so their records are equal
         signs = targets(fleet.records.labels, 2)
-        points, sides = (fleet.signed()[:, 0] * signs)[:_MAX_POINTS], signs[:_MAX_POINTS, 0]
+        points, sides = (fleet.perturbed_records()[:, 0] * signs)[:_MAX_POINTS], signs[:_MAX_POINTS, 0]
         for side, marker, colour in ((1, "o", "0.45"), (-1, "x", "0.65")):
             axis.scatter(
                 *points[sides == side].T, s=4, lw=0.6, marker=marker, color=colour, label=f"records of class {side:+d}"
             )
         for number, (series, (own, solver)) in enumerate(fleets.items()):
-            weights = separated(own, solver)
+            weights = separating_weights(own, solver)
             along = np.array([-weights[1], weights[0]]) / np.linalg.norm(weights) * np.abs(points).max()
             axis.plot([-along[0], along[0]], [-along[1], along[1]], "-:"[number], label=spec.series[series].label)
         axis.set_title("no noise" if x == float("inf") else f"ε = {x:g}", fontsize=8)
@@ -72,12 +72,12 @@ def draw(spec: Experiment, runs: Mapping[Any, Mapping[str, Any]], path: Path) ->
 def _fleet(keys: dict[str, Any]) -> tuple[Fleet, str]:
     """Return the fleet of a run, and its solver."""
     own = {key: value for key, value in keys.items() if key not in ("solver", "engine")}
-    return assembled(settings(own, "experiment")), keys["solver"]
+    return assemble(settings(own, "experiment")), keys["solver"]
 
 
 def _gossip(fleet: Fleet, records: NDArray[np.float32]) -> Weights:
     state = TravellingModels(records, RULES[fleet.model])
-    engine = Engine(state, seed=child(fleet.settings.seed, Stream.ENGINE))
+    engine = Engine(state, seed=derive_seed(fleet.settings.seed, Stream.ENGINE))
     for _ in range(fleet.settings.cycles):
         engine.step()
     weights: Weights = state.weights.astype(np.float64).mean(axis=0)[0]

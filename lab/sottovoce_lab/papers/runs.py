@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce_lab.experiments import kept_runs
-from sottovoce_lab.experiments.kept_runs import Outcome, digest, new
-from sottovoce_lab.papers.one_run import one
+from sottovoce_lab.experiments.kept_runs import Outcome, digest, run_remaining
+from sottovoce_lab.papers.one_run import run_one
 from sottovoce_lab.papers.specification import Axis, Experiment, Extent, Part
 
 _MADE = ("synthetic", "two-gaussians", "digits", "breast-cancer")
@@ -39,7 +39,7 @@ def runs_of(spec: Experiment, extent: Extent, folder: Path, say: Callable[[str],
     found: dict[Place, dict[str, Any]] = {}
     for panel in extent.panels or spec.panels:
         keys = {**spec.set, **spec.panels[panel].set, **extent.set, **extent.at.get(panel, {})}
-        source = anchored(str(keys.get("data.source", "digits")), folder)
+        source = resolve_source(str(keys.get("data.source", "digits")), folder)
         if source is None:
             say(f"{panel}: left out, {keys['data.source']} is not in {folder}")
             continue
@@ -55,7 +55,7 @@ def runs_of(spec: Experiment, extent: Extent, folder: Path, say: Callable[[str],
     return found
 
 
-def kept(
+def collect_outcomes(
     runs: Mapping[Place, dict[str, Any]], file: Path, told: Callable[[int, int, str], None]
 ) -> dict[Place, Outcome]:
     """Return the outcomes of all runs; runs that an earlier call saved are not repeated.
@@ -69,13 +69,13 @@ def kept(
         SottovoceError: if a run cannot be made; completed runs are kept.
     """
     wanted = {digest(keys): keys for keys in runs.values()}  # a series that does not depend on an axis is run once
-    done = {key: outcome for key, outcome in kept_runs.kept(file).items() if key in wanted}
+    done = {key: outcome for key, outcome in kept_runs.read_outcomes(file).items() if key in wanted}
     left = {key: keys for key, keys in wanted.items() if key not in done}
     told(len(done), len(wanted), "")
     if left:
         names = {digest(keys): place for place, keys in reversed(list(runs.items()))}
         with kept_runs.processes(len(left)) as pool:
-            for key, outcome, _ in new(left, _timed, file, pool):
+            for key, outcome, _ in run_remaining(left, _timed, file, pool):
                 done[key] = outcome
                 told(len(done), len(wanted), described(names[key]))
     return {place: done[digest(keys)] for place, keys in runs.items()}
@@ -83,7 +83,7 @@ def kept(
 
 def _timed(keys: Mapping[str, Any]) -> Outcome:
     began = time.monotonic()
-    outcome = one(keys)
+    outcome = run_one(keys)
     gc.collect()  # the releases of a fleet are gigabytes, in cycles that a few objects make
     return {**outcome, "seconds": round(time.monotonic() - began, 2)}
 
@@ -94,7 +94,7 @@ def described(place: Place) -> str:
     return f"{place.panel}, {place.series}{f' at {at}' if at else ''}, seed {place.seed}"
 
 
-def anchored(source: str, folder: Path) -> str | None:
+def resolve_source(source: str, folder: Path) -> str | None:
     """Return a data SPEC with its path inside the data folder; None if no file is there."""
     kind, colon, rest = source.partition(":")
     if not colon or source.partition("#")[0] in _MADE:

@@ -200,7 +200,7 @@ def experiments(paper: str | None = None) -> list[str]:
     ]
 
 
-def chosen(names: list[str]) -> list[str]:
+def expand_names(names: list[str]) -> list[str]:
     """Return the experiments that names of papers and of experiments stand for, without repetition; all without names.
 
     Raises:

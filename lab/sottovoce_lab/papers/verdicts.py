@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce_lab.papers.cells import FEWEST, Cell, Cells, half_interval, measured
+from sottovoce_lab.papers.cells import FEWEST, Cell, Cells, format_measure, half_interval
 from sottovoce_lab.papers.specification import Claim, Experiment
 
 FEWEST_SEEDS = 5
@@ -54,10 +54,10 @@ def findings(spec: Experiment, cells: Cells) -> list[Finding]:
             points = [
                 (x, y)
                 for at, series, x, y in cells
-                if (at, series) == (panel, claim.series) and _in(x, claim.x) and _in(y, claim.y)
+                if (at, series) == (panel, claim.series) and _is_wanted(x, claim.x) and _is_wanted(y, claim.y)
             ]
             if points and all((panel, other, *points[0]) in cells for other in claim.than):
-                found.extend(_found(spec, claim, panel, points, cells))
+                found.extend(_claim_findings(spec, claim, panel, points, cells))
     return found + _printed(spec, cells)
 
 
@@ -69,7 +69,7 @@ def verdict_of(numbers: NDArray[np.float64], bound: float) -> Verdict:
     return "holds" if numbers.mean() - half > bound else "fails" if numbers.mean() + half < bound else "undecided"
 
 
-def _found(spec: Experiment, claim: Claim, panel: str, points: list[Point], cells: Cells) -> Iterable[Finding]:
+def _claim_findings(spec: Experiment, claim: Claim, panel: str, points: list[Point], cells: Cells) -> Iterable[Finding]:
     sign = -1.0 if spec.measure.startswith(_LESS_IS_BETTER) else 1.0
     own = {point: cells[panel, claim.series, *point] for point in points}
     seeds = min(len(cell.measures) for cell in own.values())
@@ -81,7 +81,7 @@ def _found(spec: Experiment, claim: Claim, panel: str, points: list[Point], cell
     match claim.check:
         case "at-least":
             least = min(points, key=lambda point: own[point].mean)
-            bound = _all_of(verdict_of(own[point].measures, claim.bound) for point in points)
+            bound = _combine(verdict_of(own[point].measures, claim.bound) for point in points)
             yield finding(bound, f"{_mean(own[least].measures)}{_at(least)}, claimed {claim.bound:g}")
         case "rises" | "falls":
             place = 0 if claim.along == "x" else 1
@@ -105,11 +105,11 @@ def _found(spec: Experiment, claim: Claim, panel: str, points: list[Point], cell
                 lead = sign * (_average(own.values()) - _average(cells[panel, other, *point] for point in points))
                 verdicts.append(
                     "undecided"
-                    if _at_chance([*own.values(), *(cells[panel, other, *point] for point in points)])
+                    if _is_at_chance([*own.values(), *(cells[panel, other, *point] for point in points)])
                     else verdict_of(lead, claim.margin)
                 )
                 leads_by.append(f"{_mean(lead, signed=True)} against {spec.series[other].label}")
-            yield finding(_all_of(verdicts), "; ".join(leads_by))
+            yield finding(_combine(verdicts), "; ".join(leads_by))
         case "not-behind":
             pairs = [(point, other) for point in points for other in claim.than]
             leads = {
@@ -118,7 +118,7 @@ def _found(spec: Experiment, claim: Claim, panel: str, points: list[Point], cell
             }
             verdicts = [
                 "undecided"
-                if _at_chance([own[point], cells[panel, other, *point]])
+                if _is_at_chance([own[point], cells[panel, other, *point]])
                 else verdict_of(leads[point, other], -claim.margin)
                 for point, other in pairs
             ]
@@ -126,7 +126,7 @@ def _found(spec: Experiment, claim: Claim, panel: str, points: list[Point], cell
             words_of = (
                 f"{_mean(leads[worst], signed=True)} against {spec.series[worst[1]].label}, where least{_at(worst[0])}"
             )
-            yield finding(_all_of(verdicts), words_of)
+            yield finding(_combine(verdicts), words_of)
 
 
 def _printed(spec: Experiment, cells: Cells) -> list[Finding]:
@@ -142,7 +142,7 @@ def _printed(spec: Experiment, cells: Cells) -> list[Finding]:
     return found
 
 
-def _at_chance(compared: list[Cell]) -> bool:
+def _is_at_chance(compared: list[Cell]) -> bool:
     """Check whether no cell does better than the majority class, with 95 % confidence."""
     return all(
         cell.majority is not None and cell.mean - np.nan_to_num(half_interval(cell.measures)) <= cell.majority
@@ -150,7 +150,7 @@ def _at_chance(compared: list[Cell]) -> bool:
     )
 
 
-def _all_of(verdicts: Iterable[Verdict]) -> Verdict:
+def _combine(verdicts: Iterable[Verdict]) -> Verdict:
     there = set(verdicts)
     return "fails" if "fails" in there else "undecided" if "undecided" in there else "holds"
 
@@ -161,13 +161,13 @@ def _average(there: Iterable[Cell]) -> NDArray[np.float64]:
     return averaged
 
 
-def _in(value: Any, wanted: list[Any]) -> bool:
+def _is_wanted(value: Any, wanted: list[Any]) -> bool:
     return not wanted or value in wanted
 
 
 def _mean(numbers: NDArray[np.float64], signed: bool = False) -> str:
-    mean = measured(float(numbers.mean()), "+" if signed else "")
-    return mean if len(numbers) < FEWEST else f"{mean} ± {measured(half_interval(numbers))}"
+    mean = format_measure(float(numbers.mean()), "+" if signed else "")
+    return mean if len(numbers) < FEWEST else f"{mean} ± {format_measure(half_interval(numbers))}"
 
 
 def _at(point: Point) -> str:

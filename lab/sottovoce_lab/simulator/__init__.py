@@ -1,10 +1,10 @@
 """Real agents under a virtual clock: topologies, faults, and the simulation that drives the agents."""
 
 from sottovoce_lab.simulator.device import Device
-from sottovoce_lab.simulator.faults import Faults, on_messages
+from sottovoce_lab.simulator.faults import Faults, message_faults
 from sottovoce_lab.simulator.mixing import mixing_facts
 from sottovoce_lab.simulator.simulation import Simulation
-from sottovoce_lab.simulator.topology import NEWSCAST, TOPOLOGIES, known, out_peers
+from sottovoce_lab.simulator.topology import NEWSCAST, TOPOLOGIES, check_topology, out_peers
 from sottovoce_lab.simulator.trace import Trace, Witness
 
 __all__ = [
@@ -15,8 +15,8 @@ __all__ = [
     "Simulation",
     "Trace",
     "Witness",
-    "known",
+    "check_topology",
+    "message_faults",
     "mixing_facts",
-    "on_messages",
     "out_peers",
 ]

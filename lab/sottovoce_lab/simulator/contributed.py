@@ -30,8 +30,8 @@ class ContributionsGrow:
     def __init__(self, devices: Sequence[Device]) -> None:
         self._states: dict[str, ContributionsState] = {device.id: device.store.load().state for device in devices}
 
-    def broken(self, happening: Happening) -> str | None:
-        """See Law.broken. A device that is down, or starts again, has the state of its last commit."""
+    def violation(self, happening: Happening) -> str | None:
+        """See Law.violation. A device that is down, or starts again, has the state of its last commit."""
         device, node = happening.device, happening.device.id
         before = self._states[node]
         if device.core is None or happening.event == "start":

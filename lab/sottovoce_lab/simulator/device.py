@@ -53,6 +53,6 @@ class Device:
         return self.id in self.refused
 
     @property
-    def company(self) -> tuple[str, ...]:
+    def permitted_peers(self) -> tuple[str, ...]:
         """Peers to which the device may send."""
         return tuple(peer for peer in self.peers if peer not in self.refused)

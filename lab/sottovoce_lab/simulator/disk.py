@@ -100,16 +100,16 @@ class VaultOnDisk(WrappedVault):
 
     @override
     def answer(self, query: Query) -> Answer:
-        with self._written():
+        with self._translate_full_disk():
             return super().answer(query)
 
     @override
     def step(self, query: CellQuery) -> CellAnswer | Refused:
-        with self._written():
+        with self._translate_full_disk():
             return super().step(query)
 
     @contextmanager
-    def _written(self) -> Iterator[None]:
+    def _translate_full_disk(self) -> Iterator[None]:
         try:
             yield
         except LedgerUnwritable as error:

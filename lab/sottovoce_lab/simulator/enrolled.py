@@ -45,7 +45,7 @@ class Member:
         self._fleet, self._keys, self._lifetime, self._days = fleet, keys, lifetime, days
         self.refused: set[str] = set()
         self.wrong = 0.0
-        self._identity = self._issued()
+        self._identity = self._issue_identity()
         self.provenance = FleetProvenance(self._identity, _TASK, self.refused.__contains__, self.clock)
         self.witness = RosterWitness(fleet.authority, _TASK, lambda: self.refused, self.clock)
 
@@ -65,10 +65,10 @@ class Member:
             _BEGAN + timedelta(days=self._days())
             >= present.not_before + (present.not_after - present.not_before) * 2 / 3
         ):
-            self._identity = self._issued()
+            self._identity = self._issue_identity()
             self.provenance.renew(self._identity)
 
-    def _issued(self) -> Identity:
+    def _issue_identity(self) -> Identity:
         """Return the agent's identity, with a certificate that is valid from now on."""
         now = _BEGAN + timedelta(days=self._days())
         validity = Validity(now - _DAY / 24, now + timedelta(days=self._lifetime))
@@ -89,7 +89,7 @@ class Member:
         )
 
 
-def enrolled(agents: int, seed: int, renewed: int | None, days: Callable[[], float]) -> Sequence[Member]:
+def enrol_agents(agents: int, seed: int, renewed: int | None, days: Callable[[], float]) -> Sequence[Member]:
     """Enrol the agents of a run in a new fleet.
 
     Args:

@@ -82,9 +82,9 @@ class Fate:
         return Turn(
             killed=killed,
             restarted=restarted,
-            cut_off=self._side if _within(self._faults.partition, cycle) else frozenset(),
-            full=self._full if _within(self._faults.disk_full, cycle) else frozenset(),
-            wrong=self._wrong if _within(self._faults.clock, cycle) else {},
+            cut_off=self._side if _is_during(self._faults.partition, cycle) else frozenset(),
+            full=self._full if _is_during(self._faults.disk_full, cycle) else frozenset(),
+            wrong=self._wrong if _is_during(self._faults.clock, cycle) else {},
             revoked=tuple(self._revoked) if revoke and revoke.cycle in passed else (),
             notes=tuple(self._notes(passed, cycle)),
         )
@@ -133,5 +133,5 @@ class Fate:
         return ", ".join(hit) if len(hit) <= _NAMED else f"{len(hit)} agents"
 
 
-def _within(during: During | None, cycle: int) -> bool:
+def _is_during(during: During | None, cycle: int) -> bool:
     return during is not None and during.begins <= cycle < during.ends

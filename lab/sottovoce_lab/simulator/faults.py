@@ -102,7 +102,7 @@ class Dishonesty:
     share: float
     lie: str
 
-    def among(self, agents: int) -> int:
+    def count_among(self, agents: int) -> int:
         """Return the number of dishonest agents."""
         return round(self.share * agents)
 
@@ -130,17 +130,17 @@ class Faults:
     disk_full: During | None = None
 
     @property
-    def of_members(self) -> tuple[str, ...]:
+    def member_faults(self) -> tuple[str, ...]:
         """Kinds of faults in keys, certificates, clocks and disks, which can be injected into simulated agents only."""
         found = {"revoke": self.revoke, "renew": self.renew, "clock": self.clock, "disk-full": self.disk_full}
         return tuple(kind for kind, value in found.items() if value is not None)
 
     @property
-    def on_messages(self) -> bool:
+    def affects_messages(self) -> bool:
         """Whether any fault affects messages."""
         return bool(self.loss or self.duplicate or self.delay or self.reorder or self.partition)
 
-    def others_than(self, *kinds: str) -> bool:
+    def has_faults_besides(self, *kinds: str) -> bool:
         """Check whether any fault is set other than the attributes named in `kinds`."""
         calm = Faults()
         return any(
@@ -156,7 +156,7 @@ class Faults:
         """
         faults = cls()
         for specification in specifications:
-            faults = replace(faults, **_parsed(specification))
+            faults = replace(faults, **_parse(specification))
         kinds = [_kind(specification) for specification in specifications]
         if repeated := [kind for kind in kinds if kinds.count(kind) > 1]:
             raise UsageError(f"--fault {repeated[0]}=… is given twice: keep one, like {_KINDS[repeated[0]]}")
@@ -183,7 +183,7 @@ class Faults:
                 f"--fault partition={self.partition.share:g}@…: of {agents} agents that leaves no agent on one side; "
                 "choose a share with at least one agent on either"
             )
-        if self.dishonest is not None and not 1 <= self.dishonest.among(agents) < agents:
+        if self.dishonest is not None and not 1 <= self.dishonest.count_among(agents) < agents:
             raise UsageError(
                 f"--fault dishonest={self.dishonest.share:g}@…: of {agents} agents that leaves no agent on one side; "
                 "choose a share with at least one agent on either"
@@ -196,7 +196,7 @@ class Faults:
             )
 
 
-def on_messages(specifications: Sequence[str]) -> list[str]:
+def message_faults(specifications: Sequence[str]) -> list[str]:
     """Return the specifications that affect messages."""
     return [word for word in specifications if _kind(word) in _ON_MESSAGES]
 
@@ -205,7 +205,7 @@ def _kind(specification: str) -> str:
     return specification.partition("=")[0]
 
 
-def _parsed(specification: str) -> Mapping[str, Any]:
+def _parse(specification: str) -> Mapping[str, Any]:
     kind, _, value = specification.partition("=")
     if kind not in _KINDS:
         near = suggestion(kind, _KINDS)
@@ -228,16 +228,16 @@ def _loss(value: str, refuse: Refuse) -> Mapping[str, Any]:
 
 
 def _delay(value: str, refuse: Refuse) -> Mapping[str, Any]:
-    mean, spread = _around(value, refuse, "a message cannot arrive before it is sent")
+    mean, spread = _parse_mean_spread(value, refuse, "a message cannot arrive before it is sent")
     return {"delay": mean, "delay_spread": spread}
 
 
 def _vault(value: str, refuse: Refuse) -> Mapping[str, Any]:
-    mean, spread = _around(value, refuse, "a vault cannot answer before it is asked")
+    mean, spread = _parse_mean_spread(value, refuse, "a vault cannot answer before it is asked")
     return {"vault": mean, "vault_spread": spread}
 
 
-def _around(value: str, refuse: Refuse, why: str) -> tuple[float, float]:
+def _parse_mean_spread(value: str, refuse: Refuse, why: str) -> tuple[float, float]:
     """Read MEAN±SPREAD: seconds, and the maximum deviation in either direction."""
     match = re.fullmatch(rf"{_DURATION}(?:(?:±|\+-){_DURATION})?", value)
     if not match:

@@ -47,8 +47,8 @@ class AppliedOnce:
         self._newest: dict[tuple[str, str], int] = {}
         self._states: dict[str, Any] = {}
 
-    def broken(self, happening: Happening) -> str | None:
-        """See Law.broken."""
+    def violation(self, happening: Happening) -> str | None:
+        """See Law.violation."""
         node, facts = happening.device.id, happening.facts
         before, self._states[node] = self._states.get(node), happening.state
         if happening.event == "kill" and isinstance(happening.device.learner, Restating):
@@ -73,12 +73,12 @@ class Charged:
     def __init__(self) -> None:
         self._handed_out: dict[str, dict[bytes, bytes]] = defaultdict(dict)
 
-    def broken(self, happening: Happening) -> str | None:
-        """See Law.broken. Between two of these events, a ledger grows only by one charge and its release."""
+    def violation(self, happening: Happening) -> str | None:
+        """See Law.violation. Between two of these events, a ledger grows only by one charge and its release."""
         if happening.event not in ("answer", "start", "kill"):
             return None
         handed_out, answer = self._handed_out[happening.device.id], happening.facts.get("answer")
-        if (left := _left(answer)) is not None:
+        if (left := _released_bytes(answer)) is not None:
             digest = blake2b(left, digest_size=16).digest()
             if handed_out.setdefault(happening.facts["answer"].query_id, digest) != digest:
                 return "a question was answered twice, and differently"
@@ -91,13 +91,13 @@ class Charged:
         return None
 
 
-def _left(answer: Answer | CellAnswer | None) -> bytes | None:
+def _released_bytes(answer: Answer | CellAnswer | None) -> bytes | None:
     """Return the bytes of an answer that were computed from records, if any."""
     if answer is None or isinstance(answer, Refused):
         return None
     if not isinstance(answer, CellAnswer):
         return answer.value.tobytes()
-    step = steps.answer(answer.said)
+    step = steps.decode_answer(answer.said)
     return step.vector if isinstance(step, steps.Vector) else None
 
 
@@ -120,8 +120,8 @@ class Invariants:
             laws = (AppliedOnce(), Charged(), Undone(), *own)
             self._laws.update((device.id, laws) for device in alike)
 
-    def saw(self, event: str, at: float, device: str, state: Any, **facts: Any) -> None:
-        """See Witness.saw.
+    def observe(self, event: str, at: float, device: str, state: Any, **facts: Any) -> None:
+        """See Witness.observe.
 
         Raises:
             InternalError: if a law is broken; the message names the event.
@@ -131,7 +131,7 @@ class Invariants:
             return  # an earlier event determined the sent message, and was checked
         happening = Happening(event, self._devices[device], state, facts)
         for law in self._laws[device]:
-            if (broken := law.broken(happening)) is not None:
+            if (broken := law.violation(happening)) is not None:
                 raise InternalError(
                     f"{broken}: seen after event {self._events}, `{event}` at {device}, {at:.6f} s into the run; "
                     "the same seed shows it again. Report this"

@@ -28,6 +28,6 @@ class Happening:
 class Law(Protocol):
     """Check of a fleet after every event. A law is created before the first event, from the devices it concerns."""
 
-    def broken(self, happening: Happening) -> str | None:
+    def violation(self, happening: Happening) -> str | None:
         """Return the violation that this event shows, in public words and without a number; None if the law holds."""
         ...

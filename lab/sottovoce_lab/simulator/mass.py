@@ -42,14 +42,16 @@ class PushSumMass:
         }
         self._moves: dict[str, dict[int, NDArray[np.int64]]] = defaultdict(dict)  # by slot; undone by a crash
 
-    def broken(self, happening: Happening) -> str | None:
-        """See Law.broken. For a device that is down, the law reads the state in its store."""
+    def violation(self, happening: Happening) -> str | None:
+        """See Law.violation. For a device that is down, the law reads the state in its store."""
         device, facts, node = happening.device, happening.facts, happening.device.id
         before = self._states[node]
         if device.core is None:
             saved = device.store.load()
             state, outbox = saved.state, saved.outbox
-            came = [(sender, seen.sequence) for sender, seen in saved.seen.items() if self._newer(sender, node, seen)]
+            came = [
+                (sender, seen.sequence) for sender, seen in saved.seen.items() if self._is_newer(sender, node, seen)
+            ]
         else:
             state, outbox = happening.state, device.core.outbox
             came = [(facts["sender"], facts["sequence"])] if facts.get("duplicate") is False else []
@@ -72,13 +74,13 @@ class PushSumMass:
         for share in left:
             numerator, weight = numerator - share.numerator, weight - share.weight
         if state.step != before.step:
-            numerator = numerator + self._released(happening, before, state, numerator)
+            numerator = numerator + self._released_amount(happening, before, state, numerator)
         if device.core is None or came or left:  # every earlier move is now durable, or undone
             self._moves.pop(node, None)
         same = numerator is state.numerator or np.array_equal(numerator, state.numerator)
         return None if same and weight == state.weight else _CHANGED
 
-    def _released(
+    def _released_amount(
         self, happening: Happening, before: PushSumState, state: PushSumState, numerator: NDArray[np.int64]
     ) -> NDArray[np.int64] | int:
         """Return the amount that a private step added to the numerator in this event, or that a crash removed."""
@@ -91,7 +93,7 @@ class PushSumMass:
         moves[before.step] = learner.with_release(before, numerator, answer) - numerator
         return moves[before.step]
 
-    def _newer(self, sender: str, node: str, seen: Seen) -> bool:
+    def _is_newer(self, sender: str, node: str, seen: Seen) -> bool:
         return seen.sequence > self._applied.get((sender, node), 0)
 
     def _unapplied(self, node: str, outbox: Iterable[Outgoing]) -> dict[str, Outgoing]:

@@ -39,8 +39,8 @@ class PairwiseSum:
         self._states: dict[str, PairwiseState] = {device.id: device.store.load().state for device in devices}
         self._given: dict[tuple[str, str, int], list[Move]] = defaultdict(list)
 
-    def broken(self, happening: Happening) -> str | None:
-        """See Law.broken. A device that is down, or starts again, has the state of its last commit."""
+    def violation(self, happening: Happening) -> str | None:
+        """See Law.violation. A device that is down, or starts again, has the state of its last commit."""
         device, facts, node = happening.device, happening.facts, happening.device.id
         before = self._states[node]
         if device.core is None or happening.event == "start":
@@ -67,17 +67,17 @@ class PairwiseSum:
                 taken = before.answer is not None and not isinstance(before.answer, Refused)
                 if state.step != before.step + taken:
                     return _STEPS
-                return None if np.array_equal(_released(happening, before), state.numerator) else _CHANGED
-        if expected is not before.numerator and _too_long(cast(Move, move), cast(Pairwise, device.learner)):
+                return None if np.array_equal(_model_without_answer(happening, before), state.numerator) else _CHANGED
+        if expected is not before.numerator and _is_too_long(cast(Move, move), cast(Pairwise, device.learner)):
             return _TOO_FAR
         return None if np.array_equal(expected, state.numerator) else _CHANGED
 
 
-def _too_long(move: Move, learner: Pairwise) -> bool:
+def _is_too_long(move: Move, learner: Pairwise) -> bool:
     return length(move.numerator) > learner.reach / 2 * _ROUNDED
 
 
-def _released(happening: Happening, before: PairwiseState) -> NDArray[np.int64]:
+def _model_without_answer(happening: Happening, before: PairwiseState) -> NDArray[np.int64]:
     """Return the model before the beat, minus the vault's answer since the last beat."""
     if before.answer is None or isinstance(before.answer, Refused):
         return before.numerator

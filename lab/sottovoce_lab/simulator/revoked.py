@@ -19,8 +19,8 @@ _OWNERS: dict[type, Callable[[Any], Iterable[str]]] = {
 class Undone:
     """Law of revocation: after a beat no honest device holds a publication of a device that it considers revoked."""
 
-    def broken(self, happening: Happening) -> str | None:
-        """See Law.broken."""
+    def violation(self, happening: Happening) -> str | None:
+        """See Law.violation."""
         device, owners = happening.device, _OWNERS.get(type(happening.state))
         if owners is None or happening.event != _BEAT or not device.honest or not device.refused:
             return None

@@ -112,15 +112,17 @@ class Simulation:
         """
         for device in self.devices.values():
             if device.honest:
-                self._schedule(self._random.uniform(0, _HEARD_PERIODS) * self._period, self._hearing(device, nodes))
+                self._schedule(
+                    self._random.uniform(0, _HEARD_PERIODS) * self._period, self._revocation_notice(device, nodes)
+                )
 
-    def _hearing(self, device: Device, nodes: Collection[str]) -> Callable[[], None]:
+    def _revocation_notice(self, device: Device, nodes: Collection[str]) -> Callable[[], None]:
         def heard() -> None:
             device.refused.update(nodes)
             if device.barred:
                 self.kill(device.id)
             elif device.core is not None:
-                actions = device.core.meet(device.company, self.now)
+                actions = device.core.replace_peers(device.permitted_peers, self.now)
                 self._report_event("meet", device)
                 self._perform(device, actions)
 
@@ -135,11 +137,11 @@ class Simulation:
             self.kill(device.id)
             self._schedule(self._random.uniform(*_PAUSE_PERIODS) * self._period, self._starter(device, device.life))
 
-    def over(self, node: str, window: int) -> None:
+    def end_window(self, node: str, window: int) -> None:
         """Notify a device that a window of the records that it follows has ended; a down device gets no notice."""
         device = self.devices[node]
         if device.core is not None:
-            actions = device.core.over(window, self.now)
+            actions = device.core.end_windows(window, self.now)
             self._report_event("over", device)
             self._perform(device, actions)
 
@@ -149,24 +151,24 @@ class Simulation:
     def _start(self, device: Device) -> None:
         if device.barred:
             return
-        device.core = Core(learner=device.learner, store=device.store, seal=_unsealed)
-        actions = device.core.start(device.company, self.now)
+        device.core = Core(learner=device.learner, store=device.store, seal=_leave_unsealed)
+        actions = device.core.start(device.permitted_peers, self.now)
         self._report_event("start", device)
         self._perform(device, actions)
 
     def _report_event(self, event: str, device: Device, **facts: Any) -> None:
         state = device.core.state if device.core else None
-        self._invariants.saw(event, self.now, device.id, state, **facts)
+        self._invariants.observe(event, self.now, device.id, state, **facts)
         if self._witness is not None:
             if "answer" in facts:
                 facts = _answer_facts(facts["answer"])
-            self._witness.saw(event, self.now, device.id, state, **facts)
+            self._witness.observe(event, self.now, device.id, state, **facts)
 
     def _schedule(self, delay: float, happen: Callable[[], None]) -> None:
         self._counter += 1
         heapq.heappush(self._events, (self.now + delay, self._counter, happen))
 
-    def _alive(self, device: Device, life: int) -> Core | None:
+    def _core_in_life(self, device: Device, life: int) -> Core | None:
         return device.core if device.life == life else None
 
     def _perform(self, device: Device, actions: list[Action]) -> None:
@@ -186,7 +188,7 @@ class Simulation:
         life = device.life
 
         def due() -> None:
-            core = self._alive(device, life)
+            core = self._core_in_life(device, life)
             if core is not None and device.timers.get(name) == at:
                 del device.timers[name]
                 actions = core.fire(name, self.now)
@@ -200,9 +202,9 @@ class Simulation:
         answer = vault.step(query) if isinstance(query, CellQuery) else vault.answer(query)
 
         def answered() -> None:
-            core = self._alive(device, life)
+            core = self._core_in_life(device, life)
             if core is not None:
-                actions = core.answered(query, answer, self.now)
+                actions = core.apply_answer(query, answer, self.now)
                 self._report_event("answer", device, answer=answer)
                 self._perform(device, actions)
 
@@ -210,7 +212,7 @@ class Simulation:
         self._schedule(takes, answered)
 
     def _transmit(self, device: Device, life: int, outgoing: Outgoing, *, retry: bool) -> None:
-        core = self._alive(device, life)
+        core = self._core_in_life(device, life)
         refused = outgoing.recipient in device.refused
         if core is None or refused or not core.awaits(outgoing.recipient, outgoing.sequence):
             return
@@ -243,7 +245,7 @@ class Simulation:
             self.refused += 1
             return
         reply = next((action.message for action in actions if isinstance(action, Reply)), None)
-        came = {"sender": sender.id, "sequence": outgoing.sequence, "duplicate": duplicate, **_said(reply)}
+        came = {"sender": sender.id, "sequence": outgoing.sequence, "duplicate": duplicate, **_reply_facts(reply)}
         self._report_event("receive", recipient, **came)
         self._perform(recipient, actions)
         self.traffic.numbers += 0 if reply is None else reply.numbers
@@ -251,7 +253,7 @@ class Simulation:
             self._schedule(self._delay(), lambda: self._confirm(sender, life, outgoing, reply))
 
     def _confirm(self, sender: Device, life: int, outgoing: Outgoing, reply: Message | None) -> None:
-        core = self._alive(sender, life)
+        core = self._core_in_life(sender, life)
         cut = outgoing.recipient in sender.refused or self._are_separated(sender.id, outgoing.recipient)
         if core is not None and not cut:
             try:
@@ -259,7 +261,7 @@ class Simulation:
             except MessageRefused:
                 self.refused += 1
                 actions = core.confirm(outgoing.recipient, outgoing.sequence, self.now)
-            went = {"recipient": outgoing.recipient, "sequence": outgoing.sequence, **_said(reply)}
+            went = {"recipient": outgoing.recipient, "sequence": outgoing.sequence, **_reply_facts(reply)}
             self._report_event("confirm", sender, **went)
             self._perform(sender, actions)
 
@@ -283,11 +285,11 @@ def _answer_facts(answer: Answer | CellAnswer) -> dict[str, Any]:
     return {"value": answer.value.tolist(), "grid_step": answer.step}
 
 
-def _said(reply: Message | None) -> dict[str, Message]:
+def _reply_facts(reply: Message | None) -> dict[str, Message]:
     return {} if reply is None else {"reply": reply}
 
 
-def _unsealed(recipient: str, sequence: int, message: Message) -> Message:
+def _leave_unsealed(recipient: str, sequence: int, message: Message) -> Message:
     return message
 
 

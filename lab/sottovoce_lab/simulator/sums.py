@@ -33,14 +33,14 @@ class SumsAgree:
         ] = {}  # a vault answers at once, and its answer arrives later
         self._before: dict[str, CellState] = {}
 
-    def broken(self, happening: Happening) -> str | None:
-        """See Law.broken."""
+    def violation(self, happening: Happening) -> str | None:
+        """See Law.violation."""
         device, node, state = happening.device, happening.device.id, cast(CellState | None, happening.state)
         if state is None or not device.honest:
             return None
         before = self._before.get(node)
         self._before[node] = state
-        joined = self._joined(happening)
+        joined = self._revoked_in_roster(happening)
         if state.asked is not None and (before is None or state.asked != before.asked):
             self._asked[node] = state.asked, frozenset(device.refused)
         if any(other in self._honest for other in state.dishonest):
@@ -54,13 +54,13 @@ class SumsAgree:
         key = opened.verified.round, opened.verified.survivors
         return None if self._opened.setdefault(key, known) == known else _TWO_SUMS
 
-    def _joined(self, happening: Happening) -> frozenset[str] | None:
+    def _revoked_in_roster(self, happening: Happening) -> frozenset[str] | None:
         """Return members, notified as revoked, of a roster that the vault has just joined; None for another event."""
         answer = happening.facts.get("answer")
         asked, refused = self._asked.get(happening.device.id, (b"", frozenset()))
         if not isinstance(answer, CellAnswer) or answer.query_id != asked:
             return None
         roster = happening.state.roster
-        if roster is None or not isinstance(steps.answer(answer.said), steps.Sealed):
+        if roster is None or not isinstance(steps.decode_answer(answer.said), steps.Sealed):
             return None
         return refused & frozenset(roster.owners)

@@ -52,7 +52,7 @@ _REGULAR = re.compile(r"random-regular\((\d{1,6})\)")
 _SWITCHES = 20  # attempts per edge
 
 
-def known(name: str) -> None:
+def check_topology(name: str) -> None:
     """Check the name of a topology.
 
     Raises:
@@ -75,7 +75,7 @@ def out_peers(name: str, agents: int, seed: int = 0) -> list[list[int]]:
     Raises:
         UsageError: for an unknown topology, or a topology that is impossible for this number of devices.
     """
-    known(name)
+    check_topology(name)
     if agents == 1:
         return [[]]
     match = _REGULAR.fullmatch(name)
@@ -104,7 +104,7 @@ def _random_regular(degree: int, n: int, seed: int) -> list[list[int]]:
         peers[b].add(a)
     generator = random.Random(seed)
     _switch(edges, peers, generator)
-    while not _connected(peers):
+    while not _is_connected(peers):
         _switch(edges, peers, generator)
     return [[j for j in _full(i, n) if j in row] for i, row in enumerate(peers)]
 
@@ -123,7 +123,7 @@ def _switch(edges: list[tuple[int, int]], peers: list[set[int]], generator: rand
             peers[node].add(won)
 
 
-def _connected(peers: list[set[int]]) -> bool:
+def _is_connected(peers: list[set[int]]) -> bool:
     reached, front = {0}, {0}
     while front:
         front = {j for i in front for j in peers[i]} - reached

@@ -12,7 +12,7 @@ SCHEMA = "sottovoce.trace/1"
 class Witness(Protocol):
     """Observer of every event of a simulation."""
 
-    def saw(self, event: str, at: float, device: str, state: State | None, **facts: Any) -> None:
+    def observe(self, event: str, at: float, device: str, state: State | None, **facts: Any) -> None:
         """Receive an event at a device, with the device's state after it; None while the device is down."""
         ...
 
@@ -24,15 +24,15 @@ class Trace:
         self._events: list[dict[str, Any]] = []
         self._now = 0.0
 
-    def saw(self, event: str, at: float, device: str, state: State | None, **facts: Any) -> None:
-        """See Witness.saw."""
+    def observe(self, event: str, at: float, device: str, state: State | None, **facts: Any) -> None:
+        """See Witness.observe."""
         self._now = at
         written = {name: fact.traced() if hasattr(fact, "traced") else fact for name, fact in facts.items()}
         self._events.append(
             {"t_s": at, "event": event, "device": device, **written, "state": None if state is None else state.traced()}
         )
 
-    def looking_into(self, device: str) -> "VaultTrace":
+    def vault_observer(self, device: str) -> "VaultTrace":
         """Return an observer of this device's vault, which records private values among the events."""
         return VaultTrace(self, device)
 

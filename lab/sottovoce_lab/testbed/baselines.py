@@ -78,10 +78,10 @@ def baselines(held: Sequence[Records], test: Records) -> Baselines | None:
         if not chosen or records + len(own) <= _MAX_RECORDS:
             chosen.append(own)
             records += len(own)
-    return Baselines(majority(test), float(np.mean([_alone(own, test) for own in chosen])))
+    return Baselines(majority(test), float(np.mean([_accuracy_alone(own, test) for own in chosen])))
 
 
-def _alone(own: Records, test: Records) -> float:
+def _accuracy_alone(own: Records, test: Records) -> float:
     """Return the accuracy that a device reaches alone."""
     classes = np.unique(own.labels)
     if len(classes) < 2:

@@ -12,7 +12,7 @@ _BEHIND = 0.1  # accuracy below the mean
 _MAX_NAMED = 5
 
 
-def unfinished(status: Mapping[str, Any] | None, name: str) -> list[str]:
+def unfinished_warnings(status: Mapping[str, Any] | None, name: str) -> list[str]:
     """Return a warning if, by its last status, an agent still had private steps to take."""
     if status is None or status.get("steps") is None or status["privacy"]["exhausted"]:
         return []
@@ -21,7 +21,7 @@ def unfinished(status: Mapping[str, Any] | None, name: str) -> list[str]:
     return [f"{name} has done {status['steps_done']} of its {status['steps']} private steps: give it more cycles"]
 
 
-def left_behind(meter: object, models: Mapping[str, NDArray[np.float64]], final: Quality) -> list[str]:
+def left_behind_warnings(meter: object, models: Mapping[str, NDArray[np.float64]], final: Quality) -> list[str]:
     """Return warnings about agents whose model is far worse than the fleet's."""
     if not isinstance(final, Measures) or not isinstance(meter, Meter):
         return []

@@ -29,8 +29,8 @@ class ErrorMeter:
         self._truth = vectors.mean(axis=0)
         clipped = [shortened(profile.coefficients(vector), profile.bound) for vector in vectors]
         coefficients = np.mean(clipped, axis=0)
-        self._clip = self._away(profile.vector(coefficients))
-        self._prior = self._away(profile.vector(np.zeros(profile.size)))
+        self._clip = self._distance_from_truth(profile.vector(coefficients))
+        self._prior = self._distance_from_truth(profile.vector(np.zeros(profile.size)))
         self._theory = deviation * profile.error / len(vectors) ** 0.5
 
     def quick(self, models: Sequence[Vectors]) -> Errors:
@@ -52,7 +52,7 @@ class ErrorMeter:
             mean_size=float(np.abs(self._truth).mean()),
         )
 
-    def _away(self, vector: Vectors) -> float:
+    def _distance_from_truth(self, vector: Vectors) -> float:
         return float(np.sqrt(np.mean((vector - self._truth) ** 2)))
 
 

@@ -61,7 +61,7 @@ class FaultyTransport:
         await asyncio.sleep(max(0.0, faults.delay + self._random.uniform(-1, 1) * faults.delay_spread))
         if self._random.random() < faults.loss:
             raise _injected(peer, "the message was lost", "loss")
-        self._across(peer, "the message")
+        self._check_reachable(peer, "the message")
         if faults.reorder and self._random.random() < faults.reorder:
             self._hold(peer, message, timeout)
             raise _injected(peer, "the message was held back", "reorder")
@@ -70,7 +70,7 @@ class FaultyTransport:
         answer = await self._inner.deliver(peer, message, timeout)
         if self._random.random() < faults.loss:
             raise _injected(peer, "the answer was lost", "loss")
-        self._across(peer, "the answer")
+        self._check_reachable(peer, "the answer")
         return answer
 
     def listener(self) -> Listener:
@@ -84,7 +84,7 @@ class FaultyTransport:
         await asyncio.gather(*self._held, return_exceptions=True)
         await self._inner.stop(grace)
 
-    def _across(self, peer: Peer, what: str) -> None:
+    def _check_reachable(self, peer: Peer, what: str) -> None:
         if peer.id in self._reach.lost:
             raise _injected(peer, f"{what} was cut off", "partition")
 

@@ -30,7 +30,7 @@ from sottovoce.errors import (
 from sottovoce.identity import Identity, create_fleet
 from sottovoce.vault import Ledger, Spending
 
-from sottovoce_lab.simulator import on_messages
+from sottovoce_lab.simulator import message_faults
 from sottovoce_lab.testbed.broker import TestbedBroker, broker_for
 from sottovoce_lab.testbed.isolation import AgentProcess, starter
 from sottovoce_lab.testbed.plan import Plan
@@ -104,13 +104,13 @@ class ProcessFleet:
         self.broker: TestbedBroker | None = None
         self._starter = starter(plan.options.isolation, directory)
         try:
-            self.members = self._built(directory)
+            self.members = self._build_members(directory)
         except BaseException:
             self._starter.close()
             raise
 
     @property
-    def words(self) -> str:
+    def start_message(self) -> str:
         """Line for a watcher to show at the start."""
         return f"starting {len(self.members)} agent processes"
 
@@ -140,7 +140,7 @@ class ProcessFleet:
         if member.last is not None:
             member.past.append(member.last)
             member.last = None
-        words = [str(member.config), str(options.seed + index), *on_messages(options.fault_words)]
+        words = [str(member.config), str(options.seed + index), *message_faults(options.fault_words)]
         member.process = self._starter.start(_PROGRAM, words, member.log)
         member.began, member.ready_s, member.killed = time.monotonic(), None, False
         if self._cut_off:
@@ -181,7 +181,7 @@ class ProcessFleet:
         self._starter.check()
         for member in self.running():
             if member.process is not None and (code := member.process.poll()) is not None:
-                raise self._died(member, code)
+                raise self._exit_error(member, code)
             with contextlib.suppress(NetworkError):
                 member.last = ask(member.state, "status")
                 if member.ready_s is None:
@@ -230,12 +230,12 @@ class ProcessFleet:
         finally:
             ledger.close()
 
-    def _built(self, directory: Path) -> list[Member]:
+    def _build_members(self, directory: Path) -> list[Member]:
         options = self._plan.options
         *ports, broker_port = _free_ports(options.agents + 1)
         self._configuration(0, Path(), options.data, 1, [])  # wrong settings must fail before any file is made
         fleet = create_fleet(directory / "fleet", FLEET_PREFIX + secrets.token_hex(4))
-        if any("mqtt" in options.ways(i) for i in range(options.agents)):
+        if any("mqtt" in options.transports_of(i) for i in range(options.agents)):
             foreign = None if options.broker is None else MqttSection(url=options.broker, plaintext=True)
             self.broker = broker_for(fleet, directory, broker_port, foreign)
         members = []
@@ -258,7 +258,7 @@ class ProcessFleet:
 
     def _address(self, index: int, other: int, port: int) -> str:
         """Return the address at which one agent reaches another."""
-        both = "grpc" in self._plan.options.ways(index) and "grpc" in self._plan.options.ways(other)
+        both = "grpc" in self._plan.options.transports_of(index) and "grpc" in self._plan.options.transports_of(other)
         return f"127.0.0.1:{port}" if both else f"mqtt:{MqttSection().realm}"
 
     def _configuration(
@@ -271,7 +271,7 @@ class ProcessFleet:
             "backoff_max": min(30.0, max(1.0, 4 * period)),
             **{key.removeprefix("transport."): value for key, value in plan.options.settings.items()
                if key.startswith("transport.") and not key.startswith("transport.mqtt.")},
-            "use": list(plan.options.ways(index)),
+            "use": list(plan.options.transports_of(index)),
             "mqtt": {"url": "mqtt://127.0.0.1"} if self.broker is None else dict(self.broker.settings),
         }  # fmt: skip
         return plan.options.configuration(
@@ -279,11 +279,11 @@ class ProcessFleet:
             data=plan.data(source, f"npz:{self._public}"),
             learner=plan.learner(index),
             transport={**transport, "listen": f"127.0.0.1:{port}", "peers": peers},
-            ledger={"alone": index in plan.alone},
+            ledger={"alone": index in plan.isolated_agents},
         )
 
     @staticmethod
-    def _died(member: Member, code: int) -> SottovoceError:
+    def _exit_error(member: Member, code: int) -> SottovoceError:
         lines = member.log.read_text(errors="replace").strip().splitlines()
         last = lines[-1] if lines else "it said nothing"
         return _ERRORS.get(code, InternalError)(f"{member.name} ended with exit code {code}: {last}")

@@ -50,7 +50,7 @@ def main() -> int:
     """Fork agents until the testbed ends; in an agent, return its exit code."""
     for name in _NEEDED:
         import_module(name)
-    registry.ready()  # loads the settings of all algorithms
+    registry.loaded_algorithms()  # loads the settings of all algorithms
     gc.collect()
     gc.freeze()  # pages that the collector never touches stay shared
     testbed = socket.socket(fileno=os.dup(sys.stdin.fileno()))
@@ -84,7 +84,7 @@ def main() -> int:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             for mine in (testbed, ended, waker):
                 mine.close()
-            return _agent(target[0], target[1:], *descriptors)
+            return _run_agent(target[0], target[1:], *descriptors)
         running.add(pid)
         for descriptor in descriptors:
             os.close(descriptor)
@@ -92,7 +92,7 @@ def main() -> int:
             testbed.send(json.dumps([pid, None]).encode())
 
 
-def _agent(module: str, words: list[str], commands: int, log: int) -> int:
+def _run_agent(module: str, words: list[str], commands: int, log: int) -> int:
     os.setsid()
     for descriptor, number in ((commands, 0), (log, 1), (log, 2)):
         os.dup2(descriptor, number)

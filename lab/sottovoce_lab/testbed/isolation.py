@@ -134,10 +134,10 @@ class Forked:
         agent = _Fork(self, write_end)
         self._starting.append(agent)
         with log.open("ab") as file:
-            self._say([[module, *words], None], read_end, file.fileno())
+            self._send_request([[module, *words], None], read_end, file.fileno())
         os.close(read_end)
         while agent in self._starting:
-            self.hear(None)
+            self.process_messages(None)
             self.check()
         return agent
 
@@ -168,19 +168,19 @@ class Forked:
     def signal(self, agent: "_Fork", number: int) -> None:
         """Send a signal to an agent that is not known to have ended."""
         if self._ended is None:
-            self._say([agent.pid, number])
+            self._send_request([agent.pid, number])
         else:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(agent.pid, number)
 
-    def hear(self, timeout: float | None) -> None:
+    def process_messages(self, timeout: float | None) -> None:
         """Wait up to `timeout` seconds for a message of the server, then process all messages that have arrived."""
         if self._ended is not None:
             time.sleep(_LOOK_SECONDS if timeout is None else min(_LOOK_SECONDS, timeout))
             return
         self._server.settimeout(timeout)
         with contextlib.suppress(BlockingIOError, TimeoutError):
-            while message := self._received():
+            while message := self._receive():
                 pid, code = json.loads(message)
                 if code is not None:
                     self._running.pop(pid).code = code
@@ -188,22 +188,22 @@ class Forked:
                     self._running[pid] = started = self._starting.pop()
                     started.pid = pid
                 self._server.settimeout(0.0)
-            self._gone()
+            self._record_server_end()
 
-    def _say(self, request: list[object], *descriptors: int) -> None:
+    def _send_request(self, request: list[object], *descriptors: int) -> None:
         self._server.settimeout(None)
         try:
             socket.send_fds(self._server, [json.dumps(request).encode()], descriptors)
         except ConnectionError:
-            self._gone()
+            self._record_server_end()
 
-    def _received(self) -> bytes:
+    def _receive(self) -> bytes:
         try:
             return self._server.recv(LARGEST)
         except ConnectionError:
             return b""
 
-    def _gone(self) -> None:
+    def _record_server_end(self) -> None:
         """Record that the fork server has ended; its agents continue, and can still be stopped."""
         self._ended = self._process.wait()
 
@@ -251,7 +251,7 @@ class _Fork:
 
     def poll(self) -> int | None:
         if self.code is None:
-            self._server.hear(0.0)
+            self._server.process_messages(0.0)
         if self.code is None and self._server.ended and _has_ended(self.pid):
             self.code = _UNKNOWN
         return self.code
@@ -262,7 +262,7 @@ class _Fork:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 raise subprocess.TimeoutExpired(f"agent {self.pid}", timeout or 0.0)
-            self._server.hear(left)
+            self._server.process_messages(left)
         return code
 
     def send_signal(self, number: int) -> None:

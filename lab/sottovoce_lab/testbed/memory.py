@@ -17,9 +17,9 @@ from sottovoce.vault import Ledger, SeededNoise, build
 from sottovoce_lab.simulator import Device, Simulation, Trace, Witness
 from sottovoce_lab.simulator.dishonest import dishonest_learner, dishonest_records, dishonest_vault
 from sottovoce_lab.simulator.disk import Disk, StoreOnDisk, on_disk
-from sottovoce_lab.simulator.enrolled import Member, enrolled
+from sottovoce_lab.simulator.enrolled import Member, enrol_agents
 from sottovoce_lab.simulator.fate import Fate, Turn
-from sottovoce_lab.testbed.ends import left_behind
+from sottovoce_lab.testbed.ends import left_behind_warnings
 from sottovoce_lab.testbed.errors_of_mean import AnyMeter, meter_of
 from sottovoce_lab.testbed.plan import Plan
 from sottovoce_lab.testbed.progress import Moment, Watcher
@@ -27,7 +27,7 @@ from sottovoce_lab.testbed.report import AgentReport, Report, Resources, Traffic
 from sottovoce_lab.testbed.run_facts import (
     SIMULATED,
     curve_point,
-    described,
+    describe_run,
     plan_baselines,
     plan_warnings,
 )
@@ -50,7 +50,7 @@ class Weather:
     signed: bool = False
     later: Plan | None = None
 
-    def altered(self, place: int, device: Device) -> None:
+    def alter(self, place: int, device: Device) -> None:
         """Alter an agent that has just been built."""
 
 
@@ -108,17 +108,17 @@ def run(
     try:
         for moment in _moments(plan, simulation, members, honest, meter, watcher, began, points, weather):
             curve.append(curve_point(moment))
-            watcher.moment(moment)
+            watcher.show_moment(moment)
         _await_laggards(simulation, devices, options.cycles, options.period)
     except KeyboardInterrupt:
         if not curve:
             raise
         interrupted = round(simulation.now / options.period)
-    held = _held(honest)
+    held = _surviving_models(honest)
     final = meter.final(list(held.values()))
     report = _report(plan, simulation, devices, final, curve, time.monotonic() - began)
     report.interrupted = interrupted
-    report.warnings += left_behind(meter, held, final)
+    report.warnings += left_behind_warnings(meter, held, final)
     return report
 
 
@@ -196,7 +196,7 @@ def _members(plan: Plan, weather: Weather, clock: Clock) -> Sequence[Member]:
     options, faults = plan.options, plan.options.faults
     if not (weather.signed or faults.revoke or faults.renew or faults.clock):
         return ()
-    return enrolled(options.agents, options.seed, faults.renew, clock.days)
+    return enrol_agents(options.agents, options.seed, faults.renew, clock.days)
 
 
 def _devices(
@@ -218,7 +218,7 @@ def _devices(
             ledger=Ledger.in_memory(name, options.budget, None if disk is None else disk.connection),
             noise=SeededNoise(int(seeds[i])),
             belongs=(members[i].witness if members else Unsigned()).verify if plan.config.cell is not None else None,
-            observer=witness.looking_into(name) if isinstance(witness, Trace) else None,
+            observer=witness.vault_observer(name) if isinstance(witness, Trace) else None,
         )
         learner = _learner(plan, i, name, members)
         peers = () if lie == "silent" else tuple(names[j] for j in plan.peers[i])
@@ -235,7 +235,7 @@ def _devices(
             refused=members[i].refused if members else set(),
             disk=disk,
         )
-        weather.altered(i, device)
+        weather.alter(i, device)
         devices.append(device)
     return devices
 
@@ -254,7 +254,7 @@ def _models(devices: list[Device]) -> dict[str, NDArray[np.float64]]:
     return {device.id: device.model for device in devices if device.core and device.model is not None}
 
 
-def _held(devices: list[Device]) -> dict[str, NDArray[np.float64]]:
+def _surviving_models(devices: list[Device]) -> dict[str, NDArray[np.float64]]:
     if not (models := _models(devices)):
         raise NetworkError("no surviving agent holds a model: keep some alive, or use --fault restart=…")
     return models
@@ -285,7 +285,7 @@ def _report(
         peers, spent = len(device.peers), spending.promised_epsilon
         agents.append(AgentReport(device.id, device.core is not None, device.cycle, peers, spent, spending.releases))
     return Report(
-        run=described(plan, wall),
+        run=describe_run(plan, wall),
         statement=statement,
         final=final,
         curve=curve,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct
-from sottovoce.assignments import assigned
+from sottovoce.assignments import parse_assignments
 from sottovoce.config import (
     AgentConfig,
     CellSection,
@@ -16,18 +16,18 @@ from sottovoce.config import (
     MqttSection,
     PrivacySection,
     TransportSection,
-    checked,
+    config_from_tables,
     learner_settings,
 )
 from sottovoce.errors import ConfigError, PrivacyError, UsageError
 from sottovoce.kernels.onnx.allowed import digest_of
 from sottovoce.learner_settings import LearnerSettings
 from sottovoce.model_names import GRAPH_SUFFIX
-from sottovoce.registry import ALGORITHMS, Algorithm, of_another, ready, unknown
+from sottovoce.registry import ALGORITHMS, Algorithm, foreign_key_error, loaded_algorithms, unknown_name_hint
 from sottovoce.suggestions import suggestion
 from sottovoce.vault import Budget
 
-from sottovoce_lab.simulator import NEWSCAST, Faults, known
+from sottovoce_lab.simulator import NEWSCAST, Faults, check_topology
 from sottovoce_lab.testbed.isolation import DEFAULT as ISOLATION
 from sottovoce_lab.testbed.isolation import Isolation
 
@@ -116,7 +116,7 @@ class Options:
             raise UsageError(f"--period {self.period:g}: choose 0.001 to 3600 seconds")
         if self.isolate is not None and self.transport == "memory":
             raise UsageError(f"--isolate {self.isolate}: --transport memory is one process; leave it out")
-        known(self.topology)
+        check_topology(self.topology)
         if self.topology == NEWSCAST and self.transport == "memory":
             raise UsageError("--topology newscast samples peers over real sockets: use --transport grpc")
         if self.topology != NEWSCAST and self.transport == "mixed":
@@ -133,7 +133,7 @@ class Options:
             raise UsageError("--fault dishonest=…: only simulated devices can lie: use --transport memory")
         if self.faults.vault and self.transport != "memory":
             raise UsageError("--fault vault=…: delays of a vault can only be simulated: use --transport memory")
-        if (members := self.faults.of_members) and self.transport != "memory":
+        if (members := self.faults.member_faults) and self.transport != "memory":
             raise UsageError(f"--fault {members[0]}=…: affects only simulated agents: use --transport memory")
         if self.epsilon is not None and not self.epsilon > 0:
             raise UsageError(f"--epsilon {self.epsilon:g}: choose a positive number, or inf for no noise")
@@ -144,10 +144,10 @@ class Options:
         allowed = self.allows_unproved
         self.faults.check(self.agents, self.cycles)
         if self.learner not in ALGORITHMS:
-            raise UsageError(f"--learner {self.learner}: there is no such learner; {unknown(self.learner)}")
+            raise UsageError(f"--learner {self.learner}: there is no such learner; {unknown_name_hint(self.learner)}")
         for key in self.settings:
             table, _, own = key.partition(".")
-            if table == "learner" and (problem := of_another(self.learner, own)) is not None:
+            if table == "learner" and (problem := foreign_key_error(self.learner, own)) is not None:
                 raise ConfigError(problem)
         if self.model is not None and (problem := self.algorithm.cannot_learn(self.model)) is not None:
             raise UsageError(f"--model {self.model}: {problem}")
@@ -233,7 +233,7 @@ class Options:
         url = self.settings.get("transport.mqtt.url")
         return None if url is None else str(url)
 
-    def ways(self, index: int) -> tuple[Literal["grpc", "mqtt"], ...]:
+    def transports_of(self, index: int) -> tuple[Literal["grpc", "mqtt"], ...]:
         """Return the transports of one agent. With `mixed`, the first agents have both: they seed all others."""
         match self.transport:
             case "mqtt":
@@ -310,7 +310,7 @@ class Options:
             for part in path:
                 table = table.setdefault(part, {})
             table[name] = value
-        return checked(tables, "--set")
+        return config_from_tables(tables, "--set")
 
 
 def topology_of(learner: str) -> str:
@@ -324,7 +324,7 @@ def settings(assignments: Sequence[str]) -> dict[str, Any]:
     Raises:
         UsageError: for text that is not an assignment, an unknown key, or a key with an option of its own.
     """
-    found = assigned(assignments, "learner.clip=0.5")
+    found = parse_assignments(assignments, "learner.clip=0.5")
     for key in found:
         check_key(key, "--set")
     return found
@@ -337,7 +337,7 @@ def check_key(key: str, origin: str) -> None:
         UsageError: if the key is refused; the message names the nearest key.
     """
     known = {f"{table}.{name}" for table, section in _SECTIONS.items() for name in section.__struct_fields__}
-    known |= {f"{_OF_LEARNER}{name}" for algorithm in ready().values() for name in algorithm.own_keys}
+    known |= {f"{_OF_LEARNER}{name}" for algorithm in loaded_algorithms().values() for name in algorithm.own_keys}
     known = (known - _DECIDED) | _OWN
     if (option := _OPTIONS.get(key)) is not None:
         raise UsageError(f"{origin} {key}: give the option {option} instead")

@@ -87,7 +87,7 @@ class Plan:
     def dishonest(self) -> int:
         """Number of dishonest agents, which are the last."""
         among = self.options.faults.dishonest
-        return 0 if among is None else among.among(self.options.agents)
+        return 0 if among is None else among.count_among(self.options.agents)
 
     def lie(self, index: int) -> str:
         """Return the lie of a dishonest agent; empty for an honest agent."""
@@ -96,10 +96,10 @@ class Plan:
 
     def learner(self, index: int) -> dict[str, Any]:
         """Return the keys of an agent's `[learner]` table that differ between agents."""
-        return _own(self.options, index, self.peers)
+        return _own_learner_keys(self.options, index, self.peers)
 
     @property
-    def alone(self) -> frozenset[int]:
+    def isolated_agents(self) -> frozenset[int]:
         """Agents without any link in either direction: no peer can notify them of a newer ledger of theirs."""
         met = {i for i, others in enumerate(self.peers) if others} | {j for others in self.peers for j in others}
         return frozenset(range(self.options.agents)) - met
@@ -128,9 +128,9 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
     """
     data = load(options.data) if data is None else data
     if options.data.startswith("feed:"):
-        options = _kept(options)
+        options = _with_window_unit(options)
     if data.classes == 1:
-        options = _of_regression(options, grouped=data.groups is not None)
+        options = _with_regression_defaults(options, grouped=data.groups is not None)
     bounds = data.bounds
     train, test, groups = data.records, data.test, data.groups
     if test is None:
@@ -142,7 +142,7 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
     train, groups = train.at(apart.train), None if groups is None else groups[apart.train]
     peers = _peers(options)
     if options.settings.get(_ANSWERS) == "all":
-        options = replace(options, settings={**options.settings, _ANSWERS: _every(peers)})
+        options = replace(options, settings={**options.settings, _ANSWERS: _gradients_per_round(peers)})
     parts = partition(options.partition, train.labels, options.agents, options.seed, groups)
     windows = _windows(options, train)
     tables: dict[str, dict[str, Any]] = {
@@ -156,7 +156,7 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
             **({} if apart.public is None else {"public": "apart"}),
         },
     }
-    config = options.configuration(**tables, learner=_own(options, 1, peers))
+    config = options.configuration(**tables, learner=_own_learner_keys(options, 1, peers))
     _check_cell(options, config)
     _check_contributors(options, config)
     data_section = config.data
@@ -167,7 +167,7 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
     bound = _gradient_bound(options, config, records_of(train, data_section.transform, bounds))
     if bound is not None:
         options = replace(options, settings={**options.settings, "learner.gradient_bound": bound})
-        config = options.configuration(**tables, learner=_own(options, 1, peers))
+        config = options.configuration(**tables, learner=_own_learner_keys(options, 1, peers))
     public = None if apart.public is None else records_of(apart.public, data_section.transform, bounds)
     return Plan(
         options=options,
@@ -184,7 +184,7 @@ def plan(options: Options, data: DataSet | None = None) -> Plan:
         peers=peers,
         transform=data_section.transform,
         family=_family(config, public),
-        first=_family(options.configuration(**tables, learner=_own(options, 0, peers)), public),
+        first=_family(options.configuration(**tables, learner=_own_learner_keys(options, 0, peers)), public),
         model=options.model or config.learner.chosen_model,
         target=_target(data),
         windows=windows,
@@ -224,14 +224,14 @@ def _check_contributors(options: Options, config: AgentConfig) -> None:
         )
 
 
-def _kept(options: Options) -> Options:
+def _with_window_unit(options: Options) -> Options:
     """Adapt options to a feed's kept windows, dealt out as unfollowed files; units are days, as on a device."""
     if ALGORITHMS[options.learner].unit != "record":
         return options
     return replace(options, settings={"privacy.unit": "window", **options.settings})
 
 
-def _of_regression(options: Options, *, grouped: bool) -> Options:
+def _with_regression_defaults(options: Options, *, grouped: bool) -> Options:
     """Return the defaults of a regression, which the command line overrides: its model, and untransformed targets.
 
     From a file of many meters, each agent gets one meter.
@@ -279,7 +279,7 @@ def _family(config: AgentConfig, public: Records | None) -> Family:
     return family
 
 
-def _own(options: Options, index: int, peers: list[list[int]]) -> dict[str, Any]:
+def _own_learner_keys(options: Options, index: int, peers: list[list[int]]) -> dict[str, Any]:
     """Return an agent's own keys: with one shared model the first agent begins; in rounds, keys come from the graph."""
     if ALGORITHMS[options.learner].one_begins:
         return {"begins_walk": True} if index == 0 else {}
@@ -287,11 +287,11 @@ def _own(options: Options, index: int, peers: list[list[int]]) -> dict[str, Any]
     if options.settings.get("learner.chebyshev") is True and "learner.spectral_gap" not in options.settings:
         found["spectral_gap"] = spectral_gap(metropolis(peers))
     if getattr(options.own_settings, "answered", None) == "all":
-        found["answers"] = _every(peers)
+        found["answers"] = _gradients_per_round(peers)
     return found
 
 
-def _every(peers: list[list[int]]) -> int:
+def _gradients_per_round(peers: list[list[int]]) -> int:
     """Return the number of gradients that a device releases in one round if all neighbours are answered."""
     return 1 + max(map(len, peers))
 

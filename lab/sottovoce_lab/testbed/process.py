@@ -15,8 +15,8 @@ from sottovoce.agent import watch
 from sottovoce.agent.assemble import Variant, assemble
 from sottovoce.agent.runtime import Agent
 from sottovoce.algorithms.family import budget_of
-from sottovoce.cli.outcome import outcome
-from sottovoce.config import AgentConfig, checked
+from sottovoce.cli.outcome import run_to_exit_code
+from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.errors import ConfigError, ExitCode
 from sottovoce.observe import log_to_stderr
 
@@ -28,16 +28,16 @@ FLEET_PREFIX = "testbed-"
 
 def main(arguments: list[str]) -> int:
     """Run the agent; return its exit code."""
-    return outcome(lambda: _agent(*arguments))
+    return run_to_exit_code(lambda: _run_agent(*arguments))
 
 
-def _agent(path: str, seed: str, *specifications: str) -> ExitCode:
-    config = checked(tomllib.loads(Path(path).read_text()), path)
+def _run_agent(path: str, seed: str, *specifications: str) -> ExitCode:
+    config = config_from_tables(tomllib.loads(Path(path).read_text()), path)
     log_to_stderr(config.agent.log_level, config.agent.log_format)
     faults = Faults.parse(specifications)
     reach = Reach()
     variant = Variant()
-    if faults.on_messages:
+    if faults.affects_messages:
         variant = Variant(transport=lambda inner: FaultyTransport(inner, faults, int(seed), reach))
     agent = assemble(config, variant)
     _allow_noiseless(config, agent)

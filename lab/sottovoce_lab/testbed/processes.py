@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sottovoce.agent.control import ask, parameters
+from sottovoce.agent.control import ask, decode_parameters
 from sottovoce.door import PrivacyStatement, Status
 from sottovoce.errors import NetworkError, UsageError
 from sottovoce.vault import Spending
 
 from sottovoce_lab.simulator.fate import Fate
-from sottovoce_lab.testbed.ends import left_behind, unfinished
+from sottovoce_lab.testbed.ends import left_behind_warnings, unfinished_warnings
 from sottovoce_lab.testbed.errors_of_mean import meter_of
 from sottovoce_lab.testbed.fleet import Member, ProcessFleet
 from sottovoce_lab.testbed.plan import Plan
@@ -24,7 +24,7 @@ from sottovoce_lab.testbed.progress import Moment, Watcher
 from sottovoce_lab.testbed.report import AgentReport, Report, Resources, Traffic
 from sottovoce_lab.testbed.run_facts import (
     curve_point,
-    described,
+    describe_run,
     plan_baselines,
     plan_warnings,
 )
@@ -43,15 +43,15 @@ def run(plan: Plan, watcher: Watcher) -> Report:
     if directory is None:
         with tempfile.TemporaryDirectory(prefix="sottovoce-") as temporary:
             showing = Showing(watcher, plan.options, Path(temporary))
-            return watched(plan, showing, lambda: ProcessFleet(plan, Path(temporary)))
+            return run_watched(plan, showing, lambda: ProcessFleet(plan, Path(temporary)))
     if directory.exists() and any(directory.iterdir()):
         raise UsageError(f"testbed.directory: {directory} is not empty; name a new one")
     directory.mkdir(parents=True, exist_ok=True)
     showing = Showing(watcher, plan.options, directory)
-    return watched(plan, showing, lambda: ProcessFleet(plan, directory.absolute()))
+    return run_watched(plan, showing, lambda: ProcessFleet(plan, directory.absolute()))
 
 
-def watched(plan: Plan, watcher: Watcher, build: Callable[[], RunningFleet]) -> Report:
+def run_watched(plan: Plan, watcher: Watcher, build: Callable[[], RunningFleet]) -> Report:
     """Run a fleet that the caller builds, and watch it.
 
     Args:
@@ -83,8 +83,8 @@ class _Run:
         try:
             if self._fleet.broker is not None:
                 self._watcher.note(f"MQTT through {self._fleet.broker.words}")
-            self._watcher.note(self._fleet.words)
-            if alone := len(self._plan.alone):
+            self._watcher.note(self._fleet.start_message)
+            if alone := len(self._plan.isolated_agents):
                 self._watcher.note(f"{alone} agents have no peer: ledger.alone = true for them, in this run")
             self._fleet.start(lambda ready, of: self._watcher.advance("agents ready", ready, of))
             try:
@@ -95,23 +95,23 @@ class _Run:
                 self._interrupted = self._cycle
             held = self._final_models()
             final = self._meter.final(list(held.values()))
-            self._warnings += left_behind(self._meter, held, final)
+            self._warnings += left_behind_warnings(self._meter, held, final)
             if self._interrupted is None:
                 for member in self._fleet.running():
-                    self._warnings += unfinished(member.last, member.name)
+                    self._warnings += unfinished_warnings(member.last, member.name)
         finally:
             stubborn = self._fleet.stop()
         if stubborn:
             self._warnings.append(f"did not stop on request and were killed: {', '.join(stubborn)}")
         ledgers = {member.name: self._fleet.spending(member) for member in self._fleet.members}
         return Report(
-            run=described(self._plan, time.monotonic() - self._began),
+            run=describe_run(self._plan, time.monotonic() - self._began),
             statement=self._statement(),
             final=final,
             curve=self._curve,
             traffic=self._traffic(),
             resources=self._resources(),
-            agents=[self._agent(member, ledgers[member.name]) for member in self._fleet.members],
+            agents=[self._agent_report(member, ledgers[member.name]) for member in self._fleet.members],
             faults=self._plan.options.fault_words,
             ledgers_agree=self._ledgers_agree(ledgers),
             baselines=partial(plan_baselines, self._plan),
@@ -189,7 +189,7 @@ class _Run:
         models = {}
         for member in self._fleet.running():
             try:
-                model = parameters(ask(member.state, "model"))
+                model = decode_parameters(ask(member.state, "model"))
             except NetworkError:
                 continue
             if model is not None:
@@ -219,7 +219,7 @@ class _Run:
             wire_bytes=traffic.wire_bytes,
         )
         self._curve.append(curve_point(moment))
-        self._watcher.moment(moment)
+        self._watcher.show_moment(moment)
 
     def _statement(self) -> PrivacyStatement:
         stated = next(member.last["privacy"] for member in self._fleet.members if member.last)
@@ -264,7 +264,7 @@ class _Run:
         return agree
 
     @staticmethod
-    def _agent(member: Member, spending: Spending) -> AgentReport:
+    def _agent_report(member: Member, spending: Spending) -> AgentReport:
         """Return the result of an agent, from its ledger and not from its own report."""
         return AgentReport(
             id=member.identity.node_id,

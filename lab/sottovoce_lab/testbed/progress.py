@@ -28,5 +28,5 @@ class Watcher:
     def advance(self, what: str, done: int, of: int) -> None:
         """Show the progress of a phase, for example `agents ready`, 17 of 60."""
 
-    def moment(self, moment: Moment) -> None:
+    def show_moment(self, moment: Moment) -> None:
         """Show the fleet at the end of a cycle."""

@@ -41,7 +41,7 @@ def set_apart(options: Options, train: Records, test: Records) -> Apart:
     Raises:
         UsageError: if `data.validation` names no source.
     """
-    source = options.settings.get("data.validation", "held-apart" if _needed(options) else None)
+    source = options.settings.get("data.validation", "held-apart" if _needs_public_records(options) else None)
     if source is None:
         return Apart(np.arange(len(train)))
     named = _SOURCE.fullmatch(str(source))
@@ -55,7 +55,7 @@ def set_apart(options: Options, train: Records, test: Records) -> Apart:
     return Apart(np.flatnonzero(~drawn), train.at(np.flatnonzero(drawn)))
 
 
-def _needed(options: Options) -> bool:
+def _needs_public_records(options: Options) -> bool:
     scores = options.settings.get("learner.shapley", "exact") in ("exact", "monte-carlo")
     return "shapley" in ALGORITHMS[options.learner].keys and scores and "data.public" not in options.settings
 

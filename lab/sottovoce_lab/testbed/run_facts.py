@@ -5,7 +5,7 @@ from typing import Any
 
 import sottovoce
 from sottovoce.algorithms.family import records_of
-from sottovoce.config.effect import without_effect as keys_without_effect
+from sottovoce.config.effect import keys_without_effect as keys_without_effect
 
 from sottovoce_lab.simulator import mixing_facts
 from sottovoce_lab.testbed.baselines import Baselines, baselines
@@ -17,7 +17,7 @@ SIMULATED = "simulated noise is seeded and protects no one; the ε printed is wh
 """Warning for every run whose noise is not the device's own."""
 
 
-def described(plan: Plan, wall: float) -> dict[str, Any]:
+def describe_run(plan: Plan, wall: float) -> dict[str, Any]:
     """Return the `run` part: the settings and the duration."""
     options = plan.options
     return {
@@ -48,11 +48,18 @@ def plan_baselines(plan: Plan) -> Baselines | None:
 
 def plan_warnings(plan: Plan) -> list[str]:
     """Return all warnings that are possible before a run."""
-    kinds = (shared_records, contaminated, unpaid, without_effect, lied, hinted)
+    kinds = (
+        shared_records,
+        contamination_warnings,
+        unpaid_value_warnings,
+        without_effect,
+        dishonesty_warnings,
+        hint_warnings,
+    )
     return [warning for of_kind in kinds for warning in of_kind(plan)]
 
 
-def contaminated(plan: Plan) -> list[str]:
+def contamination_warnings(plan: Plan) -> list[str]:
     """Return a warning if weights are chosen on records on which models are also measured."""
     if not plan.apart.contaminated:
         return []
@@ -74,13 +81,13 @@ def shared_records(plan: Plan) -> list[str]:
     return found
 
 
-def hinted(plan: Plan) -> list[str]:
+def hint_warnings(plan: Plan) -> list[str]:
     """Return a warning with a better setting for a fleet of this size, if the learner has one."""
     hint = plan.config.learner.hint(sum(map(len, plan.raw)))
     return [] if hint is None else [hint]
 
 
-def lied(plan: Plan) -> list[str]:
+def dishonesty_warnings(plan: Plan) -> list[str]:
     """Return a warning if some agents are dishonest."""
     among = plan.options.faults.dishonest
     if among is None:
@@ -98,7 +105,7 @@ def without_effect(plan: Plan) -> list[str]:
     return [f"{'.'.join(key)} has no effect: {why}" for key, why in found if key[0] != "transport"]
 
 
-def unpaid(plan: Plan) -> list[str]:
+def unpaid_value_warnings(plan: Plan) -> list[str]:
     """Return warnings about values that the harness computed from all records and that no ledger was charged for."""
     found = []
     if plan.gradient_bound is not None:

@@ -150,7 +150,7 @@ def _fault_words(named: dict[str, Any], origin: str) -> list[str]:
     return words
 
 
-def swept(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+def split_sweep(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
     """Split keys into those with one value and those with a list: a sweep is over all combinations.
 
     Args:
@@ -172,11 +172,11 @@ def swept(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any
 
 def combinations(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the keys of every run of a sweep, the last list's values changing fastest; without a list, of one run."""
-    fixed, lists = swept(values)
+    fixed, lists = split_sweep(values)
     return [{**fixed, **dict(zip(lists, chosen, strict=True))} for chosen in product(*lists.values())]
 
 
-def assigned_over(values: Mapping[str, Any], typed: Mapping[str, Any]) -> dict[str, Any]:
+def override_values(values: Mapping[str, Any], typed: Mapping[str, Any]) -> dict[str, Any]:
     """Override a file's keys by those of `--set`, whichever name of a key each of the two uses."""
     taken = {ALIASES.get(key, key) for key in typed}
     kept = {key: value for key, value in values.items() if ALIASES.get(key, key) not in taken}

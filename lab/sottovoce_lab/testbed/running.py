@@ -21,7 +21,7 @@ class RunningFleet(Protocol):
     members: list[Member]
 
     @property
-    def words(self) -> str:
+    def start_message(self) -> str:
         """Line for a watcher to show at the start."""
         ...
 

@@ -34,8 +34,8 @@ class Showing(Watcher):
         self._watcher.advance(what, done, of)
 
     @override
-    def moment(self, moment: Moment) -> None:
+    def show_moment(self, moment: Moment) -> None:
         draft = self._directory / f".{PROGRESS}.new"
         draft.write_text(json.dumps({**self._facts, **curve_point(moment)}))
         draft.replace(self._directory / PROGRESS)
-        self._watcher.moment(moment)
+        self._watcher.show_moment(moment)

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import numpy as np
 from sottovoce.config import AgentConfig
-from sottovoce.config.effect import without_effect
+from sottovoce.config.effect import keys_without_effect
 from sottovoce.data import Records
 
 from sottovoce_lab.testbed.plan import Plan
@@ -26,14 +26,16 @@ def save_records(path: Path, raw: Records, plan: Plan) -> None:
 def tables_of(config: AgentConfig) -> dict[str, Any]:
     """Convert the configuration to TOML tables: without null, which TOML lacks, or keys that have no effect."""
     built: dict[str, dict[str, Any]] = msgspec.to_builtins(config, enc_hook=str)
-    tables = {name: _present(table) for name, table in built.items()}
-    for (section, key), _ in list(without_effect(tables, config)):
+    tables = {name: _without_missing(table) for name, table in built.items()}
+    for (section, key), _ in list(keys_without_effect(tables, config)):
         del tables[section][key]
     return tables
 
 
-def _present(table: dict[str, Any]) -> dict[str, Any]:
+def _without_missing(table: dict[str, Any]) -> dict[str, Any]:
     """Return a table without keys that have no value, at any depth."""
     return {
-        key: _present(value) if isinstance(value, dict) else value for key, value in table.items() if value is not None
+        key: _without_missing(value) if isinstance(value, dict) else value
+        for key, value in table.items()
+        if value is not None
     }

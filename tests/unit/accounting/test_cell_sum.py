@@ -29,7 +29,7 @@ def test_its_price() -> None:
     event = CellSum(100, 10, 9)
     assert event.mu_squared == math.nextafter(100 / (9 * 100 - 16), math.inf)
     assert event.mu_squared <= GaussianSum(100, 30).mu_squared
-    assert event.by_itself.mu_squared == GaussianSum(100, 10).mu_squared
+    assert event.if_others_collude.mu_squared == GaussianSum(100, 10).mu_squared
     assert math.isinf(CellSum(100, 4, 1000).mu_squared), "so small a share is not covered by the proof"
     assert event_of(event.terms) == event
 

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from sottovoce.accounting.composition import NOTHING, Release, compose, compose_delta, released
+from sottovoce.accounting.composition import NOTHING, Release, compose, compose_delta, release_of
 from sottovoce.accounting.discrete import DiscreteGaussian
 from sottovoce.accounting.events import GaussianSum, PureRelease, RecordReleased, Unproved
 from sottovoce.accounting.gaussian import gaussian_delta, gaussian_epsilon
@@ -57,14 +57,14 @@ def test_a_single_number_with_discrete_noise_is_charged_exactly() -> None:
 
 
 def test_a_ledgers_charges() -> None:
-    assert released(GaussianSum(100, 50)).mu_squared == GaussianSum(100, 50).mu_squared
-    assert released(GaussianSum(100, 4)) == NOTHING
-    assert released(Unproved("none")) == NOTHING
-    assert released(RecordReleased(0, "privunit", 3, 4, 0.7)) == Release(pure=0.7, pairs=(Pure(0.7), Pure(0.7)))
-    assert released(PureRelease("laplace", 1, 2, 1, 4, 0.25)).pure == 0.25
+    assert release_of(GaussianSum(100, 50)).mu_squared == GaussianSum(100, 50).mu_squared
+    assert release_of(GaussianSum(100, 4)) == NOTHING
+    assert release_of(Unproved("none")) == NOTHING
+    assert release_of(RecordReleased(0, "privunit", 3, 4, 0.7)) == Release(pure=0.7, pairs=(Pure(0.7), Pure(0.7)))
+    assert release_of(PureRelease("laplace", 1, 2, 1, 4, 0.25)).pure == 0.25
     charge = SampledGaussian(2**24, 2**12, "poisson", 10, 1000, "add-remove")
-    assert compose({released(charge): 1000}, 1e-5).epsilon == pytest.approx(1.82824, rel=2e-3)
-    assert released(SampledGaussian(2**24, 4, "poisson", 10, 1000, "add-remove")) == NOTHING
+    assert compose({release_of(charge): 1000}, 1e-5).epsilon == pytest.approx(1.82824, rel=2e-3)
+    assert release_of(SampledGaussian(2**24, 4, "poisson", 10, 1000, "add-remove")) == NOTHING
 
 
 def test_nothing_is_promised_of_what_is_not_proved() -> None:
@@ -85,4 +85,4 @@ def test_what_cannot_be_asked() -> None:
         terms = "{}"
 
     with pytest.raises(PrivacyError, match=r"the cost of the charge .* is unknown"):
-        released(Free())  # type: ignore[arg-type]
+        release_of(Free())  # type: ignore[arg-type]

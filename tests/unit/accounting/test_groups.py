@@ -8,7 +8,7 @@ from dp_accounting import dp_event
 from dp_accounting.pld import PLDAccountant
 from sottovoce.accounting.events import GaussianSum, RecordReleased
 from sottovoce.accounting.gaussian import gaussian_epsilon
-from sottovoce.accounting.groups import apart, together
+from sottovoce.accounting.groups import epsilon_apart, epsilon_together
 from sottovoce.accounting.sampled import SampledGaussian
 
 DELTA = 1e-5
@@ -19,24 +19,30 @@ SAMPLED = SampledGaussian(10**12, 2 * 10**6, "poisson", 1, 20, "add-remove")
 @pytest.mark.parametrize("units", [1, 2, 5, 50])
 def test_gaussian_and_pure_units_are_exact(units: int) -> None:
     mu = math.sqrt(48 * GAUSSIAN.mu_squared)
-    assert together({GAUSSIAN: 48}, units, DELTA) == pytest.approx(gaussian_epsilon(units * mu, DELTA), rel=1e-9)
-    assert apart({GAUSSIAN: 48}, units, DELTA) == pytest.approx(
+    assert epsilon_together({GAUSSIAN: 48}, units, DELTA) == pytest.approx(
+        gaussian_epsilon(units * mu, DELTA), rel=1e-9
+    )
+    assert epsilon_apart({GAUSSIAN: 48}, units, DELTA) == pytest.approx(
         gaussian_epsilon(math.sqrt(units) * mu, DELTA), rel=1e-9
     )
-    assert together({PURE: 1}, units, DELTA) == apart({PURE: 1}, units, DELTA) == pytest.approx(0.5 * units)
+    assert (
+        epsilon_together({PURE: 1}, units, DELTA)
+        == epsilon_apart({PURE: 1}, units, DELTA)
+        == pytest.approx(0.5 * units)
+    )
 
 
 def test_units_apart_compose_as_the_oracle_says() -> None:
     accountant = PLDAccountant()
     accountant.compose(dp_event.PoissonSampledDpEvent(1 / 20, dp_event.GaussianDpEvent(2.0)), 5 * 60)
-    assert apart({SAMPLED: 60}, 5, DELTA) == pytest.approx(accountant.get_epsilon(DELTA), rel=5e-3)
+    assert epsilon_apart({SAMPLED: 60}, 5, DELTA) == pytest.approx(accountant.get_epsilon(DELTA), rel=5e-3)
 
 
 @pytest.mark.parametrize("units", [1, 2, 3])
 def test_sampled_units_together_cover_the_exact_mixture(units: int) -> None:
     """One release over k units, each drawn by itself: its δ, integrated, at the ε that is reported."""
     rate, deviation = 1 / 20, 2.0 * (1 + 1e-9)
-    epsilon = together({SAMPLED: 1}, units, DELTA)
+    epsilon = epsilon_together({SAMPLED: 1}, units, DELTA)
     x = np.linspace(-30, 30, 600_001)
     without = np.exp(-(x**2) / 2 / deviation**2)
     chances = [math.comb(units, j) * rate**j * (1 - rate) ** (units - j) for j in range(units + 1)]
@@ -47,6 +53,6 @@ def test_sampled_units_together_cover_the_exact_mixture(units: int) -> None:
 
 
 def test_more_units_cost_more_and_too_many_promise_nothing() -> None:
-    found = [together({SAMPLED: 60}, units, DELTA) for units in (1, 2, 3, 5)]
+    found = [epsilon_together({SAMPLED: 60}, units, DELTA) for units in (1, 2, 3, 5)]
     assert found == sorted(found)
-    assert math.isinf(together({GAUSSIAN: 4800}, 365, DELTA))
+    assert math.isinf(epsilon_together({GAUSSIAN: 4800}, 365, DELTA))

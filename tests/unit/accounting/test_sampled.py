@@ -43,11 +43,11 @@ def test_gaussian_and_pure_charges_beside_it() -> None:
 
 def test_rates_are_reduced_and_units_do_not_matter_to_the_price() -> None:
     same = replace(POISSON, batch=1, of=100, units=Units(((3, 9),)))
-    assert same.sampled == POISSON.sampled
+    assert same.cost_key == POISSON.cost_key
     assert same.terms != POISSON.terms
     both = sampled_epsilon(0.0, 0.0, {POISSON: 400, same: 600}, 1e-5)
     assert both == sampled_epsilon(0.0, 0.0, {POISSON: 1000}, 1e-5)
-    assert len({POISSON.sampled, FIXED.sampled, replace(POISSON, batch=11).sampled}) == 3
+    assert len({POISSON.cost_key, FIXED.cost_key, replace(POISSON, batch=11).cost_key}) == 3
 
 
 def test_a_ledger_reads_its_terms_back() -> None:

@@ -26,7 +26,7 @@ def pauses(pace: AdaptiveInterval, belief: Belief | None, count: int) -> list[fl
     """After each of this many cycles in which this is believed."""
     found = []
     for _ in range(count):
-        (timer,) = pace.paced(belief, TICK, [SetTimer("cycle", NOW + PERIOD)], NOW)
+        (timer,) = pace.reschedule(belief, TICK, [SetTimer("cycle", NOW + PERIOD)], NOW)
         assert isinstance(timer, SetTimer)
         found.append(timer.at - NOW)
     return found
@@ -62,17 +62,17 @@ def test_while_private_steps_are_ahead_nothing_is_slowed() -> None:
 def test_news_that_arrives_brings_the_next_cycle_forward(news: Belief | None) -> None:
     pace = AdaptiveInterval(LONGEST)
     pauses(pace, believed(2.0, 0.0), 30)
-    assert pace.paced(believed(2.0 + CHANGE_THRESHOLD, CHANGE_THRESHOLD), SOMETHING, [], NOW) == []
-    assert pace.paced(believed(2.0, 0.0), Delivered("a"), [], NOW) == []
-    assert pace.paced(news, SOMETHING, [], NOW) == [SetTimer("cycle", NOW + PERIOD)]
-    assert pace.paced(news, SOMETHING, [], NOW) == []  # it is on its way
+    assert pace.reschedule(believed(2.0 + CHANGE_THRESHOLD, CHANGE_THRESHOLD), SOMETHING, [], NOW) == []
+    assert pace.reschedule(believed(2.0, 0.0), Delivered("a"), [], NOW) == []
+    assert pace.reschedule(news, SOMETHING, [], NOW) == [SetTimer("cycle", NOW + PERIOD)]
+    assert pace.reschedule(news, SOMETHING, [], NOW) == []  # it is on its way
     assert pauses(pace, news, CALM_CYCLES) == [PERIOD] * CALM_CYCLES
 
 
 def test_news_in_small_parts_is_news() -> None:
     pace = AdaptiveInterval(LONGEST)
     pauses(pace, believed(1.0), 30)
-    parts = [pace.paced(believed(1.0 + part * CHANGE_THRESHOLD / 4), SOMETHING, [], NOW) for part in range(1, 7)]
+    parts = [pace.reschedule(believed(1.0 + part * CHANGE_THRESHOLD / 4), SOMETHING, [], NOW) for part in range(1, 7)]
     assert [bool(part) for part in parts] == [False, False, False, False, True, False]
 
 
@@ -88,7 +88,7 @@ def test_a_quiet_fleet_is_woken_by_one_that_has_learnt() -> None:
             pace=AdaptiveInterval(LONGEST),
         )
         due[name] = 0.0
-        cores[name].meet((other,), 0.0)
+        cores[name].replace_peers((other,), 0.0)
 
     def perform(name: str, actions: list[object], now: float) -> None:
         for action in actions:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sottovoce.agent.control import LONGEST_QUESTION, ControlServer, ask, parameters
+from sottovoce.agent.control import LONGEST_QUESTION, ControlServer, ask, decode_parameters
 from sottovoce.agent.wait_status import Waits
 from sottovoce.config import AgentConfig
-from sottovoce.config.loading import checked
+from sottovoce.config.loading import config_from_tables
 from sottovoce.errors import NetworkError
 from sottovoce.kernels.softmax import Softmax
 
@@ -47,7 +47,7 @@ class Agent:
 def configured(**data: Any) -> AgentConfig:
     """A configuration of a model of two features and three classes."""
     public = {"source": "npz:absent.npz", "features": 2, "classes": 3, "expected_records": 9, "bounds": [0, 1], **data}
-    return checked({"agent": {"state": "state"}, "data": {"transform": "none", **public}}, "test")
+    return config_from_tables({"agent": {"state": "state"}, "data": {"transform": "none", **public}}, "test")
 
 
 @pytest.fixture
@@ -112,10 +112,10 @@ async def test_whoever_asks_it_to_leave_is_answered_once_it_has(tmp_path: Path, 
 
 async def test_a_model_arrives_to_the_last_bit(tmp_path: Path, agent: Agent) -> None:
     async with serving(tmp_path, agent):
-        assert parameters(await asked(tmp_path, "model")) is None
+        assert decode_parameters(await asked(tmp_path, "model")) is None
         agent.model = np.array([0.1, -(2.0**-1074), 1e308])
         answer = await asked(tmp_path, "model")
-    found = parameters(answer)
+    found = decode_parameters(answer)
     assert found is not None
     assert found.tolist() == agent.model.tolist()
     assert answer["cycle"] == 3

@@ -22,7 +22,7 @@ class Wall:
 
 
 def look(watch: DayWatch, wall: Wall) -> float:
-    return asyncio.run(watch.look(wall.tell))
+    return asyncio.run(watch.report_ended_day(wall.tell))
 
 
 def test_a_day_is_over_at_midnight() -> None:

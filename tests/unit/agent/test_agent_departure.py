@@ -70,10 +70,10 @@ class Rig:
         self.departure.note_progress()
 
     async def leave(self, *, told: bool = True) -> dict[str, Any]:
-        outcome = asyncio.ensure_future(self.departure.outcome())
+        outcome = asyncio.ensure_future(self.departure.wait_for_outcome())
         await asyncio.sleep(0)
         await self.departure.hand_over(asyncio.Event(), informed=told)
-        self.departure.end()
+        self.departure.report_outcome()
         return await outcome
 
 

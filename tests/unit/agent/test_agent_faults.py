@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from sottovoce.agent import endurance, faults
 from sottovoce.agent.control import ask
-from sottovoce.agent.faults import KINDS, fault_of, passing
+from sottovoce.agent.faults import KINDS, fault_of, transient_fault_kind
 from sottovoce.errors import (
     ClockError,
     ConfigError,
@@ -80,14 +80,14 @@ def of_the_system(number: int, kind: type[SottovoceError] = NetworkError) -> Sot
     ids=lambda value: f"{value.__class__.__name__}-{value.__cause__}" if isinstance(value, Exception) else None,
 )
 def test_what_passes_by_itself(error: Exception, at_first: str | None, later: str | None) -> None:
-    assert (passing(error, worked=False), passing(error, worked=True)) == (at_first, later)
+    assert (transient_fault_kind(error, worked=False), transient_fault_kind(error, worked=True)) == (at_first, later)
     assert {at_first, later} <= {None, *KINDS}
 
 
 def test_a_lack_of_memory_is_said_without_the_shape_of_the_records() -> None:
     fault = fault_of(MemoryError("Unable to allocate 1.2 GiB for an array with shape (71234, 5)"), worked=True)
     assert fault is not None
-    assert "71234" not in fault.words
+    assert "71234" not in fault.summary
 
 
 class Agent:
@@ -247,7 +247,7 @@ def test_what_is_wrong_with_records_is_said_in_the_log_and_to_the_owner_alone() 
     fault = faults.fault_of(DataError("records.npz: row 17 is not a finite number"), worked=True)
     assert fault is not None
     assert "row 17" in fault.reason
-    assert fault.words == "needs a person: data: its log and `sottovoce agent status` say why"
+    assert fault.summary == "needs a person: data: its log and `sottovoce agent status` say why"
 
 
 def test_while_it_waits_it_answers_and_can_be_stopped(

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 from sottovoce.agent.own_task import task_of
-from sottovoce.agent.vault_here import vault_here
+from sottovoce.agent.vault_here import make_vault
 from sottovoce.agent.vault_session import open_remote_vault
 from sottovoce.agent.wait_status import Waits
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import budget_of
-from sottovoce.config import AgentConfig, checked
+from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.data.feed import WindowStore
 from sottovoce.errors import PrivacyError
 from sottovoce.vault import Ledger
@@ -29,7 +29,7 @@ def configured(directory: Path, source: str) -> AgentConfig:
         "expected_records": 44,
         "windows": [20_500, 24_000],
     }
-    return checked(
+    return config_from_tables(
         {
             "agent": {"state": str(directory / "state")},
             "data": data,
@@ -54,7 +54,7 @@ def test_a_vault_that_follows_and_an_agent_that_does_not_are_no_pair(
 ) -> None:
     here, there = (configured(tmp_path, source) for source in (reversed(sources) if turned else sources))
     family, budget = family_of(there), budget_of(there)
-    vault = vault_here(there, family, Ledger.in_memory("meter-17", budget))
+    vault = make_vault(there, family, Ledger.in_memory("meter-17", budget))
     identity: Any = SimpleNamespace(node_id="meter-17")
     with serving(served(vault, "meter-17", budget), tmp_path / "v.sock"):
         does = "follows a feed" if turned else "follows no feed"

@@ -14,7 +14,7 @@ from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import InternalError, MessageRefused
 from sottovoce.observe import Counters
 from sottovoce.transport import DeliveryFailed, Peer
-from sottovoce.wire import Receipt, SignedHead, beside, encode_receipt
+from sottovoce.wire import Receipt, SignedHead, append_heads, encode_receipt
 
 from tests.support.scripted import APPLIED, PEER, Scripted
 from tests.support.waiting import PATIENCE
@@ -33,7 +33,7 @@ class Told:
     sent: list[bytes] = field(default_factory=list)
     answers: list[bytes] = field(default_factory=list)
 
-    def due(self, peer: str) -> bool:
+    def is_due(self, peer: str) -> bool:
         assert peer == PEER.id
         return self.owes
 
@@ -48,7 +48,7 @@ class Told:
         assert peer == PEER.id
         return HEAD, b"a head"
 
-    async def answered(self, peer: str, head: SignedHead, raw: bytes) -> None:
+    async def handle_answer(self, peer: str, head: SignedHead, raw: bytes) -> None:
         assert (peer, head) == (PEER.id, HEAD)
         if self.failures:
             raise self.failures.pop(0)
@@ -193,7 +193,7 @@ async def test_the_ledger_head_is_told_at_the_beginning_and_with_a_share_wheneve
         bench.link.offer(share(3))
         await bench.until_confirmed(3)
     assert bench.head_gossip.told == [0], "after so many shares had been sent"
-    assert bench.transport.sent == [b"share 1", b"share 2", beside(b"share 3", b"a head")]
+    assert bench.transport.sent == [b"share 1", b"share 2", append_heads(b"share 3", b"a head")]
     assert bench.head_gossip.answers == [b"known"]
     assert bench.counters.wire_bytes == sum(map(len, bench.transport.sent))
 
@@ -205,7 +205,7 @@ async def test_after_a_failure_the_head_is_told_first_and_a_share_goes_without()
         bench.head_gossip.owes = True
         bench.link.offer(share(1))
         await bench.until_confirmed(1)
-    assert bench.transport.sent == [beside(b"share 1", b"a head"), b"share 1"]
+    assert bench.transport.sent == [append_heads(b"share 1", b"a head"), b"share 1"]
     assert bench.head_gossip.told == [1]
 
 
@@ -217,7 +217,7 @@ async def test_a_share_is_not_confirmed_before_the_answer_about_the_head_is_in_o
         bench.link.offer(share(1))
         await bench.until_confirmed(1)
     assert bench.missed == [PEER.id]
-    assert bench.transport.sent == [beside(b"share 1", b"a head"), b"share 1"]
+    assert bench.transport.sent == [append_heads(b"share 1", b"a head"), b"share 1"]
 
 
 async def test_no_share_leaves_as_long_as_the_head_cannot_be_told() -> None:
@@ -239,7 +239,7 @@ async def test_an_idle_link_tells_the_head_by_itself(monkeypatch: pytest.MonkeyP
         await asyncio.sleep(0.01)
         bench.head_gossip.owes = True
         await becomes(lambda: bool(bench.head_gossip.told))
-        assert bench.link.idle
+        assert bench.link.is_idle
     assert bench.transport.sent == []
 
 
@@ -282,7 +282,7 @@ async def test_a_way_that_is_there_again_ends_a_pause_and_begins_with_short_ones
     async with bench.running():
         bench.link.offer(share(1))
         await until_it_pauses(bench, ranges)
-        bench.link.returned()
+        bench.link.note_reachable()
         await bench.until_confirmed(1)
     assert [high for _, high in ranges] == [1, 2, 4, 8, 1, 2]
 

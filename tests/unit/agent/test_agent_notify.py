@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from sottovoce.agent.notify import ALIVE, READY, STOPPING, attend, ping_every, tell
+from sottovoce.agent.notify import ALIVE, READY, STOPPING, notify_manager, notify_while_running, ping_every
 
 SOON = {"WATCHDOG_USEC": "20000"}
 
@@ -37,7 +37,7 @@ def all_that_waits(manager: socket.socket) -> list[str]:
 
 
 def test_what_is_told_is_one_datagram(heard: socket.socket) -> None:
-    assert tell(READY, "STATUS=device two is at work")
+    assert notify_manager(READY, "STATUS=device two is at work")
     assert heard.recv(1000) == b"READY=1\nSTATUS=device two is at work"
 
 
@@ -47,7 +47,7 @@ def test_an_address_without_a_file_begins_with_an_at_sign(monkeypatch: pytest.Mo
         manager.bind(f"\0{name}")
         manager.settimeout(30)
         monkeypatch.setenv("NOTIFY_SOCKET", f"@{name}")
-        assert tell(ALIVE)
+        assert notify_manager(ALIVE)
         assert manager.recv(1000) == ALIVE.encode()
 
 
@@ -56,9 +56,9 @@ def test_without_a_service_manager_everything_goes_on(address: str | None, monke
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
     if address is not None:
         monkeypatch.setenv("NOTIFY_SOCKET", address)
-    assert not tell(READY)
+    assert not notify_manager(READY)
     with ThreadPoolExecutor(1) as thread:
-        asyncio.run(attend(asyncio.Event(), thread, "nobody is told"))  # ends although nothing stops it
+        asyncio.run(notify_while_running(asyncio.Event(), thread, "nobody is told"))  # ends although nothing stops it
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_process_is_ready_then_alive_then_stopping(heard: socket.socket, monke
     async def work() -> None:
         stopping = asyncio.Event()
         with ThreadPoolExecutor(1) as thread:
-            attending = asyncio.create_task(attend(stopping, thread, "device two is at work"))
+            attending = asyncio.create_task(notify_while_running(stopping, thread, "device two is at work"))
             told = [await asyncio.to_thread(heard.recv, 1000) for _ in range(3)]
             assert told == [b"READY=1\nSTATUS=device two is at work", b"WATCHDOG=1", b"WATCHDOG=1"]
             stopping.set()
@@ -105,7 +105,7 @@ def test_one_that_nobody_watches_says_when_it_is_ready_and_stops(heard: socket.s
         stopping = asyncio.Event()
         stopping.set()
         with ThreadPoolExecutor(1) as thread:
-            await attend(stopping, thread, "here")
+            await notify_while_running(stopping, thread, "here")
 
     asyncio.run(work())
     assert all_that_waits(heard) == ["READY=1\nSTATUS=here", STOPPING]
@@ -116,7 +116,7 @@ def test_one_that_goes_on_in_the_same_process_does_not_say_that_it_stops(heard: 
         stopping = asyncio.Event()
         stopping.set()
         with ThreadPoolExecutor(1) as thread:
-            await attend(stopping, thread, "here", ends=lambda: False)
+            await notify_while_running(stopping, thread, "here", ends=lambda: False)
 
     asyncio.run(work())
     assert all_that_waits(heard) == ["READY=1\nSTATUS=here"]
@@ -131,7 +131,7 @@ def test_a_thread_that_is_stuck_is_not_alive(heard: socket.socket, monkeypatch: 
         stopping = asyncio.Event()
         with ThreadPoolExecutor(1) as thread:
             thread.submit(released.wait)
-            attending = asyncio.create_task(attend(stopping, thread, "here"))
+            attending = asyncio.create_task(notify_while_running(stopping, thread, "here"))
             for _ in range(50):
                 await asyncio.sleep(0.001)
             assert all_that_waits(heard) == ["READY=1\nSTATUS=here"]

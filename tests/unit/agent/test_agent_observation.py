@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from sottovoce.agent.measured import waiting
-from sottovoce.agent.observation import Watched, core_finding, readiness, tells_machine, watched
+from sottovoce.agent.measured import wait_values
+from sottovoce.agent.observation import Watched, can_publish_machine, core_finding, readiness, serve_observation
 from sottovoce.agent.wait_status import Waits
 from sottovoce.config import ObserveSection
 from sottovoce.errors import ConfigError
@@ -88,7 +88,7 @@ async def test_without_its_package_nothing_begins_and_the_remedy_is_named(monkey
     monkeypatch.delitem(sys.modules, "sottovoce.observe.metrics", raising=False)
     monkeypatch.setitem(sys.modules, "prometheus_client.exposition", None)
     with pytest.raises(ConfigError, match=r"install sottovoce\[metrics\], or leave it out"):
-        async with watched(agent()):
+        async with serve_observation(agent()):
             pass
 
 
@@ -99,7 +99,7 @@ async def test_without_its_package_nothing_begins_and_the_remedy_is_named(monkey
 def test_others_are_told_of_the_machine_only_where_it_holds_no_records(
     metrics: str, vault: str | None, told: bool
 ) -> None:
-    assert tells_machine(agent(metrics=metrics, vault=vault)) is told
+    assert can_publish_machine(agent(metrics=metrics, vault=vault)) is told
 
 
 @pytest.fixture
@@ -111,7 +111,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def told(waits: Waits, kind: str) -> dict[str, float]:
     """The metrics of one kind of wait, without their prefix."""
-    values = {name.removeprefix("sottovoce_"): cast(dict[str, float], value) for name, value in waiting(waits).items()}
+    values = {
+        name.removeprefix("sottovoce_"): cast(dict[str, float], value) for name, value in wait_values(waits).items()
+    }
     return {name: value[kind] for name, value in values.items()}
 
 
@@ -161,6 +163,6 @@ def test_how_long_the_vault_takes_is_told_to_nobody(clock: list[float]) -> None:
     waits = Waits()
     waits.begin("vault", "an answer", 600.0)
     clock[0] = 107.0
-    assert all("vault" not in cast(dict[str, float], by_kind) for by_kind in waiting(waits).values())
+    assert all("vault" not in cast(dict[str, float], by_kind) for by_kind in wait_values(waits).values())
     waits.end("vault")
-    assert all("vault" not in cast(dict[str, float], by_kind) for by_kind in waiting(waits).values())
+    assert all("vault" not in cast(dict[str, float], by_kind) for by_kind in wait_values(waits).values())

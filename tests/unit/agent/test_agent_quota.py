@@ -30,7 +30,7 @@ def taken(quota: Quota, sender: str, most: int) -> int:
     """Shares of `most` that are taken."""
     for number in range(most):
         try:
-            quota.share(sender)
+            quota.charge_share(sender)
         except MessageRefused:
             return number
     return most
@@ -59,20 +59,20 @@ def test_a_day_of_greed_writes_no_more_than_eight_shares_a_period(quota: Quota, 
 def test_the_largest_message_gets_through_with_all_its_parts_tried_twice(quota: Quota) -> None:
     for _ in range(2):
         for _ in range(16):
-            quota.message("honest", MAX_ENVELOPE_BYTES // 16)
+            quota.charge_message("honest", MAX_ENVELOPE_BYTES // 16)
 
 
 @pytest.mark.parametrize("size", [0, MAX_ENVELOPE_BYTES])
 def test_messages_and_bytes_are_bounded(quota: Quota, size: int) -> None:
     thing, most = ("bytes", 8) if size else ("messages", 256)
     for _ in range(most):
-        quota.message("greedy", size)
+        quota.charge_message("greedy", size)
     with pytest.raises(MessageRefused, match=f"greedy sends more {thing} than one device may; try again later"):
-        quota.message("greedy", size)
+        quota.charge_message("greedy", size)
 
 
 def test_many_peers_take_no_more_memory_than_so_many(quota: Quota) -> None:
     for number in range(_MAX_PEERS + 100):
-        quota.message(f"{number}", 1)
-        quota.share(f"{number}")
+        quota.charge_message(f"{number}", 1)
+        quota.charge_share(f"{number}")
     assert len(quota._buckets) <= _MAX_PEERS * len(_LIMITS)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sottovoce.agent.ledger_head_gossip import Voice
 from sottovoce.agent.revocation_gossip import RevocationGossip
-from sottovoce.agent.revoked import keep_list, kept_list, revoke
+from sottovoce.agent.revoked import load_revocation_list, revoke, store_revocation_list
 from sottovoce.agent.wait_status import Waits
 from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.identity import Fleet, Identity, Trust, enrol
@@ -36,7 +36,7 @@ class Node:
         self.peers: list[Peer] = []
         voice = Voice(self._sealed, self, 1.0, Counters(), Waits())
         self.revocations = RevocationGossip(trust=self.trust, state=state, voice=voice, period=period)
-        self.revocations.attend(None, lambda: self.peers, self._shun)  # type: ignore[arg-type]
+        self.revocations.attach(None, lambda: self.peers, self._shun)  # type: ignore[arg-type]
         net[self.identity.node_id] = self
 
     @property
@@ -88,7 +88,7 @@ def listed(fleet: Fleet, tmp_path: Path, *nodes: Node) -> RevocationList:
 
 async def handed(node: Node, revoked: RevocationList) -> None:
     """As an operator does it."""
-    keep_list(node.state, revoked, node.identity.authority)
+    store_revocation_list(node.state, revoked, node.identity.authority)
     await node.revocations.reload()
 
 
@@ -127,7 +127,7 @@ async def test_a_new_list_runs_through_the_links_and_each_is_given_it_once(
         assert node.trust.refuses(gone.id)
         assert node.shunned == 1
         assert sum(question.document is not None for question in node.asked) <= 1
-        kept = kept_list(node.state, fleet.authority)
+        kept = load_revocation_list(node.state, fleet.authority)
         assert kept is not None
         assert kept.version == 1
     for node in others:
@@ -179,7 +179,7 @@ async def test_lists_that_do_not_hold_are_refused(line: list[Node], fleet: Fleet
     with pytest.raises(MessageRefused) as refused:
         await one.revocations.receive(two.id, encode_revocations(Revocations(1, forged)))
     assert refused.value.reason == "signature"
-    assert (one.revocations.version, one.shunned, kept_list(one.state, fleet.authority)) == (0, 0, None)
+    assert (one.revocations.version, one.shunned, load_revocation_list(one.state, fleet.authority)) == (0, 0, None)
     await handed(one, listed(fleet, tmp_path, line[5]))
     assert one.revocations.version == 2
     await one.revocations.receive(line[2].id, encode_revocations(Revocations(1, good)))

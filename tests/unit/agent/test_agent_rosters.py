@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from sottovoce.agent.provenance import FleetProvenance
-from sottovoce.agent.revoked import NAME, keep_list, revoke
+from sottovoce.agent.revoked import NAME, revoke, store_revocation_list
 from sottovoce.door import Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.identity import Fleet, Validity
@@ -32,7 +32,7 @@ def test_a_revoked_device_is_in_no_roster(fleet: Fleet, tmp_path: Path) -> None:
     own, others = members[0], members[1:]
     assert isinstance(joined(own, others), steps.Sealed)
     revoked = revoke(tmp_path / "fleet", fleet, [others[2].identity.node_id])
-    keep_list(own.directory, revoked, fleet.authority)
+    store_revocation_list(own.directory, revoked, fleet.authority)
     assert "revoked by its fleet" in _why(joined(own, others))
 
 

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from sottovoce.agent.peer_sampling import Trouble
-from sottovoce.agent.status import _unmet
-from sottovoce.cli.agent import _reasons
+from sottovoce.agent.status import _unreached_contacts
+from sottovoce.cli.agent import _waiting_lines
 from sottovoce_bootstrap import Contact
 
 INVITED, LINKED, FORGOTTEN = "a" * 32, "b" * 32, "c" * 32
@@ -15,10 +15,10 @@ def test_every_contact_in_trouble_is_listed_but_for_links_and_the_forgotten() ->
     known = {node: Contact(node, (f"{node[0]}.example:7400",)) for node in (INVITED, LINKED)}
     troubles = {node: Trouble(2, "of another fleet") for node in (INVITED, LINKED, FORGOTTEN)}
     peer_sampling = SimpleNamespace(troubles=troubles, membership=SimpleNamespace(find=known.get))
-    (peer,) = _unmet(cast(Any, SimpleNamespace(peer_sampling=peer_sampling, links={LINKED: None})))
+    (peer,) = _unreached_contacts(cast(Any, SimpleNamespace(peer_sampling=peer_sampling, links={LINKED: None})))
     assert (peer["id"], peer["address"], peer["failures_in_a_row"]) == (INVITED, "a.example:7400", 2)
     assert peer["last_failure"] == "of another fleet"
-    assert _unmet(cast(Any, SimpleNamespace(peer_sampling=None, links={}))) == []
+    assert _unreached_contacts(cast(Any, SimpleNamespace(peer_sampling=None, links={}))) == []
 
 
 def test_why_names_those_not_reached_and_waits_without_an_end() -> None:
@@ -30,7 +30,7 @@ def test_why_names_those_not_reached_and_waits_without_an_end() -> None:
         {"address": "x:1", "failures_in_a_row": 0, "last_failure": ""},
         {"address": "y:2", "failures_in_a_row": 3, "last_failure": "of another fleet"},
     ]
-    assert _reasons({"waiting": waits, "peers": peers}) == [
+    assert _waiting_lines({"waiting": waits, "peers": peers}) == [
         "waiting for a peer: since 1.0 s, at most 2.0 s more",
         "waiting for an echo: since 1.0 s, looks again in 60.0 s",
         "not reached y:2: of another fleet",

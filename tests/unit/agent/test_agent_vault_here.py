@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sottovoce.agent.vault_here import records_here, vault_here
+from sottovoce.agent.vault_here import load_configured_records, make_vault
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import budget_of
-from sottovoce.config import DataSection, checked
+from sottovoce.config import DataSection, config_from_tables
 from sottovoce.data.feed import Window, WindowStore
 from sottovoce.door import Query, Refused
 from sottovoce.errors import DataError
@@ -23,7 +23,7 @@ def test_the_windows_of_the_records_reach_the_vault(tmp_path: Path, kept: bool) 
     random = np.random.default_rng(0)
     windows: dict[str, Any] = {"windows": np.arange(30) // 10} if kept else {}
     np.savez(tmp_path / "r.npz", X=random.uniform(0, 1, (30, 3)), y=random.integers(0, 2, 30), classes=2, **windows)
-    config = checked(
+    config = config_from_tables(
         {
             "agent": {"state": str(tmp_path)},
             "data": {
@@ -42,9 +42,9 @@ def test_the_windows_of_the_records_reach_the_vault(tmp_path: Path, kept: bool) 
     ledger = Ledger.in_memory("meter-17", budget_of(config))
     if not kept:
         with pytest.raises(DataError, match="do not say which window they belong to"):
-            vault_here(config, family, ledger)
+            make_vault(config, family, ledger)
         return
-    vault = vault_here(config, family, ledger)
+    vault = make_vault(config, family, ledger)
     assert vault.statement.unit == "window"
     assert not isinstance(vault.answer(Query("clipd2p", "gradient", 0, np.zeros(family.model.size))), Refused)
     vault.close()
@@ -58,7 +58,7 @@ def test_the_days_that_a_feed_has_kept_reach_the_vault_as_windows(tmp_path: Path
     store.close()
 
     def total(windows: list[int]) -> list[int]:
-        config = checked(
+        config = config_from_tables(
             {
                 "agent": {"state": str(tmp_path)},
                 "data": {
@@ -75,7 +75,7 @@ def test_the_days_that_a_feed_has_kept_reach_the_vault_as_windows(tmp_path: Path
             "test",
         )
         family = family_of(config)
-        vault = vault_here(config, family, Ledger.in_memory("meter-17", budget_of(config)))
+        vault = make_vault(config, family, Ledger.in_memory("meter-17", budget_of(config)))
         answer = vault.answer(Query("clipd2p", "gradient", 0, np.ones(family.model.size)))
         assert not isinstance(answer, Refused)
         vault.close()
@@ -98,4 +98,4 @@ def test_a_feed_that_is_new_has_no_records_yet(tmp_path: Path) -> None:
         transform="none",
         windows=(20_000, 29_999),
     )
-    assert len(records_here(data)) == 0
+    assert len(load_configured_records(data)) == 0

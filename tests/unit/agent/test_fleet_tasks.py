@@ -32,7 +32,7 @@ class Node:
         self.part = FleetTasks(trust=Trust(identity), state=state, voice=voice, epoch=0, take_up=self._take_up)
         self.running: set[asyncio.Task[None]] = set()
         self.stopping = asyncio.Event()
-        self.part.attend(None, self._peers, self._spawn, self._change)  # type: ignore[arg-type]
+        self.part.attach(None, self._peers, self._spawn, self._change)  # type: ignore[arg-type]
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
         del timeout
@@ -94,7 +94,7 @@ async def test_a_task_travels_and_is_taken_up(fleet: Fleet, nodes: list[Node], t
     for node in nodes:
         assert kept_task(node.state, fleet.authority) == task
         node.stopping.set()
-        node.part.look()
+        node.part.retry_now()
     await asyncio.gather(runs[0], again)
 
 
@@ -127,7 +127,7 @@ async def test_why_it_is_not_taken_up_is_said_and_the_present_task_goes_on(
         (TypeError("row 17"), "it failed (TypeError)"),
     ):
         node.why = why
-        node.part.look()
+        node.part.retry_now()
         assert not await node.part._try_take_up()
         assert node.part.because == words
     assert node.changes == 0

@@ -25,13 +25,13 @@ def test_it_keeps_the_highest_head_of_each_device_over_a_restart(devices: list[I
     book = HeadBook(tmp_path / "heads.db")
     assert book.created_because == "there was none"
     for number in (1, 2, 5):
-        assert book.take(head(one, number), ()).fits
-    assert book.take(head(other, 3), ()).known is None
+        assert book.store_head(head(one, number), ()).fits
+    assert book.store_head(head(other, 3), ()).known is None
     book.close()
     again = HeadBook(tmp_path / "heads.db")
     assert again.created_because is None
-    assert (again.known(one.node_id), again.known(other.node_id)) == (head(one, 5), head(other, 3))
-    assert again.known(devices[2].node_id) is None
+    assert (again.known_head(one.node_id), again.known_head(other.node_id)) == (head(one, 5), head(other, 3))
+    assert again.known_head(devices[2].node_id) is None
     again.close()
     assert (tmp_path / "heads.db").stat().st_mode & 0o077 == 0
 
@@ -50,15 +50,15 @@ def test_a_devices_own_head_does_not_wait_for_the_disk_and_others_do(
 
     monkeypatch.setattr(sqlite3, "connect", traced)
     book = HeadBook(tmp_path / "heads.db")
-    assert book.note(head(own, 1)).fits
-    assert not book.note(head(own, 0)).fits
-    book.take(head(other, 3), ())
+    assert book.store_own_head(head(own, 1)).fits
+    assert not book.store_own_head(head(own, 0)).fits
+    book.store_head(head(other, 3), ())
     book.close()
     begun = [place for place, said in enumerate(statements) if said == "BEGIN IMMEDIATE"]
     waits = [[said for said in statements[:place] if said.startswith("PRAGMA synchronous")][-1] for place in begun]
     assert [wait.rpartition(" ")[2] for wait in waits[-2:]] == ["NORMAL", "FULL"]
     again = HeadBook(tmp_path / "heads.db")
-    assert (again.known(own.node_id), again.known(other.node_id)) == (head(own, 1), head(other, 3))
+    assert (again.known_head(own.node_id), again.known_head(other.node_id)) == (head(own, 1), head(other, 3))
     again.close()
 
 
@@ -66,13 +66,13 @@ def test_what_does_not_continue_is_not_kept_and_what_was_known_is_given_back(
     devices: list[Identity], tmp_path: Path
 ) -> None:
     one, book = devices[0], HeadBook(tmp_path / "heads.db")
-    book.take(head(one, 5), ())
+    book.store_head(head(one, 5), ())
     for strange in (head(one, 4), head(one, 5, "two"), head(one, 6, released=4), head(one, 5, released=4)):
-        taken = book.take(strange, ())
+        taken = book.store_head(strange, ())
         assert (taken.known, taken.fits) == (head(one, 5), False)
-    assert book.known(one.node_id) == head(one, 5)
-    assert book.take(head(one, 6, released=5), ()).fits
-    assert book.take(head(one, 6, released=5, life=2), ()).fits, "the same after another start"
+    assert book.known_head(one.node_id) == head(one, 5)
+    assert book.store_head(head(one, 6, released=5), ()).fits
+    assert book.store_head(head(one, 6, released=5, life=2), ()).fits, "the same after another start"
     book.close()
 
 
@@ -89,23 +89,23 @@ def test_who_was_heard_longest_ago_makes_room_but_never_a_peer(
     monkeypatch.setattr(head_book, "CAPACITY", 3)
     book = HeadBook(tmp_path / "heads.db")
     for device in devices[:3]:
-        book.take(head(device, 1), ())
-    book.take(head(devices[1], 2), ())  # heard again
+        book.store_head(head(device, 1), ())
+    book.store_head(head(devices[1], 2), ())  # heard again
     peers = {devices[0].node_id}
-    book.take(head(devices[3], 1), peers)
-    assert book.known(devices[2].node_id) is None
-    book.take(head(devices[4], 1), peers)
-    kept = [device for device in devices if book.known(device.node_id) is not None]
+    book.store_head(head(devices[3], 1), peers)
+    assert book.known_head(devices[2].node_id) is None
+    book.store_head(head(devices[4], 1), peers)
+    kept = [device for device in devices if book.known_head(device.node_id) is not None]
     assert kept == [devices[0], devices[3], devices[4]]
     book.close()
 
 
 def test_a_head_known_already_is_not_written_again(devices: list[Identity], tmp_path: Path) -> None:
     book, wal = HeadBook(tmp_path / "heads.db"), tmp_path / "heads.db-wal"
-    book.take(head(devices[0], 1), ())
+    book.store_head(head(devices[0], 1), ())
     before = wal.stat().st_size
     for _ in range(10):
-        assert book.take(head(devices[0], 1), ()).fits
+        assert book.store_head(head(devices[0], 1), ()).fits
     assert wal.stat().st_size == before
     book.close()
 
@@ -117,7 +117,7 @@ def test_a_damaged_book_is_begun_anew_and_says_so(devices: list[Identity], tmp_p
     book = HeadBook(path)
     assert book.created_because is not None
     assert book.created_because.startswith("it was damaged (")
-    assert book.take(head(devices[0], 1), ()).fits
+    assert book.store_head(head(devices[0], 1), ()).fits
     book.close()
 
 
@@ -128,8 +128,8 @@ def test_a_book_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 def test_a_book_that_cannot_be_written_is_named_and_as_before(devices: list[Identity], tmp_path: Path) -> None:
     book = HeadBook(tmp_path / "heads.db")
-    book.take(head(devices[0], 1), ())
+    book.store_head(head(devices[0], 1), ())
     book.close()
-    for act in (lambda: book.take(head(devices[0], 2), ()), lambda: book.known(devices[0].node_id)):
+    for act in (lambda: book.store_head(head(devices[0], 2), ()), lambda: book.known_head(devices[0].node_id)):
         with pytest.raises(DataError, match="cannot be used"):
             act()

@@ -40,7 +40,7 @@ class Fleet:
 
     def start(self, past: Past, needed: int = 1) -> LedgerHeadGossip:
         made = self._open(self.device, past, f"device-{len(self.opened)}", needed=needed)
-        made.attend(None, self.peers, lambda node: node in self.gone)  # type: ignore[arg-type]
+        made.attach(None, self.peers, lambda node: node in self.gone)  # type: ignore[arg-type]
         return made
 
     def peers(self) -> list[Peer]:
@@ -58,7 +58,7 @@ class Fleet:
     async def live(self, device: LedgerHeadGossip, past: Past, charges: int) -> None:
         """It charges and releases so often, as an agent does."""
         for _ in range(charges):
-            assert await asyncio.wait_for(device.permission(), PATIENCE)
+            assert await asyncio.wait_for(device.wait_for_permission(), PATIENCE)
             past.charges += 1
             await device.advance(past.tip())
             await device.inform()
@@ -91,7 +91,7 @@ async def test_keepers_are_named_before_the_first_charge_and_one_knows_each(flee
     past = Past()
     device = fleet.start(past)
     await first(fleet, device)
-    assert await device.permission()
+    assert await device.wait_for_permission()
     assert len(past.named) == keeping.KEEPERS
     await fleet.live(device, past, 20)
     told = [device.detector.acknowledged_head(keeper.node) for keeper in past.named]
@@ -108,7 +108,7 @@ async def test_a_restored_copy_is_named_by_its_keepers_though_nobody_else_knows_
     image = replace(past)
     await fleet.live(device, past, 40 - charges)
     with pytest.raises(LedgerError, match="older than the one that this device has reported"):
-        await fleet.start(image).permission()
+        await fleet.start(image).wait_for_permission()
 
 
 async def test_who_knows_nothing_is_no_witness_once_something_was_charged(fleet: Fleet) -> None:
@@ -123,9 +123,9 @@ async def test_who_knows_nothing_is_no_witness_once_something_was_charged(fleet:
     strangers = [peer for peer in fleet.peers() if peer.address in fleet.village]
     assert strangers
     for stranger in strangers:
-        if fleet.village[stranger.address]._book.known(fleet.device.node_id) is None:
+        if fleet.village[stranger.address]._book.known_head(fleet.device.node_id) is None:
             await restored.tell(stranger)
-    waiting = asyncio.create_task(restored.permission())
+    waiting = asyncio.create_task(restored.wait_for_permission())
     await asyncio.sleep(0.05)
     assert not waiting.done()
     assert "keepers of this ledger's head" in restored._waiting_reason()
@@ -141,7 +141,7 @@ async def test_one_keeper_that_is_there_is_enough_for_a_device_that_was_not_rest
     await fleet.live(device, past, 12)
     fleet.leave(*(keeper.node for keeper in past.named[1:]))
     again = fleet.start(past)
-    assert await asyncio.wait_for(again.permission(), PATIENCE)
+    assert await asyncio.wait_for(again.wait_for_permission(), PATIENCE)
     await fleet.live(again, past, 3)
 
 
@@ -167,12 +167,12 @@ async def test_a_keeper_that_is_away_for_days_makes_room(fleet: Fleet, monkeypat
     silent = past.named[0].node
     fleet.leave(silent)
     monkeypatch.setattr(keeping, "AWAY_SECONDS", 0.0)
-    await device.keeping.appoint(device.due)
+    await device.keeping.appoint(device.is_due)
     assert silent in {keeper.node for keeper in past.named}, "nobody has tried to reach it"
     past.charges += 1
     await device.advance(past.tip())
-    await device.keeping.tell(device.due, keeping.KEEPERS)
-    await device.keeping.appoint(device.due)
+    await device.keeping.inform_keepers(device.is_due, keeping.KEEPERS)
+    await device.keeping.appoint(device.is_due)
     assert silent not in {keeper.node for keeper in past.named}
     assert len(past.named) == keeping.KEEPERS
 
@@ -188,22 +188,22 @@ async def test_what_a_peer_was_told_since_the_start_is_no_witness(fleet: Fleet) 
 async def test_a_small_fleet_has_as_many_keepers_as_there_are(fleet: Fleet) -> None:
     past = Past()
     device = fleet.start(past)
-    device.attend(None, lambda: fleet.peers()[:1], lambda node: False)  # type: ignore[arg-type]
+    device.attach(None, lambda: fleet.peers()[:1], lambda node: False)  # type: ignore[arg-type]
     await first(fleet, device)
     await fleet.live(device, past, 4)
     assert [keeper.node for keeper in past.named] == [fleet.others[0].node_id]
-    assert await asyncio.wait_for(fleet.start(past).permission(), PATIENCE)
+    assert await asyncio.wait_for(fleet.start(past).wait_for_permission(), PATIENCE)
 
 
 def test_keepers_are_in_the_ledger_and_outlive_it_being_closed(tmp_path: Path) -> None:
     budget = Budget(2.0, 1e-5, "record", "add-remove")
     Ledger.create(tmp_path / "ledger.db", "meter-17", budget)
     ledger = Ledger.open(tmp_path / "ledger.db", "meter-17", budget)
-    assert ledger.keepers.named() == ()
+    assert ledger.keepers.newest() == ()
     for names in (("a", "b"), ("b", "c")):
         ledger.keepers.appoint(tuple(Keeper(name, (f"{name}:1", "mqtt:home")) for name in names))
     ledger.close()
     found = Ledger.read(tmp_path / "ledger.db")
-    assert [keeper.node for keeper in found.keepers.named()] == ["b", "c"]
-    assert found.keepers.named()[0].endpoints == ("b:1", "mqtt:home")
+    assert [keeper.node for keeper in found.keepers.newest()] == ["b", "c"]
+    assert found.keepers.newest()[0].endpoints == ("b:1", "mqtt:home")
     found.close()

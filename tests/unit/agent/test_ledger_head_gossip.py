@@ -54,7 +54,7 @@ class Fleet:
 
     def _open(self, who: Identity, past: Past, book: str, *, needed: int = 1, alone: bool = False) -> LedgerHeadGossip:
         made = head_gossip(self.village, who, past, self._directory / book, needed=needed, alone=alone)
-        made.attend(None, self.known, lambda node: False)  # type: ignore[arg-type]
+        made.attach(None, self.known, lambda node: False)  # type: ignore[arg-type]
         self.opened.append(made)
         return made
 
@@ -72,10 +72,10 @@ def fleet(identities: list[Identity], tmp_path: Path) -> Iterator[Fleet]:
 
 async def test_nothing_is_released_before_enough_peers_have_answered(fleet: Fleet) -> None:
     device = fleet.start(Past(), needed=2)
-    waiting = asyncio.create_task(device.permission())
+    waiting = asyncio.create_task(device.wait_for_permission())
     await fleet.tell(device)
     await fleet.tell(device)
-    assert device.detector.agreeing == 1, "the same peer counts once"
+    assert device.detector.agreeing_count == 1, "the same peer counts once"
     await asyncio.sleep(0.01)
     assert not waiting.done()
     await fleet.tell(device, 1)
@@ -86,7 +86,7 @@ async def test_alone_it_waits_for_nobody_and_is_named_all_the_same(fleet: Fleet)
     await fleet.tell(fleet.start(Past(57)))
     device = fleet.start(Past(41), alone=True)
     there = {where: fleet.village.pop(where) for where in list(fleet.village)}
-    assert await device.permission()
+    assert await device.wait_for_permission()
     fleet.village |= there
     with pytest.raises(LedgerError, match=OLDER):
         await fleet.tell(device)
@@ -99,7 +99,7 @@ async def test_nothing_is_released_before_the_next_start_would_find_a_peer_that_
     past, away = Past(), fleet.village.pop("1")
     answering = fleet.village.pop("0")
     fleet.village["device"] = device = fleet.start(past)
-    waiting = asyncio.create_task(device.permission())
+    waiting = asyncio.create_task(device.wait_for_permission())
     await answering.tell(at("device", identities[0]))
     assert device.detector.may_release
     await asyncio.sleep(0.05)
@@ -110,7 +110,7 @@ async def test_nothing_is_released_before_the_next_start_would_find_a_peer_that_
     assert await asyncio.wait_for(waiting, PATIENCE)
     past.charges += 1
     again = fleet.start(past)
-    assert await asyncio.wait_for(again.permission(), PATIENCE)
+    assert await asyncio.wait_for(again.wait_for_permission(), PATIENCE)
 
 
 async def test_a_lost_answer_silences_no_keeper(
@@ -136,7 +136,7 @@ async def test_a_lost_answer_silences_no_keeper(
 
 async def test_stopped_while_it_waits_it_may_not_release(fleet: Fleet) -> None:
     device = fleet.start(Past())
-    waiting = asyncio.create_task(device.permission())
+    waiting = asyncio.create_task(device.wait_for_permission())
     await asyncio.sleep(0.01)
     device.stop()
     assert not await asyncio.wait_for(waiting, PATIENCE)
@@ -148,7 +148,7 @@ async def test_to_be_alone_is_offered_to_those_without_any_contact(
 ) -> None:
     waits = Waits()
     device = head_gossip({}, identities[0], Past(), tmp_path / "book", waits=waits, contacts=contacts)
-    waiting = asyncio.create_task(device.permission())
+    waiting = asyncio.create_task(device.wait_for_permission())
     await asyncio.sleep(0)
     (wait,) = waits.document()
     device.stop()
@@ -281,23 +281,23 @@ async def test_it_is_due_when_the_ledger_has_moved_and_after_a_minute(
 ) -> None:
     past, peer = Past(), identities[1].node_id
     device = fleet.start(past)
-    assert device.due(peer)
+    assert device.is_due(peer)
     await fleet.tell(device)
-    assert not device.due(peer)
+    assert not device.is_due(peer)
     past.charges += 1
     await device.advance(past.tip())
-    assert device.due(peer)
+    assert device.is_due(peer)
     await fleet.tell(device)
-    assert not device.due(peer)
+    assert not device.is_due(peer)
     monkeypatch.setattr(module, "TELL_EVERY_SECONDS", 0.0)
-    assert device.due(peer)
+    assert device.is_due(peer)
 
 
 async def test_a_peer_that_is_away_is_told_later(fleet: Fleet, identities: list[Identity]) -> None:
     device = fleet.start(Past())
     with pytest.raises(DeliveryFailed):
         await device.tell(at("nowhere", identities[1]))
-    assert device.due(identities[1].node_id)
+    assert device.is_due(identities[1].node_id)
     assert not device.detector.may_release
 
 

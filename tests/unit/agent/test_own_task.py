@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from sottovoce.agent.own_task import declared_ranges, task_of
-from sottovoce.config import AgentConfig, checked
+from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.errors import ConfigError
 from sottovoce.registry import ALGORITHMS
 from sottovoce.task import LARGEST, Task, read
@@ -44,7 +44,7 @@ def config(*changes: tuple[str, str, Any]) -> AgentConfig:
     tables: dict[str, dict[str, Any]] = {name: dict(table) for name, table in BASE.items()}
     for table, key, value in changes:
         tables.setdefault(table, {})[key] = value
-    return checked(tables, "test")
+    return config_from_tables(tables, "test")
 
 
 @pytest.mark.parametrize("change", ALIKE, ids=str)
@@ -94,7 +94,7 @@ def test_every_algorithm_has_a_document_that_is_read_as_it_was_written(name: str
     data = {"learner": {"name": name}}
     if name == "average":
         data["privacy"] = {"unit": "device"}
-    task = task_of(checked({**BASE, **data}, "test"))
+    task = task_of(config_from_tables({**BASE, **data}, "test"))
     assert read(task.canonical).digest == task.digest
     assert len(task.canonical) < LARGEST
 
@@ -131,7 +131,8 @@ def test_a_long_value_is_told_by_its_digest() -> None:
     names = [f"column number {number}, kWh" for number in range(5000)]
     data = {**BASE["data"], "features": 5000, "columns": names}
     own, other = (
-        task_of(checked({**BASE, "data": {**data, "columns": given}}, "test")) for given in (names, names[::-1])
+        task_of(config_from_tables({**BASE, "data": {**data, "columns": given}}, "test"))
+        for given in (names, names[::-1])
     )
     assert len(own.canonical) < LARGEST
     assert own.digest != other.digest

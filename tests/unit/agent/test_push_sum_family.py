@@ -7,7 +7,7 @@ import pytest
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.push_sum.parts import contributors, schedule_of
 from sottovoce.algorithms.push_sum.published import published_sigma, true_epsilon
-from sottovoce.config import AgentConfig, checked
+from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.errors import ConfigError
 from sottovoce.vault import gaussian_mu
 from sottovoce.vault.terms.gradients import GradientTerms
@@ -18,7 +18,7 @@ SIZE = 650
 
 
 def config(name: str, epsilon: float = 2.0, unit: str = "record", **learner: Any) -> AgentConfig:
-    return checked(
+    return config_from_tables(
         {
             "agent": {"state": "."},
             "data": {"source": "digits", "features": 64, "classes": 10, "expected_records": 180.0},
@@ -150,7 +150,7 @@ def test_a_regression_takes_small_steps_and_smaller_ones_where_noise_would_carry
         "learner": {"model": "ridge"},
         "privacy": {"epsilon": epsilon, "unit": unit},
     }
-    assert schedule_of(checked(tables, "test"), 9).step_size == pytest.approx(expected, rel=1e-4)
+    assert schedule_of(config_from_tables(tables, "test"), 9).step_size == pytest.approx(expected, rel=1e-4)
 
 
 def test_contributions_are_rounded_sixteen_times_as_finely_as_the_noise_of_a_step() -> None:

@@ -41,7 +41,7 @@ def part(said: dict[str, Said] | None = None, epoch: int = 0, *, behind: bool = 
     tasks: Any = SimpleNamespace(fleets=SimpleNamespace(epoch=epoch, behind=behind), own=SimpleNamespace(digest=DIGEST))
     voice = Voice(lambda node, kind, payload: kind.encode() + payload, carrier, 1.0, Counters(), Waits())
     made = RollCall(voice, tasks)
-    made.attend({}, lambda node: Peer(node, "192.0.2.1:7400", node) if node in carrier.said else None)
+    made.attach({}, lambda node: Peer(node, "192.0.2.1:7400", node) if node in carrier.said else None)
     return made
 
 
@@ -61,7 +61,7 @@ def links(*failures: int) -> Any:
 )
 def test_a_device_says_how_it_is(failures: tuple[int, ...], *, behind: bool, health: str) -> None:
     made = part(epoch=3, behind=behind)
-    made.attend(links(*failures), lambda _: None)
+    made.attach(links(*failures), lambda _: None)
     assert json.decode(made.answer(), type=Condition) == Condition(sottovoce.__version__, 3, health, TASK)
 
 
@@ -84,7 +84,7 @@ async def test_who_says_nothing_or_no_sense_is_not_seen_and_keeps_nobody_else_ba
         "wordy": json.encode(Condition("x" * 100, 0, "well", TASK)),
     }
     made = part(said)
-    found = await made.of([*said, "nowhere"])
+    found = await made.conditions_of([*said, "nowhere"])
     assert found == {"well": Condition("0.1.0", 2, "well", TASK), "later": Condition("9.9", 2, "drowsy", TASK)}
     carrier: Any = made._voice.transport
     assert sorted(node for node, _ in carrier.asked) == sorted(said)
@@ -97,11 +97,11 @@ async def test_a_large_fleet_that_is_gone_is_given_up_in_time(monkeypatch: pytes
     monkeypatch.setattr("sottovoce.agent.roll_call._EACH_SECONDS", 600.0)
     said: dict[str, Said] = dict.fromkeys(map(str, range(300)))
     made = part(said)
-    assert await made.of(said) == {}
+    assert await made.conditions_of(said) == {}
     carrier: Any = made._voice.transport
     assert len(carrier.asked) == 64, "so many at once, and no more"
 
 
 async def test_a_defect_is_not_taken_for_silence() -> None:
     with pytest.raises(ZeroDivisionError):
-        await part({"a": ZeroDivisionError()}).of(["a"])
+        await part({"a": ZeroDivisionError()}).conditions_of(["a"])

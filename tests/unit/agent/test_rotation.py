@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 from sottovoce.agent.fleet_tasks import keep_task, kept_task, propose
-from sottovoce.agent.revoked import NAME, keep_keys, keep_list, read_list, revoke
+from sottovoce.agent.revoked import NAME, keep_keys, read_list, revoke, store_revocation_list
 from sottovoce.agent.rotation import rotate, rotate_by_spare
 from sottovoce.errors import IdentityError
 from sottovoce.identity import Fleet, Identity, create_fleet, enrol, load, open_fleet, verify_peer_certificate
@@ -48,7 +48,7 @@ class Street:
 
     async def gossip(self, first: Node, revoked: RevocationList) -> None:
         """One device is given a list, and tells; so do those that hear of it."""
-        keep_list(first.state, revoked, first.trust.identity.authority)
+        store_revocation_list(first.state, revoked, first.trust.identity.authority)
         await first.revocations.reload()
         for _ in range(3):
             for node in self.nodes:
@@ -196,7 +196,7 @@ def test_a_fleet_of_earlier_versions_gets_a_spare_key_with_its_first_change(tmp_
     assert (tmp_path / "d" / IDENTITY / FLEET_CERTIFICATE).read_bytes() == old
     changed = rotate(tmp_path / "authority", MONTH)
     assert (tmp_path / "authority" / SPARE / "ca.key").exists()
-    later = device.authority.following(changed.changes)
+    later = device.authority.after_changes(changed.changes)
     assert later.roots.startswith(changed.authority.roots[:100])
 
 
@@ -224,13 +224,13 @@ def test_changes_are_read_in_their_one_form_and_in_order_alone(street: Street) -
     anchors = street.fleet.authority
     raw = encode_changes(fleet.changes)
     assert decode_changes(raw, "it") == fleet.changes
-    assert anchors.following(fleet.changes).certificate == fleet.certificate
+    assert anchors.after_changes(fleet.changes).certificate == fleet.certificate
     assert rank(fleet.changes) == 2
     swapped = tuple(reversed(fleet.changes))
     forged = (structs.replace(fleet.changes[0], until=2**40), fleet.changes[1])
     for changes in (swapped, forged, fleet.changes[:1] + swapped):
         with pytest.raises(IdentityError):
-            anchors.following(changes)
+            anchors.after_changes(changes)
     for bad in (b"[]", b"{}", raw + b" ", b"\xff", encode_changes(fleet.changes * 7)):
         with pytest.raises(IdentityError, match="holds no changes of a fleet's keys"):
             decode_changes(bad, "it")

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from msgspec import structs
-from sottovoce.agent.consent import consent
-from sottovoce.agent.task_activator import TaskActivator, closed_by, in_force
-from sottovoce.agent.vault_here import vault_here
+from sottovoce.agent.consent import save_consent
+from sottovoce.agent.task_activator import TaskActivator, active_configuration, make_closing_check
+from sottovoce.agent.vault_here import make_vault
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import budget_of
-from sottovoce.config import AgentConfig, checked
+from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.door import Query, Refused
 from sottovoce.errors import SottovoceError, TaskRefused
 from sottovoce.identity import Fleet, create_fleet
@@ -61,13 +61,15 @@ class Bench:
         TaskActivator(self.config, self.ledger, self.directory, lambda: authority, lambda: self.now)(task.encoded)
 
     def vault(self) -> Any:
-        config = in_force(self.config, self.ledger)
-        closed = closed_by(self.config, self.ledger, self.directory, lambda: self.now)
-        return vault_here(config, family_of(config), self.ledger, closed=closed)
+        config = active_configuration(self.config, self.ledger)
+        closed = make_closing_check(self.config, self.ledger, self.directory, lambda: self.now)
+        return make_vault(config, family_of(config), self.ledger, closed=closed)
 
 
 def configured(directory: Path, vault: dict[str, Any]) -> AgentConfig:
-    return checked({"agent": {"state": str(directory)}, "data": {"source": "digits", **DATA}, "vault": vault}, "test")
+    return config_from_tables(
+        {"agent": {"state": str(directory)}, "data": {"source": "digits", **DATA}, "vault": vault}, "test"
+    )
 
 
 @pytest.fixture
@@ -79,7 +81,7 @@ def test_a_task_is_taken_up_with_its_own_budget(bench: Bench) -> None:
     assert bench.vault().answer(query()).reason == "task", "nothing is released before"
     bench.take_up(bench.signed())
     assert bench.ledger.budget.epsilon == 0.5
-    assert in_force(bench.config, bench.ledger).learner.name == "clipd2p"
+    assert active_configuration(bench.config, bench.ledger).learner.name == "clipd2p"
     assert not isinstance(bench.vault().answer(query()), Refused)
 
 
@@ -143,7 +145,7 @@ def test_less_is_allowed_than_the_task_asks_for(fleet: Fleet, tmp_path: Path) ->
     bench = Bench(fleet, tmp_path, 'approve = "auto"\nepsilon = 0.125')
     bench.take_up(bench.signed())
     assert bench.ledger.budget.epsilon == 0.125
-    assert in_force(bench.config, bench.ledger).privacy.epsilon == 0.125
+    assert active_configuration(bench.config, bench.ledger).privacy.epsilon == 0.125
 
 
 def test_a_policy_that_has_become_stricter_ends_the_task(fleet: Fleet, tmp_path: Path) -> None:
@@ -156,25 +158,27 @@ def test_a_policy_that_has_become_stricter_ends_the_task(fleet: Fleet, tmp_path:
 def test_consent_is_to_one_document(fleet: Fleet, tmp_path: Path) -> None:
     bench = Bench(fleet, tmp_path, 'approve = "ask"')
     task, other = bench.signed(), bench.signed(purpose="another")
-    consent(tmp_path, other, "approved")
+    save_consent(tmp_path, other, "approved")
     with pytest.raises(TaskRefused, match="awaits the owner's approval"):
         bench.take_up(task)
-    consent(tmp_path, task, "refused")
+    save_consent(tmp_path, task, "refused")
     with pytest.raises(TaskRefused, match="its owner has refused it"):
         bench.take_up(task)
-    consent(tmp_path, task, "approved")
+    save_consent(tmp_path, task, "approved")
     bench.take_up(task)
     vault = bench.vault()
-    consent(tmp_path, task, "withdrawn")
-    consent(tmp_path, bench.signed(2), "refused")
+    save_consent(tmp_path, task, "withdrawn")
+    save_consent(tmp_path, bench.signed(2), "refused")
     assert "no longer takes part" in vault.answer(query()).explanation, "no to the next one is no yes to this one"
     with pytest.raises(TaskRefused, match="withdrawn, which cannot be undone"):
-        consent(tmp_path, task, "approved")
+        save_consent(tmp_path, task, "approved")
 
 
 def test_whether_a_task_is_taken_up_depends_on_no_record(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everybody sees it. So nothing is read before."""
-    monkeypatch.setattr("sottovoce.agent.vault_here.records_here", lambda data: pytest.fail("the records were read"))
+    monkeypatch.setattr(
+        "sottovoce.agent.vault_here.load_configured_records", lambda data: pytest.fail("the records were read")
+    )
     bench.take_up(bench.signed())
 
 
@@ -231,7 +235,7 @@ def spent(vault: Any) -> str:
 
 def yearly(fleet: Fleet, directory: Path) -> Bench:
     bench = Bench(fleet, directory, RENEWS)
-    bench.config = checked(
+    bench.config = config_from_tables(
         {
             "agent": {"state": str(directory)},
             "data": {"source": "digits", **DATA},
@@ -261,10 +265,10 @@ def test_whoever_asks_cannot_open_a_period_of_the_budget(fleet: Fleet, tmp_path:
         assert spent(bench.vault()) == "the privacy budget is spent until its next period, which opens in 365 days"
     assert bench.ledger.spending().epsilon <= 2.0
     uptime = [0.0]
-    bench.ledger.periods.renew("year")
-    bench.ledger.count(lambda: uptime[0])
+    bench.ledger.periods.allow_renewal("year")
+    bench.ledger.start_counting(lambda: uptime[0])
     uptime[0] = 366 * 86_400.0
-    bench.ledger.live()
+    bench.ledger.record_life()
     assert bench.ledger.periods.number == 1
     assert not isinstance(bench.vault().answer(query(50)), Refused)
 

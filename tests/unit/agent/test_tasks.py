@@ -21,7 +21,7 @@ PEERS = ("a", "b", "c")
 class _NoFleet:
     """One that has signed nothing."""
 
-    def heard_another(self, peer: Peer) -> None:
+    def note_other_task(self, peer: Peer) -> None:
         del peer
 
     def document(self) -> dict[str, object]:
@@ -39,7 +39,7 @@ class Bench:
         self._running: set[asyncio.Task[None]] = set()
         voice = Voice(self._seal, self, 1.0, Counters(), Waits())  # type: ignore[arg-type]
         self.tasks = Tasks(OWN, voice, _NoFleet())  # type: ignore[arg-type]
-        self.tasks.attend(self._spawn, lambda node: Peer(node, "x:1", "name") if node[0] in PEERS else None, self._mix)
+        self.tasks.attach(self._spawn, lambda node: Peer(node, "x:1", "name") if node[0] in PEERS else None, self._mix)
         self.tasks.peers = PEERS
         assert self.tasks.announce_mixing_peers() == PEERS
 
@@ -80,11 +80,11 @@ async def bench() -> AsyncIterator[Bench]:
 
 
 async def test_with_who_has_another_task_nothing_is_mixed_until_it_has_this_one(bench: Bench) -> None:
-    bench.tasks.heard("b", OTHER.digest)
+    bench.tasks.note_task("b", OTHER.digest)
     await bench.settled()
     assert bench.met == [("a", "c")]
-    assert [bench.tasks.mixes(node) for node in PEERS] == [True, False, True]
-    bench.tasks.heard("b", OWN.digest)
+    assert [bench.tasks.has_same_task(node) for node in PEERS] == [True, False, True]
+    bench.tasks.note_task("b", OWN.digest)
     await bench.settled()
     assert bench.met == [("a", "c"), PEERS]
     assert bench.others() == []
@@ -94,13 +94,13 @@ async def test_one_of_them_is_asked_what_it_is_and_that_is_said_once(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     for node in ("b", "c", "b"):
-        bench.tasks.heard(node, OTHER.digest)
+        bench.tasks.note_task(node, OTHER.digest)
     await bench.settled()
-    bench.tasks.heard("c", OTHER.digest)
+    bench.tasks.note_task("c", OTHER.digest)
     await bench.settled()
     assert bench.asked == [("b", TASK)]
     (other,) = bench.others()
-    assert (other["devices"], other["digest"], bench.tasks.apart) == (2, OTHER.digest.hex(), 2)
+    assert (other["devices"], other["digest"], bench.tasks.other_task_count) == (2, OTHER.digest.hex(), 2)
     assert other["differences"] == ("data.bounds [[0.0],[1000.0]] where this device has [[0.0],[10.0]]",)
     assert [record.getMessage().split()[0] for record in caplog.records] == ["another-task"]
 
@@ -113,23 +113,23 @@ async def test_what_is_no_document_of_that_task_is_not_kept_and_is_asked_for_aga
     bench: Bench, answer: bytes | Exception
 ) -> None:
     bench.answer = answer
-    bench.tasks.heard("b", OTHER.digest)
+    bench.tasks.note_task("b", OTHER.digest)
     await bench.settled()
     assert bench.others()[0]["differences"] == ()
     bench.answer = OTHER.canonical
-    bench.tasks.heard("b", OTHER.digest)
+    bench.tasks.note_task("b", OTHER.digest)
     await bench.settled()
     assert len(bench.asked) == 1, "the same peer is asked again a minute later"
-    bench.tasks.heard("c", OTHER.digest)
+    bench.tasks.note_task("c", OTHER.digest)
     await bench.settled()
     assert bench.others()[0]["differences"]
 
 
 async def test_who_refuses_a_share_has_another_task_for_a_time(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RECONSIDER_SECONDS", 0.05)
-    bench.tasks.declined("a", OTHER.digest)
-    assert bench.tasks.mixes("a"), "what was sealed under an earlier task of this device says nothing"
-    bench.tasks.declined("a", OWN.digest)
+    bench.tasks.note_refusal("a", OTHER.digest)
+    assert bench.tasks.has_same_task("a"), "what was sealed under an earlier task of this device says nothing"
+    bench.tasks.note_refusal("a", OWN.digest)
     await bench.settled()
     assert bench.met == [("b", "c")]
     async with asyncio.timeout(30):
@@ -141,7 +141,7 @@ async def test_who_refuses_a_share_has_another_task_for_a_time(bench: Bench, mon
 
 async def test_strangers_by_the_thousand_are_bounded(bench: Bench) -> None:
     for number in range(5000):
-        bench.tasks.heard(f"node-{number}", number.to_bytes(32, "big"))
+        bench.tasks.note_task(f"node-{number}", number.to_bytes(32, "big"))
     assert len(bench.tasks._others) == module._MAX_DEVICES
     assert len(bench.others()) <= module._MAX_DOCUMENTS
     assert bench.asked == [], "nobody knows where they are"
@@ -154,14 +154,14 @@ async def test_more_tasks_than_are_remembered_and_answers_that_come_late_break_n
     bench.held = asyncio.Event()
     tasks = [Task({"learner.clip": float(number)}) for number in range(40)]
     for number, task in enumerate(tasks):
-        bench.tasks.heard(f"a{number}", task.digest)
+        bench.tasks.note_task(f"a{number}", task.digest)
     await asyncio.sleep(0.01)
     bench.held.set()
     assert len(bench.asked) == module._MAX_QUESTIONS, "so many are asked at once"
     await bench.settled()
     for number, task in enumerate(tasks):
         bench.answer = task.canonical
-        bench.tasks.heard(f"a{number}", task.digest)
+        bench.tasks.note_task(f"a{number}", task.digest)
         await bench.settled()
     assert len(bench.tasks._differences) == module._MAX_DOCUMENTS
 
@@ -170,28 +170,28 @@ async def test_who_was_silent_for_long_and_comes_back_corrected_is_mixed_with(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "RECONSIDER_SECONDS", 0.2)
-    bench.tasks.heard("b", OTHER.digest)
+    bench.tasks.note_task("b", OTHER.digest)
     await asyncio.sleep(0.1)
-    bench.tasks.heard("b", OTHER.digest)  # the time starts over, and the learner hears at its end
+    bench.tasks.note_task("b", OTHER.digest)  # the time starts over, and the learner hears at its end
     async with asyncio.timeout(30):
         while bench.met != [("a", "c"), PEERS]:  # noqa: ASYNC110 - a deadline is all that is needed
             await asyncio.sleep(0.01)
-    bench.tasks.heard("b", OWN.digest)
+    bench.tasks.note_task("b", OWN.digest)
     await bench.settled()
     assert bench.met == [("a", "c"), PEERS]
 
 
 async def test_who_changes_its_mind_again_and_again_stays_apart(bench: Bench) -> None:
     for _ in range(1000):
-        bench.tasks.heard("b", OTHER.digest)
-        bench.tasks.heard("b", OWN.digest)
+        bench.tasks.note_task("b", OTHER.digest)
+        bench.tasks.note_task("b", OWN.digest)
         await bench.settled()
-    assert not bench.tasks.mixes("b")
+    assert not bench.tasks.has_same_task("b")
     assert len(bench.met) <= 2 * module._MAX_CHANGES + 2
 
 
 async def test_the_learner_is_told_of_the_peers_of_now(bench: Bench) -> None:
-    bench.tasks.heard("b", OTHER.digest)  # what it makes of this is done a moment later
+    bench.tasks.note_task("b", OTHER.digest)  # what it makes of this is done a moment later
     bench.tasks.peers = ("a", "d")
     await bench.settled()
     assert bench.met == [("a", "d")]

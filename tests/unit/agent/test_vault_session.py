@@ -9,7 +9,7 @@ from sottovoce.agent.fleet_tasks import keep_task
 from sottovoce.agent.join import join
 from sottovoce.agent.vault_session import open_local_vault
 from sottovoce.algorithms.family import budget_of
-from sottovoce.config import checked
+from sottovoce.config import config_from_tables
 from sottovoce.errors import SottovoceError
 from sottovoce.identity import Trust, create_fleet
 from sottovoce.identity.signed_task import SignedTask
@@ -20,7 +20,7 @@ DATA = {"features": 64, "classes": 10, "expected_records": 180.0}
 
 def test_what_nothing_can_begin_under_gives_way_to_the_next(tmp_path: Path) -> None:
     fleet = create_fleet(tmp_path / "fleet", "street")
-    config = checked({"agent": {"state": str(tmp_path / "a")}, "data": {"source": "digits", **DATA}}, "test")
+    config = config_from_tables({"agent": {"state": str(tmp_path / "a")}, "data": {"source": "digits", **DATA}}, "test")
     identity = join(fleet, tmp_path / "a", budget_of(config))
 
     def task(epoch: int, features: int) -> SignedTask:

@@ -54,7 +54,7 @@ def make(*peers: str, steps: int = 0, fanout: int = 1, store: Store | None = Non
         return f"to {recipient}, {sequence}: {numbers}, seal {seals} of {id(seal)}".encode()
 
     core = Core(learner=push_sum(*peers, steps=steps, fanout=fanout), store=store, seal=seal)
-    core.meet(peers, 0.0)
+    core.replace_peers(peers, 0.0)
     return core, store
 
 
@@ -216,7 +216,7 @@ def test_a_clean_stop_forgets_nothing() -> None:
     actions = core.fire("cycle", 0.0)
     core.confirm("a", 1, 1.0)
     query = next(action.query for action in actions if isinstance(action, Ask))
-    core.answer(release(0, 5), 2.0)
+    core.apply_query_answer(release(0, 5), 2.0)
     assert query.id == release(0, 5).query_id
     assert store.load().state.step == 0
     core.flush()
@@ -231,12 +231,12 @@ def test_a_clean_stop_forgets_nothing() -> None:
 def test_a_release_forgotten_in_a_crash_is_asked_for_again_and_lands_on_the_same_sum() -> None:
     core, store = make("a", steps=3)
     core.fire("cycle", 0.0)
-    core.answer(release(0, 5), 1.0)
+    core.apply_query_answer(release(0, 5), 1.0)
     kept = core.state.numerator.tolist()
     again, _ = make("a", steps=3, store=store)
     again.start(("a",), 2.0)
     asked = [action.query.slot for action in again.fire("cycle", 3.0) if isinstance(action, Ask)]
-    again.answer(release(0, 5), 4.0)
+    again.apply_query_answer(release(0, 5), 4.0)
     assert asked == [0]
     assert again.state.numerator.tolist() == kept
 
@@ -245,7 +245,7 @@ def test_a_release_is_durable_before_a_share_of_it_leaves() -> None:
     core, store = make("a", steps=3)
     core.fire("cycle", 0.0)
     core.confirm("a", 1, 1.0)
-    core.answer(release(0, 5), 2.0)
+    core.apply_query_answer(release(0, 5), 2.0)
     core.fire("cycle", 3.0)
     assert store.load().state.step == 1
 

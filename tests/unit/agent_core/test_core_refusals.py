@@ -22,7 +22,7 @@ def make(store: Store | None = None) -> Made:
     """A core of one numerator, with the peers a and b, whose parcels are messages."""
     store = store or Store(state(8))
     core = Core(learner=push_sum("a", "b"), store=store, seal=lambda recipient, sequence, message: message)
-    core.meet(("a", "b"), 0.0)
+    core.replace_peers(("a", "b"), 0.0)
     return core, store
 
 
@@ -37,7 +37,7 @@ def test_a_refusal_is_durable_and_changes_no_mass() -> None:
     core, store = refusing()
     before = core.state
     assert store.load().seen == {"a": Seen(2, 2, "task")}
-    assert core.refused("a", 2, 2) == "task"
+    assert core.refusal_reason("a", 2, 2) == "task"
     assert core.receive("a", 2, 2, share(), 1.0) == (True, []), "a copy that comes later"
     assert core.state is before
 
@@ -45,7 +45,7 @@ def test_a_refusal_is_durable_and_changes_no_mass() -> None:
 def test_after_it_the_link_goes_on() -> None:
     core, store = refusing()
     assert core.receive("a", 2, 3, share(), 1.0)[0] is False
-    assert core.refused("a", 2, 3) == ""
+    assert core.refusal_reason("a", 2, 3) == ""
     assert store.load().seen == {"a": Seen(2, 3)}
 
 

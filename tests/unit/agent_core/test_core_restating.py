@@ -45,7 +45,7 @@ def mixer() -> Mixer:
 
 def core_on(store: Store) -> Core:
     core = Core(learner=mixer(), store=store, seal=lambda recipient, sequence, message: message)
-    core.meet(("a",), 0.0)
+    core.replace_peers(("a",), 0.0)
     return core
 
 
@@ -87,7 +87,7 @@ def pairwise_core() -> Core:
     learner = Pairwise(schedule(size=1), np.zeros(1), reach=100.0, max_steps=1)
     store = MemoryStore(learner.fresh())
     core = Core(learner=learner, store=store, seal=lambda recipient, sequence, message: message)
-    core.meet(("a", "b"), 0.0)
+    core.replace_peers(("a", "b"), 0.0)
     return core
 
 

@@ -3,8 +3,15 @@
 import numpy as np
 import pytest
 from scipy import stats
-from sottovoce_lab.auditor.binomial import at_least, at_most, lower_limit, quantile, two_sided, upper_limit
-from sottovoce_lab.auditor.chances import gamma_above, gamma_two_sided, gap, phi, uniform_low_bits
+from sottovoce_lab.auditor.binomial import (
+    lower_limit,
+    probability_at_least,
+    probability_at_most,
+    quantile,
+    two_sided_p_value,
+    upper_limit,
+)
+from sottovoce_lab.auditor.chances import gamma_above, gamma_two_sided, phi, uniform_low_bits, uniformity_p_value
 
 COUNTS = [(0, 20), (3, 50), (20, 20), (500, 1000), (7, 9000), (39, 46)]
 
@@ -22,9 +29,9 @@ def test_limits_are_those_of_clopper_and_pearson(count: int, trials: int, alpha:
 @pytest.mark.parametrize("probability", [0.0, 0.01, 0.5, 0.73, 1.0])
 def test_tails_are_the_binomials(count: int, trials: int, probability: float) -> None:
     law = stats.binom(trials, probability)
-    assert at_least(count, trials, probability) == pytest.approx(law.sf(count - 1), rel=1e-9, abs=1e-300)
-    assert at_most(count, trials, probability) == pytest.approx(law.cdf(count), rel=1e-9, abs=1e-300)
-    assert two_sided(count, trials, probability) <= 1
+    assert probability_at_least(count, trials, probability) == pytest.approx(law.sf(count - 1), rel=1e-9, abs=1e-300)
+    assert probability_at_most(count, trials, probability) == pytest.approx(law.cdf(count), rel=1e-9, abs=1e-300)
+    assert two_sided_p_value(count, trials, probability) <= 1
 
 
 def test_a_quantile_is_the_first_count_that_is_high_enough() -> None:
@@ -53,9 +60,9 @@ def test_phi_is_right_far_out() -> None:
 
 def test_the_gap_is_as_rare_as_it_says_and_finds_another_law() -> None:
     rng = np.random.default_rng(3)
-    rare = sum(gap(rng.random(200)) < 0.1 for _ in range(400))
+    rare = sum(uniformity_p_value(rng.random(200)) < 0.1 for _ in range(400))
     assert rare <= stats.binom.ppf(1 - 1e-6, 400, 0.1)
-    assert gap(rng.random(2000) ** 1.5) < 1e-9
+    assert uniformity_p_value(rng.random(2000) ** 1.5) < 1e-9
 
 
 def test_low_bits() -> None:

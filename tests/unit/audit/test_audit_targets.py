@@ -9,7 +9,7 @@ from sottovoce.registry import ALGORITHMS
 from sottovoce.vault import Budget, Ledger
 from sottovoce_lab.auditor import LEARNERS, MECHANISMS, audit
 from sottovoce_lab.auditor.games import canaries
-from sottovoce_lab.auditor.subject import fresh
+from sottovoce_lab.auditor.subject import watch_new_device
 from sottovoce_lab.auditor.targets.scaled import ScaledNoiseSums
 
 from tests.mutations import mutants
@@ -37,16 +37,16 @@ def test_every_learner_is_played_as_it_ships(name: str) -> None:
     assert subject.played.get("sampling") == sampling
     if subject.budget.epsilon is not None:
         records = subject.worlds()["huge"]
-        assert min(subject.doubts(records, fresh(subject, records)).values()) > 1e-6
+        assert min(subject.p_values(records, watch_new_device(subject, records)).values()) > 1e-6
 
 
 def test_one_message_refutes_adad2p() -> None:
     """Its length tells the gradient's; and a gradient of 0 gets no noise."""
     subject = ScaledNoiseSums(1.0, 1e-5)
     worlds = subject.worlds()
-    longer = subject.doubts(worlds["a tenth longer"], fresh(subject, worlds["a tenth longer"]))
+    longer = subject.p_values(worlds["a tenth longer"], watch_new_device(subject, worlds["a tenth longer"]))
     assert longer["scale"] < 1e-3, "expected: z = 9, give or take 1.2"
-    assert not fresh(subject, worlds["zero"]).values.any()
+    assert not watch_new_device(subject, worlds["zero"]).values.any()
     outcome = audit("mechanism", "adad2p", epsilon=1.0, trials=200)
     assert outcome.epsilon_lower_bound > 2
     assert outcome.statement.epsilon == 1.0

@@ -86,7 +86,7 @@ def test_who_is_known_is_no_news(identities: Identities) -> None:
     contacts = Contacts([], [], me.node_id, random.Random(1))
     contacts.learn("dns", map(seed_of, (me, other, third)), {other.node_id})
     assert contacts.candidates == [third.node_id]
-    contacts.heard(third.node_id)
+    contacts.note_record(third.node_id)
     assert contacts.candidates == []
     assert not contacts.is_wanted(third.node_id)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sottovoce.agent.enroller import INVITATIONS, open_invitations
 from sottovoce.agent.revoked import NAME
-from sottovoce.cli.agent import _due
+from sottovoce.cli.agent import _renewal_advice
 from sottovoce.identity import open_fleet
 
 from tests.support.command import here
@@ -102,7 +102,7 @@ def test_no_token_on_standard_input_is_said(tmp_path: Path, monkeypatch: pytest.
 def test_a_certificate_that_is_over_is_not_just_late() -> None:
     def words(days: int, overdue: bool) -> str:
         ends = datetime.now(UTC) + timedelta(days=days)
-        return _due({"certificate_expires": ends.isoformat(), "certificate": {"overdue": overdue}})
+        return _renewal_advice({"certificate_expires": ends.isoformat(), "certificate": {"overdue": overdue}})
 
     assert words(9, overdue=False) == ""
     assert words(9, overdue=True) == ": renew it now, with `sottovoce fleet renew`"

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from sottovoce.agent.promised import PURPOSES, promised_in
+from sottovoce.agent.promised import PURPOSES, read_promise
 from sottovoce.identity.invitation import read_bundle
 from sottovoce.vault import Budget, Ledger
 from sottovoce.vault.ledger_binding import check_budget
@@ -98,7 +98,7 @@ def test_a_damaged_promise_is_named(authority: Path, tmp_path: Path) -> None:
     (authority / "promised.json").write_text('{"epsilon": 2}')
     refused = here("fleet", "join", "--fleet", authority, "--state", tmp_path / "one")
     assert (refused.code, "promised.json is damaged" in refused.err) == (6, True), refused.err
-    assert promised_in(tmp_path) is None
+    assert read_promise(tmp_path) is None
 
 
 @pytest.mark.parametrize(

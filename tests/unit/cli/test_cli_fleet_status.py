@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from sottovoce.cli.fleet_status import _judged
+from sottovoce.cli.fleet_status import _judge_device
 
 PERIOD = 60.0
 DIRECT, BROKERED = "192.0.2.7:7400", "mqtt:main"
@@ -33,7 +33,7 @@ def test_who_is_there(endpoints: list[str], heard: float | None, reached: dict[s
         "health": None,
     }
     found = {"id": "this", "period_s": PERIOD}
-    assert _judged(device, found, reached)[0] == state
-    assert _judged({**device, "leaving": True}, found, reached) == ("left", None)
-    assert _judged({**device, "leaving": True, "revoked": True}, found, reached) == ("revoked", None)
-    assert _judged({**device, "health": "behind"}, found, reached)[0] == "answers"
+    assert _judge_device(device, found, reached)[0] == state
+    assert _judge_device({**device, "leaving": True}, found, reached) == ("left", None)
+    assert _judge_device({**device, "leaving": True, "revoked": True}, found, reached) == ("revoked", None)
+    assert _judge_device({**device, "health": "behind"}, found, reached)[0] == "answers"

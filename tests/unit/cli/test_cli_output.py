@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from sottovoce.cli.output import check_writable, put
+from sottovoce.cli.output import check_writable, write_binary_file
 from sottovoce.errors import UsageError
 
 
@@ -31,7 +31,7 @@ def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()), daemon=True)
     reader.start()
-    put("--out", pipe, b"1\n2\n")
+    write_binary_file("--out", pipe, b"1\n2\n")
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     reader.join(10)
     assert read == [b"1\n2\n"]
@@ -42,6 +42,6 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
     link, target = tmp_path / "newest.onnx", tmp_path / "kept" / "one.onnx"
     link.symlink_to(target)
-    put("--out", link, b"graph")
+    write_binary_file("--out", link, b"graph")
     assert link.is_symlink()
     assert target.read_bytes() == b"graph"

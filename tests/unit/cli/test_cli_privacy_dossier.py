@@ -9,7 +9,7 @@ from sottovoce.accounting.events import GaussianSum
 from sottovoce.accounting.stored import _KINDS
 from sottovoce.agent.dossier import _EVENTS, OPEN
 from sottovoce.vault import Budget, Ledger
-from sottovoce.vault.account import account_of, audited
+from sottovoce.vault.account import account_of, audit_account
 
 from tests.support.command import here
 from tests.support.devices import Device, new_device
@@ -36,7 +36,7 @@ def made(device: Device, out: Path) -> tuple[dict[str, Any], str]:
 def test_it_contradicts_neither_ledger_nor_explanation(device: Device, tmp_path: Path) -> None:
     found, page = made(device, tmp_path / "new" / "out")
     ledger = Ledger.read(device.ledger)
-    spending, head = audited(account_of(ledger))
+    spending, head = audit_account(account_of(ledger))
     ledger.close()
     assert found["spent"]["epsilon"] == spending.epsilon
     assert (found["spent"]["charges"], found["spent"]["releases"]) == (3, 0)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from sottovoce.cli.services import agent, asked_for, vault
+from sottovoce.cli.services import agent, requested_service, vault
 from sottovoce.errors import ExitCode
 
 from tests.support.command import here
@@ -11,7 +11,7 @@ from tests.support.command import here
 
 @pytest.mark.parametrize("name, service", [("agent", agent), ("vault", vault)])
 def test_a_service_is_known_by_its_words(name: str, service: object) -> None:
-    found = asked_for([name, "run", "--config", "device.toml"])
+    found = requested_service([name, "run", "--config", "device.toml"])
     assert (getattr(found, "func", None), getattr(found, "args", None)) == (service, (Path("device.toml"),))
 
 
@@ -20,7 +20,7 @@ def test_a_service_is_known_by_its_words(name: str, service: object) -> None:
               "agent run --config f --config g", "agent run --config=f"],
 )  # fmt: skip
 def test_any_other_words_are_for_the_parser(words: str) -> None:
-    assert asked_for(words.split()) is None
+    assert requested_service(words.split()) is None
 
 
 @pytest.mark.parametrize("name", ["agent", "vault"])

@@ -42,9 +42,9 @@ def test_each_moment_of_a_run_is_shown_with_its_measures(
     with ConsoleWatcher(quiet=False) as watcher:
         watcher.advance("agents ready", 3, 9)
         watcher.advance("agents ready", 9, 9)
-        watcher.moment(_moment(10, measures))
+        watcher.show_moment(_moment(10, measures))
         watcher.note("agent 3 was restarted")
-        watcher.moment(_moment(30, measures))
+        watcher.show_moment(_moment(30, measures))
     text = printed.getvalue()
     assert "30 of 30" in text
     assert "agent 3 was restarted" in text
@@ -56,7 +56,7 @@ def test_each_moment_of_a_run_is_shown_with_its_measures(
 def test_without_a_terminal_not_every_cycle_has_a_line(printed: io.StringIO) -> None:
     with ConsoleWatcher(quiet=False) as watcher:
         for cycle in range(1, 31):
-            watcher.moment(_moment(cycle))
+            watcher.show_moment(_moment(cycle))
     lines = re.findall(r"cycle (\d+) of 30", printed.getvalue())
     assert lines[-1] == "30"
     assert 5 <= len(lines) < 30

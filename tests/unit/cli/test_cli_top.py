@@ -18,7 +18,7 @@ import pytest
 from rich.console import Console
 from sottovoce.cli import top_devices
 from sottovoce.cli.top_devices import Devices
-from sottovoce.cli.top_screen import shown
+from sottovoce.cli.top_screen import render_snapshot
 from sottovoce.errors import ExitCode, NetworkError
 
 from tests.support.command import here
@@ -70,7 +70,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, Any]]:
 
 def _text(found: dict[str, Any], width: int, height: int | None = None) -> str:
     console = Console(width=width, file=StringIO())
-    console.print(shown(found, width, height))
+    console.print(render_snapshot(found, width, height))
     assert isinstance(console.file, StringIO)
     return console.file.getvalue()
 

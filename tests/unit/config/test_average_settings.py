@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import Family
-from sottovoce.config import checked
+from sottovoce.config import config_from_tables
 from sottovoce.errors import ConfigError
 from sottovoce.vault.terms.means import MeanTerms
 
@@ -13,7 +13,7 @@ from sottovoce.vault.terms.means import MeanTerms
 def family(**learner: Any) -> Family:
     data = {"source": "digits", "features": 8, "classes": 2, "transform": "none", "expected_records": 1.0}
     tables = {"agent": {"state": "."}, "data": data, "learner": {"name": "average", **learner}}
-    return family_of(checked({**tables, "membership": {"sampling": "static"}}, "test"))
+    return family_of(config_from_tables({**tables, "membership": {"sampling": "static"}}, "test"))
 
 
 def test_what_is_released_are_coefficients_and_what_is_published_is_the_vector() -> None:

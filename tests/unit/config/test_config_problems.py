@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from sottovoce.config import checked, load
+from sottovoce.config import config_from_tables, load
 from sottovoce.errors import ConfigError, ExitCode
 
 from tests.support.command import here
@@ -167,7 +167,7 @@ def test_a_file_that_cannot_be_read(path: Path, there: bool) -> None:
 
 def test_tables_without_lines_are_told_by_their_origin() -> None:
     with pytest.raises(ConfigError, match=r"^--set: privacy\.epsilon: Expected"):
-        checked({"privacy": {"epsilon": -1}}, "--set")
+        config_from_tables({"privacy": {"epsilon": -1}}, "--set")
 
 
 def test_no_value_of_the_file_is_repeated(path: Path) -> None:

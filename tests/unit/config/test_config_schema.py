@@ -4,7 +4,7 @@ import json
 import tomllib
 from pathlib import Path
 
-from sottovoce.config import WholeConfig, checked
+from sottovoce.config import WholeConfig, config_from_tables
 from sottovoce.registry import ALGORITHMS, DEFAULT
 
 from tests.support.command import here
@@ -32,4 +32,4 @@ def test_a_correct_file_is_called_correct(tmp_path: Path) -> None:
     ended = here("config", "check", path)
     assert (ended.code, ended.out) == (0, f"{path}: correct\n")
     assert "no such state directory" in ended.err, "a file may be checked before the device joins"
-    assert checked(tomllib.loads(path.read_text()), "x").learner.name == DEFAULT
+    assert config_from_tables(tomllib.loads(path.read_text()), "x").learner.name == DEFAULT

@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
-from sottovoce.config import load, proposed
+from sottovoce.config import load, read_proposed_task
 from sottovoce.days import with_day_numbers
 
 HEAD = '[agent]\nstate = "state"\n[data]\nsource = "npz:records.npz"\nfeatures = 4\nclasses = 2\nexpected_records = 9\n'
@@ -21,7 +21,7 @@ def test_a_task_is_signed_with_numbers(tmp_path: Path) -> None:
     file = tmp_path / "task.toml"
     data = "features = 4\nclasses = 2\nexpected_records = 9\nwindows = [2026-01-01, 2035-12-31]\n"
     file.write_text(f'[task]\nname = "a"\n[data]\n{data}[learner]\nname = "clipd2p"\n[privacy]\nepsilon = 1.0\n')
-    tables, _ = proposed(file)
+    tables, _ = read_proposed_task(file)
     assert tables["data"]["windows"] == [20454, 24105]
 
 

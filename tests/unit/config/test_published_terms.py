@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from sottovoce.algorithms.assembly import family_of
-from sottovoce.config import checked
+from sottovoce.config import config_from_tables
 from sottovoce.vault.terms.chains import PublishedChainTerms
 from sottovoce.vault.terms.published import PublishedTerms
 from sottovoce.vault.terms.q_chains import QChainTerms
@@ -22,7 +22,7 @@ def _terms(learner: dict[str, Any], classes: int = 10, **privacy: Any) -> Any:
         "privacy": {"epsilon": _EPSILON, "delta": _DELTA, "allow_unproved": True, **privacy},
         "transport": {"peers": [{"id": "a" * 31 + end, "address": f"10.0.0.{end}:1"} for end in "23"]},
     }
-    return family_of(checked(tables, "test")).terms
+    return family_of(config_from_tables(tables, "test")).terms
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from sottovoce.errors import PluginError
 from sottovoce.learner_settings import LearnerSettings
 from sottovoce.plugins import guard
 from sottovoce.plugins.discovery import KINDS, _installed
-from sottovoce.registry import ALGORITHMS, DEFAULT, Algorithm, of_another, unknown
+from sottovoce.registry import ALGORITHMS, DEFAULT, Algorithm, foreign_key_error, unknown_name_hint
 
 from tests.support.sources import shown, sources
 
@@ -39,7 +39,7 @@ def named(file: Path) -> set[str]:
     """The algorithms that a file names."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     words = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-    return words & {name for name in ALGORITHMS if name in registry._own()}
+    return words & {name for name in ALGORITHMS if name in registry._own_algorithms()}
 
 
 def test_no_algorithm_is_named_outside_its_folder() -> None:
@@ -93,9 +93,9 @@ def test_one_that_a_package_brings_is_one_like_any_other(monkeypatch: pytest.Mon
     assert list(ALGORITHMS)[-1] == "example"
     assert len(ALGORITHMS) == len(list(ALGORITHMS))
     assert registry.payload_codec("e/1") is not None
-    assert of_another("example", "momentum") is None
-    assert "belongs to pdsl" in str(of_another("example", "shapley"))
-    assert unknown("exampel") == 'did you mean "example"?'
+    assert foreign_key_error("example", "momentum") is None
+    assert "belongs to pdsl" in str(foreign_key_error("example", "shapley"))
+    assert unknown_name_hint("exampel") == 'did you mean "example"?'
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_the_names_of_this_package_are_taken(monkeypatch: pytest.MonkeyPatch) ->
     assert list(ALGORITHMS).count(DEFAULT) == 1
     with pytest.raises(PluginError, match="Sottovoce itself uses this name; rename the entry point"):
         ALGORITHMS[DEFAULT]
-    assert registry.ready()[DEFAULT].name == DEFAULT
+    assert registry.loaded_algorithms()[DEFAULT].name == DEFAULT
 
 
 def test_there_is_no_other() -> None:

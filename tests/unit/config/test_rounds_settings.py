@@ -6,7 +6,7 @@ import pytest
 from sottovoce.agent.provenance import Unsigned
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import Family
-from sottovoce.config import checked
+from sottovoce.config import config_from_tables
 from sottovoce.errors import ConfigError
 from sottovoce.vault.terms.gradients import GradientTerms
 
@@ -23,7 +23,7 @@ def family(peers: int = 2, public: str | None = "digits", sampling: str = "stati
     }
     if public is not None:
         tables["data"]["public"] = public
-    return family_of(checked(tables, "test"))
+    return family_of(config_from_tables(tables, "test"))
 
 
 def releases(found: Family) -> int:

@@ -4,7 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sottovoce.agent.revoked import keep_list, revoke
+from sottovoce.agent.revoked import revoke, store_revocation_list
 from sottovoce.doctor import Level
 from sottovoce.doctor.certificates import certificates
 from sottovoce.errors import ExitCode, IdentityError
@@ -51,6 +51,6 @@ def test_another_mode_than_it_joined_in(device: Device) -> None:
 
 def test_a_device_that_is_revoked(fleet: Fleet, device: Device, tmp_path: Path) -> None:
     (tmp_path / "lists").mkdir()
-    keep_list(device.state, revoke(tmp_path / "lists", fleet, [device.id]), fleet.authority)
+    store_revocation_list(device.state, revoke(tmp_path / "lists", fleet, [device.id]), fleet.authority)
     found = worst(certificates(subject(device)))
     assert (found.code, "revoked" in found.what) == (ExitCode.IDENTITY, True)

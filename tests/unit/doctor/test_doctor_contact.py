@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from sottovoce.doctor import Level
 from sottovoce.doctor.contact import obstacle, obstacles
-from sottovoce.doctor.credentials import device as credentials
+from sottovoce.doctor.credentials import device_credentials as credentials
 from sottovoce.doctor.reach import broker, peers
 from sottovoce.errors import ExitCode
 from sottovoce.identity import Fleet
-from sottovoce.listening import split
+from sottovoce.listening import split_address
 
 from tests.support.devices import Device, free_port, identity_files, new_device
 from tests.support.fleets import new_fleet
@@ -62,8 +62,8 @@ def _server(device: Device) -> ssl.SSLContext:
 
 
 def test_addresses_are_split() -> None:
-    assert split("[2001:db8::9]:7400") == ("2001:db8::9", 7400)
-    assert split("10.0.0.7:7400") == ("10.0.0.7", 7400)
+    assert split_address("[2001:db8::9]:7400") == ("2001:db8::9", 7400)
+    assert split_address("10.0.0.7:7400") == ("10.0.0.7", 7400)
 
 
 def test_nobody_listens_there() -> None:

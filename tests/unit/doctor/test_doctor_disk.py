@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from sottovoce.doctor import Level, Subject
-from sottovoce.doctor.disk import disk, written
+from sottovoce.doctor.disk import disk, time_write
 from sottovoce.errors import ExitCode
 
 from tests.support.patients import worst
@@ -48,5 +48,5 @@ def test_a_write_that_fails_and_one_that_takes_long(tmp_path: Path) -> None:
 
 
 def test_what_is_written_is_gone_at_once(tmp_path: Path) -> None:
-    assert written(tmp_path) >= 0
+    assert time_write(tmp_path) >= 0
     assert list(tmp_path.iterdir()) == []

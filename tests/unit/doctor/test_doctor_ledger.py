@@ -85,4 +85,4 @@ def test_two_ledgers_are_one_too_many(device: Device, tmp_path: Path) -> None:
     device.ledger.unlink()
     found = worst(ledger(subject(device)))
     assert (found.level, "no separate vault is running" in found.what) == (Level.WARNING, True)
-    assert replace(subject(device), status={}).open
+    assert replace(subject(device), status={}).is_readable

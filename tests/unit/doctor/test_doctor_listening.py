@@ -6,7 +6,7 @@ import pytest
 from sottovoce.doctor import Level, Subject
 from sottovoce.doctor.listening import listening
 from sottovoce.errors import ExitCode
-from sottovoce.listening import cannot_listen, refusal
+from sottovoce.listening import cannot_listen, listening_error
 
 from tests.support.devices import Device
 from tests.support.patients import subject, worst
@@ -38,7 +38,7 @@ def test_an_agent_that_listens_elsewhere(device: Device) -> None:
     ],
 )
 def test_an_address_of_another_machine(address: str, words: str) -> None:
-    refused = refusal(address)
+    refused = listening_error(address)
     assert refused is not None
     assert words in str(cannot_listen("transport.listen", address, refused))
 

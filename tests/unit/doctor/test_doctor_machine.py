@@ -3,7 +3,7 @@
 import pytest
 from sottovoce.doctor import Level, Subject
 from sottovoce.doctor.machine import machine
-from sottovoce.doctor.packages import CORE, EXTRAS, installed, packages
+from sottovoce.doctor.packages import CORE, EXTRAS, is_installed, packages
 from sottovoce.errors import ExitCode
 
 from tests.support.devices import Device
@@ -21,7 +21,7 @@ def test_processors(processor: str, wide: bool, level: Level) -> None:
 
 def test_everything_that_is_always_needed_is_installed_here() -> None:
     assert worst(packages(Subject())).level is Level.OK
-    assert not installed("sottovoce_nowhere.inside")
+    assert not is_installed("sottovoce_nowhere.inside")
 
 
 def test_a_damaged_installation() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from sottovoce.doctor import Level, Subject
-from sottovoce.doctor.memory import allowed, memory
+from sottovoce.doctor.memory import allowed_memory, memory
 
 from tests.support.patients import worst
 
@@ -42,14 +42,14 @@ def test_the_tightest_control_group_counts_even_one_further_out(tmp_path: Path) 
         "a/b/memory.current": "0\n",
     }
     root = _machine(tmp_path, 4000, "0::/a/b\n", files)
-    assert allowed(root) == 50 * _MIB
+    assert allowed_memory(root) == 50 * _MIB
     found = worst(memory(Subject(), root))
     assert (found.level, "50 MiB of this control group" in found.what) == (Level.PROBLEM, True)
 
 
 def test_version_1_of_control_groups(tmp_path: Path) -> None:
     files = {"memory/x/memory.limit_in_bytes": f"{128 * _MIB}", "memory/x/memory.usage_in_bytes": "0"}
-    assert allowed(_machine(tmp_path, 4000, "3:cpu:/x\n2:memory:/x\n", files)) == 128 * _MIB
+    assert allowed_memory(_machine(tmp_path, 4000, "3:cpu:/x\n2:memory:/x\n", files)) == 128 * _MIB
 
 
 def test_a_system_that_does_not_tell_is_no_problem(tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ import pytest
 from sottovoce.door import Status
 from sottovoce.errors import DataError, PrivacyError, UsageError
 from sottovoce_lab.experiments import settings
-from sottovoce_lab.experiments.fleet import Fleet, assembled
+from sottovoce_lab.experiments.fleet import Fleet, assemble
 from sottovoce_lab.experiments.statement import statement_of
 
 
 def fleet(**values: Any) -> Fleet:
-    return assembled(settings({key.replace("__", "."): value for key, value in values.items()}, "test"))
+    return assemble(settings({key.replace("__", "."): value for key, value in values.items()}, "test"))
 
 
 @pytest.fixture
@@ -43,8 +43,8 @@ def test_an_official_test_split_is_used(tmp_path: Path) -> None:
 
 def test_the_same_seed_deals_the_same_records_and_noise(table: str) -> None:
     one, other, another = (fleet(data=table, seed=seed) for seed in (3, 3, 4))
-    assert np.array_equal(one.signed(), other.signed())
-    assert np.array_equal(one.released(), other.released())
+    assert np.array_equal(one.perturbed_records(), other.perturbed_records())
+    assert np.array_equal(one.released_values(), other.released_values())
     assert not np.array_equal(one.records.features, another.records.features)
 
 
@@ -56,12 +56,12 @@ def test_both_variants_hold_the_same_records_at_the_same_seed(table: str) -> Non
 
 def test_what_travels_is_what_was_released(table: str) -> None:
     made = fleet(data=table, epsilon=2.0)
-    np.testing.assert_allclose(made.signed(), made.scheme.decode(made.released()), rtol=1e-6)
+    np.testing.assert_allclose(made.perturbed_records(), made.scheme.decode(made.released_values()), rtol=1e-6)
 
 
 @pytest.mark.parametrize("fidelity, norm", [("sound", 2), ("paper", 1)])
 def test_without_noise_records_have_length_one_in_the_norm_of_the_variant(table: str, fidelity: str, norm: int) -> None:
-    q = fleet(data=table, epsilon=float("inf"), fidelity=fidelity).signed()
+    q = fleet(data=table, epsilon=float("inf"), fidelity=fidelity).perturbed_records()
     np.testing.assert_allclose(np.linalg.norm(q, ord=norm, axis=2), 1, rtol=1e-5)
     assert q.shape == (45, 3, 9 if fidelity == "paper" else 10)
 

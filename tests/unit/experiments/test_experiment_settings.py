@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from sottovoce.errors import ConfigError, SottovoceError, UsageError
-from sottovoce_lab.experiments import KEYS, events, from_assignments, from_file, named, names, settings
+from sottovoce_lab.experiments import KEYS, events, from_assignments, from_file, load_experiment, names, settings
 from sottovoce_lab.simulator.vector import LogNormal, Network
 
 
@@ -110,9 +110,9 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     for name, problem in (("none", "cannot be read"), ("broken", "not valid TOML"), ("binary", "not UTF-8")):
         with pytest.raises(ConfigError, match=problem):
-            named(str(tmp_path / f"{name}.toml"))
+            load_experiment(str(tmp_path / f"{name}.toml"))
     with pytest.raises(UsageError, match="no such experiment; did you mean golf\\? Give a file that ends"):
-        named("gulf")
+        load_experiment("gulf")
 
 
 def test_every_built_in_experiment_is_valid() -> None:
@@ -120,9 +120,9 @@ def test_every_built_in_experiment_is_valid() -> None:
     assert {"without-replacement", "pdsl", "push-sum", "average"} <= set(names())
     for name in names():
         if name in ("golf", "gradient-walk", "sequential-sgd"):
-            settings(named(name), name)
+            settings(load_experiment(name), name)
         else:
-            assert events.options(named(name, None), name).learner == name
+            assert events.options(load_experiment(name, None), name).learner == name
 
 
 def test_keys_are_dotted_and_complete() -> None:

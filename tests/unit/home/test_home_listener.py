@@ -6,7 +6,7 @@ from pathlib import Path
 
 import aiomqtt
 import pytest
-from sottovoce.agent.home.broker import _dropping_oldest
+from sottovoce.agent.home.broker import _dropping_queue_type
 from sottovoce.agent.home.listener import Listener
 from sottovoce.agent.home.pauses import LONGEST, SHORTEST, Pauses
 from sottovoce.data.feed import Meter, Source, Value, WindowStore, read_windows, summary
@@ -54,11 +54,11 @@ def heard(listener: Listener, clock: Time, count: int) -> None:
 
 def test_windows_are_written_when_there_is_time(listener: Listener, clock: Time, tmp_path: Path) -> None:
     heard(listener, clock, 4)
-    assert not listener.keep(idle=False)
+    assert not listener.save_if_due(idle=False)
     assert read_windows(tmp_path / "w.db").wh.size == 0
-    assert listener.keep(idle=True)
+    assert listener.save_if_due(idle=True)
     assert read_windows(tmp_path / "w.db").wh.tolist() == [[300]]
-    assert not listener.keep(idle=True), "there is nothing new"
+    assert not listener.save_if_due(idle=True), "there is nothing new"
 
 
 def test_under_load_they_are_written_together(listener: Listener, clock: Time, tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_under_load_they_are_written_together(listener: Listener, clock: Time, t
     for n in range(3 * 300 + 1):
         listener.receive(TOPIC, str(4595 + 100 * n).encode(), retained=False)
         clock.now += 600
-        written += listener.keep(idle=False)
+        written += listener.save_if_due(idle=False)
     assert written == 1
     assert read_windows(tmp_path / "w.db").wh.shape == (1, 256)
 
@@ -81,34 +81,34 @@ def test_the_first_refusal_of_its_kind_is_logged_and_all_are_counted(
     heard(listener, clock, 2)
     for n in range(5):
         listener.receive(TOPIC, f"{4321 - n}.5".encode(), retained=False)
-        listener.keep(idle=True)
+        listener.save_if_due(idle=True)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "meter=house reason=fell" in caplog.text
     assert "4321" not in caplog.text
     assert summary(tmp_path / "w.db").refused == {("house", "fell"): 1}, "the first at once"
     clock.now += 601
-    listener.keep(idle=True)
+    listener.save_if_due(idle=True)
     assert summary(tmp_path / "w.db").refused == {("house", "fell"): 5}, "the others now and then"
 
 
 def test_a_meter_that_is_silent_is_said_once(listener: Listener, clock: Time, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "sottovoce")
-    listener.watch()
+    listener.log_silent_meters()
     clock.now += 601
-    listener.watch()
-    listener.watch()
+    listener.log_silent_meters()
+    listener.log_silent_meters()
     assert caplog.text.count("meter-silent meter=house for_s=601 refused=nothing") == 1
     heard(listener, clock, 1)
     assert "meter-heard meter=house" in caplog.text
     clock.now += 601
     listener.receive(TOPIC, b"nonsense", retained=False)
-    listener.watch()
+    listener.log_silent_meters()
     assert "refused=not-a-number" in caplog.text
 
 
 async def test_when_too_many_wait_the_oldest_go() -> None:
     dropped: list[None] = []
-    queue = _dropping_oldest(lambda: dropped.append(None))(maxsize=3)
+    queue = _dropping_queue_type(lambda: dropped.append(None))(maxsize=3)
     for n in range(5):
         queue.put_nowait(aiomqtt.Message(TOPIC, str(n).encode(), 0, False, n, None))
     assert [queue.get_nowait().payload for _ in range(3)] == [b"2", b"3", b"4"]
@@ -136,12 +136,12 @@ def test_a_new_count_is_logged_and_stored_with_when_the_meter_was_heard(
     heard(listener, clock, 2)
     for n in range(3):
         listener.receive(TOPIC, str(10 + n).encode(), retained=False)
-        listener.keep(idle=True)
+        listener.save_if_due(idle=True)
     assert "meter-count-restarted meter=house" in caplog.text
     (found,) = summary(tmp_path / "w.db").heard.values()
     assert (found.counts, found.refused, found.came == found.kept > 0) == (1, "", True)
     listener.receive(TOPIC, b"9", retained=False)
     clock.now += 601
-    listener.keep(idle=True)
+    listener.save_if_due(idle=True)
     (found,) = summary(tmp_path / "w.db").heard.values()
     assert (found.counts, found.refused, found.came > 0) == (1, "fell", True)

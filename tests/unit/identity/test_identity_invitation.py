@@ -43,7 +43,7 @@ def test_a_token_survives_how_people_type_it(address: str) -> None:
     assert token.admits(token.secret.hex())
     assert not token.admits(bytes(16).hex())
     assert not token.admits("no hexadecimal")
-    assert (token.names(b"certificate"), token.names(b"another")) == (True, False)
+    assert (token.is_enroller(b"certificate"), token.is_enroller(b"another")) == (True, False)
     assert token.secret.hex() not in repr(token)
     assert Token.draw(address, b"certificate").secret != token.secret
 

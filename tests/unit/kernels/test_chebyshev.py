@@ -41,12 +41,16 @@ def test_acceleration_is_the_chebyshev_polynomial(steps: int) -> None:
     shrunk = series.chebval(values / reach, polynomial) / series.chebval(1 / reach, polynomial)
     start = np.random.default_rng(steps).normal(size=(9, 2))
     wanted = vectors @ (shrunk[:, np.newaxis] * (vectors.T @ start))
-    np.testing.assert_allclose(gossip(W, start, chebyshev.accelerated(gap_of(W), steps)), wanted, atol=1e-12)
+    np.testing.assert_allclose(
+        gossip(W, start, chebyshev.accelerated_coefficients(gap_of(W), steps)), wanted, atol=1e-12
+    )
 
 
 def test_plain_gossip_is_a_power_of_the_matrix() -> None:
     W, start = ring(6), np.random.default_rng(0).normal(size=(6, 3))
-    np.testing.assert_allclose(gossip(W, start, chebyshev.plain(5)), np.linalg.matrix_power(W, 5) @ start, atol=1e-14)
+    np.testing.assert_allclose(
+        gossip(W, start, chebyshev.plain_coefficients(5)), np.linalg.matrix_power(W, 5) @ start, atol=1e-14
+    )
 
 
 @given(st.floats(1e-4, 1), st.integers(0, 40), st.integers(0, 2**32))
@@ -58,7 +62,7 @@ def test_the_sum_over_agents_stays(gap: float, steps: int, seed: int) -> None:
         swap = np.eye(5)[generator.permutation(5)]
         W = W / 2 + (swap + swap.T) / 4
     start = generator.normal(size=(5, 2))
-    for coefficients in (chebyshev.plain, lambda s: chebyshev.accelerated(gap, s)):
+    for coefficients in (chebyshev.plain_coefficients, lambda s: chebyshev.accelerated_coefficients(gap, s)):
         mixed = gossip(W, start, coefficients(steps))
         np.testing.assert_allclose(mixed.sum(axis=0), start.sum(axis=0), atol=1e-9 * max(1, np.abs(mixed).max()))
 
@@ -70,9 +74,9 @@ def test_acceleration_pays(agents: int) -> None:
     error = {
         name: float(np.linalg.norm(gossip(W, start, coefficients) - start.mean(axis=0)))
         for name, coefficients in (
-            ("plain", chebyshev.plain(steps)),
-            ("published", chebyshev.published(gap_of(W), steps)),
-            ("accelerated", chebyshev.accelerated(gap_of(W), steps)),
+            ("plain", chebyshev.plain_coefficients(steps)),
+            ("published", chebyshev.published_coefficients(gap_of(W), steps)),
+            ("accelerated", chebyshev.accelerated_coefficients(gap_of(W), steps)),
         )
     }
     assert error["accelerated"] < error["published"] < error["plain"] / 10
@@ -82,21 +86,21 @@ def test_acceleration_pays(agents: int) -> None:
 
 @given(st.floats(1e-3, 1))
 def test_the_published_factor_is_where_acceleration_for_half_the_gap_tends(gap: float) -> None:
-    limit = chebyshev.accelerated(gap / 2, 3000)[-1]
-    assert chebyshev.published(gap, 4).tolist() == pytest.approx([0, limit, limit, limit], rel=1e-6)
+    limit = chebyshev.accelerated_coefficients(gap / 2, 3000)[-1]
+    assert chebyshev.published_coefficients(gap, 4).tolist() == pytest.approx([0, limit, limit, limit], rel=1e-6)
 
 
 def test_coefficients_grow_from_none_and_stay_below_one() -> None:
-    coefficients = chebyshev.accelerated(0.01, 500)
+    coefficients = chebyshev.accelerated_coefficients(0.01, 500)
     assert coefficients[0] == 0
     assert coefficients[1] == pytest.approx(2 / (2 - 0.99**2) - 1)
     assert (coefficients < 1).all()
-    assert not chebyshev.accelerated(1.0, 5).any(), "one step of a complete graph averages"
-    assert chebyshev.published(0.3, 0).size == 0
+    assert not chebyshev.accelerated_coefficients(1.0, 5).any(), "one step of a complete graph averages"
+    assert chebyshev.published_coefficients(0.3, 0).size == 0
 
 
 @pytest.mark.parametrize("gap", [0.0, -0.1, 1.1, math.nan])
 def test_no_gap(gap: float) -> None:
-    for coefficients in (chebyshev.accelerated, chebyshev.published):
+    for coefficients in (chebyshev.accelerated_coefficients, chebyshev.published_coefficients):
         with pytest.raises(ConfigError, match="spectral gap"):
             coefficients(gap, 3)

@@ -11,7 +11,7 @@ from sottovoce.kernels.decentralised import clip_schedule
 
 
 def test_decay_runs_from_the_first_threshold_to_the_ratio_in_equal_factors() -> None:
-    thresholds = [clip_schedule.decayed(4.0, 0.25, t, 10) for t in range(11)]
+    thresholds = [clip_schedule.decayed_threshold(4.0, 0.25, t, 10) for t in range(11)]
     assert thresholds[0] == 4.0
     assert thresholds[5] == pytest.approx(2.0)
     assert thresholds[10] == pytest.approx(1.0)
@@ -25,14 +25,14 @@ def test_the_threshold_comes_to_the_quantile(target: float, start: float) -> Non
     norms = np.random.default_rng(0).lognormal(size=2001)
     threshold = start
     for _ in range(400):
-        threshold = clip_schedule.followed(threshold, float(np.mean((norms <= threshold) - 0.5)), target, 0.2)
+        threshold = clip_schedule.next_threshold(threshold, float(np.mean((norms <= threshold) - 0.5)), target, 0.2)
     assert np.mean(norms <= threshold) == pytest.approx(target, abs=0.02)
 
 
 def test_one_step_by_hand() -> None:
-    assert clip_schedule.followed(2.0, 0.1, 0.5, 0.2) == pytest.approx(2 * math.exp(-0.02))
-    assert clip_schedule.followed(2.0, -0.5, 0.5, 1.0) == pytest.approx(2 * math.exp(0.5)), "none was whole: up"
-    assert clip_schedule.followed(2.0, 0.0, 0.5, 1.0) == 2.0
+    assert clip_schedule.next_threshold(2.0, 0.1, 0.5, 0.2) == pytest.approx(2 * math.exp(-0.02))
+    assert clip_schedule.next_threshold(2.0, -0.5, 0.5, 1.0) == pytest.approx(2 * math.exp(0.5)), "none was whole: up"
+    assert clip_schedule.next_threshold(2.0, 0.0, 0.5, 1.0) == 2.0
 
 
 @given(st.floats(0.01, 100), st.floats(1.0001, 1e4))
@@ -55,7 +55,7 @@ def test_bits_of_little_noise_leave_nothing() -> None:
 def test_settings_that_cannot_be() -> None:
     for initial, ratio, steps in ((0.0, 0.5, 5), (1.0, -1.0, 5), (1.0, 0.5, 0), (math.inf, 0.5, 5)):
         with pytest.raises(ConfigError, match="are positive"):
-            clip_schedule.decayed(initial, ratio, 0, steps)
+            clip_schedule.decayed_threshold(initial, ratio, 0, steps)
     for threshold, target, rate in ((1.0, 1.0, 0.2), (1.0, 0.0, 0.2), (0.0, 0.5, 0.2), (1.0, 0.5, math.nan)):
         with pytest.raises(ConfigError, match="quantile"):
-            clip_schedule.followed(threshold, 0.0, target, rate)
+            clip_schedule.next_threshold(threshold, 0.0, target, rate)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sottovoce.kernels.decentralised.normalisation import BIT_SHARE, Rule, normalised, numbers, undone
+from sottovoce.kernels.decentralised.normalisation import BIT_SHARE, Rule, normalised, row_length, undo_normalisation
 
 RULES: tuple[Rule, ...] = ("decay", "quantile", "automatic")
 THRESHOLDS = st.floats(1e-300, 1e300, allow_nan=False, allow_infinity=False)
@@ -21,7 +21,7 @@ def test_no_row_is_longer_than_one_whatever_the_threshold(
     rule: Rule, threshold: float, seed: int, scale: float
 ) -> None:
     found = normalised(rows(seed, scale), rule, threshold)
-    assert found.shape == (5, numbers(rule, 7))
+    assert found.shape == (5, row_length(rule, 7))
     assert (np.linalg.norm(found, axis=1) <= 1 + 1e-12).all()
 
 
@@ -37,14 +37,14 @@ def test_clipped_gradients_and_bits_are_read_back() -> None:
     """3-4-5: clipped at 2, one gradient of length 5 counts 2; one of length 1 stays, and says so."""
     gradients = np.array([[3.0, 4.0], [0.6, 0.8]])
     clipped = np.array([1.2 + 0.6, 1.6 + 0.8])
-    decay = undone(normalised(gradients, "decay", 2.0).sum(axis=0), "decay", 2.0)
+    decay = undo_normalisation(normalised(gradients, "decay", 2.0).sum(axis=0), "decay", 2.0)
     np.testing.assert_allclose(decay.gradient, clipped, rtol=1e-14)
     assert decay.bits is None
     total = normalised(gradients, "quantile", 2.0).sum(axis=0)
-    quantile = undone(total, "quantile", 2.0)
+    quantile = undo_normalisation(total, "quantile", 2.0)
     np.testing.assert_allclose(quantile.gradient, clipped, rtol=1e-14)
     assert quantile.bits == pytest.approx(1 - 1)
-    both = undone(normalised(gradients, "quantile", 6.0).sum(axis=0), "quantile", 6.0)
+    both = undo_normalisation(normalised(gradients, "quantile", 6.0).sum(axis=0), "quantile", 6.0)
     assert both.bits == pytest.approx(2)
     np.testing.assert_allclose(both.gradient, gradients.sum(axis=0), rtol=1e-14)
 

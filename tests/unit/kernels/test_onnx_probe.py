@@ -12,7 +12,7 @@ import pytest
 from sottovoce.errors import ConfigError
 from sottovoce.kernels.onnx import probe
 from sottovoce.kernels.onnx.allowed import Graph
-from sottovoce.kernels.onnx.probe import probed
+from sottovoce.kernels.onnx.probe import probe_graph
 from sottovoce.kernels.onnx.runtime import onnxruntime
 
 from tests.support.graphs import Flaw, checked, facts_of, graph
@@ -37,14 +37,14 @@ def interpreter(path: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_sound_graph_takes_as_many_examples_as_it_says_and_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     sound = of(checked(graph()))
-    assert probed(sound) == 8
+    assert probe_graph(sound) == 8
     monkeypatch.setattr(subprocess, "run", None)
-    assert probed(sound) == 8
+    assert probe_graph(sound) == 8
 
 
 @pytest.mark.parametrize("classes, chunk", [(1, 4), (3, 1), (3, 2)])
 def test_chunks_of_any_size_are_tried(classes: int, chunk: int) -> None:
-    assert probed(of(graph(3, classes, facts=facts_of(3, classes, chunk)))) == chunk
+    assert probe_graph(of(graph(3, classes, facts=facts_of(3, classes, chunk)))) == chunk
 
 
 @pytest.mark.parametrize(
@@ -56,22 +56,22 @@ def test_chunks_of_any_size_are_tried(classes: int, chunk: int) -> None:
 )
 def test_arithmetic_for_which_no_epsilon_holds_is_refused(flaw: Flaw, why: str) -> None:
     with pytest.raises(ConfigError, match=rf"mine\.onnx: on this machine {why}, so that no ε would hold"):
-        probed(of(checked(graph(flaw=flaw))))
+        probe_graph(of(checked(graph(flaw=flaw))))
 
 
 def test_where_a_place_changes_bits_examples_go_one_by_one(caplog: pytest.LogCaptureFixture) -> None:
-    assert probed(of(checked(graph(flaw="goes by place")))) == 1
+    assert probe_graph(of(checked(graph(flaw="goes by place")))) == 1
     assert [record.getMessage().split()[0] for record in caplog.records] == ["graph-one-by-one"]
 
 
 def test_a_graph_that_does_not_clip_is_refused() -> None:
     with pytest.raises(ConfigError, match="an example may add more than the clip"):
-        probed(of(graph(flaw="does not clip")))
+        probe_graph(of(graph(flaw="does not clip")))
 
 
 def test_a_graph_that_cannot_be_loaded_is_refused_in_its_own_name() -> None:
     with pytest.raises(ConfigError, match=r"mine\.onnx: it has no description"):
-        probed(of(graph(facts="")))
+        probe_graph(of(graph(facts="")))
 
 
 @pytest.mark.parametrize(
@@ -85,13 +85,13 @@ def test_a_graph_that_cannot_be_loaded_is_refused_in_its_own_name() -> None:
 def test_a_crash_is_one_clear_error(script: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     interpreter(tmp_path / "python", script, monkeypatch)
     with pytest.raises(ConfigError, match=why):
-        probed(of(graph()))
+        probe_graph(of(graph()))
 
 
 def test_a_runtime_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     interpreter(tmp_path / "python", "exec sleep 60", monkeypatch)
     with pytest.raises(ConfigError, match=r"did not finish a first call within 0\.2 s"):
-        probed(of(graph()), deadline=0.2)
+        probe_graph(of(graph()), deadline=0.2)
 
 
 def test_without_the_runtime_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

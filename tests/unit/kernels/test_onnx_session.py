@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from sottovoce.errors import ConfigError, InternalError
-from sottovoce.kernels.onnx.forward import leading_to
+from sottovoce.kernels.onnx.forward import prune_to_outputs
 from sottovoce.kernels.onnx.session import Chunk, GraphSession
 
 from tests.support.graphs import checked, facts_of, graph
@@ -83,10 +83,10 @@ def test_what_fails_while_it_runs_says_nothing_of_a_record(capfd: pytest.Capture
 
 def test_the_forward_part_has_no_gradient_in_it() -> None:
     whole = checked(graph())
-    part = onnx.load_model_from_string(checked(leading_to(whole, ("loss", "predictions"))))
+    part = onnx.load_model_from_string(checked(prune_to_outputs(whole, ("loss", "predictions"))))
     assert {output.name for output in part.graph.output} == {"loss", "predictions"}
     assert {"cD", "norms", "gradient_sum"}.isdisjoint(name for node in part.graph.node for name in node.output)
-    assert leading_to(whole, ("loss", "predictions", "gradient_sum")) == whole
+    assert prune_to_outputs(whole, ("loss", "predictions", "gradient_sum")) == whole
 
 
 def test_a_part_with_an_inner_graph_stays_whole() -> None:
@@ -106,11 +106,11 @@ def test_a_part_with_an_inner_graph_stays_whole() -> None:
             helper.make_node("If", ["always"], ["predictions"], then_branch=inner, else_branch=inner),
         ]
     )
-    part = onnx.load_model_from_string(checked(leading_to(checked(model.SerializeToString()), ("predictions",))))
+    part = onnx.load_model_from_string(checked(prune_to_outputs(checked(model.SerializeToString()), ("predictions",))))
     assert len(part.graph.node) == len(model.graph.node)
 
 
 @pytest.mark.parametrize("bytes_", [b"\x3a\x7f\x00", b"\x3b", b"\xff" * 11, b"\x39\x00"])
 def test_what_cannot_be_taken_apart_is_refused(bytes_: bytes) -> None:
     with pytest.raises(ConfigError, match="cannot be taken apart"):
-        leading_to(bytes_, ("loss",))
+        prune_to_outputs(bytes_, ("loss",))

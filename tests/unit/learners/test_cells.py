@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.agent.provenance import Unsigned
-from sottovoce.algorithms.cell.public.machine import Cells, _ranked
+from sottovoce.algorithms.cell.public.machine import Cells, _leader_order
 from sottovoce.algorithms.cell.public.messages import CellMessage, Known, Result, Seek, content_of
 from sottovoce.algorithms.cell.public.sum_consumer import DescentCourse, MeanCourse
 from sottovoce.algorithms.cell.state_codec import CellCodec
@@ -161,7 +161,7 @@ class Expired(Unsigned):
 
 def test_a_leader_whose_certificate_has_expired_takes_no_part_and_stays_up() -> None:
     devices = meters()
-    leader = _ranked(names(), 0)[0]
+    leader = _leader_order(names(), 0)[0]
     for device in devices:
         assert isinstance(device.learner, Cells)
         device.learner = Cells(

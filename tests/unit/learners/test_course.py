@@ -10,7 +10,7 @@ from sottovoce.algorithms.pairwise.public.machine import Pairwise
 from sottovoce.algorithms.pairwise.state_codec import PairwiseCodec
 from sottovoce.algorithms.push_sum.public.machine import PushSum
 from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
-from sottovoce.algorithms.steps.public.descent import Schedule, expected, rate
+from sottovoce.algorithms.steps.public.descent import Schedule, expected_batch, rate
 from sottovoce.door import Query, Refused
 from sottovoce.learners import Ask, SetTimer, Timer
 
@@ -149,7 +149,7 @@ def test_a_day_that_ends_while_a_question_is_answered_is_learnt_from_too(device:
 
 def test_a_release_of_more_windows_is_divided_by_more_and_one_of_few_moves_no_farther_than_noise_may() -> None:
     def pace(units: int) -> float:
-        return rate(SCHEDULE, 0, units) / expected(SCHEDULE, units)
+        return rate(SCHEDULE, 0, units) / expected_batch(SCHEDULE, units)
 
     assert pace(48) == pytest.approx(4.0 / (44 * 48))
     assert pace(10) == pytest.approx(4.0 / 440)

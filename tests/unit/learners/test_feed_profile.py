@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from sottovoce.accounting.units import Units
 from sottovoce.agent.memory_store import MemoryStore
 from sottovoce.agent.provenance import Unsigned
-from sottovoce.agent.vault_here import records_here, vault_here
+from sottovoce.agent.vault_here import load_configured_records, make_vault
 from sottovoce.algorithms.assembly import family_of
 from sottovoce.algorithms.family import budget_of
-from sottovoce.config import AgentConfig, checked
+from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.data.feed import Window, WindowStore
 from sottovoce.days import DAY, NOT_BEFORE
 from sottovoce.door import CellQuery, Query, Refused
@@ -33,7 +33,7 @@ PRIOR = (0.15,) * 48
 
 def config(directory: Path, epsilon: float = 1.0, noise: str = "cell", **learner: object) -> AgentConfig:
     cell = {"cell": {"min": 30, "max": 64, "colluding": 4}} if noise == "cell" else {}
-    return checked(
+    return config_from_tables(
         {
             "agent": {"state": str(directory)},
             "data": {
@@ -81,7 +81,7 @@ def test_forty_homes_learn_the_profile_of_a_month_far_better_than_by_noise_of_th
     for i, name in enumerate(names):
         own = config(fed(tmp_path / name, wh[i]), prior=PRIOR, harmonics=3, shape_clip=0.7)
         family, ledger = family_of(own), Ledger.in_memory(name, budget_of(own))
-        vault = vault_here(
+        vault = make_vault(
             own, family, ledger, clock=lambda: (MONTH[1] + 2) * DAY, noise=SeededNoise(i), belongs=Unsigned().verify
         )
         learner, _ = family.learner(name, Unsigned(), ())
@@ -116,7 +116,7 @@ def test_nothing_is_released_before_the_month_is_over_and_no_later_day_pays(
         ledger = Ledger.in_memory("home", Budget(8.0, 1e-5, "window", "add-remove"))
         ledger.take_up(Mandate(1, Budget(1.0, 1e-5, "device", "add-remove"), b"signed"))
     now = [float(FIRST + 29) * DAY + 3600]
-    vault = vault_here(
+    vault = make_vault(
         settings, family_of(settings), ledger, clock=lambda: now[0], lived=lambda: now[0], noise=SeededNoise(1),
         belongs=Unsigned().verify,
     )  # fmt: skip
@@ -133,16 +133,16 @@ def test_nothing_is_released_before_the_month_is_over_and_no_later_day_pays(
     assert not isinstance(asked(), Refused)
     if noise == "local":
         last = FIRST + 29
-        assert (ledger.spent(Units(((last + 1, last + 4000),))) == 0) == (own == "window")
+        assert (ledger.epsilon_spent(Units(((last + 1, last + 4000),))) == 0) == (own == "window")
 
 
 def test_the_loads_are_of_the_declared_days_and_what_was_not_read_counts_as_usual(tmp_path: Path) -> None:
     wh = half_hours(1, DAYS, 5, missing=0.1)[0]
-    records = records_here(config(fed(tmp_path / "home", wh), noise="local").data)
+    records = load_configured_records(config(fed(tmp_path / "home", wh), noise="local").data)
     assert records.features.shape == (30, 48)
     np.testing.assert_allclose(records.features.mean(axis=0), profile(wh), rtol=0.02)
     empty = config(fed(tmp_path / "new", wh[:0]), noise="local")
-    assert len(records_here(empty.data)) == 0
+    assert len(load_configured_records(empty.data)) == 0
 
 
 def test_other_shapes_and_other_learners_are_refused_with_what_to_write(tmp_path: Path) -> None:
@@ -152,6 +152,6 @@ def test_other_shapes_and_other_learners_are_refused_with_what_to_write(tmp_path
         "learner": {"name": "average"},
     }
     with pytest.raises(ConfigError, match=r"write features = 48, classes = 2 and transform = .none."):
-        checked(tables, "test")
+        config_from_tables(tables, "test")
     with pytest.raises(ConfigError, match="or average its days with learner average"):
-        checked({**tables, "learner": {"name": "golf"}, "privacy": {"unit": "record"}}, "test")
+        config_from_tables({**tables, "learner": {"name": "golf"}, "privacy": {"unit": "record"}}, "test")

@@ -12,7 +12,7 @@ from sottovoce.algorithms.gradient_walk.public.machine import (
     GradientWalk,
     GradientWalkSchedule,
     Walk,
-    stepped,
+    take_step,
 )
 from sottovoce.algorithms.gradient_walk.public.messages import GradientWalkMessage
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
@@ -109,7 +109,7 @@ def test_the_vector_of_the_paper_s_noisy_step() -> None:
     x, noise, weights = np.array([0.5, 0.25, 0.25]), np.array([0.1, -0.05, 0.02]), np.array([[0.2, -0.1, 0.4]])
     assert -(weights @ x) < 1
     value = np.append(np.rint((-x + noise) / STEP), 1).astype(np.int64)
-    walk = stepped(Walk(weights, 4), FakeRelease(b"", value, STEP))
+    walk = take_step(Walk(weights, 4), FakeRelease(b"", value, STEP))
     assert walk.age == 5
     assert walk.parameters[0] == pytest.approx([-799.84, -600.08, -459.68], abs=0.01)
 
@@ -278,7 +278,7 @@ def test_without_noise_a_walk_of_pegasos_is_the_sequential_rule() -> None:
     walk, weights = Walk(np.zeros((1, 2)), 0), np.zeros(2)
     for t, q in enumerate(records, 1):
         active = float(walk.parameters[0] @ q < 1)
-        walk = stepped(walk, FakeRelease(b"", np.append(np.rint(active * q / STEP), 1).astype(np.int64), STEP))
+        walk = take_step(walk, FakeRelease(b"", np.append(np.rint(active * q / STEP), 1).astype(np.int64), STEP))
         weights = (1 - 1 / t) * weights + (q / (LAMBDA * t) if weights @ q < 1 else 0)
     assert walk.parameters[0] == pytest.approx(weights, rel=1e-9)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from sottovoce.algorithms.pairwise.public.machine import Pairwise, Step, length, part
+from sottovoce.algorithms.pairwise.public.machine import Pairwise, Step, length, limited_move
 from sottovoce.algorithms.pairwise.public.messages import Move, Proposal
 from sottovoce.algorithms.pairwise.public.state import PairwiseState
 from sottovoce.algorithms.push_sum.public.messages import PushSumShare
@@ -101,7 +101,7 @@ def test_a_large_models_moves_fit_an_answer_and_bring_it_together_all_the_same()
     mine, its = (np.rint(rng.normal(size=size) * UNIT).astype(np.int64) for _ in range(2))
     total = mine + its
     for _ in range(40):
-        move = part(its - mine, 2, 100.0, 16)
+        move = limited_move(its - mine, 2, 100.0, 16)
         assert len(encode(Move(move))[1]) < 2**17
         mine, its = mine + move, its - move
     assert (mine + its).tolist() == total.tolist()

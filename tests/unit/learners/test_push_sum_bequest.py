@@ -39,7 +39,7 @@ def test_everything_goes_and_adds_up_to_the_last_bit(weight: int) -> None:
     state, numerator, given = _state(weight % 97, weight), np.zeros(SIZE, dtype=np.int64), 0
     core = _core(state)
     shares = 0
-    while core.holds:
+    while core.has_part_to_hand_off:
         (share,) = _sent(core.hand_off("b"))
         assert 0 < share.weight <= MAX_WEIGHT
         assert _sent(core.hand_off("b")) == [], "one share at a time is on its way to a peer"
@@ -70,7 +70,7 @@ def test_until_it_is_confirmed_the_share_outlives_a_crash_and_then_nothing_comes
     core = started()
     (share,) = _sent(core.hand_off("b"))
     again = started()
-    assert not again.holds
+    assert not again.has_part_to_hand_off
     assert _sent(again.start(("b",), 0.0)) == [share]
     again.confirm("b", 1, 1.0)
     again.flush()

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from sottovoce.algorithms.contributions.public.robust import counted, robust_mean
+from sottovoce.algorithms.contributions.public.robust import robust_mean, vector_weights
 
 SIZE = 60
 
@@ -68,6 +68,6 @@ def test_what_all_say_is_what_it_is(count: int) -> None:
 def test_what_is_far_out_counts_nothing_and_what_is_near_in_full() -> None:
     vectors = honest(12, 1)
     vectors[:3] = 30 * np.eye(SIZE)[1]
-    assert counted(vectors, 3).tolist()[:3] == [0.0, 0.0, 0.0]
-    assert (counted(vectors, 3)[3:] > 0.5).all()
-    assert (counted(honest(3, 1), 0) == 1).all()
+    assert vector_weights(vectors, 3).tolist()[:3] == [0.0, 0.0, 0.0]
+    assert (vector_weights(vectors, 3)[3:] > 0.5).all()
+    assert (vector_weights(honest(3, 1), 0) == 1).all()

@@ -18,7 +18,7 @@ from sottovoce.algorithms.rounds.public import (
     Weighing,
     Work,
 )
-from sottovoce.algorithms.rounds.public.links import MAX_QUEUED, delivered, sent
+from sottovoce.algorithms.rounds.public.links import MAX_QUEUED, send_next, send_or_queue
 from sottovoce.algorithms.rounds.public.schedule import MAX_BEHIND
 from sottovoce.door import Query
 from sottovoce.errors import ConfigError, MessageRefused
@@ -149,19 +149,19 @@ def test_memory_is_bounded_whatever_a_neighbour_sends() -> None:
 
 
 def test_what_waits_for_a_confirmation_is_bounded_and_of_the_newest_round() -> None:
-    state, effects = sent(Hand().state, "a", message(0))
+    state, effects = send_or_queue(Hand().state, "a", message(0))
     assert [type(effect) for effect in effects] == [Send]
     for turn in (0, 1):
         for phase in range(9):
-            state, effects = sent(state, "a", message(turn, phase))
+            state, effects = send_or_queue(state, "a", message(turn, phase))
             assert effects == [], "one message is on its way at a time"
     waiting = [(kept.round, kept.phase) for kept in state.queue["a"]]
     assert waiting == [(1, phase) for phase in range(9 - MAX_QUEUED, 9)]
     for expected in waiting:
-        state, effects = delivered(state, "a")
+        state, effects = send_next(state, "a")
         assert [(told.round, told.phase) for told in messages(effects)] == [expected]
         assert state.pending == {"a"}
-    state, effects = delivered(state, "a")
+    state, effects = send_next(state, "a")
     assert (state.pending, effects) == (frozenset(), [])
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sottovoce.algorithms.shared_model.public.machine import SharedModel
 from sottovoce.algorithms.shared_model.public.messages import Head, HeadAnnounced, ModelWanted, SharedModelMessage
-from sottovoce.algorithms.shared_model.public.order import before
+from sottovoce.algorithms.shared_model.public.order import devices_before
 from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule
 from sottovoce.door import Query, Refused
 from sottovoce.errors import MessageRefused
@@ -91,7 +91,7 @@ def test_the_first_turn_is_of_the_device_that_begins_and_its_model_is_announced_
 
 def test_where_the_first_device_is_silent_the_others_begin_in_order() -> None:
     hand = Hand("a", "c")
-    assert before(hand.state, hand.learner.schedule, "b") == 2
+    assert devices_before(hand.state, hand.learner.schedule, "b") == 2
     assert hand.beats(6).asked == []
     assert hand.beats().asked == [("gradient", 0, [0.0, 0.0])]
 
@@ -99,7 +99,7 @@ def test_where_the_first_device_is_silent_the_others_begin_in_order() -> None:
 @pytest.mark.parametrize("writer, waits", [("a", 0), ("c", 1), ("b", 2), ("aa", 0), ("bb", 2), ("z", 1)])
 def test_turns_follow_the_order_of_names(writer: str, waits: int) -> None:
     hand = Hand("a", "c").hears(5, writer)
-    assert before(hand.state, hand.learner.schedule, "b") == waits
+    assert devices_before(hand.state, hand.learner.schedule, "b") == waits
 
 
 def test_random_turns_are_public_and_favour_nobody() -> None:
@@ -109,7 +109,7 @@ def test_random_turns_are_public_and_favour_nobody() -> None:
         for name, others in (("a", "bc"), ("b", "ac"), ("c", "ab")):
             hand = Hand(*others, order="random").hears(step, "a" if name != "a" else "b", sender="c")
             state = msgspec.structs.replace(hand.state, heard=Head(step, "a"))
-            waits[name] = before(state, hand.learner.schedule, name)
+            waits[name] = devices_before(state, hand.learner.schedule, name)
         assert sorted(waits.values()) == [0, 1, 2]
         first[min(waits, key=lambda name: waits[name])] += 1
     assert all(900 < count < 1100 for count in first.values())
@@ -117,12 +117,12 @@ def test_random_turns_are_public_and_favour_nobody() -> None:
 
 def test_whoever_has_had_all_turns_is_not_waited_for() -> None:
     hand = Hand("a", "c", turns=2).hears(1, "c").hears(2, "c").hears(3, "a")
-    assert before(hand.state, hand.learner.schedule, "b") == 0
+    assert devices_before(hand.state, hand.learner.schedule, "b") == 0
     hand.hears(4, "c")
-    assert before(hand.state, hand.learner.schedule, "b") == 1
+    assert devices_before(hand.state, hand.learner.schedule, "b") == 1
     hand.hears(5, "a")
     hand.hears(6, "c")
-    assert before(hand.state, hand.learner.schedule, "b") == 0, "a and c are done"
+    assert devices_before(hand.state, hand.learner.schedule, "b") == 0, "a and c are done"
 
 
 def test_the_newest_model_is_fetched_from_its_writer_and_the_vault_is_asked_at_it() -> None:

@@ -8,7 +8,7 @@ from sottovoce.algorithms.push_sum.public.machine import WEIGHT_ONE, PushSum
 from sottovoce.algorithms.steps.public.descent import UNIT, Schedule
 from sottovoce.algorithms.steps.public.thresholds import THRESHOLD_RATE, Thresholds
 from sottovoce.door import Query
-from sottovoce.kernels.decentralised.clip_schedule import decayed, followed
+from sottovoce.kernels.decentralised.clip_schedule import decayed_threshold, next_threshold
 from sottovoce.kernels.decentralised.normalisation import BIT_SHARE, normalised
 from sottovoce.learners import Ask, PublishModel
 
@@ -41,7 +41,7 @@ def test_decay_asks_with_the_thresholds_of_the_public_rule() -> None:
     hand = Hand(learner(rule), learner(rule).fresh())
     for slot in range(4):
         point = hand.on(TICK, now=10.0 * slot).all(Ask)[0].query.point
-        assert point.tolist() == [*(hand.state.numerator / UNIT).tolist(), decayed(0.8, 0.25, slot, 4)]
+        assert point.tolist() == [*(hand.state.numerator / UNIT).tolist(), decayed_threshold(0.8, 0.25, slot, 4)]
         before = hand.state.numerator / UNIT
         answered(hand, np.array([1.0, -0.5]))
         moved = before - hand.state.numerator / UNIT
@@ -59,13 +59,13 @@ def test_the_quantile_goes_the_way_of_andrew_et_al() -> None:
     clipped = gradients * np.minimum(1, 0.5 / np.linalg.norm(gradients, axis=1, keepdims=True))
     np.testing.assert_allclose(hand.state.numerator[:2] / UNIT, -clipped.sum(axis=0) * 3 / 5, atol=1e-4)
     point = hand.on(TICK, now=10.0).all(Ask)[0].query.point
-    assert point[-1] == pytest.approx(followed(0.5, 2 / 5 - 0.5, 0.4, THRESHOLD_RATE), rel=1e-4)
+    assert point[-1] == pytest.approx(next_threshold(0.5, 2 / 5 - 0.5, 0.4, THRESHOLD_RATE), rel=1e-4)
 
 
 def test_noise_alone_does_not_carry_the_threshold_away() -> None:
     rule = Thresholds("quantile", 0.5)
     for far in (-1e6, 1e6):
-        assert rule.at(0, 4, np.array([0.0, 0.0, far])) == pytest.approx(0.5 * 100.0 ** math.copysign(1, far))
+        assert rule.threshold_at(0, 4, np.array([0.0, 0.0, far])) == pytest.approx(0.5 * 100.0 ** math.copysign(1, far))
 
 
 def test_the_threshold_is_mixed_but_not_published() -> None:

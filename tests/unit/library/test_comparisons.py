@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sottovoce_lab.library.comparisons import SEEDS, Comparison, comparisons
+from sottovoce_lab.library.comparisons import SEEDS, Comparison, run_comparisons
 from sottovoce_lab.testbed.plan import Plan, plan
 from sottovoce_lab.testbed.run_spec import run_spec
 
@@ -13,7 +13,7 @@ def planned(**given: Any) -> Plan:
 
 
 def by_label(plan_: Plan) -> dict[str, Comparison]:
-    return {found.label: found for found in comparisons(plan_)}
+    return {found.label: found for found in run_comparisons(plan_)}
 
 
 def test_a_fleet_beside_a_device_alone_secure_sums_and_no_noise() -> None:
@@ -30,4 +30,4 @@ def test_what_makes_no_sense_is_left_out() -> None:
     assert list(by_label(planned(agents=4))) == ["one device alone, ε = 4", "no noise at all"]
     assert list(by_label(planned(epsilon=float("inf")))) == ["one device alone, no ε"]
     averaged = plan(run_spec({"data": "digits", "agents": 8, "cycles": 4, "learner": "average"}, "test").options())
-    assert comparisons(averaged) == []
+    assert run_comparisons(averaged) == []

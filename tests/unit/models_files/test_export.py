@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from sottovoce.data import apply, width
 from sottovoce.data.bounds import Bounds
-from sottovoce.data.transform import parsed
+from sottovoce.data.transform import parse_steps
 from sottovoce.errors import ConfigError
 from sottovoce.kernels import kernel_named
 from sottovoce.kernels.least_squares import LeastSquares
@@ -53,7 +53,7 @@ def test_an_onnx_model_takes_records_as_they_are_measured(
     d = width(transform, FEATURES)
     kernel = kernel_named(name, d, classes, 5)
     chosen = parameters(kernel.size)
-    model = exported(PublicModel(name, chosen, d, classes, 5), parsed(transform), bounds, facts())
+    model = exported(PublicModel(name, chosen, d, classes, 5), parse_steps(transform), bounds, facts())
     inference = Inference(forward_bytes(model.SerializeToString(), "file"), "file")
     expected = kernel.predict(chosen[np.newaxis], apply(transform, rows(), bounds))[0]
     assert inference.predict(rows()).tolist() == expected.tolist()
@@ -69,7 +69,7 @@ def test_an_onnx_model_has_features_of_images_and_days_inside(transform: str) ->
     d = width(transform, 36)
     kernel = kernel_named("softmax", d, 4, 1)
     chosen = parameters(kernel.size)
-    model = exported(PublicModel("softmax", chosen, d, 4), parsed(transform), bounds, facts("declared", 36))
+    model = exported(PublicModel("softmax", chosen, d, 4), parse_steps(transform), bounds, facts("declared", 36))
     inference = Inference(forward_bytes(model.SerializeToString(), "file"), "file")
     expected = kernel.predict(chosen[np.newaxis], apply(transform, images, bounds))[0]
     assert inference.facts["transform_included"] is True
@@ -81,7 +81,7 @@ def test_a_transform_that_cannot_be_inside_is_said_to_be_outside(transform: str,
     d = width(transform, 9)
     kernel = kernel_named("softmax", d, 3, 1)
     chosen = parameters(kernel.size)
-    model = exported(PublicModel("softmax", chosen, d, 3), parsed(transform), None, facts(ranges, 9))
+    model = exported(PublicModel("softmax", chosen, d, 3), parse_steps(transform), None, facts(ranges, 9))
     said = json.loads(next(entry.value for entry in model.metadata_props if entry.key == KEY))
     assert (said["transform_included"], said["input"]) == (False, "features after the transform")
     assert said["privacy"] == {"epsilon": 2.0}

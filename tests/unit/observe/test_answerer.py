@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from sottovoce.errors import NetworkError
 from sottovoce.observe import answerer as module
-from sottovoce.observe.answerer import Answerer, Page, plain
+from sottovoce.observe.answerer import Answerer, Page, text_page
 from sottovoce.observe.health import health
 from sottovoce.observe.request_server import MAX_CONNECTIONS
 
@@ -27,7 +27,7 @@ async def _defect() -> Page:
 
 async def _never() -> Page:
     await asyncio.Event().wait()
-    return plain(200, "never")
+    return text_page(200, "never")
 
 
 @asynccontextmanager

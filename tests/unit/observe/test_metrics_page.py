@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sottovoce.errors import InternalError
-from sottovoce.observe.metrics import OTHER, Values, bounded, page
+from sottovoce.observe.metrics import OTHER, Values, limit_labels, page
 
 
 def read(values: Values) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -43,7 +43,7 @@ def test_what_is_not_in_the_catalogue_is_a_defect(values: Values) -> None:
 
 
 def test_labels_are_few_and_plain_whatever_comes() -> None:
-    assert bounded({"shape": 1, 'a"b\n': 2, "x" * 65: 3, "": 4, "clé": 5}) == {"shape": 1, OTHER: 14}
-    many = bounded({f"r{i:03}": 1.0 for i in range(100)})
+    assert limit_labels({"shape": 1, 'a"b\n': 2, "x" * 65: 3, "": 4, "clé": 5}) == {"shape": 1, OTHER: 14}
+    many = limit_labels({f"r{i:03}": 1.0 for i in range(100)})
     assert len(many) == 41
     assert (many["r000"], many[OTHER]) == (1, 60)

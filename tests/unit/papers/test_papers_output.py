@@ -37,7 +37,7 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def outcomes(runs: dict[Place, Any], file: Path, told: Any) -> dict[Place, Any]:
         return {place: outcome(lead[place.series] + place.seed / 100) for place in runs}
 
-    monkeypatch.setattr(output, "kept", outcomes)
+    monkeypatch.setattr(output, "collect_outcomes", outcomes)
     (found,) = output.reproduce(
         "made/table-1", quick=False, folder=tmp_path, out=tmp_path / "out", say=print, told=lambda *_: None
     )

@@ -12,9 +12,9 @@ from sottovoce.data import DataSet, Records
 from sottovoce.errors import UsageError
 from sottovoce_lab.experiments import kept_runs
 from sottovoce_lab.experiments.kept_runs import Outcome
-from sottovoce_lab.papers.one_run import one
+from sottovoce_lab.papers.one_run import run_one
 from sottovoce_lab.papers.prepare import prepared
-from sottovoce_lab.papers.runs import Place, anchored, kept, runs_of
+from sottovoce_lab.papers.runs import Place, collect_outcomes, resolve_source, runs_of
 from sottovoce_lab.papers.specification import Axis, Extent, Part
 
 from tests.unit.papers.made_up import EXTENT, outcome, spec
@@ -57,7 +57,7 @@ def test_a_panel_without_its_data_is_left_out_and_said(tmp_path: Path) -> None:
     assert runs_of(spec(panels=panels), EXTENT, tmp_path, said.append) == {}
     assert "nowhere.npz is not in" in said[0]
     (tmp_path / "here.csv").touch()
-    assert anchored("csv:here.csv#label=y", tmp_path) == f"csv:{tmp_path}/here.csv#label=y"
+    assert resolve_source("csv:here.csv#label=y", tmp_path) == f"csv:{tmp_path}/here.csv#label=y"
 
 
 def test_what_was_run_is_kept_and_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,11 +81,11 @@ def test_what_was_run_is_kept_and_not_run_again(tmp_path: Path, monkeypatch: pyt
             return future
 
     monkeypatch.setattr(kept_runs, "processes", lambda most: nullcontext(Here()))
-    outcomes = kept(found, file, told)
+    outcomes = collect_outcomes(found, file, told)
     assert [outcomes[place]["final"]["accuracy_mean"] for place in (first, second)] == [0.25, 0.75]
     assert ran == [found[second]]
     assert [words[:2] for words in said] == [(1, 2), (2, 2)]
-    assert kept(found, file, told) == outcomes
+    assert collect_outcomes(found, file, told) == outcomes
     assert len(ran) == 1
 
 
@@ -101,7 +101,7 @@ def test_what_was_run_is_kept_and_not_run_again(tmp_path: Path, monkeypatch: pyt
     ],
 )
 def test_a_walk_is_measured_at_updates(keys: dict[str, Any], length: int) -> None:
-    found = one({**WALK, **keys})
+    found = run_one({**WALK, **keys})
     assert found["curve"][0][0] == 1
     assert found["curve"][-1][0] == length
     assert found["majority"] == 0.5
@@ -109,10 +109,10 @@ def test_a_walk_is_measured_at_updates(keys: dict[str, Any], length: int) -> Non
 
 
 def test_gossip_is_measured_at_cycles_and_agents_with_their_gradient() -> None:
-    found = one({**WALK, "learner": "golf", "cycles": 4})
+    found = run_one({**WALK, "learner": "golf", "cycles": 4})
     assert [cycle for cycle, _ in found["curve"]] == [1, 2, 3, 4]
     keys = {"data": "digits", "agents": 3, "cycles": 6, "learner.steps": 2, "learner": "clipd2p", "epsilon": 3.0}
-    found = one({**keys, "gradient_norm": True, "points": 2, "learner.mixing": "push-sum"})
+    found = run_one({**keys, "gradient_norm": True, "points": 2, "learner.mixing": "push-sum"})
     assert len(found["curve"]) == 2
     assert found["final"]["gradient_norm"] > 0
     assert 0 < found["curve"][0][1]["gradient_norm"] < 10
@@ -122,7 +122,7 @@ def test_gossip_is_measured_at_cycles_and_agents_with_their_gradient() -> None:
 def test_two_solvers_separate_the_plane(solver: str) -> None:
     if solver == "svm":
         pytest.importorskip("sklearn", reason="needs the extra `experiments`")
-    found = one({**WALK, "learner": "golf", "cycles": 20, "epsilon": float("inf"), "solver": solver})
+    found = run_one({**WALK, "learner": "golf", "cycles": 20, "epsilon": float("inf"), "solver": solver})
     assert found["final"]["accuracy_mean"] > 0.98
 
 

@@ -8,14 +8,14 @@ from sottovoce_lab.experiments import events
 from sottovoce_lab.experiments.settings import settings
 from sottovoce_lab.papers import experiments, papers, runs
 from sottovoce_lab.papers.one_run import ARRAYS
-from sottovoce_lab.papers.specification import chosen, experiment_named, paper_named
+from sottovoce_lab.papers.specification import expand_names, experiment_named, paper_named
 
 OWN_KEYS = ("prepare", "updates", "solver", "gradient_norm", "points", "test_records")
 
 
 @pytest.mark.parametrize("name", experiments())
 def test_every_run_has_keys_that_exist(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "anchored", lambda source, _: source)
+    monkeypatch.setattr(runs, "resolve_source", lambda source, _: source)
     spec = experiment_named(name)
     for extent in (spec.full, spec.quick):
         found = runs.runs_of(spec, extent, Path(), print)
@@ -76,7 +76,7 @@ def test_every_figure_and_table_of_the_four_papers_is_there() -> None:
 
 
 def test_a_paper_stands_for_all_its_figures_and_an_unknown_name_for_none() -> None:
-    assert chosen(["jin-2023", "jin-2023/table-1"]) == experiments("jin-2023")
-    assert chosen([]) == experiments()
+    assert expand_names(["jin-2023", "jin-2023/table-1"]) == experiments("jin-2023")
+    assert expand_names([]) == experiments()
     with pytest.raises(UsageError, match=r"no figure, table or paper named jin-2022\. Did you mean jin-2023"):
-        chosen(["jin-2022"])
+        expand_names(["jin-2022"])

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sottovoce_lab.papers.cells import Cells, half_interval, measured
+from sottovoce_lab.papers.cells import Cells, format_measure, half_interval
 from sottovoce_lab.papers.specification import Claim
 from sottovoce_lab.papers.verdicts import findings, verdict_of
 
@@ -108,4 +108,4 @@ def test_an_interval_needs_two_numbers_and_a_verdict_five() -> None:
     [(0.8124, "", "0.812"), (-0.02, "+", "-0.020"), (6.72e17, "", "6.7e+17"), (-36945.0, "+", "-3.7e+04")],
 )
 def test_a_loss_that_exploded_is_shown_with_a_power_of_ten(value: float, sign: str, shown: str) -> None:
-    assert measured(value, sign) == shown
+    assert format_measure(value, sign) == shown

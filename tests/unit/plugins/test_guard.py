@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from sottovoce.errors import ConfigError, PluginError, PrivacyError
-from sottovoce.plugins import LEARNER, MECHANISM, Plugin, attributed, guarded, stepped, watched
+from sottovoce.plugins import LEARNER, MECHANISM, Plugin, attribute_to_plugin, await_guarded, guarded, guarded_proxy
 
 _LEARNER = Plugin(LEARNER, "odd", "elsewhere:ALGORITHM", "elsewhere 1")
 _MECHANISM = Plugin(MECHANISM, "stair", "steps:MECHANISM", "steps 2")
@@ -54,10 +54,10 @@ async def test_a_coroutine_is_stepped_with_its_results_and_its_cancellation() ->
             raise
         return 7
 
-    assert await stepped(_LEARNER, "work()", work(0)) == 7
+    assert await await_guarded(_LEARNER, "work()", work(0)) == 7
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
-            await stepped(_LEARNER, "work()", work(60))
+            await await_guarded(_LEARNER, "work()", work(60))
     assert handled == ["cancelled"]
 
 
@@ -67,7 +67,7 @@ async def test_an_error_after_a_pause_is_of_the_package_too() -> None:
         raise _OddError("no")
 
     with pytest.raises(PluginError, match=r"work\(\) failed: _OddError: no"):
-        await stepped(_LEARNER, "work()", work())
+        await await_guarded(_LEARNER, "work()", work())
 
 
 def test_a_stand_in_is_what_it_stands_for_and_guards_its_methods() -> None:
@@ -78,7 +78,7 @@ def test_a_stand_in_is_what_it_stands_for_and_guards_its_methods() -> None:
             return of / self.size
 
     thing = Thing()
-    stand_in = watched(_LEARNER, thing)
+    stand_in = guarded_proxy(_LEARNER, thing)
     assert (stand_in.size, stand_in.half(6), isinstance(stand_in, Thing)) == (3, 2.0, True)
     thing.size = 0
     with pytest.raises(PluginError, match=r"Thing\.half\(\) failed: ZeroDivisionError"):
@@ -93,7 +93,7 @@ def test_an_exception_outside_the_guard_is_of_the_package_whose_code_raised_it(t
     exec(code, names)
     with pytest.raises(KeyError) as caught:
         names["late"]()  # type: ignore[operator]
-    found = attributed(caught.value)
+    found = attribute_to_plugin(caught.value)
     assert found is not None
     assert f"late() failed at {tmp_path / 'elsewhere.py'} line 2: KeyError" in str(found)
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 from sottovoce.errors import MessageRefused
 from sottovoce.secure_sum import steps
-from sottovoce.secure_sum.proofs import Equivocation, FalseShare, Proof, WorthlessShares, accused, digest_of
+from sottovoce.secure_sum.proofs import Equivocation, FalseShare, Proof, WorthlessShares, digest_of, judge_proof
 from sottovoce.secure_sum.statements import (
     Body,
     Deal,
@@ -30,12 +30,12 @@ ONE, OTHER = bytes([1]) * 32, bytes([2]) * 32
 
 
 def named(proof: Proof) -> str:
-    return accused(proof, CELL, belongs)[0]
+    return judge_proof(proof, CELL, belongs)[0]
 
 
 def proves_nothing(proof: Proof) -> bool:
     try:
-        accused(proof, CELL, belongs)
+        judge_proof(proof, CELL, belongs)
     except MessageRefused:
         return True
     return False

@@ -6,7 +6,16 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 from sottovoce.errors import MessageRefused
-from sottovoce.secure_sum.shares import PRIME, SEALED_BYTES, SHARE_BYTES, Combiner, Shares, opened, sealed, shared
+from sottovoce.secure_sum.shares import (
+    PRIME,
+    SEALED_BYTES,
+    SHARE_BYTES,
+    Combiner,
+    Shares,
+    open_shares,
+    seal_shares,
+    split_secret,
+)
 
 ROSTER = bytes(32)
 
@@ -14,7 +23,7 @@ ROSTER = bytes(32)
 @given(st.binary(min_size=32, max_size=32), st.integers(2, 12), st.data())
 def test_any_so_many_hold_the_secret_as_the_library_says(secret: bytes, members: int, data: st.DataObject) -> None:
     threshold = data.draw(st.integers(1, members))
-    shares = shared(secret, members, threshold)
+    shares = split_secret(secret, members, threshold)
     chosen = tuple(data.draw(st.permutations(range(members)))[:threshold])
     found = Combiner(chosen).secret({place: shares[place] for place in chosen})
     assert found == secret
@@ -24,20 +33,20 @@ def test_any_so_many_hold_the_secret_as_the_library_says(secret: bytes, members:
 
 def test_one_fewer_holds_nothing() -> None:
     """Whatever the secret, each share is as likely as any other: the same few fit every secret."""
-    shares = shared(bytes(32), 5, 4)
+    shares = split_secret(bytes(32), 5, 4)
     fewer = Combiner((0, 1, 2)).secret({place: shares[place] for place in range(3)})
     assert fewer != bytes(32)
-    assert len({bytes(share) for share in shared(bytes(32), 5, 4) + shares}) == 10, "drawn anew each time"
+    assert len({bytes(share) for share in split_secret(bytes(32), 5, 4) + shares}) == 10, "drawn anew each time"
 
 
 def test_what_is_sealed_is_for_one_and_from_one() -> None:
     one, other, third = (X25519PrivateKey.generate() for _ in range(3))
     said = Shares(bytes([1]) * SHARE_BYTES, bytes([0]) * SHARE_BYTES)
     said = Shares(bytes(1) + said.seed[1:], said.mask_key)
-    raw = sealed(one, other.public_key().public_bytes_raw(), ROSTER, 3, 5, said)
+    raw = seal_shares(one, other.public_key().public_bytes_raw(), ROSTER, 3, 5, said)
     own = one.public_key().public_bytes_raw()
     assert len(raw) == SEALED_BYTES
-    assert opened(other, own, ROSTER, 3, 5, raw) == said
+    assert open_shares(other, own, ROSTER, 3, 5, raw) == said
     for key, sender, recipient, roster in (
         (third, 3, 5, ROSTER),
         (other, 4, 5, ROSTER),
@@ -45,7 +54,9 @@ def test_what_is_sealed_is_for_one_and_from_one() -> None:
         (other, 3, 5, bytes([1]) * 32),
     ):
         with pytest.raises(MessageRefused, match="sealed no shares"):
-            opened(key, own, roster, sender, recipient, raw)
+            open_shares(key, own, roster, sender, recipient, raw)
     beyond = Shares(b"\xff" * SHARE_BYTES, said.mask_key)
     with pytest.raises(MessageRefused, match="something that is not a share"):
-        opened(other, own, ROSTER, 3, 5, sealed(one, other.public_key().public_bytes_raw(), ROSTER, 3, 5, beyond))
+        open_shares(
+            other, own, ROSTER, 3, 5, seal_shares(one, other.public_key().public_bytes_raw(), ROSTER, 3, 5, beyond)
+        )

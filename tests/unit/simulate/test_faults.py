@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from sottovoce.errors import UsageError
-from sottovoce_lab.simulator import Faults, on_messages
+from sottovoce_lab.simulator import Faults, message_faults
 from sottovoce_lab.simulator import faults as module
 from sottovoce_lab.simulator.absences import Absence
 from sottovoce_lab.simulator.faults import AtCycle, During, Sessions
@@ -45,7 +45,7 @@ def test_every_form(specification: str, parsed: Faults) -> None:
     found = Faults.parse([specification])
     assert replace(found, delay=0.0, delay_spread=0.0) == replace(parsed, delay=0.0, delay_spread=0.0)
     assert (found.delay, found.delay_spread) == pytest.approx((parsed.delay, parsed.delay_spread))
-    assert found.on_messages == (on_messages([specification]) != [] and found != Faults())
+    assert found.affects_messages == (message_faults([specification]) != [] and found != Faults())
 
 
 def test_faults_add_up() -> None:
@@ -134,7 +134,7 @@ def test_a_churn_trace_is_read_and_must_fit_the_fleet(tmp_path: Path) -> None:
     file.write_text("agent,down_cycle,up_cycle\n0,2,5\n\n3, 1 ,2\n")
     faults = Faults.parse([f"churn=trace:{file}"])
     assert faults.churn == (Absence(0, 2, 5), Absence(3, 1, 2))
-    assert not faults.on_messages
+    assert not faults.affects_messages
     faults.check(4, 10)
     with pytest.raises(UsageError, match="no agent 3 among 3"):
         faults.check(3, 10)
@@ -164,4 +164,4 @@ def test_a_missing_churn_trace_is_named(tmp_path: Path) -> None:
 
 def test_only_faults_on_messages_go_to_the_agents() -> None:
     words = ["kill=1@cycle:3", "loss=0.1", "churn=trace:missing.csv", "partition=0.5@cycle:1-3", "reorder=0.1"]
-    assert on_messages(words) == ["loss=0.1", "partition=0.5@cycle:1-3", "reorder=0.1"]
+    assert message_faults(words) == ["loss=0.1", "partition=0.5@cycle:1-3", "reorder=0.1"]

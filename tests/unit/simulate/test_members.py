@@ -10,7 +10,7 @@ from sottovoce.secure_sum.statements import Ready, Statement, body_bytes
 from sottovoce.vault import Budget, Ledger
 from sottovoce_lab.simulator import Faults
 from sottovoce_lab.simulator.disk import Disk
-from sottovoce_lab.simulator.enrolled import Member, enrolled
+from sottovoce_lab.simulator.enrolled import Member, enrol_agents
 from sottovoce_lab.testbed import memory
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.plan import plan
@@ -26,7 +26,7 @@ class Seen:
         self.events: list[tuple[str, float, str]] = []
         self.last: dict[str, Any] = {}
 
-    def saw(self, event: str, at: float, device: str, state: Any, **facts: Any) -> None:
+    def observe(self, event: str, at: float, device: str, state: Any, **facts: Any) -> None:
         self.events.append((event, at, device))
         self.last[device] = state
 
@@ -94,8 +94,8 @@ def test_a_ledger_on_a_full_disk_fails_and_goes_on_afterwards() -> None:
 
 def test_certificates_expire_are_renewed_and_hold_by_each_ones_own_clock() -> None:
     days = [0.0]
-    one, other = enrolled(2, 5, 6, lambda: days[0])
-    assert one.node == enrolled(2, 5, 6, lambda: 0.0)[0].node, "ids follow from the seed"
+    one, other = enrol_agents(2, 5, 6, lambda: days[0])
+    assert one.node == enrol_agents(2, 5, 6, lambda: 0.0)[0].node, "ids follow from the seed"
     statement = signed(one)
     other.provenance.admit(statement)
     other.witness.verify(statement)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sottovoce.errors import UsageError
-from sottovoce_lab.simulator import TOPOLOGIES, known, out_peers
+from sottovoce_lab.simulator import TOPOLOGIES, check_topology, out_peers
 
 CONNECTED = [name for name in TOPOLOGIES if name != "disconnected"]
 REGULAR = [(3, 4), (3, 20), (4, 7), (4, 50), (5, 6), (6, 100), (10, 11), (17, 20), (3, 200)]
@@ -69,7 +69,7 @@ def test_one_agent_has_no_peers(name: str) -> None:
 def test_an_unknown_topology() -> None:
     for name in ("torus", "random-regular", "random-regular()", "random-regular(-3)", "random-regular(3)x", ""):
         with pytest.raises(UsageError, match=r"exponential, ring, star, full, bipartite, .*random-regular\(K\)"):
-            known(name)
+            check_topology(name)
         with pytest.raises(UsageError, match="there is no such topology"):
             out_peers(name, 4)
 
@@ -84,7 +84,7 @@ def test_bipartite_joins_every_even_agent_with_every_odd_one() -> None:
 @pytest.mark.parametrize("degree, agents", REGULAR)
 def test_random_regular_graphs_are_simple_undirected_connected_and_regular(degree: int, agents: int) -> None:
     name = f"random-regular({degree})"
-    known(name)
+    check_topology(name)
     for seed in range(3):
         peers = out_peers(name, agents, seed)
         assert all(len(row) == len(set(row)) == degree and i not in row for i, row in enumerate(peers))

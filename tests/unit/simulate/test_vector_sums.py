@@ -5,7 +5,7 @@ import pytest
 from sottovoce.algorithms.golf.public.packed_moments import PackedMoments
 from sottovoce.data import DataSet, Records
 from sottovoce.errors import ConfigError
-from sottovoce_lab.experiments.fleet import assembled
+from sottovoce_lab.experiments.fleet import assemble
 from sottovoce_lab.experiments.models import FittedFromSums
 from sottovoce_lab.experiments.run import run_fleet
 from sottovoce_lab.experiments.settings import settings
@@ -29,18 +29,18 @@ def test_parts_are_those_of_push_sum_forwards() -> None:
         masses = halves.copy()
         np.add.at(masses, recipients, halves)
         for device in range(NODES):
-            assert state.parts(device) == pytest.approx(masses[device] / masses[device].sum(), abs=1e-15)
+            assert state.mean_weights(device) == pytest.approx(masses[device] / masses[device].sum(), abs=1e-15)
     assert state.updates == 6 * NODES
 
 
 def test_a_fleet_ends_with_the_model_of_all_records() -> None:
     features, labels = some_records(260, 3)
     data = DataSet("some", Records(features, labels), 3, (np.zeros(4), np.ones(4)), None)
-    fleet = assembled(
+    fleet = assemble(
         settings({"agents": 200, "cycles": 40, "evaluate.every": 20, "learner.mixing": "push-sum"}, "here"), data
     )
     document, _ = run_fleet(fleet, Watcher())
-    packed, values = PackedMoments(fleet.scheme, 1), fleet.released()
+    packed, values = PackedMoments(fleet.scheme, 1), fleet.released_values()
     everything = packed.model(packed.packed(fleet.scheme.moments(values)))
     assert document["traffic"]["messages"] == 200 * 40
     state = MixedSums(200, 1)

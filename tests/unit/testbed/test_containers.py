@@ -13,7 +13,7 @@ from sottovoce.identity.invitation import read_bundle
 from sottovoce.transport.memory import Exchange, MemoryTransport
 from sottovoce_lab.testbed.containers import __main__ as parts
 from sottovoce_lab.testbed.containers.asked import Asked, faults_of
-from sottovoce_lab.testbed.containers.device import settle, variant_of
+from sottovoce_lab.testbed.containers.device import join_and_configure, variant_of
 from sottovoce_lab.testbed.containers.fleet import ContainerFleet
 from sottovoce_lab.testbed.containers.places import claim, make_ready, places, wait_until_ready
 from sottovoce_lab.testbed.containers.prepare import prepare
@@ -106,12 +106,12 @@ def test_preparing_again_changes_nothing(asked: Asked, shared: Path) -> None:
 def test_a_device_joins_once_and_learns_its_address_in_every_life(asked: Asked, shared: Path) -> None:
     prepared(asked, shared)
     place = places(shared / "places", 3)[1]
-    config = settle(place, "10.0.0.7")
+    config = join_and_configure(place, "10.0.0.7")
     assert (config.transport.listen, config.transport.announce) == ("0.0.0.0:7400", "10.0.0.7:7400")
     assert (place.state / "identity").is_dir()
     with pytest.raises(IdentityError, match="has already used this bundle"):
         read_bundle(place.bundle)
-    assert settle(place, "10.0.0.8").transport.announce == "10.0.0.8:7400"
+    assert join_and_configure(place, "10.0.0.8").transport.announce == "10.0.0.8:7400"
     assert load(place.config).agent.state == place.state
 
 
@@ -139,7 +139,7 @@ def test_places_that_are_not_whole_are_waited_for(tmp_path: Path) -> None:
 
 def test_a_fleet_of_which_somebody_never_joins_is_no_fleet(asked: Asked, shared: Path) -> None:
     prepared(asked, shared)
-    settle(places(shared / "places", 3)[0], "10.0.0.7")
+    join_and_configure(places(shared / "places", 3)[0], "10.0.0.7")
     with pytest.raises(NetworkError, match="no device has joined at 001, 002"):
         ContainerFleet(shared / "places", 3, 0.0)
 
@@ -147,7 +147,7 @@ def test_a_fleet_of_which_somebody_never_joins_is_no_fleet(asked: Asked, shared:
 def test_a_container_that_does_not_answer_is_named(asked: Asked, shared: Path) -> None:
     prepared(asked, shared)
     for place in places(shared / "places", 3):
-        settle(place, "10.0.0.7")
+        join_and_configure(place, "10.0.0.7")
         place.faults.write_text("loss=0.3\n" if place.index else "")
     fleet = ContainerFleet(shared / "places", 3, 0.0)
     assert fleet.faults == {"loss=0.3": 2}

@@ -9,7 +9,7 @@ from sottovoce.errors import ConfigError
 from sottovoce_lab.simulator import Faults
 from sottovoce_lab.testbed.options import Options
 from sottovoce_lab.testbed.plan import Plan, plan
-from sottovoce_lab.testbed.run_facts import shared_records, unpaid
+from sottovoce_lab.testbed.run_facts import shared_records, unpaid_value_warnings
 
 from tests.support.loads import meters_file
 
@@ -33,7 +33,7 @@ def test_each_agent_has_a_meter_of_its_own_and_days_are_held_back(tmp_path: Path
     assert found.target is not None
     assert len(found.target.baselines["persistence"]) == len(found.test)
     assert [word for word in shared_records(found) if "reading" in word] == []
-    assert any("mae_least_squares" in word for word in unpaid(found))
+    assert any("mae_least_squares" in word for word in unpaid_value_warnings(found))
 
 
 def test_a_record_is_no_reading_and_the_report_says_so(tmp_path: Path) -> None:

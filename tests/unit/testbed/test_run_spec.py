@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from sottovoce.errors import ConfigError, UsageError
-from sottovoce_lab.testbed.run_spec import ENGINES, assigned_over, combinations, run_spec
+from sottovoce_lab.testbed.run_spec import ENGINES, combinations, override_values, run_spec
 
 
 def test_what_is_not_said_is_the_learners() -> None:
@@ -32,8 +32,8 @@ def test_short_and_long_names_are_one_key() -> None:
         "data.source": "synthetic", "data.partition": "iid",
     }  # fmt: skip
     assert run_spec(short, "x") == run_spec(long, "x")
-    assert assigned_over(short, {"learner.name": "pdsl"})["learner.name"] == "pdsl"
-    assert "learner" not in assigned_over(short, {"learner.name": "pdsl"})
+    assert override_values(short, {"learner.name": "pdsl"})["learner.name"] == "pdsl"
+    assert "learner" not in override_values(short, {"learner.name": "pdsl"})
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -92,4 +92,4 @@ def test_lists_are_sweeps_over_all_combinations() -> None:
 
 def test_numbers_with_commas_are_a_list() -> None:
     typed = {"epsilon": "1,2.5", "topology": "ring", "learner.model": "a,b", "faults": "loss=0.1,reorder=0.1"}
-    assert assigned_over({}, typed) == {**typed, "epsilon": [1, 2.5]}
+    assert override_values({}, typed) == {**typed, "epsilon": [1, 2.5]}

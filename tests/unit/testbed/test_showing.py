@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from sottovoce.cli.testbeds import newest, read_progress, states
+from sottovoce.cli.testbeds import newest_testbed, read_progress, state_directories
 from sottovoce.errors import NetworkError
 from sottovoce_lab.testbed.measure import Measures
 from sottovoce_lab.testbed.options import Options
@@ -23,7 +23,7 @@ class _Seen(Watcher):
     def note(self, text: str) -> None:
         self.notes.append(text)
 
-    def moment(self, moment: Moment) -> None:
+    def show_moment(self, moment: Moment) -> None:
         self.cycles.append(moment.cycle)
 
 
@@ -43,12 +43,12 @@ def test_the_newest_one_that_runs_is_found_by_its_processes(tmp_path: Path) -> N
     _process(processes, 9, *run, f"{tmp_path}/removed/agent-00/agent.toml", "0")
     _process(processes, 10, *run)
     _process(processes, 11, "something", "else")
-    assert newest(processes) == tmp_path / "newer"
+    assert newest_testbed(processes) == tmp_path / "newer"
 
 
 def test_none_that_runs(tmp_path: Path) -> None:
     with pytest.raises(NetworkError, match="sottovoce testbed"):
-        newest(tmp_path)
+        newest_testbed(tmp_path)
 
 
 def test_agents_are_where_configurations_are(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_agents_are_where_configurations_are(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "agent.toml").touch()
     (tmp_path / "agent-02").mkdir()
-    assert states(tmp_path) == [tmp_path / "agent-00", tmp_path / "agent-01"]
+    assert state_directories(tmp_path) == [tmp_path / "agent-00", tmp_path / "agent-01"]
 
 
 def test_what_was_measured_last_is_left_for_others(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_what_was_measured_last_is_left_for_others(tmp_path: Path) -> None:
     showing = Showing(seen, cast(Options, SimpleNamespace(data="digits", learner="clipd2p", cycles=9)), tmp_path)
     showing.note("begun")
     for cycle in (1, 2):
-        showing.moment(Moment(cycle, 9, 1.0, 2, Measures(0.5, 0.4, 0.6, 1.0), None, 3, 4))
+        showing.show_moment(Moment(cycle, 9, 1.0, 2, Measures(0.5, 0.4, 0.6, 1.0), None, 3, 4))
     found = read_progress(tmp_path)
     assert found is not None
     assert (found["cycle"], found["cycles"], found["learner"], found["accuracy_mean"]) == (2, 9, "clipd2p", 0.5)

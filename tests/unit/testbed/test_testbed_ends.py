@@ -3,7 +3,7 @@
 import numpy as np
 from sottovoce.data import Records
 from sottovoce.kernels.softmax import Softmax
-from sottovoce_lab.testbed.ends import left_behind, unfinished
+from sottovoce_lab.testbed.ends import left_behind_warnings, unfinished_warnings
 from sottovoce_lab.testbed.measure import Meter
 
 KERNEL = Softmax(2, 2)
@@ -29,18 +29,22 @@ def status(done: int, *, exhausted: bool = False) -> dict[str, object]:
 def test_who_was_left_behind_is_named() -> None:
     models = {f"agent-{i:02}": right() for i in range(19)} | {"agent-19": right(-1.0)}
     final = meter().final(list(models.values()))
-    (words,) = left_behind(meter(), models, final)
+    (words,) = left_behind_warnings(meter(), models, final)
     assert words == "agent-19 was left behind: accuracy 0.000, where the mean is 0.950"
-    assert left_behind(meter(), {"agent-00": right()}, meter().final([right()])) == []
+    assert left_behind_warnings(meter(), {"agent-00": right()}, meter().final([right()])) == []
 
 
 def test_many_that_were_left_behind_are_counted() -> None:
     models = {f"agent-{i:02}": right() for i in range(90)} | {f"agent-{i}": right(-1.0) for i in range(90, 100)}
-    (words,) = left_behind(meter(), models, meter().final(list(models.values())))
+    (words,) = left_behind_warnings(meter(), models, meter().final(list(models.values())))
     assert words == "10 of 100 agents were left behind: accuracy 0.000 at the least, where the mean is 0.900"
 
 
 def test_an_unfinished_schedule_is_named_unless_its_budget_is_spent() -> None:
-    assert unfinished(status(10), "agent-03") == ["agent-03 has done 10 of its 48 private steps: give it more cycles"]
-    assert unfinished(status(48), "agent-03") == unfinished(status(10, exhausted=True), "agent-03") == []
-    assert unfinished(None, "agent-03") == unfinished({"steps": None}, "agent-03") == []
+    assert unfinished_warnings(status(10), "agent-03") == [
+        "agent-03 has done 10 of its 48 private steps: give it more cycles"
+    ]
+    assert (
+        unfinished_warnings(status(48), "agent-03") == unfinished_warnings(status(10, exhausted=True), "agent-03") == []
+    )
+    assert unfinished_warnings(None, "agent-03") == unfinished_warnings({"steps": None}, "agent-03") == []

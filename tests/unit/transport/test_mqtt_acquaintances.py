@@ -178,60 +178,60 @@ class TestPresence:
         presence, other = here.presence, Here(there)
         own = presence.device
         for _ in range(3):
-            assert not other.known.meet(own, presence.here()).is_gone
-            farewell = presence.gone()
+            assert not other.known.meet(own, presence.presence_announcement()).is_gone
+            farewell = presence.departure_announcement()
             assert other.known.meet(own, farewell).is_gone
             presence.renew()
-            assert not other.known.meet(own, presence.here()).is_gone
+            assert not other.known.meet(own, presence.presence_announcement()).is_gone
             with pytest.raises(MessageRefused):
                 other.known.meet(own, farewell)
         presence.begin_anew()
-        assert not other.known.meet(own, presence.here()).is_gone
+        assert not other.known.meet(own, presence.presence_announcement()).is_gone
         assert other.restarted == [own]
 
     def test_it_finds_its_own_words_on_the_broker(self, here: Here) -> None:
         presence = here.presence
-        before = presence.here()
-        assert presence.echo(before) is Echo.AGREES
+        before = presence.presence_announcement()
+        assert presence.check_echo(before) is Echo.AGREES
         presence.renew()
-        assert presence.echo(before) is Echo.AGREES
+        assert presence.check_echo(before) is Echo.AGREES
         presence.begin_anew()
-        assert presence.echo(before) is Echo.AGREES  # with another key, but older than the present one
+        assert presence.check_echo(before) is Echo.AGREES  # with another key, but older than the present one
 
     def test_a_farewell_that_came_late_is_contradicted(self, here: Here) -> None:
         presence = here.presence
-        late = presence.gone()
+        late = presence.departure_announcement()
         presence.renew()
-        said = presence.here()
-        assert presence.echo(late) is Echo.DENIES
-        assert presence.here() == said
+        said = presence.presence_announcement()
+        assert presence.check_echo(late) is Echo.DENIES
+        assert presence.presence_announcement() == said
 
     def test_a_farewell_that_is_newer_than_what_it_says_is_outdone(self, here: Here, there: Identity) -> None:
         """The broker has had it since the connection was made, and need not wait until it breaks."""
         presence, other = here.presence, Here(there)
-        other.known.meet(presence.device, presence.here())
-        lie = presence.gone()
-        assert presence.echo(lie) is Echo.DENIES
+        other.known.meet(presence.device, presence.presence_announcement())
+        lie = presence.departure_announcement()
+        assert presence.check_echo(lie) is Echo.DENIES
         assert other.known.meet(presence.device, lie).is_gone
-        assert not other.known.meet(presence.device, presence.here()).is_gone
+        assert not other.known.meet(presence.device, presence.presence_announcement()).is_gone
 
     def test_a_copy_is_noticed_and_an_earlier_start_is_none(self, here: Here) -> None:
         identity, key = here.trust.identity, SessionKey().public
-        assert here.presence.echo(introduced_by(identity, key, 1, 1)) is Echo.COPY
-        assert here.presence.echo(introduced_by(identity, key, 2, 1, gone=True)) is Echo.COPY
+        assert here.presence.check_echo(introduced_by(identity, key, 1, 1)) is Echo.COPY
+        assert here.presence.check_echo(introduced_by(identity, key, 2, 1, gone=True)) is Echo.COPY
         later = Presence(here.trust, Notary(here.trust), 2)
-        assert later.echo(introduced_by(identity, key, 1, 99)) is Echo.AGREES
-        assert later.echo(introduced_by(identity, key, 1, 99, gone=True)) is Echo.DENIES
+        assert later.check_echo(introduced_by(identity, key, 1, 99)) is Echo.AGREES
+        assert later.check_echo(introduced_by(identity, key, 1, 99, gone=True)) is Echo.DENIES
 
     def test_nobody_else_can_deny_it_or_copy_it(self, here: Here) -> None:
         presence = here.presence
-        said = presence.here()
+        said = presence.presence_announcement()
         for forged in (
-            altered(presence.gone(), sequence=1000),
+            altered(presence.departure_announcement(), sequence=1000),
             altered(said, sequence=1000, session_key=a_key()),
             altered(said, incarnation=7, session_key=a_key(), gone=True),
         ):
             with pytest.raises(MessageRefused) as refused:
-                presence.echo(forged)
+                presence.check_echo(forged)
             assert refused.value.reason == "signature"
-        assert presence.here() == said
+        assert presence.presence_announcement() == said

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from sottovoce.errors import MessageRefused
 from sottovoce.identity import Fleet, Identity, Trust, enrol
-from sottovoce.transport.mqtt.introduction import MAX_INTRODUCTION_BYTES, Introduced, claimed, introduction
+from sottovoce.transport.mqtt.introduction import MAX_INTRODUCTION_BYTES, Introduced, introduction, read_claim
 from sottovoce.transport.mqtt.notary import Notary
 
 from tests.support.fleets import beginning_tomorrow, ending_in, new_fleet
@@ -28,7 +28,7 @@ def there(fleet: Fleet, tmp_path: Path) -> Identity:
 
 
 def taken(here: Identity, raw: bytes, device: Identity) -> Introduced:
-    return Notary(Trust(here)).verify(claimed(raw, here.fleet, device.node_id))
+    return Notary(Trust(here)).verify(read_claim(raw, here.fleet, device.node_id))
 
 
 def reason(here: Identity, raw: bytes, device: Identity) -> str:
@@ -120,8 +120,8 @@ def test_forgeries_are_looked_at_until_there_are_too_many_of_them(here: Identity
     """Anyone who sends without end is refused at no cost, and costs no other more than a moment."""
     moment = 0.0
     notary = Notary(Trust(here), clock=lambda: moment)
-    forged = claimed(altered(introduced_by(there, a_key()), sequence=2), here.fleet, there.node_id)
-    honest = claimed(introduced_by(there, a_key()), here.fleet, there.node_id)
+    forged = read_claim(altered(introduced_by(there, a_key()), sequence=2), here.fleet, there.node_id)
+    honest = read_claim(introduced_by(there, a_key()), here.fleet, there.node_id)
     reasons = []
     for _ in range(600):
         with pytest.raises(MessageRefused) as refused:

@@ -67,14 +67,14 @@ async def test_whatever_is_said_in_its_own_name_it_answers_seldom_and_logs_once(
 ) -> None:
     a = await device("a")
     own = f"sottovoce/v1/{a.identity.fleet}/peer/{a.id}"
-    tombstone = a.transport._presence.gone()
+    tombstone = a.transport._presence.departure_announcement()
     copy = introduced_by(a.identity, SessionKey().public, 5, 5)
     for _ in range(200):
         a.hears(own, tombstone)
         a.hears(own, copy)
         await asyncio.sleep(0)
     announced = [payload for topic, payload, retain in a.box.sent if (topic, retain) == (own, True)]
-    assert announced == [a.transport._presence.here()]
+    assert announced == [a.transport._presence.presence_announcement()]
     assert a.box.duplicates == 200
     (line,) = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert "find the copy" in line.getMessage()

@@ -33,7 +33,7 @@ async def test_a_peer_that_connects_again_is_told_of_once(device: NewDevice) -> 
     a.hears_of(b)
     assert told == [b.id] * 2
     topic = f"sottovoce/v1/{b.identity.fleet}/peer/{b.id}"
-    a.hears(topic, b.transport._presence.gone())
+    a.hears(topic, b.transport._presence.departure_announcement())
     assert told == [b.id] * 2, "a farewell is no return"
 
 

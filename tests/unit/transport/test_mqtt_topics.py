@@ -11,8 +11,8 @@ def test_what_one_writes_to_is_what_the_other_listens_to() -> None:
     other = Topics("hill-street", B)
     assert TOPICS.inbox(B) == other.inboxes.replace("+", A)
     assert other.sender(TOPICS.inbox(B)) == A
-    assert other.present(TOPICS.presence(A)) == A
-    assert TOPICS.everybody.replace("+", B) == other.presence(B)
+    assert other.present_device(TOPICS.presence(A)) == A
+    assert TOPICS.all_presences.replace("+", B) == other.presence(B)
 
 
 @pytest.mark.parametrize(
@@ -54,4 +54,4 @@ def test_no_other_topic_has_a_sender(topic: str) -> None:
     ],
 )
 def test_no_other_topic_is_a_presence(topic: str) -> None:
-    assert TOPICS.present(topic) is None
+    assert TOPICS.present_device(topic) is None

@@ -57,7 +57,7 @@ async def test_nothing_is_handed_over_again_after_the_recipient_has_started_anew
 async def test_nothing_is_handed_over_again_after_the_sender_has_started_anew(device: NewDevice) -> None:
     before, b = [await device(name) for name in "ab"]
     frames = [await exchange(before, b, b"there"), await exchange(before, b, b"again")]
-    word = before.transport._presence.here()
+    word = before.transport._presence.presence_announcement()
     a = await restarted(before)
     await exchange(a, b, b"anew")
     b.refused()
@@ -83,7 +83,7 @@ async def test_no_part_of_a_frame_can_be_exchanged(device: NewDevice) -> None:
         {"sender_key": theirs.sender_key},
         {"sender_key": SessionKey().public},
         {"recipient_key": SessionKey().public},
-        {"introduction": c.transport._presence.here()},
+        {"introduction": c.transport._presence.presence_announcement()},
         {"introduction": introduced_by(c.identity, SessionKey().public, 9, 9)},
         {"introduction": b"x"},
     ):
@@ -106,7 +106,7 @@ async def test_an_answer_counts_for_what_was_asked_of_whom_it_is_from(device: Ne
     _, late = await exchange(a, b, b"before")
     delivery, request = await asked(a, b, b"there")
     await exchange(c, a, b"hello")
-    channel = c.transport._known.meet(a.id, a.transport._presence.here()).channel
+    channel = c.transport._known.meet(a.id, a.transport._presence.presence_announcement()).channel
     counter, sealed = channel.seal(Content(kind=Content.KIND_ANSWER, exchange=2, body=b"lie").SerializeToString())
     keys = {"sender_key": c.transport._presence.key.public, "recipient_key": a.transport._presence.key.public}
     a.hears(inbox(a, c), Frame(counter=counter, sealed=sealed, **keys).SerializeToString(deterministic=True))
@@ -154,7 +154,7 @@ async def test_who_is_gone_is_not_waited_for_until_a_message_of_its_own_comes(de
     a, b = [await device(name) for name in "ab"]
     await exchange(a, b, b"there")
     presence = f"sottovoce/v1/{b.identity.fleet}/peer/{b.id}"
-    farewell = b.transport._presence.gone()  # the broker has it since the connection was made
+    farewell = b.transport._presence.departure_announcement()  # the broker has it since the connection was made
     a.hears(presence, farewell)
     with pytest.raises(DeliveryFailed, match="has left the broker") as failed:
         await a.transport.deliver(b.peer, b"there", 60)
@@ -169,7 +169,7 @@ async def test_who_is_believed_to_be_gone_is_tried_again_after_a_time(device: Ne
     """Else a broker that brings out the farewells of two devices at once would keep them apart for good."""
     a, b = [await device(name) for name in "ab"]
     await exchange(a, b, b"there")
-    a.hears(f"sottovoce/v1/{b.identity.fleet}/peer/{b.id}", b.transport._presence.gone())
+    a.hears(f"sottovoce/v1/{b.identity.fleet}/peer/{b.id}", b.transport._presence.departure_announcement())
     known = a.transport._known.find(b.id)
     assert known is not None
     assert 200 < known.gone_until - time.monotonic() < 400
@@ -241,8 +241,8 @@ async def test_who_is_present_are_those_whose_word_holds(device: NewDevice, flee
     above = f"sottovoce/v1/{fleet.name}/peer"
     assert f"{above}/+" in a.box.topics
     a.hears_of(b)
-    a.hears(f"{above}/{c.id}", c.transport._presence.gone())
-    a.hears(f"{above}/{d.id}", b.transport._presence.here())
+    a.hears(f"{above}/{c.id}", c.transport._presence.departure_announcement())
+    a.hears(f"{above}/{d.id}", b.transport._presence.presence_announcement())
     a.hears(f"{above}/{d.id}", b"")
     a.hears(f"{above}/{d.id}", b"nonsense")
     stranger = enrol(new_fleet(tmp_path / "elsewhere", fleet.name), tmp_path / "stranger")
@@ -320,7 +320,7 @@ async def test_it_stops_while_messages_wait_on_both_sides(device: NewDevice) -> 
             await delivery
     assert b.box.sent[-1] == (
         f"sottovoce/v1/{b.identity.fleet}/peer/{b.id}",
-        b.transport._presence.gone(),
+        b.transport._presence.departure_announcement(),
         True,
     )
     await asyncio.sleep(0)

@@ -69,7 +69,7 @@ async def running() -> AsyncIterator[tuple[Front, Inside, Dial]]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     found, inside, callers = Front(), Inside(), []
-    server = await asyncio.start_unix_server(inside.serve, found.inside())
+    server = await asyncio.start_unix_server(inside.serve, found.socket_path())
     await found.start("127.0.0.1", port)
 
     async def dial(begin: bytes = b"", source: str = "127.0.0.1") -> Caller:
@@ -162,7 +162,7 @@ async def test_a_device_has_so_many_connections_and_keeps_its_newest() -> None:
 
 async def test_connections_reach_grpc_also_when_its_socket_was_removed() -> None:
     async with running() as (found, _, dial):
-        shutil.rmtree(Path(found.inside()).parent)
+        shutil.rmtree(Path(found.socket_path()).parent)
         assert await (await dial()).is_answered()
         assert found.trouble == ""
 

@@ -39,14 +39,14 @@ def test_every_frame_is_counted_also_when_the_log_is_begun_anew(path: Path, data
             wear.count()
         frames += database.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()[1]
         sizes.add(log_of(path).stat().st_size)
-        assert wear.today == frames * (2 * PAGE + FRAME)
+        assert wear.bytes_today == frames * (2 * PAGE + FRAME)
     assert len(sizes) < 3, "the log is written over, and its size tells nothing"
 
 
 def test_what_was_written_before_is_another_s(path: Path, database: sqlite3.Connection) -> None:
     wear = DiskWriteCounter(log_of(path))
     wear.count()
-    assert wear.today == 0
+    assert wear.bytes_today == 0
 
 
 def test_a_new_day_begins_at_nothing(path: Path, database: sqlite3.Connection) -> None:
@@ -54,12 +54,12 @@ def test_a_new_day_begins_at_nothing(path: Path, database: sqlite3.Connection) -
     wear = DiskWriteCounter(log_of(path), lambda: now[0])
     database.execute("INSERT INTO t VALUES (1)")
     wear.count()
-    assert wear.today > 0
+    assert wear.bytes_today > 0
     now[0] += 2
-    assert wear.today == 0
+    assert wear.bytes_today == 0
     database.execute("INSERT INTO t VALUES (1)")
     wear.count()
-    assert 0 < wear.today <= 3 * (2 * PAGE + FRAME)
+    assert 0 < wear.bytes_today <= 3 * (2 * PAGE + FRAME)
 
 
 def test_a_log_that_is_gone_or_cut_short_is_counted_from_its_beginning(
@@ -70,7 +70,7 @@ def test_a_log_that_is_gone_or_cut_short_is_counted_from_its_beginning(
     wear.count()
     database.execute("INSERT INTO t VALUES (1)")
     wear.count()
-    assert 0 < wear.today <= 3 * (2 * PAGE + FRAME)
+    assert 0 < wear.bytes_today <= 3 * (2 * PAGE + FRAME)
     database.close()
     wear.count()
     assert not log_of(path).exists()

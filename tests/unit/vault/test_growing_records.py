@@ -95,7 +95,7 @@ def test_days_that_are_over_are_charged_whether_they_hold_records_or_not_and_no_
     assert released(vault, 1).units == 4
     home.over = LAST + 40
     assert released(vault, 2).units == LAST - FIRST + 1, "no day after the last that may be learnt from"
-    assert home.ledger.spent(Units(((LAST + 1, LAST + 1),))) == 0.0
+    assert home.ledger.epsilon_spent(Units(((LAST + 1, LAST + 1),))) == 0.0
 
 
 @pytest.mark.parametrize("over", [None, FIRST - 1, -1])
@@ -131,7 +131,7 @@ def test_a_clock_that_is_set_neither_renews_a_day_nor_locks_those_that_come(jump
     for slot in range(STEPS, STEPS + 2):
         vault.answer(query(slot))
     for day in range(FIRST, LAST + 1):
-        assert home.ledger.spent(Units(((day, day),))) <= 2.0
+        assert home.ledger.epsilon_spent(Units(((day, day),))) <= 2.0
     home.over = 14
     assert released(vault, STEPS + 2).units == 2, "days 13 and 14, whatever the clock had said"
 
@@ -201,9 +201,9 @@ def test_a_release_that_hides_the_device_is_of_no_day_that_has_not_come(own: str
     for slot in range(STEPS):
         home.over = last = FIRST + 2 * slot
         released(vault, slot)
-        ahead = home.ledger.spent(Units(((last + 1, last + 10_000),)))
+        ahead = home.ledger.epsilon_spent(Units(((last + 1, last + 10_000),)))
         assert (ahead == 0) == (own == "window"), "where windows pay, those that are over do"
-    first, newest = home.ledger.spent(Units(((0, FIRST),))), home.ledger.spent(Units(((last, last),)))
+    first, newest = home.ledger.epsilon_spent(Units(((0, FIRST),))), home.ledger.epsilon_spent(Units(((last, last),)))
     assert (first > newest) == (own == "window")
     answer = vault.answer(query(STEPS))
     assert isinstance(answer, Refused)

@@ -8,7 +8,7 @@ from sottovoce.accounting.events import GaussianSum, Unproved
 from sottovoce.accounting.units import Units
 from sottovoce.errors import LedgerError
 from sottovoce.vault import Budget, Ledger
-from sottovoce.vault.account import Account, Charge, account_of, audited
+from sottovoce.vault.account import Account, Charge, account_of, audit_account
 from sottovoce.vault.chain import first_link, next_link
 
 BUDGET = Budget(2.0, 1e-5, "window", "add-remove")
@@ -26,14 +26,14 @@ def forged(account: Account, **changes: Any) -> Account:
     """Changed, and chained again as someone would who has the whole program."""
     changed = msgspec.structs.replace(account, **changes)
     budget = Budget(changed.epsilon, changed.delta, changed.unit, changed.neighbouring)
-    link = first_link(budget.made_for(changed.owner), bytes.fromhex(changed.nonce))
+    link = first_link(budget.canonical_json(changed.owner), bytes.fromhex(changed.nonce))
     for charge in changed.charges:
         link = next_link(link, bytes.fromhex(charge.query), charge.terms + charge.stamp)
     return msgspec.structs.replace(changed, link=link.hex())
 
 
 def test_an_account_comes_to_what_the_ledger_says(ledger: Ledger) -> None:
-    spending, head = audited(account_of(ledger))
+    spending, head = audit_account(account_of(ledger))
     assert spending == ledger.spending()
     assert head == ledger.head()
     assert 0 < spending.epsilon < 2.0
@@ -59,12 +59,12 @@ def test_the_link_of_every_number_of_charges(ledger: Ledger) -> None:
 )
 def test_what_no_ledger_says_is_refused(ledger: Ledger, changes: dict[str, Any], what: str) -> None:
     with pytest.raises(LedgerError, match=what):
-        audited(forged(account_of(ledger), **changes))
+        audit_account(forged(account_of(ledger), **changes))
 
 
 def test_a_budget_that_is_none_is_refused(ledger: Ledger) -> None:
     with pytest.raises(LedgerError, match="no such privacy budget"):
-        audited(msgspec.structs.replace(account_of(ledger), epsilon=-1.0))
+        audit_account(msgspec.structs.replace(account_of(ledger), epsilon=-1.0))
 
 
 def test_a_chain_must_end_in_its_link(ledger: Ledger) -> None:
@@ -76,7 +76,7 @@ def test_a_chain_must_end_in_its_link(ledger: Ledger) -> None:
         msgspec.structs.replace(account, nonce="00"),
     ):
         with pytest.raises(LedgerError, match="chain"):
-            audited(changed)
+            audit_account(changed)
 
 
 def test_two_ledgers_of_one_device_are_told_apart() -> None:

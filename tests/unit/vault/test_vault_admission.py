@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from sottovoce.vault import admission as admission_module
-from sottovoce.vault.admission import Admission, peer
+from sottovoce.vault.admission import Admission, peer_user_id
 
 from tests.support.waiting import PATIENCE, until
 
@@ -81,7 +81,7 @@ def test_the_agents_connections_wait_in_their_order_and_are_bounded(listener: so
             found = admission.next()
             assert found is not None
             with found:
-                assert peer(found) == os.getuid()
+                assert peer_user_id(found) == os.getuid()
                 assert found.recv(1) == bytes([number])
         connect(listener, stack).send(b"!")
         until(lambda: heard(admission) == b"!", "another one")

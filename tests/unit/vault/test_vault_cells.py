@@ -91,9 +91,9 @@ def test_noise_falls_with_the_honest_and_rises_with_spare_rounds() -> None:
     "wrong, key", [(Cell(9, 8, 0, 0.7), "min"), (Cell(8, 9, 8, 0.7), "colluding"), (Cell(2, 9, 2, 0.6), "colluding")]
 )
 def test_rules_that_hide_nobody(wrong: Cell, key: str) -> None:
-    assert wrong.wrong is not None
-    assert wrong.wrong[0] == key
-    assert CELL.wrong is None
+    assert wrong.defect is not None
+    assert wrong.defect[0] == key
+    assert CELL.defect is None
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from sottovoce.kernels.linear import OneVsAll
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, SeededNoise, Vault, build
 from sottovoce.vault.bounded_point import calibrate_point
-from sottovoce.vault.lemmas import chain_sensitivity, rounding, smooth
+from sottovoce.vault.lemmas import chain_sensitivity, rounding_distance, smoothness_of
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.programs.chain import Chain
 from sottovoce.vault.programs.chain_steps import ChainSteps, StepSizes
@@ -84,7 +84,7 @@ def test_one_replaced_record_moves_the_end_no_farther_than_the_lemma_says(
     seed: int, place: int, scale: float, longest: float, weight: float, kernel: Kernel, regularisation: float
 ) -> None:
     generator = np.random.default_rng(seed)
-    loss = smooth(kernel).regularised(regularisation)
+    loss = smoothness_of(kernel).regularised(regularisation)
     step_size = longest / (2 * loss.smoothness)
     one = some_records(20, seed)
     terms = replace(TERMS, step_size=step_size, regularisation=regularisation, radius=10.0)
@@ -94,7 +94,7 @@ def test_one_replaced_record_moves_the_end_no_farther_than_the_lemma_says(
     point = np.clip(generator.normal(size=2 * KERNEL.size) * weight, -4096, 4096)
     ends = [end(held, point, terms, kernel=kernel) for held in (one, in_order(Records(features, labels)))]
     bound = chain_sensitivity(loss, step_size=step_size, batch=5, steps=4, neighbouring="replace-one")
-    strays = rounding(
+    strays = rounding_distance(
         features=D, classes=C, step_size=step_size, batch=5, steps=4, loss=loss, regularised=regularisation > 0
     )
     assert float(np.linalg.norm(ends[0] - ends[1])) <= bound + strays
@@ -109,13 +109,15 @@ def test_the_lemma_is_nearly_tight() -> None:
     point[KERNEL.size :].reshape(D, C)[0, 1] = 50
     features[17], labels[17] = [-1.0, 0, 0, 0], 0
     moved = float(np.linalg.norm(end(held, point) - end(in_order(Records(features, labels)), point)))
-    bound = chain_sensitivity(smooth(KERNEL), step_size=0.5, batch=5, steps=4, neighbouring="replace-one")
+    bound = chain_sensitivity(smoothness_of(KERNEL), step_size=0.5, batch=5, steps=4, neighbouring="replace-one")
     assert 0.45 * bound < moved <= bound
 
 
 def test_what_floating_point_adds_is_next_to_nothing() -> None:
-    bound = chain_sensitivity(smooth(Softmax(65, 10)), step_size=0.5, batch=50, steps=40, neighbouring="replace-one")
-    assert rounding(features=65, classes=10, step_size=0.5, batch=50, steps=40) < 1e-4 * bound
+    bound = chain_sensitivity(
+        smoothness_of(Softmax(65, 10)), step_size=0.5, batch=50, steps=40, neighbouring="replace-one"
+    )
+    assert rounding_distance(features=65, classes=10, step_size=0.5, batch=50, steps=40) < 1e-4 * bound
 
 
 @pytest.mark.parametrize(
@@ -133,12 +135,12 @@ def test_what_floating_point_adds_is_next_to_nothing() -> None:
 def test_the_lemmas_conditions_are_checked(changed: dict[str, float | str], what: str) -> None:
     terms: dict[str, float | str] = {"step_size": 0.5, "batch": 5, "steps": 4, "neighbouring": "replace-one"}
     with pytest.raises(PrivacyError, match=what):
-        chain_sensitivity(smooth(KERNEL), **{**terms, **changed})  # type: ignore[arg-type]
+        chain_sensitivity(smoothness_of(KERNEL), **{**terms, **changed})  # type: ignore[arg-type]
 
 
 def test_a_loss_without_a_proof_has_no_bound() -> None:
     with pytest.raises(PrivacyError, match="no bound is proved"):
-        smooth(OneVsAll(D, C))  # type: ignore[arg-type]
+        smoothness_of(OneVsAll(D, C))  # type: ignore[arg-type]
 
 
 def test_a_pass_costs_a_record_one_release_and_then_the_budget_is_spent() -> None:
@@ -150,8 +152,8 @@ def test_a_pass_costs_a_record_one_release_and_then_the_budget_is_spent() -> Non
     refused = ask(made, 3)
     assert isinstance(refused, Refused)
     assert refused.reason == "budget"
-    assert ledger.spent(Units(((0, 19),))) == ledger.spent(Units(((40, 59),)))
-    assert ledger.spent(Units(((60, 64),))) == 0.0, "left over: in no chain"
+    assert ledger.epsilon_spent(Units(((0, 19),))) == ledger.epsilon_spent(Units(((40, 59),)))
+    assert ledger.epsilon_spent(Units(((60, 64),))) == 0.0, "left over: in no chain"
 
 
 def test_more_passes_share_the_budget() -> None:
@@ -225,7 +227,7 @@ def test_steps_of_a_regularised_chain_grow_shorter_and_stay_in_the_ball() -> Non
 
 
 def test_a_chain_that_could_leave_the_grid_is_refused() -> None:
-    loss = smooth(Logistic(5, 100))
+    loss = smoothness_of(Logistic(5, 100))
     with pytest.raises(PrivacyError, match="farther"):
         chain_sensitivity(loss, step_size=2.0, batch=1, steps=1000, neighbouring="replace-one")
 

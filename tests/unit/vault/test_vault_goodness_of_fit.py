@@ -23,7 +23,7 @@ from sottovoce.vault.cap_height import cap_height
 from sottovoce.vault.clipped_sum import DiscreteGaussian
 from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
 from sottovoce.vault.discrete_laplace import DiscreteLaplaceSampler
-from sottovoce.vault.lazy_reals import Tape, exactly
+from sottovoce.vault.lazy_reals import Tape, draw_exactly
 from sottovoce.vault.max_norm_laplace import MaxNormLaplaceSampler
 from sottovoce.vault.pure_sum import PureSum
 from sottovoce.vault.record_mechanism import RecordMechanism, _answer, _uniform_bits
@@ -138,7 +138,7 @@ def below(dimension: int, t: Floats) -> Floats:
 def test_the_height_above_the_edge_of_the_cap(dimension: int, epsilon: float) -> None:
     cap, noise, edges = best_cap(dimension, epsilon), SeededNoise(4), np.linspace(0, 1, 41)[1:-1]
     low = float(below(dimension, np.array(cap.gamma)))
-    heights = np.array([float(exactly(lambda tape: cap_height(cap, tape)[0], noise)) for _ in range(2500)])
+    heights = np.array([float(draw_exactly(lambda tape: cap_height(cap, tape)[0], noise)) for _ in range(2500)])
     cells = np.searchsorted(edges, (below(dimension, heights) - low) / (1 - low))
     assert p_value(np.bincount(cells, minlength=40), np.full(40, 1 / 40)) > MIN
 

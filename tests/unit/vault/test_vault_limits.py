@@ -40,8 +40,8 @@ class Device:
     def start(self) -> None:
         self.ledger = Ledger.open(self.path, OWNER, self.own)
         self.ledger.limit(self.most)
-        self.ledger.count(lambda: self.uptime)
-        self.ledger.live()
+        self.ledger.start_counting(lambda: self.uptime)
+        self.ledger.record_life()
 
     def restart(self, away: float = 0.0) -> None:
         self.ledger.close()
@@ -51,7 +51,7 @@ class Device:
     def lives(self, days: float) -> None:
         for _ in range(round(days * DAY / NOTED_SECONDS)):
             self.uptime += NOTED_SECONDS
-            self.ledger.live()
+            self.ledger.record_life()
 
     def take_up(self, task: Budget = TASK) -> None:
         self.epoch += 1
@@ -97,7 +97,7 @@ def test_the_first_limit_that_is_reached_counts(directory: Path) -> None:
     device = Device(directory / "ledger.db", {"month": 0.5, "year": 1.0})
     first = device.spends()
     assert 0 < device.under("month") <= 0.5
-    assert device.ledger.reached(SUM) is not None
+    assert device.ledger.blocking_limit(SUM) is not None
     months = 0
     while True:
         device.lives(30.1)
@@ -108,7 +108,7 @@ def test_the_first_limit_that_is_reached_counts(directory: Path) -> None:
         assert device.under("month") <= 0.5
     assert 0 < months < 12
     assert 0.9 < device.under("year") <= 1.0
-    reached = device.ledger.reached(SUM)
+    reached = device.ledger.blocking_limit(SUM)
     assert reached is not None
     assert reached.span == "year"
 
@@ -172,8 +172,8 @@ def test_a_ledger_of_the_schema_before_takes_a_limit(directory: Path) -> None:
 def test_what_is_refused_says_which_limit_and_when_more_is_released() -> None:
     ledger = Ledger.in_memory(OWNER, LIFE)
     ledger.limit({"month": 0.1})
-    ledger.count(lambda: 0.0)
-    ledger.live()
+    ledger.start_counting(lambda: 0.0)
+    ledger.record_life()
     records = Records(np.ones((20, 1)), np.zeros(20, dtype=np.int64))
     terms = MeanTerms("average", Profile(1, 1.0))
     vault = build(records=records, kernel=None, terms=terms, ledger=ledger, noise=SeededNoise(1))

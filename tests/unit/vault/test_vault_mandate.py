@@ -10,9 +10,9 @@ from sottovoce.accounting.relations import Promise, charged_as
 from sottovoce.accounting.units import EVERY
 from sottovoce.errors import LedgerError, TaskRefused
 from sottovoce.vault import Budget, Ledger
-from sottovoce.vault.account import account_of, audited, epsilon_history
+from sottovoce.vault.account import account_of, audit_account, epsilon_history
 from sottovoce.vault.budget import Stored
-from sottovoce.vault.clipped_sum import calibrate, summed
+from sottovoce.vault.clipped_sum import calibrate, sum_clipped_rows
 from sottovoce.vault.mandate import Mandate
 
 OWNER, QUERY = "meter-17", bytes(32)
@@ -49,10 +49,10 @@ def test_a_task_spends_its_own_and_the_same_question_is_asked_anew(path: Path) -
     again.take_up(Mandate(4, TASK))
     assert again.charge(bytes([1]) * 32, SUM)
     account = account_of(again)
-    assert audited(account)[0].epsilon == again.spending().epsilon == epsilon_history(again, 10)[-1][1]
+    assert audit_account(account)[0].epsilon == again.spending().epsilon == epsilon_history(again, 10)[-1][1]
     assert [charge.stamp != "" for charge in account.charges] == [False, True, True]
     with pytest.raises(LedgerError, match="does not end in its link"):
-        audited(_stamped(account, 1, ""))
+        audit_account(_stamped(account, 1, ""))
     again.close()
 
 
@@ -132,7 +132,9 @@ def test_one_record_moves_a_release_by_no_more_than_is_charged_for_it(unit: str,
     farthest = 0
     for _ in range(60):
         sums = [
-            summed(mechanism, iter([rows.mean(axis=0, keepdims=True) if unit == "device" and len(rows) else rows]))
+            sum_clipped_rows(
+                mechanism, iter([rows.mean(axis=0, keepdims=True) if unit == "device" and len(rows) else rows])
+            )
             for rows in _pair(rng, kept, clip)
         ]
         farthest = max(farthest, int(((sums[0] - sums[1]) ** 2).sum()))

@@ -19,7 +19,7 @@ from sottovoce.vault.account import account_of
 from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
 from sottovoce.vault.mandate import Mandate
 from sottovoce.vault.numbering import SPACE, blocks_of, enrolled, numbered
-from sottovoce.vault.terms.chains import chains_of
+from sottovoce.vault.terms.chains import chain_count_check
 from sottovoce.vault.terms.gradients import GradientTerms
 from sottovoce.vault.terms.records import RecordTerms
 
@@ -162,13 +162,13 @@ def test_twins_do_not_tell_which_of_them_is_gone() -> None:
 
 def test_a_start_that_is_refused_enrols_nothing() -> None:
     """A chain of two batches of three needs six records: four are refused, and six take their place later."""
-    ledger, check = Ledger.in_memory("meter-17", REPLACE_ONE), chains_of("without-replacement", 3, 2)
+    ledger, check = Ledger.in_memory("meter-17", REPLACE_ONE), chain_count_check("without-replacement", 3, 2)
     with pytest.raises(DataError, match="4 records make no chain of 2 batches of 3"):
         enrolled(some(4), ledger, check)
-    assert ledger.numbers.enrolled(0) is None
+    assert ledger.numbers.enrolled_records(0) is None
     assert rows(enrolled(some(6, seed=2), ledger, check)) == rows(some(6, seed=2))
     with pytest.raises(DataError, match="6 records make no chain of 2 batches of 4"):
-        enrolled(some(8), ledger, chains_of("without-replacement", 4, 2))
+        enrolled(some(8), ledger, chain_count_check("without-replacement", 4, 2))
 
 
 def test_enrolled_records_outlive_a_restart_in_the_precision_they_are_read_in(path: Path) -> None:

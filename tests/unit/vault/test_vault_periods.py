@@ -13,7 +13,7 @@ from sottovoce.data import Records
 from sottovoce.errors import LedgerError, PrivacyError
 from sottovoce.kernels.profile import Profile
 from sottovoce.vault import Budget, Ledger, SeededNoise, build
-from sottovoce.vault.account import Account, Charge, account_of, audited
+from sottovoce.vault.account import Account, Charge, account_of, audit_account
 from sottovoce.vault.chain import first_link, next_link
 from sottovoce.vault.ledger_file import connect
 from sottovoce.vault.life import NOTED_SECONDS
@@ -41,9 +41,9 @@ class Device:
 
     def start(self) -> None:
         self.ledger = Ledger.open(self.path, OWNER, LIFE)
-        self.ledger.periods.renew("year")
-        self.ledger.count(lambda: self.uptime)
-        self.ledger.live()
+        self.ledger.periods.allow_renewal("year")
+        self.ledger.start_counting(lambda: self.uptime)
+        self.ledger.record_life()
 
     def restart(self, away: float = 0.0) -> None:
         self.ledger.close()
@@ -54,7 +54,7 @@ class Device:
         """An hour after the other, as the vault's thread does it."""
         for _ in range(round(days * DAY / NOTED_SECONDS)):
             self.uptime += NOTED_SECONDS
-            self.ledger.live()
+            self.ledger.record_life()
 
     def told(self, period: int) -> None:
         self.epoch += 1
@@ -87,7 +87,7 @@ def test_the_fleet_s_word_and_a_year_s_life_open_a_period(device: Device) -> Non
     assert spending.of_period is not None
     assert spending.of_period.period.number == 1
     assert spending.of_period.epsilon < 0.5 < spending.epsilon, "what was released is not forgotten"
-    assert audited(account_of(device.ledger))[0].epsilon == spending.epsilon
+    assert audit_account(account_of(device.ledger))[0].epsilon == spending.epsilon
     before = device.ledger.spending()
     device.restart()
     assert device.ledger.spending() == before
@@ -128,9 +128,9 @@ def test_a_vault_that_is_killed_forgets_an_hour_of_its_life_at_most(device: Devi
     device.lives(10)
     device.uptime += NOTED_SECONDS - 1
     with closing(Ledger.read(device.path)) as left:  # what another process finds
-        left.periods.renew("year")
-        left.count(lambda: 0.0)
-        period = left.periods.present(None)
+        left.periods.allow_renewal("year")
+        left.start_counting(lambda: 0.0)
+        period = left.periods.present_period(None)
     assert period is not None
     assert period.lived == 10 * DAY
 
@@ -139,7 +139,7 @@ def test_without_the_owner_s_word_there_is_one_budget_for_life(tmp_path: Path) -
     Ledger.create(tmp_path / "ledger.db", OWNER, LIFE)
     ledger = Ledger.open(tmp_path / "ledger.db", OWNER, LIFE)
     ledger.take_up(Mandate(1, LIFE, b"signed", 1))
-    ledger.live()
+    ledger.record_life()
     assert ledger.charge(bytes(32), SUM)
     assert not ledger.charge(bytes([1]) * 32, SUM)
     assert ledger.spending().of_period is None
@@ -160,13 +160,13 @@ def test_the_period_stands_in_the_link_of_the_charge(device: Device) -> None:
     )
     fields = {name: getattr(account, name) for name in account.__struct_fields__}
     with pytest.raises(LedgerError, match="does not end in its link"):
-        audited(type(account)(**fields | {"charges": tuple(charges)}))
+        audit_account(type(account)(**fields | {"charges": tuple(charges)}))
 
 
 @pytest.mark.parametrize("later, refused", [(0, True), (1, False)])
 def test_an_account_that_spends_a_period_s_budget_twice_is_refused(later: int, *, refused: bool) -> None:
     """Anyone who forges a ledger has its chain right; the sum tells."""
-    nonce, link, charges = bytes(16), first_link(LIFE.made_for(OWNER), bytes(16)), []
+    nonce, link, charges = bytes(16), first_link(LIFE.canonical_json(OWNER), bytes(16)), []
     for number, period in enumerate((0, later)):
         query, stamp = bytes([number]) * 32, Mandate(number + 1, LIFE).stamp(period)
         link = next_link(link, query, SUM.terms + stamp)
@@ -176,7 +176,7 @@ def test_an_account_that_spends_a_period_s_budget_twice_is_refused(later: int, *
         charges=tuple(charges), link=link.hex(), releases=2,
     )  # fmt: skip
     with pytest.raises(LedgerError, match=r"of a budget of 0\.5") if refused else nullcontext():
-        audited(account)
+        audit_account(account)
 
 
 @pytest.mark.parametrize("table", ["period", "task"])
@@ -200,9 +200,9 @@ def test_a_ledger_of_the_schema_before_counts_as_the_first_period(tmp_path: Path
     with closing(connect(path, "rw")) as older:
         older.executescript(SCHEMA_5)
     again = Ledger.open(path, OWNER, LIFE)
-    again.count(lambda: 0.0)
-    again.periods.renew("year")
-    again.live()
+    again.start_counting(lambda: 0.0)
+    again.periods.allow_renewal("year")
+    again.record_life()
     spending = again.spending()
     assert spending.of_period is not None
     assert spending.of_period.epsilon == spending.epsilon

@@ -25,7 +25,7 @@ from sottovoce.vault.clipped_sum import Batches
 from sottovoce.vault.programs.gradient import GradientSum
 from sottovoce.vault.protocol import Failed
 from sottovoce.vault.remote import RemoteVault
-from sottovoce.vault.server import listening
+from sottovoce.vault.server import listening_socket
 
 from tests.support.vaults import served, serving
 from tests.support.waiting import until
@@ -92,24 +92,27 @@ def test_only_the_agent_s_user_is_answered(make_vault: MakeVault, at: Path, budg
 
 
 def test_the_socket_is_for_its_owner_alone_unless_shared(at: Path) -> None:
-    with listening(at, shared=False):
+    with listening_socket(at, shared=False):
         assert at.stat().st_mode & 0o777 == 0o600
     assert not at.exists()
-    with listening(at, shared=True):
+    with listening_socket(at, shared=True):
         assert at.stat().st_mode & 0o777 == 0o666
 
 
 def test_a_socket_left_behind_is_replaced_and_nothing_else_is(at: Path) -> None:
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(at))
-    with listening(at, shared=False):
+    with listening_socket(at, shared=False):
         pass
     at.write_text("letters")
-    with pytest.raises(ConfigError, match="a file that is not a socket exists there"), listening(at, shared=False):
+    with (
+        pytest.raises(ConfigError, match="a file that is not a socket exists there"),
+        listening_socket(at, shared=False),
+    ):
         pass
     assert at.read_text() == "letters"
     for nowhere in (at.parent / "no" / "vault.sock", at.parent / ("long" * 40)):
-        with pytest.raises(ConfigError, match="cannot listen there"), listening(nowhere, shared=False):
+        with pytest.raises(ConfigError, match="cannot listen there"), listening_socket(nowhere, shared=False):
             pass
 
 
@@ -177,7 +180,7 @@ async def test_nor_for_what_the_vault_is_answering(at: Path, budget: Budget, mak
     """As when the vault is stopped in its work by a debugger: the connection is there, and no answer."""
     with serving(served(make_vault(), OWNER, budget), at):
         remote = met(at, budget)
-    with listening(at, shared=False) as silent:
+    with listening_socket(at, shared=False) as silent:
         asked = asyncio.create_task(remote.ask(question(0)))
         connection, _ = await asyncio.get_running_loop().run_in_executor(None, silent.accept)
         remote.close()
@@ -221,7 +224,7 @@ def test_what_is_no_vault_is_told_apart(at: Path, budget: Budget) -> None:
             connection.sendall(raw)
 
     other = protocol.encoded(protocol.Marked(None))
-    with listening(at, shared=False) as listener:
+    with listening_socket(at, shared=False) as listener:
         for raw, error in (
             (b"HTTP/1.1 400 Bad Request\r\n\r\n", PrivacyError),
             (framed(b"\xc1"), PrivacyError),
@@ -249,7 +252,7 @@ def sent(at: Path, raw: bytes) -> protocol.Reply | None:
         except OSError:
             pass  # it has replied without listening to the end
         try:
-            return protocol.reply(protocol.receive(connection, 2**20, 20))
+            return protocol.decode_reply(protocol.receive(connection, 2**20, 20))
         except ConnectionError:
             return None
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from sottovoce.vault import Budget, Vault
-from sottovoce.vault.server import VaultServer, listening
+from sottovoce.vault.server import VaultServer, listening_socket
 
 from tests.support.vaults import served
 from tests.support.waiting import PATIENCE, until
@@ -20,7 +20,7 @@ def test_a_vault_that_is_asked_nothing_is_alive(
 ) -> None:
     server, pulse = VaultServer(served(make_vault(), "meter-17", budget)), queue.SimpleQueue[None]()
     here, there = socket.socketpair()
-    with here, there, listening(tmp_path / "vault.sock", shared=False) as listener:
+    with here, there, listening_socket(tmp_path / "vault.sock", shared=False) as listener:
 
         def run() -> None:
             server.run(listener, here, alive=lambda: pulse.put(None), every=every)

@@ -14,11 +14,11 @@ from sottovoce.data import Records
 from sottovoce.perturbation import Cap, PrivUnit
 from sottovoce.perturbation.cap import best_cap
 from sottovoce.vault import OperatingSystemNoise, SeededNoise, lazy_reals
-from sottovoce.vault.lazy_reals import Tape, Undecided, exactly
+from sottovoce.vault.lazy_reals import Tape, Undecided, draw_exactly
 from sottovoce.vault.record_mechanism import RecordMechanism
 from sottovoce.vault.record_units import l2_unit
 from sottovoce.vault.simulated_records import simulate
-from sottovoce.vault.sphere import anywhere, point
+from sottovoce.vault.sphere import draw_point, draw_uniform_point
 
 EXPONENT = -40  # finer than any release, so that the laws of points are seen
 
@@ -38,9 +38,9 @@ def drawn(
     def draw(tape: Tape) -> list[int]:
         direction = l2_unit(row)
         assert direction is not None
-        return [tape.rounded(number, EXPONENT) for number in point(cap, direction, offset, inside, tape)]
+        return [tape.rounded(number, EXPONENT) for number in draw_point(cap, direction, offset, inside, tape)]
 
-    return np.array([exactly(draw, noise) for _ in range(count)]) * 2.0**EXPONENT
+    return np.array([draw_exactly(draw, noise) for _ in range(count)]) * 2.0**EXPONENT
 
 
 def heights(dimension: int, t: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -84,9 +84,9 @@ def test_anywhere_is_anywhere(dimension: int) -> None:
     noise = SeededNoise(3)
 
     def draw(tape: Tape) -> list[int]:
-        return [tape.rounded(number, EXPONENT) for number in anywhere(dimension, tape)]
+        return [tape.rounded(number, EXPONENT) for number in draw_uniform_point(dimension, tape)]
 
-    points = np.array([exactly(draw, noise) for _ in range(1500)]) * 2.0**EXPONENT
+    points = np.array([draw_exactly(draw, noise) for _ in range(1500)]) * 2.0**EXPONENT
     np.testing.assert_allclose((points**2).sum(axis=1), 1, atol=1e-10)
     for place in range(dimension):
         if dimension > 1:
@@ -137,7 +137,7 @@ def test_more_bits_never_change_a_decision(dimension: int, epsilon: float, insid
                 direction = l2_unit(row)
                 assert direction is not None
                 try:
-                    found.append([tape.rounded(x, EXPONENT) for x in point(cap, direction, 0, inside, tape)])
+                    found.append([tape.rounded(x, EXPONENT) for x in draw_point(cap, direction, 0, inside, tape)])
                 except Undecided:
                     found.clear()
             tape.rewind()
@@ -190,9 +190,9 @@ def test_what_lies_on_an_edge_is_undecided() -> None:
         close, half = Decimal(10) ** -31, Decimal(2) ** -13
         for number in (1 - close, 1 + close, Decimal(1)):
             with pytest.raises(Undecided):
-                tape.below(number, Decimal(1))
-        assert tape.below(1 - 100 * close, Decimal(1))
-        assert not tape.below(1 + 100 * close, Decimal(1))
+                tape.is_below(number, Decimal(1))
+        assert tape.is_below(1 - 100 * close, Decimal(1))
+        assert not tape.is_below(1 + 100 * close, Decimal(1))
         for number in (half, -half, half + close, half - close, 3 * half):
             with pytest.raises(Undecided):
                 tape.rounded(number, -12)

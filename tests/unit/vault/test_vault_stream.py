@@ -69,7 +69,7 @@ def test_a_stream_without_end_costs_a_window_one_release() -> None:
         assert not isinstance(ask(made, day), Refused)
         assert 0.999 * EPSILON < ledger.spending().epsilon <= EPSILON
     assert ledger.spending().charges == LAST + 1
-    assert ledger.spent(Units(((5, 5),))) == ledger.spent(Units(((39, 39),)))
+    assert ledger.epsilon_spent(Units(((5, 5),))) == ledger.epsilon_spent(Units(((39, 39),)))
 
 
 def test_what_is_released_is_the_weighted_sum_and_noise_of_the_stated_size() -> None:

@@ -66,7 +66,7 @@ def test_a_window_pays_for_the_releases_it_is_in() -> None:
     release = ask(later, STEPS)
     assert not isinstance(release, Refused), "day 3 is new and pays for itself"
     assert ledger.spending().epsilon == spent
-    assert ledger.spent(Units(((3, 3),))) < spent / math.sqrt(STEPS)
+    assert ledger.epsilon_spent(Units(((3, 3),))) < spent / math.sqrt(STEPS)
     event = ledger.charged(Query("clipd2p", "gradient", STEPS, POINT).id)
     assert event is not None
     assert event.units == Units(((3, 3),))
@@ -98,8 +98,8 @@ def test_no_window_is_ever_above_the_budget() -> None:
         for slot in range(2):
             ask(made, 10 * last + slot)
     for day in range(12):
-        assert ledger.spent(Units(((day, day),))) <= 2.0
-    assert ledger.spent(Units(((50, 50),))) == 0.0
+        assert ledger.epsilon_spent(Units(((day, day),))) <= 2.0
+    assert ledger.epsilon_spent(Units(((50, 50),))) == 0.0
     assert ledger.spending().epsilon <= 2.0
 
 

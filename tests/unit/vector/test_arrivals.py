@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sottovoce_lab.simulator.vector.arrivals import rounds
+from sottovoce_lab.simulator.vector.arrivals import split_into_rounds
 
 
 @pytest.mark.parametrize("nodes, messages", [(1, 5), (2, 1), (7, 100), (1000, 1000), (5000, 3)])
@@ -11,7 +11,7 @@ def test_every_message_has_its_turn_and_no_receiver_two_in_a_round(nodes: int, m
     receivers = generator.integers(0, nodes, messages)
     seen = []
     lengths = []
-    for places in rounds(receivers, nodes, generator):
+    for places in split_into_rounds(receivers, nodes, generator):
         assert len(np.unique(receivers[places])) == len(places)
         seen += places.tolist()
         lengths.append(len(places))
@@ -21,18 +21,18 @@ def test_every_message_has_its_turn_and_no_receiver_two_in_a_round(nodes: int, m
 
 
 def test_no_message_is_no_round() -> None:
-    assert not list(rounds(np.empty(0, dtype=np.int64), 5, np.random.default_rng(0)))
+    assert not list(split_into_rounds(np.empty(0, dtype=np.int64), 5, np.random.default_rng(0)))
 
 
 def test_who_comes_first_is_left_to_chance() -> None:
     generator = np.random.default_rng(3)
     first = np.zeros(4)
     for _ in range(4000):
-        first[next(rounds(np.zeros(4, dtype=np.int64), 2, generator))[0]] += 1
+        first[next(split_into_rounds(np.zeros(4, dtype=np.int64), 2, generator))[0]] += 1
     assert (np.abs(first - 1000) < 5 * np.sqrt(1000)).all()
 
 
 def test_the_same_stream_gives_the_same_order() -> None:
     receivers = np.random.default_rng(0).integers(0, 50, 500)
-    one, other = ([p.tolist() for p in rounds(receivers, 50, np.random.default_rng(7))] for _ in range(2))
+    one, other = ([p.tolist() for p in split_into_rounds(receivers, 50, np.random.default_rng(7))] for _ in range(2))
     assert one == other

@@ -39,7 +39,7 @@ def test_a_receipt_asks_for_the_first_part_that_is_missing() -> None:
     asked = []
     for index in (2, 0, 0, 7, 1):
         assembly.add(decode_part(cut.part(index)))
-        asked.append(cut.wanted(assembly.receipt()))
+        asked.append(cut.next_part(assembly.receipt()))
     assert asked == [0, 1, 1, 1, 3]
 
 
@@ -47,15 +47,15 @@ def test_a_part_is_told_from_a_message_and_a_receipt_from_an_answer() -> None:
     cut = Cut(MESSAGE, 100)
     assert is_part(cut.part(0))
     assert not any(is_part(raw) for raw in (b"", b"\x0a\x03abc", PartReceipt(next=0).SerializeToString()))
-    assert cut.wanted(b"") is None
-    assert cut.wanted(b"\x08\x01") is None
-    assert cut.wanted(PartReceipt(next=0).SerializeToString()) == 0
+    assert cut.next_part(b"") is None
+    assert cut.next_part(b"\x08\x01") is None
+    assert cut.next_part(PartReceipt(next=0).SerializeToString()) == 0
 
 
 @pytest.mark.parametrize("next_one", [8, 9, 2**32 - 1])
 def test_an_answer_that_asks_for_a_part_that_there_is_not_is_refused(next_one: int) -> None:
     with pytest.raises(MessageRefused) as refusal:
-        Cut(MESSAGE, 100).wanted(PartReceipt(next=next_one).SerializeToString())
+        Cut(MESSAGE, 100).next_part(PartReceipt(next=next_one).SerializeToString())
     assert refusal.value.reason == "malformed"
 
 

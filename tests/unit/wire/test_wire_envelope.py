@@ -4,7 +4,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sottovoce.errors import InternalError, MessageRefused
 from sottovoce.identity import Identity, node_id
-from sottovoce.wire import VerifiedMessage, beside, seal, unseal
+from sottovoce.wire import VerifiedMessage, append_heads, seal, unseal
 from sottovoce.wire.limits import MAX_ENVELOPE_BYTES
 from sottovoce.wire.v1.envelope_pb2 import Envelope
 
@@ -59,9 +59,9 @@ def test_sealing_the_same_again_gives_the_same_bytes(devices: Devices) -> None:
 @pytest.mark.parametrize("heads", [b"", b"ledger heads"])
 def test_heads_stand_beside_what_was_sealed_before(devices: Devices, heads: bytes) -> None:
     raw = _seal(devices)
-    opened = unseal(beside(raw, heads), fleet="fleet", recipient=devices[1].node_id)
+    opened = unseal(append_heads(raw, heads), fleet="fleet", recipient=devices[1].node_id)
     assert opened == VerifiedMessage(devices[0].node_id, 3, 7, "t/1", b"p", TASK, heads)
-    assert _reason(devices, beside(beside(raw, b"some"), b"others")) == "malformed", "once at most"
+    assert _reason(devices, append_heads(append_heads(raw, b"some"), b"others")) == "malformed", "once at most"
 
 
 def test_each_refusal_has_its_reason(devices: Devices) -> None:

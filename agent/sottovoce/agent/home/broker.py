@@ -93,7 +93,7 @@ class Session:
             async for message in self._client.messages:
                 yield message.topic.value, message.payload, message.retain
         except aiomqtt.MqttError as error:
-            raise _gone(error) from error
+            raise _unreachable_error(error) from error
 
     async def publish(self, topic: str, payload: str, *, retain: bool, confirmed: bool) -> None:
         """Publish a message.
@@ -110,7 +110,7 @@ class Session:
         try:
             await self._client.publish(topic, payload, qos=int(confirmed), retain=retain, timeout=TIMEOUT)
         except aiomqtt.MqttError as error:
-            raise _gone(error) from error
+            raise _unreachable_error(error) from error
 
 
 @asynccontextmanager
@@ -137,7 +137,7 @@ async def session(
         identifier=settings.identifier,
         protocol=aiomqtt.ProtocolVersion.V5 if settings.mqtt5 else aiomqtt.ProtocolVersion.V311,
         clean_session=None if settings.mqtt5 else True,
-        queue_type=_dropping_oldest(dropped),
+        queue_type=_dropping_queue_type(dropped),
         max_queued_incoming_messages=_QUEUE,
         max_queued_outgoing_messages=_QUEUE,
         keepalive=_KEEP_ALIVE,
@@ -149,17 +149,17 @@ async def session(
     try:
         await client.__aenter__()
     except aiomqtt.MqttError as error:
-        _refused(error)
+        _raise_refusal(error)
     try:
         try:
             for topic_filter in filters:
                 granted = await client.subscribe(topic_filter, qos=1)
-                if any(_number(code) >= _REFUSED_SUBSCRIPTION for code in granted):
+                if any(_reason_number(code) >= _REFUSED_SUBSCRIPTION for code in granted):
                     raise BrokerRefuses(
                         f"the broker does not allow this user to subscribe to {topic_filter}; see its rules"
                     )
         except aiomqtt.MqttError as error:
-            raise _gone(error) from error
+            raise _unreachable_error(error) from error
         yield Session(client)
     finally:
         with suppress(aiomqtt.MqttError):  # the connection was already closed, and callers have received the error
@@ -181,7 +181,7 @@ def tls_context(ca: Path | None) -> ssl.SSLContext:
         raise ConfigError(f"feed.ca: {ca}: contains no readable certificate; give a PEM file") from error
 
 
-def _dropping_oldest(dropped: Callable[[], None]) -> type[asyncio.Queue[aiomqtt.Message]]:
+def _dropping_queue_type(dropped: Callable[[], None]) -> type[asyncio.Queue[aiomqtt.Message]]:
     class DroppingOldest(asyncio.Queue[aiomqtt.Message]):
         """Bounded queue: when it is full, the oldest message is dropped."""
 
@@ -201,16 +201,16 @@ def _limits() -> Properties:
     return limits
 
 
-def _refused(error: aiomqtt.MqttError) -> NoReturn:
-    if isinstance(error, aiomqtt.MqttCodeError) and (code := _number(error.rc)) in _REFUSALS:
+def _raise_refusal(error: aiomqtt.MqttError) -> NoReturn:
+    if isinstance(error, aiomqtt.MqttCodeError) and (code := _reason_number(error.rc)) in _REFUSALS:
         raise BrokerRefuses(f"the broker refuses this client: {_REFUSALS[code]}") from error
-    raise _gone(error) from error
+    raise _unreachable_error(error) from error
 
 
-def _number(code: int | ReasonCode | None) -> int:
+def _reason_number(code: int | ReasonCode | None) -> int:
     """Return a reason code of MQTT 5 or 3.1.1 as a number."""
     return code.value if isinstance(code, ReasonCode) else code or 0
 
 
-def _gone(error: aiomqtt.MqttError) -> NetworkError:
+def _unreachable_error(error: aiomqtt.MqttError) -> NetworkError:
     return NetworkError(f"the broker cannot be reached ({error})")

@@ -52,7 +52,7 @@ class Listener:
                 self._pending += meter.take(arrival)
             except MessageRefused as refusal:
                 self._news[meter.name] = replace(before, came=at, refused=refusal.reason)
-                self.count(meter.name, refusal.reason, str(refusal))
+                self.count_rejection(meter.name, refusal.reason, str(refusal))
             else:
                 self._news[meter.name] = Heard(at, at, "", before.counts + meter.restarts - counts)
                 self._heard[meter.name] = arrival.monotonic
@@ -65,7 +65,7 @@ class Listener:
                     self._silent.remove(meter.name)
                     _log.info("meter-heard meter=%s", meter.name)
 
-    def count(self, meter: str, reason: str, explanation: str) -> None:
+    def count_rejection(self, meter: str, reason: str, explanation: str) -> None:
         """Count a rejected reading; the first of its kind is logged."""
         self._refused[meter, reason] += 1
         if (meter, reason) not in self._told:
@@ -73,7 +73,7 @@ class Listener:
             self._urgent = True
             _log.warning("reading-refused meter=%s reason=%s %s; more are only counted", meter, reason, explanation)
 
-    def keep(self, *, idle: bool) -> bool:
+    def save_if_due(self, *, idle: bool) -> bool:
         """Write finished windows if there is time, or if many have accumulated.
 
         Args:
@@ -107,7 +107,7 @@ class Listener:
         self._urgent, self._saved_at = False, time.monotonic()
         return found
 
-    def watch(self) -> None:
+    def log_silent_meters(self) -> None:
         """Log each silent meter once: none of its messages was accepted for ten minutes."""
         now = time.monotonic()
         for meter in self._meters:

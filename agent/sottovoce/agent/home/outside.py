@@ -8,7 +8,7 @@ from typing import Any
 from sottovoce.agent.home.pauses import Pauses
 from sottovoce.data.feed.meter_source import MeterSource
 from sottovoce.errors import ConfigError
-from sottovoce.plugins import METER_SOURCE, Plugin, find, guarded, load, stepped
+from sottovoce.plugins import METER_SOURCE, Plugin, await_guarded, find, guarded, load
 
 _log = logging.getLogger(__name__)
 _AWAY = (OSError, EOFError)
@@ -60,7 +60,7 @@ class Outside:
             raise self._plugin.error(f"messages() returned {type(messages).__name__}, not an asynchronous iterator")
         while True:
             try:
-                message: object = await stepped(
+                message: object = await await_guarded(
                     self._plugin, "messages()", messages.__anext__(), passing=(*_AWAY, StopAsyncIteration)
                 )
             except StopAsyncIteration:

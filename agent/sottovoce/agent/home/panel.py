@@ -60,12 +60,12 @@ class Panel:
         """Return the message that the broker publishes when this device disconnects."""
         return Will(self._topics.availability, OFFLINE)
 
-    async def hear(self, topic: str, payload: bytes, *, retained: bool) -> None:
+    async def handle_message(self, topic: str, payload: bytes, *, retained: bool) -> None:
         """Handle a start of Home Assistant, which needs all states again, or the owner's switch."""
         if topic == self._topics.birth and payload == ONLINE.encode():
             self._announce.set()
         if self._taking_part is not None and topic == self._topics.switch and not retained:
-            await asyncio.to_thread(self._taking_part.hear, payload)
+            await asyncio.to_thread(self._taking_part.handle_switch, payload)
             self._switched.set()
 
     async def show(self, connection: Session, kept: asyncio.Event) -> None:
@@ -94,7 +94,7 @@ class Panel:
                 self._announce.set()
                 continue
             await connection.publish(self._topics.state, state, retain=False, confirmed=False)
-            await _first(self._announce, self._switched, kept, seconds=self._period)
+            await _wait_for_first(self._announce, self._switched, kept, seconds=self._period)
 
     async def leave(self, connection: Session) -> None:
         """Announce that the device is gone, if the connection still allows it; otherwise the broker does so."""
@@ -118,7 +118,7 @@ class Panel:
         if "fault" in status:
             fault = Fault.of_status(status["fault"])
             problem = "ON" if fault.needs_a_person else "OFF"
-            trouble = fault.words[:_MAX_LETTERS]
+            trouble = fault.summary[:_MAX_LETTERS]
             return {
                 **dict.fromkeys(self._keys),
                 "state": status["state"],
@@ -151,7 +151,7 @@ def _taking_part(config: AgentConfig) -> "TakingPart":
     return TakingPart(config)
 
 
-async def _first(*events: asyncio.Event, seconds: float) -> None:
+async def _wait_for_first(*events: asyncio.Event, seconds: float) -> None:
     """Wait for the first of several events, this many seconds at most."""
     waits = [asyncio.create_task(event.wait()) for event in events]
     try:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.agent.control import parameters
+from sottovoce.agent.control import decode_parameters
 from sottovoce.agent.home.blend import Blend, by_day
 from sottovoce.config import AgentConfig
 from sottovoce.data import parse
@@ -42,7 +42,7 @@ class Predictor:
         Returns:
             the energy, or None if there is no model yet, or a window that it needs is missing.
         """
-        weights = parameters(model)
+        weights = decode_parameters(model)
         if not self._fits or weights is None or weights.shape != (FEATURES - 1,):
             return None
         half_hour = int((time.time() if now is None else now) // _SECONDS)
@@ -50,23 +50,26 @@ class Predictor:
             windows = read_windows(self._store, since=(half_hour - LAGS) * _SECONDS // self._seconds)
         except DataError:
             return None  # no window is stored yet
-        if self._meter not in windows.meters or (before := _before(windows, self._meter, half_hour)) is None:
+        if (
+            self._meter not in windows.meters
+            or (before := _preceding_energies(windows, self._meter, half_hour)) is None
+        ):
             return None
-        weights = self._blended(half_hour // HALF_HOURS).weights(weights)
+        weights = self._home_blend(half_hour // HALF_HOURS).weights(weights)
         record = np.zeros((1, FEATURES))
         record[:, :-1] = features_of(before[np.newaxis], np.array([half_hour % HALF_HOURS]))
         energy = energy_kwh(record, (weights @ record[:, :-1].T)[np.newaxis])
         return round(float(energy[0, 0]) * 1000, 1)
 
-    def _blended(self, today: int) -> Blend:
+    def _home_blend(self, today: int) -> Blend:
         """Return the home's own model of the days before today, made once a day."""
         if self._blend is None or self._blend[0] != today:
             self._blend = today, Blend()
-            for rows in self._days(today).values():
+            for rows in self._past_records(today).values():
                 self._blend[1].learn(rows)
         return self._blend[1]
 
-    def _days(self, today: int) -> dict[int, NDArray[np.float64]]:
+    def _past_records(self, today: int) -> dict[int, NDArray[np.float64]]:
         """Return records of this home before today, by their day."""
         windows = read_windows(self._store)
         until = today * HALF_HOURS * _SECONDS // windows.seconds - windows.first
@@ -76,7 +79,7 @@ class Predictor:
         return by_day(records)
 
 
-def _before(windows: Windows, meter: str, half_hour: int) -> NDArray[np.int64] | None:
+def _preceding_energies(windows: Windows, meter: str, half_hour: int) -> NDArray[np.int64] | None:
     """Return energies int64[LAGS], in Wh, of the half hours before this one; None if any of them is missing."""
     parts = _SECONDS // windows.seconds
     end = half_hour * parts - windows.first

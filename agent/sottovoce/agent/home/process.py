@@ -70,7 +70,7 @@ def _services(config: AgentConfig, identifier: str, listener: Listener) -> list[
     feed = config.feed
     panel = Panel(config, identifier) if feed.home_assistant.enabled else None
     outside = None if feed.source is None else Outside(feed.source, feed.settings)
-    services: list[Coroutine[Any, Any, None]] = [] if outside is None else [_outside(outside, listener)]
+    services: list[Coroutine[Any, Any, None]] = [] if outside is None else [_serve_outside(outside, listener)]
     if outside is None or panel is not None:
         settings = broker_settings(config, identifier)
         if settings.password is not None and settings.tls is None and settings.host not in _LOOPBACK:
@@ -79,24 +79,24 @@ def _services(config: AgentConfig, identifier: str, listener: Listener) -> list[
     return services
 
 
-async def _outside(source: Outside, listener: Listener) -> None:
+async def _serve_outside(source: Outside, listener: Listener) -> None:
     def receive(topic: str, payload: bytes) -> None:
         listener.receive(topic, payload, retained=False)
-        listener.keep(idle=True)
+        listener.save_if_due(idle=True)
 
-    watching = asyncio.create_task(_look_after(listener, lambda: None))
+    watching = asyncio.create_task(_watch_and_save(listener, lambda: None))
     try:
         await source.serve(receive)
     finally:
         await cancel_and_wait([watching], _SOON)
 
 
-async def _look_after(listener: Listener, kept: Callable[[], None]) -> None:
+async def _watch_and_save(listener: Listener, kept: Callable[[], None]) -> None:
     """Watch for silent meters and store finished windows, calling `kept` each time that some were stored."""
     while True:
         await asyncio.sleep(_LOOK_AFTER)
-        listener.watch()
-        if listener.keep(idle=True):
+        listener.log_silent_meters()
+        if listener.save_if_due(idle=True):
             kept()
 
 
@@ -128,10 +128,10 @@ class _Home:
         while True:
             began = time.monotonic()
             try:
-                async with session(self._settings, self._filters, self._will, self._dropped) as connection:
+                async with session(self._settings, self._filters, self._will, self._count_dropped) as connection:
                     wanted = True
                     _log.info("ready broker=%s:%d", self._settings.host, self._settings.port)
-                    await self._one(connection)
+                    await self._serve_session(connection)
             except NetworkError as error:
                 if isinstance(error, BrokerRefuses) and not wanted:
                     raise
@@ -151,12 +151,12 @@ class _Home:
     def _will(self) -> Will | None:
         return None if self._panel is None else self._panel.will
 
-    def _dropped(self) -> None:
-        self._listener.count("-", "dropped", "more messages came in than could be looked at")
+    def _count_dropped(self) -> None:
+        self._listener.count_rejection("-", "dropped", "more messages came in than could be looked at")
 
-    async def _one(self, connection: Session) -> None:
+    async def _serve_session(self, connection: Session) -> None:
         """Serve one session until it ends, which is an error, or until it is cancelled."""
-        looking = _look_after(self._listener, self._kept.set)
+        looking = _watch_and_save(self._listener, self._kept.set)
         tasks = [asyncio.create_task(self._listen(connection)), asyncio.create_task(looking)]
         if self._panel is not None:
             tasks.append(asyncio.create_task(self._panel.show(connection, self._kept)))
@@ -172,8 +172,8 @@ class _Home:
     async def _listen(self, connection: Session) -> None:
         async for topic, payload, retained in connection.messages():
             if self._panel is not None and topic in self._panel.filters:
-                await self._panel.hear(topic, payload, retained=retained)
+                await self._panel.handle_message(topic, payload, retained=retained)
                 continue
             self._listener.receive(topic, payload, retained=retained)
-            if self._listener.keep(idle=not connection.waiting):
+            if self._listener.save_if_due(idle=not connection.waiting):
                 self._kept.set()

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from sottovoce.agent.home.broker import BrokerSettings, tls_context
-from sottovoce.agent.password import password
-from sottovoce.config import AgentConfig, FeedSection, FormatSection, MeterSection, address_of, filled
+from sottovoce.agent.password import read_password
+from sottovoce.config import AgentConfig, FeedSection, FormatSection, MeterSection, address_of, fill_placeholders
 from sottovoce.data.feed import Source, Value
 from sottovoce.errors import ConfigError
 
@@ -42,7 +42,7 @@ def broker_settings(config: AgentConfig, identifier: str) -> BrokerSettings:
         port=port,
         tls=tls_context(feed.ca) if encrypted else None,
         username=feed.username,
-        password=None if feed.password_file is None else password("feed.password_file", feed.password_file),
+        password=None if feed.password_file is None else read_password("feed.password_file", feed.password_file),
         mqtt5=feed.version == "5",
         identifier=f"sottovoce-feed-{identifier}",
     )
@@ -62,7 +62,8 @@ def _source(meter: MeterSection, chosen: FormatSection, gap: float) -> Source:
         json=chosen.payload == "json",
         factor=factor,
         values=tuple(
-            Value(filled(value.topic, meter.names), _path(value.path, meter.names)) for value in chosen.values
+            Value(fill_placeholders(value.topic, meter.names), _path(value.path, meter.names))
+            for value in chosen.values
         ),
         identity=meter.id or "",
         identity_path=_path(chosen.id, {}),
@@ -79,4 +80,4 @@ def _source(meter: MeterSection, chosen: FormatSection, gap: float) -> Source:
 
 def _path(dotted: str | None, names: Mapping[str, str]) -> tuple[str, ...]:
     """Return the parts of a path; a name that is filled in may itself contain dots."""
-    return () if dotted is None else tuple(filled(part, names) for part in dotted.split("."))
+    return () if dotted is None else tuple(fill_placeholders(part, names) for part in dotted.split("."))

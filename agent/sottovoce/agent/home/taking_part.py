@@ -3,12 +3,12 @@
 import logging
 from typing import Any
 
-from sottovoce.agent.consent import consent_in
+from sottovoce.agent.consent import read_consent
 from sottovoce.agent.owner_consent import consent_directory, newest_task, record_consent
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError, SottovoceError
 from sottovoce.identity.signed_task import SignedTask
-from sottovoce.observe.home_assistant import leave, take_part
+from sottovoce.observe.home_assistant import leave_payload, take_part_payload
 
 _log = logging.getLogger(__name__)
 _MAX_LETTERS = 255  # of a state of Home Assistant
@@ -34,7 +34,7 @@ class TakingPart:
         self._failed = False
         try:
             newest_task(config)
-            consent_in(consent_directory(config), _NONE)
+            read_consent(consent_directory(config), _NONE)
         except SottovoceError as error:
             raise ConfigError(
                 f"feed.home_assistant.tasks: {error}; run the feed as the agent's user, or remove this setting"
@@ -48,7 +48,7 @@ class TakingPart:
         """
         try:
             task = newest_task(self._config)
-            said = None if task is None else consent_in(consent_directory(self._config), task)
+            said = None if task is None else read_consent(consent_directory(self._config), task)
         except SottovoceError as error:
             if not self._failed:
                 _log.warning("task-not-shown %s", error)
@@ -66,13 +66,16 @@ class TakingPart:
             "takes_part": "ON" if takes else "OFF",
         }
 
-    def hear(self, payload: bytes) -> None:
+    def handle_switch(self, payload: bytes) -> None:
         """Handle the owner's switch, which applies only to the task that it was shown for."""
         try:
             task = newest_task(self._config)
-            if task is None or payload not in (take_part(task.epoch).encode(), leave(task.epoch).encode()):
+            if task is None or payload not in (
+                take_part_payload(task.epoch).encode(),
+                leave_payload(task.epoch).encode(),
+            ):
                 _log.warning("switch-not-heard it is not about the newest task")
-            elif payload == take_part(task.epoch).encode():
+            elif payload == take_part_payload(task.epoch).encode():
                 record_consent(self._config, task, "approved")
             else:
                 record_consent(self._config, task, "withdrawn" if self._at_work == task.epoch else "refused")

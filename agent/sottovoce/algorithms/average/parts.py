@@ -25,7 +25,7 @@ def family(config: AgentConfig) -> Family:
     model = Mean(width(data.transform, data.features))
     profile = _profile(learner, model.size)
 
-    def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
+    def make_learner(owner: str, provenance: "Provenance", kept: Kept) -> Made:
         from sottovoce.algorithms.push_sum.public.machine import PushSum
         from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
         from sottovoce.algorithms.steps.public.descent import Schedule
@@ -48,8 +48,8 @@ def family(config: AgentConfig) -> Family:
 
     terms = MeanTerms(learner.name, profile, config.cell)
     if config.cell is not None:
-        return _in_cells(config, learner, model, terms)
-    return Family(model, None, terms, made, facts=_facts(config, terms))
+        return _secure_sum_family(config, learner, model, terms)
+    return Family(model, None, terms, make_learner, facts=_facts(config, terms))
 
 
 def _profile(learner: AverageSettings, size: int) -> Profile:
@@ -71,11 +71,11 @@ def _facts(config: AgentConfig, terms: MeanTerms) -> dict[str, float]:
     return {"noise_deviation": terms.deviation(budget_of(config), members), "clip": terms.profile.bound}
 
 
-def _in_cells(config: AgentConfig, learner: AverageSettings, model: Mean, terms: MeanTerms) -> Family:
+def _secure_sum_family(config: AgentConfig, learner: AverageSettings, model: Mean, terms: MeanTerms) -> Family:
     """Return the parts of averaging by secure sums."""
     mechanism = terms.cell_mechanism(budget_of(config))
 
-    def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
+    def make_learner(owner: str, provenance: "Provenance", kept: Kept) -> Made:
         from sottovoce.algorithms.cell.public.machine import Cells
         from sottovoce.algorithms.cell.public.sum_consumer import MeanCourse
         from sottovoce.algorithms.cell.state_codec import CellCodec
@@ -91,4 +91,4 @@ def _in_cells(config: AgentConfig, learner: AverageSettings, model: Mean, terms:
         )
         return cells, CellCodec(cells)
 
-    return Family(model, None, terms, made, facts=_facts(config, terms))
+    return Family(model, None, terms, make_learner, facts=_facts(config, terms))

@@ -6,7 +6,7 @@ from sottovoce.algorithms.contributions.public.state import ContributionsState
 from sottovoce.algorithms.contributions.wire import from_wire, to_wire
 from sottovoce.algorithms.state_codec import OtherModel
 from sottovoce.errors import MessageRefused
-from sottovoce.wire.packed import put, taken
+from sottovoce.wire.packed import put_numbers, take_numbers
 from sottovoce.wire.v1 import contributions_pb2
 
 
@@ -26,7 +26,7 @@ class ContributionsCodec:
             turn=state.turn,
             held=to_wire(one for _, one in sorted({**state.kept, **state.held}.items())),
         )
-        put(saved, state.numerator)
+        put_numbers(saved, state.numerator)
         return saved.SerializeToString()
 
     def decode(self, raw: bytes) -> ContributionsState:
@@ -35,7 +35,7 @@ class ContributionsCodec:
         if not saved.size:
             return self._learner.fresh()
         try:
-            numerator, held = taken(saved), from_wire(saved.held)
+            numerator, held = take_numbers(saved), from_wire(saved.held)
         except MessageRefused as error:
             raise ValueError(f"its contributions: {error}") from error
         for numbers in (numerator, *(one.numerator for one in held)):

@@ -6,7 +6,7 @@ from sottovoce.algorithms.contributions.public.messages import Contribution, Con
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR
 from sottovoce.errors import MessageRefused
 from sottovoce.wire.limits import MAX_CREDENTIAL_BYTES, MAX_PARAMETERS
-from sottovoce.wire.packed import put, taken
+from sottovoce.wire.packed import put_numbers, take_numbers
 from sottovoce.wire.v1 import contributions_pb2
 
 _LARGEST_STEPS = 2**62
@@ -54,7 +54,7 @@ def to_wire(contributions: Iterable[Contribution]) -> list[contributions_pb2.Con
         packed = contributions_pb2.Contribution(
             owner=one.owner, credential=one.credential, steps=one.steps, signature=one.signature
         )
-        put(packed, one.numerator)
+        put_numbers(packed, one.numerator)
         found.append(packed)
     return found
 
@@ -71,7 +71,7 @@ def from_wire(packed: Iterable[contributions_pb2.Contribution]) -> tuple[Contrib
             raise MessageRefused(
                 "range", "a contribution has an incomplete signature, or a certificate that is too large"
             )
-        numerator = taken(one)
+        numerator = take_numbers(one)
         numerator.setflags(write=False)
         found.append(Contribution(one.owner, one.steps, numerator, one.credential, one.signature))
     return tuple(found)

@@ -28,7 +28,7 @@ def family(config: AgentConfig) -> Family:
     rule = RULES.get(learner.chosen_model)
     fit = None if rule else ridge
 
-    def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
+    def make_learner(owner: str, provenance: "Provenance", kept: Kept) -> Made:
         from sottovoce.algorithms.golf.public.machine import Golf, GolfSchedule
         from sottovoce.algorithms.golf.state_codec import GolfCodec
 
@@ -40,14 +40,14 @@ def family(config: AgentConfig) -> Family:
     model = OneVsAll(perturbed.features, perturbed.classes)
     terms = RecordTerms(learner.name, perturbed, scaling_of(config))
     if learner.mixing == "push-sum":
-        return _by_sums(config, learner, model, terms)
-    return Family(model, None, terms, made, keeps_records=True)
+        return _push_sum_family(config, learner, model, terms)
+    return Family(model, None, terms, make_learner, keeps_records=True)
 
 
-def _by_sums(config: AgentConfig, learner: GolfSettings, model: OneVsAll, terms: RecordTerms) -> Family:
+def _push_sum_family(config: AgentConfig, learner: GolfSettings, model: OneVsAll, terms: RecordTerms) -> Family:
     each, perturbed = math.ceil(config.data.expected_records), terms.scheme
 
-    def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
+    def make_learner(owner: str, provenance: "Provenance", kept: Kept) -> Made:
         from sottovoce.algorithms.golf.public.moments_machine import GolfMoments
         from sottovoce.algorithms.golf.public.packed_moments import PackedMoments
         from sottovoce.algorithms.push_sum.state_codec import PushSumCodec
@@ -80,7 +80,7 @@ def _by_sums(config: AgentConfig, learner: GolfSettings, model: OneVsAll, terms:
                 f"message holds {MAX_PARAMETERS}: choose a data.transform with fewer columns"
             )
 
-    return Family(model, None, terms, made, check=check)
+    return Family(model, None, terms, make_learner, check=check)
 
 
 def scheme_of(config: AgentConfig) -> Scheme:

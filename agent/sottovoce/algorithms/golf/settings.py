@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from sottovoce.invalid_key import invalid_key
 from sottovoce.learner_settings import LearnerSettings, LongestPeriod
-from sottovoce.plugins import MECHANISM, installed
+from sottovoce.plugins import MECHANISM, installed_plugins
 from sottovoce.suggestions import suggestion
 
 _PERTURBATIONS = ("best", "laplace", "privunit", "krr-privunit")
@@ -46,7 +46,7 @@ class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
     def __post_init__(self) -> None:
         """Check `perturbation`, of which the paper has one, and `mixing`."""
         super().__post_init__()
-        known = [*_PERTURBATIONS, *installed(MECHANISM)]
+        known = [*_PERTURBATIONS, *installed_plugins(MECHANISM)]
         if self.perturbation not in known:
             near = suggestion(self.perturbation, known)
             what = f"did you mean {near}?" if near else f"there are {', '.join(known)}"

@@ -21,7 +21,7 @@ def family(config: AgentConfig) -> Family:
     model = OneVsAll(width(data.transform, data.features), data.classes)
     epsilons = visit_epsilons(learner.budget, learner.visits, config.privacy.epsilon)
 
-    def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
+    def make_learner(owner: str, provenance: "Provenance", kept: Kept) -> Made:
         from sottovoce.algorithms.gradient_walk.public.machine import GradientWalk, GradientWalkSchedule
         from sottovoce.algorithms.gradient_walk.state_codec import GradientWalkCodec
 
@@ -46,4 +46,4 @@ def family(config: AgentConfig) -> Family:
         law="copies" if learner.fidelity == "paper" else "joint",
         scaling=scaling_of(config),
     )
-    return Family(model, None, terms, made)
+    return Family(model, None, terms, make_learner)

@@ -18,7 +18,7 @@ from sottovoce.cell import Cell
 from sottovoce.config import AgentConfig
 from sottovoce.errors import ConfigError
 from sottovoce.vault.terms.cell_gradients import CellGradientTerms
-from sottovoce.vault.terms.gradients import summed
+from sottovoce.vault.terms.gradients import kernel_clips_and_sums
 
 if TYPE_CHECKING:
     from sottovoce.learners import Provenance
@@ -36,7 +36,7 @@ def family(config: AgentConfig) -> Family:
     kernel, held = kernel_of(config), config.data.expected_records
     terms = CellGradientTerms(learner.name, learner.steps, learner.clip, cell, math.ceil(_ROOM * held))
 
-    def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
+    def make_learner(owner: str, provenance: "Provenance", kept: Kept) -> Made:
         from sottovoce.algorithms.cell.public.machine import Cells
         from sottovoce.algorithms.cell.public.sum_consumer import DescentCourse
         from sottovoce.algorithms.cell.state_codec import CellCodec
@@ -53,12 +53,14 @@ def family(config: AgentConfig) -> Family:
             expected_records=held,
             fanout=1,
         )
-        mechanism = terms.mechanism(kernel, budget_of(config), by_kernel=summed(kernel, budget_of(config), None))
+        mechanism = terms.mechanism(
+            kernel, budget_of(config), by_kernel=kernel_clips_and_sums(kernel, budget_of(config), None)
+        )
         course = DescentCourse(schedule, kernel.initial(INITIAL_SEED), mechanism.step, mechanism.width)
         cells = Cells(learner.name, owner=owner, course=course, period=learner.period, cell=cell, provenance=provenance)
         return cells, CellCodec(cells)
 
-    return Family(kernel, kernel, terms, made)
+    return Family(kernel, kernel, terms, make_learner)
 
 
 def _cell(config: AgentConfig) -> Cell:

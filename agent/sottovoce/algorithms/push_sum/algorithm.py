@@ -45,7 +45,7 @@ def _relation(settings: PushSumSettings) -> Relation:
     return "replace-one" if settings.fidelity == "paper" else "add-remove"  # a fixed size reveals the number of records
 
 
-def _of_push_sum(**own: Any) -> Algorithm:
+def _push_sum_algorithm(**own: Any) -> Algorithm:
     return Algorithm(
         parts=_parts,
         relation=_relation,
@@ -62,8 +62,8 @@ def _of_push_sum(**own: Any) -> Algorithm:
     )
 
 
-def _noisy(settings: type[ClipD2pSettings], to_the_letter: Literal["as-published", "refuted"]) -> Algorithm:
-    return _of_push_sum(
+def _noisy_algorithm(settings: type[ClipD2pSettings], to_the_letter: Literal["as-published", "refuted"]) -> Algorithm:
+    return _push_sum_algorithm(
         settings=settings,
         releases="shares of a model, each after a step along a noisy sum of clipped gradients",
         to_the_letter=to_the_letter,
@@ -71,12 +71,12 @@ def _noisy(settings: type[ClipD2pSettings], to_the_letter: Literal["as-published
 
 
 ALGORITHMS = by_name(
-    _noisy(ClipD2pSettings, "as-published"),
-    _of_push_sum(
+    _noisy_algorithm(ClipD2pSettings, "as-published"),
+    _push_sum_algorithm(
         settings=PushSumSettings,
         releases="shares of a model, each after a step along the exact sum of gradients",
         noiseless=True,
     ),
-    _noisy(AdaD2pSettings, "refuted"),
-    _noisy(ConstD2pSettings, "refuted"),
+    _noisy_algorithm(AdaD2pSettings, "refuted"),
+    _noisy_algorithm(ConstD2pSettings, "refuted"),
 )

@@ -54,7 +54,7 @@ def family(config: AgentConfig) -> Family:
     kernel = kernel_of(config)
     _check_size(learner, kernel.size)
 
-    def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
+    def make_learner(owner: str, provenance: "Provenance", kept: Kept) -> Made:
         del kept
         schedule, initial = schedule_of(config, kernel.size), kernel.initial(INITIAL_SEED)
         if learner.mixing == "contributions":
@@ -88,7 +88,7 @@ def family(config: AgentConfig) -> Family:
     def signal() -> SignalAndNoise | None:
         return signal_and_noise(config, schedule_of(config, kernel.size), _clip(config))
 
-    return Family(kernel, kernel, terms, made, signal=signal)
+    return Family(kernel, kernel, terms, make_learner, signal=signal)
 
 
 def _check_size(learner: PushSumSettings, size: int) -> None:
@@ -174,9 +174,9 @@ def schedule_of(config: AgentConfig, size: int) -> "Schedule":
         if paper or rule is None
         else Thresholds(rule, _clip(config), learner.clip_decay, learner.clip_quantile),
         share_bits=_share_bits(config, size),
-        follows=_by_window(config),
+        follows=_follows_windows(config),
         every=math.ceil(_YEAR / max(1, learner.steps)) if config.follows and config.unit == "device" else 0,
-        longest=_longest(config, size) if _by_window(config) else math.inf,
+        longest=_largest_pace(config, size) if _follows_windows(config) else math.inf,
         steps_first=paper,
     )
 
@@ -199,7 +199,7 @@ def _share_bits(config: AgentConfig, size: int) -> int:
     return min(SHARE_BITS, max(0, math.ceil(math.log2(_FINER / noise))))
 
 
-def _by_window(config: AgentConfig) -> bool:
+def _follows_windows(config: AgentConfig) -> bool:
     """Return whether the days of a feed are followed, each with a budget of its own."""
     return config.follows and config.unit == "window"
 
@@ -256,20 +256,20 @@ def step_size(config: AgentConfig, size: int) -> float:
     learner = settings_of(config, PushSumSettings)
     if learner.fidelity == "paper":
         return learner.step_size or 0.03  # as printed, for a perceptron on MNIST
-    if _by_window(config) and learner.step_size is None:
+    if _follows_windows(config) and learner.step_size is None:
         return _REGRESSION
     if config.data.classes == 1 and learner.step_size is None:
         whole = config.unit == "device"  # its one clipped sum gives the direction, and hardly the distance
         largest = _WHOLE_REGRESSION * config.data.expected_records if whole else _REGRESSION
-        return _bounded(config, size, _NOISY_REGRESSION, largest)
+        return _bounded_step(config, size, _NOISY_REGRESSION, largest)
     if learner.name == "push-sum" and learner.step_size is None:
         usual = _UNCLIPPED_GRAPH if has_graph(learner.chosen_model) else learner.rate
         return _UNCLIPPED.get(learner.chosen_model, usual)
     if learner.step_size is not None or learner.sampling == "poisson" or config.unit != "record":
         return learner.rate
     if learner.mixing != "contributions" or math.isinf(config.privacy.epsilon):
-        return _bounded(config, size, NOISY, _LARGEST * learner.rate)
-    return _bounded(config, size, _BOUNDED_NOISY, _LARGEST_BOUNDED * learner.rate)
+        return _bounded_step(config, size, NOISY, _LARGEST * learner.rate)
+    return _bounded_step(config, size, _BOUNDED_NOISY, _LARGEST_BOUNDED * learner.rate)
 
 
 def _step_decay(config: AgentConfig, step_size: float) -> float:
@@ -280,14 +280,14 @@ def _step_decay(config: AgentConfig, step_size: float) -> float:
     return learner.decay
 
 
-def _longest(config: AgentConfig, size: int) -> float:
+def _largest_pace(config: AgentConfig, size: int) -> float:
     """Return an upper bound on γ/B if records are followed: a regression's, however few windows there are so far."""
     if settings_of(config, PushSumSettings).step_size is not None:
         return math.inf
-    return _bounded(config, size, _NOISY_REGRESSION, math.inf) / config.data.expected_records
+    return _bounded_step(config, size, _NOISY_REGRESSION, math.inf) / config.data.expected_records
 
 
-def _bounded(config: AgentConfig, size: int, noisy: float, largest: float) -> float:
+def _bounded_step(config: AgentConfig, size: int, noisy: float, largest: float) -> float:
     """Return the largest γ, or the γ whose noise moves a model by `noisy`, if that is less."""
     steps, records = settings_of(config, PushSumSettings).steps, config.data.expected_records
     return noise_bounded_step(

@@ -31,13 +31,13 @@ def signal_and_noise(config: AgentConfig, schedule: "Schedule", clip: float) -> 
     Returns:
         None if batches are drawn, or nothing is clipped.
     """
-    from sottovoce.algorithms.steps.public.descent import expected, rate
+    from sottovoce.algorithms.steps.public.descent import expected_batch, rate
 
     learner, privacy = settings_of(config, PushSumSettings), config.privacy
     if learner.sampling != "full" or learner.fidelity == "paper" or learner.algorithm.noiseless or learner.steps == 0:
         return None
     windows = schedule.steps if schedule.follows else 1
-    paces = [rate(schedule, done, windows) / expected(schedule, windows) for done in range(schedule.steps)]
+    paces = [rate(schedule, done, windows) / expected_batch(schedule, windows) for done in range(schedule.steps)]
     signal = clip * max_units(config, schedule) * windows * sum(paces)
     if math.isinf(privacy.epsilon):
         return SignalAndNoise(signal, 0.0)

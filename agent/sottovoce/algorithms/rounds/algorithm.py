@@ -55,7 +55,7 @@ def of_rounds(settings: type[RoundsSettings], rule: "Callable[[], Rule]", **own:
     )
 
 
-def _of_this_package(settings: type[RoundsSettings], **own: Any) -> Algorithm:
+def _built_in_algorithm(settings: type[RoundsSettings], **own: Any) -> Algorithm:
     def rule() -> "Rule":
         from sottovoce.algorithms.rounds.rules import RULES
 
@@ -65,15 +65,15 @@ def _of_this_package(settings: type[RoundsSettings], **own: Any) -> Algorithm:
 
 
 ALGORITHMS = by_name(
-    _of_this_package(
+    _built_in_algorithm(
         PdslSettings,
         releases=_CROSS,
         audit={"learner.shapley": "uniform"},  # the others need public records; no vault releases a weight
     ),
-    _of_this_package(DpDpsgdSettings),
-    _of_this_package(DpCgaSettings, releases=_CROSS),
-    _of_this_package(MuffliatoSettings, audit={"learner.gossip_steps": 1}),
-    _of_this_package(
+    _built_in_algorithm(DpDpsgdSettings),
+    _built_in_algorithm(DpCgaSettings, releases=_CROSS),
+    _built_in_algorithm(MuffliatoSettings, audit={"learner.gossip_steps": 1}),
+    _built_in_algorithm(
         DpNetFleetSettings,
         releases="a model and a direction, after steps along noisy gradients of random batches",
     ),

@@ -24,7 +24,7 @@ def family(config: AgentConfig, rule: Rule, public: Records | None) -> Family:
     """Return the parts of a learner in rounds; public records not given here are read when a learner is made."""
     kernel = kernel_of(config)
 
-    def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
+    def make_learner(owner: str, provenance: "Provenance", kept: Kept) -> Made:
         from sottovoce.algorithms.rounds.public import Rounds
         from sottovoce.algorithms.rounds.state_codec import RoundsCodec
 
@@ -36,7 +36,7 @@ def family(config: AgentConfig, rule: Rule, public: Records | None) -> Family:
         return rounds, RoundsCodec(rounds)
 
     return Family(
-        kernel, kernel, _terms(config, rule.questions(config)), made, check=lambda: _check(config, rule, public)
+        kernel, kernel, _terms(config, rule.questions(config)), make_learner, check=lambda: _check(config, rule, public)
     )
 
 

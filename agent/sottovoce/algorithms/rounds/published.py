@@ -62,7 +62,7 @@ def published_terms(config: AgentConfig, questions: int, batch: int) -> Publishe
         delta=privacy.delta,
         refuted=False,
         reason=(
-            f"{_REASONS[learner.name].format(batch=batch)}; {_held(learner.name)}really ε = {total} at "
+            f"{_REASONS[learner.name].format(batch=batch)}; {_assumption(learner.name)}really ε = {total} at "
             f"δ = {privacy.delta:g} for anyone who sees all {rounds * questions} releases of {rounds} rounds"
         ),
     )
@@ -77,7 +77,7 @@ def published_terms(config: AgentConfig, questions: int, batch: int) -> Publishe
     )
 
 
-def _held(name: str) -> str:
+def _assumption(name: str) -> str:
     return "if all gradients were that short, " if name == "dp-dpsgd" else ""
 
 

@@ -23,11 +23,11 @@ if TYPE_CHECKING:  # the vault's process asks how many questions there are, and 
     from sottovoce.algorithms.rounds.public import Algorithm, Weighing
 
 
-def _one(config: AgentConfig) -> int:
+def _one_question(config: AgentConfig) -> int:
     return 1
 
 
-def _nothing(config: AgentConfig) -> None:
+def _do_nothing(config: AgentConfig) -> None:
     return None
 
 
@@ -43,11 +43,11 @@ class Rule:
     """
 
     made: "Callable[[AgentConfig, Kernel, Records | None], Algorithm]"
-    questions: Callable[[AgentConfig], int] = _one
-    check: Callable[[AgentConfig], None] = _nothing
+    questions: Callable[[AgentConfig], int] = _one_question
+    check: Callable[[AgentConfig], None] = _do_nothing
 
 
-def _answers(config: AgentConfig) -> int:
+def _answers_per_round(config: AgentConfig) -> int:
     answered = settings_of(config, CrossSettings).answered
     return 1 + len(config.transport.peers) if answered == "all" else answered
 
@@ -56,7 +56,7 @@ def _pdsl(config: AgentConfig, kernel: Kernel, public: Records | None) -> "Algor
     from sottovoce.algorithms.rounds.public import Pdsl, Rationing
 
     momentum = settings_of(config, PdslSettings).momentum
-    return Pdsl(Rationing(_answers(config)), _weighing(config, kernel, public), momentum)
+    return Pdsl(Rationing(_answers_per_round(config)), _weighing(config, kernel, public), momentum)
 
 
 def _check_pdsl(config: AgentConfig) -> None:
@@ -64,7 +64,7 @@ def _check_pdsl(config: AgentConfig) -> None:
     from sottovoce.kernels.decentralised.shapley import EXACT_AT_MOST
 
     learner = settings_of(config, PdslSettings)
-    players = max(_answers(config), 1 + len(config.transport.peers))
+    players = max(_answers_per_round(config), 1 + len(config.transport.peers))
     if learner.shapley == "exact" and players > EXACT_AT_MOST:
         raise ConfigError(
             f"learner.shapley: exact values are for at most {EXACT_AT_MOST - 1} neighbours, and as many answers: "
@@ -75,7 +75,7 @@ def _check_pdsl(config: AgentConfig) -> None:
 def _dp_cga(config: AgentConfig, kernel: Kernel, public: Records | None) -> "Algorithm":
     from sottovoce.algorithms.rounds.public import DpCga, Rationing
 
-    return DpCga(Rationing(_answers(config)), settings_of(config, DpCgaSettings).momentum)
+    return DpCga(Rationing(_answers_per_round(config)), settings_of(config, DpCgaSettings).momentum)
 
 
 def _dp_dpsgd(config: AgentConfig, kernel: Kernel, public: Records | None) -> "Algorithm":
@@ -97,13 +97,15 @@ def _muffliato(config: AgentConfig, kernel: Kernel, public: Records | None) -> "
     learner = settings_of(config, MuffliatoSettings)
     steps, gap = learner.gossip_steps, learner.spectral_gap
     accelerated = learner.chebyshev and gap is not None
-    coefficients = chebyshev.accelerated(gap or 1.0, steps) if accelerated else chebyshev.plain(steps)
+    coefficients = (
+        chebyshev.accelerated_coefficients(gap or 1.0, steps) if accelerated else chebyshev.plain_coefficients(steps)
+    )
     return Muffliato(tuple(coefficients.tolist()))
 
 
 RULES: dict[type[RoundsSettings], Rule] = {
-    PdslSettings: Rule(_pdsl, _answers, _check_pdsl),
-    DpCgaSettings: Rule(_dp_cga, _answers),
+    PdslSettings: Rule(_pdsl, _answers_per_round, _check_pdsl),
+    DpCgaSettings: Rule(_dp_cga, _answers_per_round),
     DpDpsgdSettings: Rule(_dp_dpsgd),
     DpNetFleetSettings: Rule(_dp_net_fleet, lambda config: settings_of(config, DpNetFleetSettings).local_steps),
     MuffliatoSettings: Rule(_muffliato),
@@ -117,11 +119,11 @@ def _weighing(config: AgentConfig, kernel: Kernel, public: Records | None) -> "W
     learner = settings_of(config, PdslSettings)
     if learner.scores is None:
         return Weighing(learner.shapley)
-    records = _public(config) if public is None else public
+    records = _load_public_records(config) if public is None else public
     return Weighing(learner.shapley, AccuracyGame(kernel, records.features, records.labels), learner.permutations)
 
 
-def _public(config: AgentConfig) -> Records:
+def _load_public_records(config: AgentConfig) -> Records:
     """Return the public records that data.public names, as the vault would see its own."""
     data, spec = config.data, config.data.public or ""
     found = load(spec)

@@ -28,7 +28,7 @@ def _relation(settings: SharedModelSettings) -> Relation:
     return "replace-one" if chains or settings.fidelity == "paper" else "add-remove"  # a fixed size shows how many
 
 
-def _of_a_shared_model(**own: Any) -> Algorithm:
+def _shared_model_algorithm(**own: Any) -> Algorithm:
     return Algorithm(
         parts=_parts,
         to_the_letter="refuted",
@@ -44,11 +44,11 @@ def _of_a_shared_model(**own: Any) -> Algorithm:
 
 
 ALGORITHMS = by_name(
-    _of_a_shared_model(
+    _shared_model_algorithm(
         settings=WithoutReplacementSettings,
         releases="a model that goes round, after steps along noisy gradients of batches used once",
     ),
-    _of_a_shared_model(
+    _shared_model_algorithm(
         settings=WithReplacementSettings,
         releases="a model that goes round, after steps along noisy gradients of random batches",
     ),

@@ -10,7 +10,7 @@ from sottovoce.config import AgentConfig
 from sottovoce.errors import PrivacyError
 from sottovoce.kernels import Kernel
 from sottovoce.vault import Terms
-from sottovoce.vault.lemmas import smooth
+from sottovoce.vault.lemmas import smoothness_of
 from sottovoce.vault.terms.chains import ChainTerms
 from sottovoce.vault.terms.gradients import GradientTerms
 
@@ -36,7 +36,7 @@ def family(config: AgentConfig) -> Family:
     learner = settings_of(config, SharedModelSettings)
     kernel = kernel_of(config)
 
-    def made(owner: str, provenance: "Provenance", kept: Kept) -> Made:
+    def make_learner(owner: str, provenance: "Provenance", kept: Kept) -> Made:
         from sottovoce.algorithms.shared_model.public.machine import SharedModel, rounded
         from sottovoce.algorithms.shared_model.state_codec import SharedModelCodec
 
@@ -45,21 +45,26 @@ def family(config: AgentConfig) -> Family:
         return shared, SharedModelCodec(shared)
 
     terms = published_terms(config) if learner.fidelity == "paper" else _terms(config, kernel)
-    facts = {"turns": _all(config), "asks": _asks(config), "batch": batch_of(config), "order": _order(config)}
-    return Family(kernel, kernel, terms, made, facts=facts)
+    facts = {
+        "turns": _global_turns(config),
+        "asks": _question_kind(config),
+        "batch": batch_of(config),
+        "order": _order(config),
+    }
+    return Family(kernel, kernel, terms, make_learner, facts=facts)
 
 
 def schedule_of(config: AgentConfig, kernel: Kernel) -> "SharedModelSchedule":
     """Return the public schedule of a device."""
     from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule
 
-    learner, asks = settings_of(config, SharedModelSettings), _asks(config)
+    learner, asks = settings_of(config, SharedModelSettings), _question_kind(config)
     paper, random = learner.fidelity == "paper", learner.name == "with-replacement"
     strong = learner.regularisation > 0 and not random
     return SharedModelSchedule(
         learner=learner.name,
         period=learner.period,
-        turns=_all(config),
+        turns=_global_turns(config),
         asks=asks,
         batch=batch_of(config),
         step_size=_step_size(config, kernel, asks),
@@ -73,7 +78,7 @@ def schedule_of(config: AgentConfig, kernel: Kernel) -> "SharedModelSchedule":
     )
 
 
-def _all(config: AgentConfig) -> int:
+def _global_turns(config: AgentConfig) -> int:
     """Return the number of turns of one device; 0 if all steps are local."""
     controller, _ = settings_of(config, SharedModelSettings).control
     return 0 if controller == "always-local" else _turns(config)
@@ -88,7 +93,7 @@ def batch_of(config: AgentConfig) -> int:
     learner = settings_of(config, SharedModelSettings)
     if learner.batch is not None:
         return learner.batch
-    if learner.fidelity == "paper" or _asks(config) != "gradient":
+    if learner.fidelity == "paper" or _question_kind(config) != "gradient":
         return learner.batch_size
     records = max(1, _records(config))
     if learner.name == "with-replacement":
@@ -101,14 +106,16 @@ def _passes(config: AgentConfig) -> int:
     learner = settings_of(config, SharedModelSettings)
     if learner.passes is not None:
         return learner.passes
-    sums = learner.name == "without-replacement" and learner.fidelity == "sound" and _asks(config) == "gradient"
+    sums = (
+        learner.name == "without-replacement" and learner.fidelity == "sound" and _question_kind(config) == "gradient"
+    )
     return _SUM_PASSES if sums else 1
 
 
 def _records(config: AgentConfig) -> int:
     """Return the public number of a device's records; rounded down for chains, which are made of the actual records."""
     expected = config.data.expected_records
-    return round(expected) if _asks(config) == "gradient" else int(expected)
+    return round(expected) if _question_kind(config) == "gradient" else int(expected)
 
 
 def slope_of(config: AgentConfig) -> float:
@@ -116,7 +123,7 @@ def slope_of(config: AgentConfig) -> float:
     return 0.5 / _period(config)
 
 
-def _asks(config: AgentConfig) -> Asks:
+def _question_kind(config: AgentConfig) -> Asks:
     learner = settings_of(config, SharedModelSettings)
     if learner.name == "with-replacement":
         return "gradient"
@@ -157,13 +164,13 @@ def _step_size(config: AgentConfig, kernel: Kernel, asks: Asks) -> float:
         rate = learner.rate * min(1.0, math.sqrt(batch_of(config) / learner.tuned_batch))
         return min(rate, _FORGOTTEN / learner.regularisation) if learner.regularisation else rate
     try:
-        return 1 / (2 * smooth(kernel).regularised(learner.regularisation).smoothness)
+        return 1 / (2 * smoothness_of(kernel).regularised(learner.regularisation).smoothness)
     except PrivacyError:  # without noise there may be no lemma; with noise the vault refuses
         return _CHAIN_STEP
 
 
 def _terms(config: AgentConfig, kernel: Kernel) -> Terms:
-    learner, asks, batch = settings_of(config, SharedModelSettings), _asks(config), batch_of(config)
+    learner, asks, batch = settings_of(config, SharedModelSettings), _question_kind(config), batch_of(config)
     if asks == "chain":
         return ChainTerms(
             learner=learner.name,

@@ -63,7 +63,7 @@ def published_terms(config: AgentConfig) -> Terms:
     batch, (controller, every) = learner.batch_size, learner.control
     period = every if controller == "schedule" else 1
     if learner.name == "with-replacement":
-        return _with_replacement(config, batch)
+        return _replacement_terms(config, batch)
     sizes = letter_sizes(config, 0.5 / period)
     epsilon, delta = config.privacy.epsilon, config.privacy.delta
     multiplier = 0.0 if math.isinf(epsilon) else math.sqrt(2 * math.log(1.25 / delta)) / epsilon
@@ -73,8 +73,8 @@ def published_terms(config: AgentConfig) -> Terms:
         composition="as published: each record is in one release",
         epsilon=epsilon,
         delta=delta,
-        refuted=_refuted(config),
-        reason=(_ACTIONS if adaptive else _MODELS) + _REST if _refuted(config) else _STANDS,
+        refuted=_is_refuted(config),
+        reason=(_ACTIONS if adaptive else _MODELS) + _REST if _is_refuted(config) else _STANDS,
     )
     if adaptive:
         records = max(batch, int(config.data.expected_records))
@@ -93,7 +93,7 @@ def published_terms(config: AgentConfig) -> Terms:
     )
 
 
-def _refuted(config: AgentConfig) -> bool:
+def _is_refuted(config: AgentConfig) -> bool:
     """Return whether a setting is outside the range of Theorem 2 and its classical noise."""
     learner, epsilon, delta = settings_of(config, SharedModelSettings), config.privacy.epsilon, config.privacy.delta
     one = learner.chosen_model == "softmax" or config.data.classes == 2
@@ -108,7 +108,7 @@ def _lipschitz(config: AgentConfig) -> float:
     return alone + (1.0 if settings_of(config, SharedModelSettings).regularisation else 0.0)
 
 
-def _with_replacement(config: AgentConfig, batch: int) -> Terms:
+def _replacement_terms(config: AgentConfig, batch: int) -> Terms:
     epsilon, delta = config.privacy.epsilon / _VISITS, config.privacy.delta / _VISITS
     sensitivity = 2 * _lipschitz(config) / batch
     return PublishedTerms(

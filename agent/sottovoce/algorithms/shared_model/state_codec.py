@@ -38,8 +38,8 @@ class SharedModelCodec:
         """See StateCodec.decode."""
         saved = shared_model_pb2.SharedModelState.FromString(raw)
         return SharedModelState(
-            model=Held(from_wire(saved.model.head), self._saved(saved.model.parameters)),
-            own=self._saved(saved.own),
+            model=Held(from_wire(saved.model.head), self._decode_model(saved.model.parameters)),
+            own=self._decode_model(saved.own),
             heard=from_wire(saved.heard),
             told=from_wire(saved.told),
             cycle=saved.cycle,
@@ -50,7 +50,7 @@ class SharedModelCodec:
             written=dict(saved.written),
         )
 
-    def _saved(self, raw: bytes) -> Floats:
+    def _decode_model(self, raw: bytes) -> Floats:
         parameters = from_float32(raw).astype(np.float64)
         if parameters.size != self._size:
             raise OtherModel(parameters.size, self._size)

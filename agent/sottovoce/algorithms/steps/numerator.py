@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import MessageRefused
-from sottovoce.wire.packed import taken
+from sottovoce.wire.packed import take_numbers
 from sottovoce.wire.v1 import envelope_pb2, state_pb2
 
 Holder = envelope_pb2.PushSumShare | state_pb2.PushSumState
@@ -23,4 +23,4 @@ def numerator_of(message: Holder) -> NDArray[np.int64]:
         raise MessageRefused("shape", "the numerator is not a whole number of parameters")
     if message.numerator:
         return np.frombuffer(message.numerator, dtype=_ENCODED_BEFORE).astype(np.int64)
-    return taken(message)
+    return take_numbers(message)

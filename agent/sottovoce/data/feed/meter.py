@@ -6,7 +6,7 @@ from typing import Any
 
 from sottovoce.data.feed.clock import Clock
 from sottovoce.data.feed.guards import Counting, Fresh, InRange, Newer, OneTopic
-from sottovoce.data.feed.payload import at, document, instants, number
+from sottovoce.data.feed.payload import parse_number, parse_payload, possible_times, value_at
 from sottovoce.data.feed.reduction import CounterWindows, PowerWindows
 from sottovoce.data.feed.source import Source, Value, covers
 from sottovoce.data.feed.windows import Window
@@ -74,25 +74,25 @@ class Meter:
             MessageRefused: if the message does not count; the refusal is counted by its reason.
         """
         try:
-            return self._taken(arrival)
+            return self._process(arrival)
         except MessageRefused as refusal:
             self.refused[refusal.reason] += 1
             raise
 
-    def _taken(self, arrival: Arrival) -> list[Window]:
+    def _process(self, arrival: Arrival) -> list[Window]:
         source = self._source
-        said = document(arrival.payload, source.json)
-        if source.identity_path and str(at(said, source.identity_path)) != source.identity:
+        said = parse_payload(arrival.payload, source.json)
+        if source.identity_path and str(value_at(said, source.identity_path)) != source.identity:
             raise MessageRefused("another-meter", "a neighbour's meter")
         now, was_set = self._clock.place(arrival.monotonic, arrival.wall)
-        measured = self._measured(said, now) if source.time_path else None
+        measured = self._measurement_time(said, now) if source.time_path else None
         if was_set and measured is None:
             self._windows.forget()
         self._fresh.check(arrival.retained, measured, now)
         when, tick = (now, arrival.monotonic) if measured is None else (measured, measured)
         for part in self._parts:
             if covers(part.value.topic, arrival.topic):
-                value = number(at(said, part.value.path)) * source.factor
+                value = parse_number(value_at(said, part.value.path)) * source.factor
                 try:
                     continues = part.take(arrival.topic, value, tick, stamped=measured is not None)
                 except ClockBack:
@@ -106,18 +106,20 @@ class Meter:
         total = sum(part.last for part in self._parts)
         for part in self._parts:
             part.new = False
-        return [kept for number, wh in self._windows.add(when, total) for kept in self._kept(number, wh)]
+        return [
+            kept for number, wh in self._windows.add(when, total) for kept in self._import_export_windows(number, wh)
+        ]
 
-    def _measured(self, said: Any, now: float) -> float:
+    def _measurement_time(self, said: Any, now: float) -> float:
         """Return the time of a reading; of two possible times the one nearest to now or, in a replay, the next one."""
         source = self._source
-        possible = instants(at(said, source.time_path), source.time_format, source.time_zone)
+        possible = possible_times(value_at(said, source.time_path), source.time_format, source.time_zone)
         if not source.replay:
             return min(possible, key=lambda moment: abs(moment - now))
         newest = max(part.newest for part in self._parts)
         return next((moment for moment in possible if moment > newest), possible[-1])
 
-    def _kept(self, number: int, wh: int) -> list[Window]:
+    def _import_export_windows(self, number: int, wh: int) -> list[Window]:
         if not self._source.net:
             return [Window(self.name, number, wh)]
         return [Window(self.name, number, max(0, wh)), Window(self.name + EXPORT, number, max(0, -wh))]

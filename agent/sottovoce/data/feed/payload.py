@@ -19,7 +19,7 @@ _LARGEST_VALUE = 1e13  # a counter in Wh, or a time in milliseconds
 _IN_A_SECOND = {"seconds": 1.0, "milliseconds": 1000.0}
 
 
-def document(payload: bytes, json: bool) -> Any:
+def parse_payload(payload: bytes, json: bool) -> Any:
     """Return the content of a payload: parsed JSON, or its text.
 
     Raises:
@@ -33,7 +33,7 @@ def document(payload: bytes, json: bool) -> Any:
         raise MessageRefused("malformed", "not JSON" if json else "not a number") from error
 
 
-def at(found: Any, path: tuple[str, ...]) -> Any:
+def value_at(found: Any, path: tuple[str, ...]) -> Any:
     """Return the value at a path: keys of objects, indices of lists.
 
     Raises:
@@ -49,7 +49,7 @@ def at(found: Any, path: tuple[str, ...]) -> Any:
     return found
 
 
-def number(value: Any) -> float:
+def parse_number(value: Any) -> float:
     """Return a finite number, or a decimal in a string.
 
     Raises:
@@ -64,7 +64,7 @@ def number(value: Any) -> float:
     return float(value)
 
 
-def instants(value: Any, form: TimeFormat, zone: str | None = None) -> list[float]:
+def possible_times(value: Any, form: TimeFormat, zone: str | None = None) -> list[float]:
     """Return possible meanings of a time as Unix time, earliest first; two in the hour that a zone repeats.
 
     Args:
@@ -77,7 +77,7 @@ def instants(value: Any, form: TimeFormat, zone: str | None = None) -> list[floa
             the hour that the zone leaves out.
     """
     if form != "iso8601":
-        return [number(value) / _IN_A_SECOND[form]]
+        return [parse_number(value) / _IN_A_SECOND[form]]
     if not isinstance(value, str) or len(value) > _LONGEST:
         raise MessageRefused("no-time", "the declared time is not text")
     try:

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.data.dataset import DataSet, assembled
+from sottovoce.data.dataset import DataSet, assemble_dataset
 from sottovoce.data.feed.store import read_windows
-from sottovoce.data.forecast import HALF_HOURS, days_of, forecast_dataset, held_out
+from sottovoce.data.forecast import HALF_HOURS, days_of, forecast_dataset, held_out_share
 from sottovoce.days import EXPORT
 from sottovoce.errors import DataError
 
@@ -45,19 +45,19 @@ def load_feed(path: Path, options: Mapping[str, str]) -> DataSet:
     if task not in _TASKS:
         raise DataError(f"{path}: task={task}: choose {' or '.join(_TASKS)}")
     if task == "profile":
-        return _loads(path, *days_of(wh, windows.first, windows.seconds, str(path)))
-    share = held_out(options, str(path)) if "test" in options else 0.0
+        return _profile_dataset(path, *days_of(wh, windows.first, windows.seconds, str(path)))
+    share = held_out_share(options, str(path)) if "test" in options else 0.0
     return forecast_dataset(wh, windows.first, windows.seconds, name=f"feed:{path.name}", origin=str(path), share=share)
 
 
-def _loads(path: Path, days: NDArray[np.int64], first: int) -> DataSet:
+def _profile_dataset(path: Path, days: NDArray[np.int64], first: int) -> DataSet:
     """Return the data set of loads int64[meters, days, 48] in Wh, -1 where one is missing, from day number `first`."""
     read: NDArray[np.bool_] = np.logical_and.reduce(days >= 0, axis=0) & (len(days) > 0)
     energy = np.where(read, np.add.reduce(days, axis=0), 0) / _WH_IN_KWH
     usual = np.add.reduce(energy, axis=0) / np.maximum(np.add.reduce(read, axis=0, dtype=np.int64), 1)
     some: NDArray[np.bool_] = np.logical_or.reduce(read, axis=1)
     loads = np.where(read, energy, usual)[some].reshape(-1, HALF_HOURS)
-    return assembled(
+    return assemble_dataset(
         f"feed:{path.name}",
         (loads, np.zeros(len(loads), dtype=np.int64)),
         classes=2,

@@ -67,7 +67,7 @@ class WindowStore:
         self._path = path
         self._kept, self._day = keep_days * _DAY // seconds, _DAY // seconds
         self._pruned_at = 0
-        self._lock = _locked(path)
+        self._lock = _acquire_lock(path)
         try:
             if not path.exists():
                 _create(path, seconds)
@@ -85,7 +85,7 @@ class WindowStore:
             self._execute("PRAGMA synchronous = FULL")
             self._execute("PRAGMA secure_delete = ON")
         except (sqlite3.DatabaseError, OSError, TypeError, ValueError) as error:
-            raise _unusable(path, error) from error
+            raise _unusable_error(path, error) from error
 
     def write(
         self,
@@ -170,7 +170,7 @@ def read_windows(path: Path, since: int = 0) -> Windows:
         DataError: if there is no such store, or it is damaged.
     """
     with _Reading(path) as connection:
-        seconds = _seconds(connection)
+        seconds = _window_seconds(connection)
         meters = connection.execute("SELECT number, name FROM meter ORDER BY name").fetchall()
         found = connection.execute(
             "SELECT window.meter, window.number, wh FROM meter JOIN window "
@@ -209,7 +209,7 @@ def summary(path: Path, *, untouched: bool = False) -> Summary:
         if SCHEMA.version(connection, path) > 1:  # another program's process upgrades it when the feed next starts
             heard = connection.execute("SELECT meter, came, kept, refused, counts FROM heard ORDER BY meter").fetchall()
         return Summary(
-            _seconds(connection),
+            _window_seconds(connection),
             {name: (count, first, last) for name, count, first, last in found},
             {(meter, reason): count for meter, reason, count in refused},
             {name: Heard(came, kept, reason, counts) for name, came, kept, reason, counts in heard},
@@ -230,22 +230,22 @@ class _Reading:
             uri = f"{self._path.absolute().as_uri()}?{self._mode}"
             self._connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10)
         except sqlite3.DatabaseError as error:
-            raise _unusable(self._path, error) from error
+            raise _unusable_error(self._path, error) from error
         try:
             SCHEMA.version(self._connection, self._path)
             self._connection.execute("BEGIN")
         except (sqlite3.DatabaseError, ValueError) as error:
             self._connection.close()
-            raise _unusable(self._path, error) from error
+            raise _unusable_error(self._path, error) from error
         return self._connection
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         self._connection.close()
         if isinstance(error, (sqlite3.DatabaseError, OverflowError, KeyError, TypeError, ValueError)):
-            raise _unusable(self._path, error) from error
+            raise _unusable_error(self._path, error) from error
 
 
-def _locked(path: Path) -> int:
+def _acquire_lock(path: Path) -> int:
     """Return a descriptor that holds a store's lock, a separate file because SQLite locks the store itself."""
     lock = path.with_name(path.name + ".lock")
     try:
@@ -273,11 +273,11 @@ def _create(path: Path, seconds: int) -> None:
     rename(draft, path)
 
 
-def _seconds(connection: sqlite3.Connection) -> int:
+def _window_seconds(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT seconds FROM feed").fetchone()[0])
 
 
-def _unusable(path: Path, error: Exception) -> DataError:
+def _unusable_error(path: Path, error: Exception) -> DataError:
     return DataError(
         f"{path}: these windows cannot be used ({error}); check the disk and the file's permissions, or move the file "
         "away and collect again"

@@ -51,7 +51,7 @@ def constant(step_size: float) -> Schedule:
     Raises:
         ConfigError: η is not positive.
     """
-    size = _positive("step size", step_size)
+    size = _check_positive("step size", step_size)
     return lambda t: size
 
 
@@ -66,8 +66,8 @@ def strongly_convex(a: float, convexity: float, smoothness: float | None) -> Sch
     Raises:
         ConfigError: if an argument is not positive.
     """
-    slope = _positive("constant a", a) * _positive("strong convexity", convexity)
-    largest = math.inf if smoothness is None else 1 / (2 * _positive("smoothness", smoothness))
+    slope = _check_positive("constant a", a) * _check_positive("strong convexity", convexity)
+    largest = math.inf if smoothness is None else 1 / (2 * _check_positive("smoothness", smoothness))
     return lambda t: min(largest, 1 / (slope * t))
 
 
@@ -87,12 +87,12 @@ def projected(model: NDArray[np.float64], radius: float) -> NDArray[np.float64]:
         ConfigError: R is not positive.
     """
     length = float(np.linalg.norm(model.ravel()))
-    if length <= _positive("radius", radius):
+    if length <= _check_positive("radius", radius):
         return model.copy()
     return model * (radius / length)
 
 
-def _positive(name: str, number: float) -> float:
+def _check_positive(name: str, number: float) -> float:
     if not 0 < number < math.inf:
         raise ConfigError(f"the {name} is a positive number, not {number}: correct the learner's settings")
     return number

@@ -24,12 +24,12 @@ def step(mixed: NDArray[np.float64], previous: NDArray[np.float64], coefficient:
     return (1 + coefficient) * mixed - coefficient * previous
 
 
-def plain(steps: int) -> NDArray[np.float64]:
+def plain_coefficients(steps: int) -> NDArray[np.float64]:
     """Return coefficients of gossip without acceleration, c = 0: x^(s+1) = W x^s; steps scale the error by 1 - gap."""
     return np.zeros(steps)
 
 
-def accelerated(gap: float, steps: int) -> NDArray[np.float64]:
+def accelerated_coefficients(gap: float, steps: int) -> NDArray[np.float64]:
     """Return coefficients of the polynomial T_S(·/λ)/T_S(1/λ), λ = 1 - gap: the least worst error after S steps.
 
     1 + c_s = 2 T_s(1/λ)/(λ T_(s+1)(1/λ)) follows from T_(s+1)(y) = 2y T_s(y) - T_(s-1)(y), which gives
@@ -39,7 +39,7 @@ def accelerated(gap: float, steps: int) -> NDArray[np.float64]:
     Raises:
         ConfigError: if the gap is not in (0, 1].
     """
-    square = (1 - _checked(gap)) ** 2
+    square = (1 - _checked_gap(gap)) ** 2
     coefficients = np.zeros(steps)
     factor = 2.0
     for s in range(1, steps):
@@ -48,7 +48,7 @@ def accelerated(gap: float, steps: int) -> NDArray[np.float64]:
     return coefficients
 
 
-def published(gap: float, steps: int) -> NDArray[np.float64]:
+def published_coefficients(gap: float, steps: int) -> NDArray[np.float64]:
     """Return Muffliato's coefficients: 1 + c = 2(1 - √(γ(1 - γ/4)))/(1 - γ/2)² from the second step, γ = 1 - λ₂ of W.
 
     This is the limit of `accelerated` for the gap γ/2.
@@ -56,13 +56,13 @@ def published(gap: float, steps: int) -> NDArray[np.float64]:
     Raises:
         ConfigError: if the gap is not in (0, 1].
     """
-    _checked(gap)
+    _checked_gap(gap)
     coefficients = np.full(steps, 2 * (1 - math.sqrt(gap * (1 - gap / 4))) / (1 - gap / 2) ** 2 - 1)
     coefficients[:1] = 0.0
     return coefficients
 
 
-def _checked(gap: float) -> float:
+def _checked_gap(gap: float) -> float:
     if not 0 < gap <= 1:
         raise ConfigError("a spectral gap is in (0, 1], and 0 where the graph is not connected: connect all agents")
     return gap

@@ -9,7 +9,7 @@ import math
 from sottovoce.errors import ConfigError
 
 
-def decayed(initial: float, ratio: float, step: int, steps: int) -> float:
+def decayed_threshold(initial: float, ratio: float, step: int, steps: int) -> float:
     """Return C_t = C_0 r^(t/K): from C_0 before the first step to C_0 r after the last.
 
     Args:
@@ -26,7 +26,7 @@ def decayed(initial: float, ratio: float, step: int, steps: int) -> float:
     return initial * math.pow(ratio, step / steps)
 
 
-def followed(threshold: float, bit: float, target: float, rate: float) -> float:
+def next_threshold(threshold: float, bit: float, target: float, rate: float) -> float:
     """Return C_(t+1) = C_t exp(-η_C (b_t + ½ - target)): towards the quantile `target` (Andrew et al. 2021).
 
     Args:

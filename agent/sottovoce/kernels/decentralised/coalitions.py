@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.kernels.decentralised.shapley import Worth, stacked
+from sottovoce.kernels.decentralised.shapley import Worth, batched_worth
 from sottovoce.kernels.kernel import Model
 from sottovoce.kernels.mlp import Perceptron
 from sottovoce.kernels.softmax import Softmax
@@ -47,9 +47,9 @@ class AccuracyGame:
                 return _Layered(logits, candidates[:, :0], lambda layer, head: layer, self.labels)
             case Perceptron(classes=c, hidden=h) as model:
                 layer = model.first_layer(candidates, self.features)
-                return _Layered(layer, candidates[:, -c * (h + 1) :], model.rest, self.labels)
+                return _Layered(layer, candidates[:, -c * (h + 1) :], model.logits_from_layer, self.labels)
             case _:
-                return stacked(candidates, self._accuracy)
+                return batched_worth(candidates, self._accuracy)
 
     def _accuracy(self, parameters: Floats) -> Floats:
         accuracy: Floats = (self.model.predict(parameters, self.features) == self.labels).mean(axis=1)
@@ -76,11 +76,11 @@ class _Layered:
         values, filled = np.zeros(len(masks)), np.flatnonzero(masks)
         for chosen in (filled[start : start + self._rows] for start in range(0, len(filled), self._rows)):
             members = masks[chosen, np.newaxis] >> np.arange(len(self._layer)) & 1
-            values[chosen] = self._right(members / members.sum(axis=1, keepdims=True)).mean(axis=1)
+            values[chosen] = self._correct_predictions(members / members.sum(axis=1, keepdims=True)).mean(axis=1)
         return values
 
     @np.errstate(over="ignore", invalid="ignore")
-    def _right(self, shares: Floats) -> NDArray[np.bool_]:
+    def _correct_predictions(self, shares: Floats) -> NDArray[np.bool_]:
         """Return whether each mean, with weights float64[m, n], predicts each label correctly: bool[m, M]."""
         heads = shares @ self._head
         layer = (shares.astype(np.float32) @ self._coarse).reshape(-1, *self._layer.shape[1:])

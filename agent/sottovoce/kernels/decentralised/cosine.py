@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def to_mean(gradients: NDArray[np.float64]) -> NDArray[np.float64]:
+def weights_by_mean(gradients: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return π_j = max(cos(g_j, ḡ), 0)/Σ, with ḡ the mean gradient: the recommended rule.
 
     All gradients contribute equally to the mean, so as noise drowns their directions the weights tend to equal ones,
@@ -23,13 +23,13 @@ def to_mean(gradients: NDArray[np.float64]) -> NDArray[np.float64]:
     return _weights(gradients, gradients.mean(axis=0))
 
 
-def to_own(gradients: NDArray[np.float64], own: int) -> NDArray[np.float64]:
+def weights_by_own(gradients: NDArray[np.float64], own: int) -> NDArray[np.float64]:
     """Return π_j = max(cos(g_j, g_own), 0)/Σ: stays close to the agent's own data.
 
     The agent's cosine with itself is 1 whatever its noise: the more noise, the more weight on its own gradient alone.
 
     Args:
-        gradients: as for `to_mean`.
+        gradients: as for `weights_by_mean`.
         own: row of the agent's own gradient.
     """
     return _weights(gradients, gradients[own])

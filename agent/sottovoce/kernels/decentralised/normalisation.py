@@ -36,7 +36,7 @@ class Undone:
     bits: float | None
 
 
-def numbers(rule: Rule, size: int) -> int:
+def row_length(rule: Rule, size: int) -> int:
     """Return the length of a normalised row for a gradient with `size` coordinates."""
     return size + (rule == "quantile")
 
@@ -65,7 +65,7 @@ def normalised(gradients: Rows, rule: Rule, threshold: float) -> Rows:
     return np.hstack([shortened * _REST, np.where(norms <= threshold, BIT_SHARE, -BIT_SHARE)])
 
 
-def undone(total: NDArray[np.float64], rule: Rule, threshold: float) -> Undone:
+def undo_normalisation(total: NDArray[np.float64], rule: Rule, threshold: float) -> Undone:
     """Convert a sum of normalised rows back to the units of the gradient.
 
     Args:

@@ -44,11 +44,11 @@ class QNetwork:
         if state_size < 1 or hidden < 1:
             raise ConfigError("a Q-network has one state variable and one hidden unit, or more: correct the controller")
 
-        def drawn(inputs: int, outputs: int) -> NDArray[np.float64]:
+        def draw_weights(inputs: int, outputs: int) -> NDArray[np.float64]:
             bound = math.sqrt(6 / (inputs + outputs))
             return generator.uniform(-bound, bound, (inputs, outputs))
 
-        return cls(drawn(state_size, hidden), np.zeros(hidden), drawn(hidden, ACTIONS), np.zeros(ACTIONS))
+        return cls(draw_weights(state_size, hidden), np.zeros(hidden), draw_weights(hidden, ACTIONS), np.zeros(ACTIONS))
 
     @property
     def arrays(self) -> tuple[NDArray[np.float64], ...]:

@@ -39,12 +39,12 @@ def exact(value: Value, players: int) -> NDArray[np.float64]:
     Raises:
         ConfigError: if there are more than EXACT_AT_MOST players, or none.
     """
-    return exact_of(_one_by_one(value), players)
+    return exact_from_worth(_worth_one_by_one(value), players)
 
 
 def exact_game(candidates: NDArray[np.float64], score: Score) -> NDArray[np.float64]:
     """Return `exact` for `coalition_game(candidates, score)`, float64[n], with many coalitions per score call."""
-    return exact_of(stacked(candidates, score), len(candidates))
+    return exact_from_worth(batched_worth(candidates, score), len(candidates))
 
 
 def monte_carlo(
@@ -64,14 +64,14 @@ def monte_carlo(
     Raises:
         ConfigError: for fewer than 2 permutations, more than SAMPLED_AT_MOST players, or none.
     """
-    return monte_carlo_of(_one_by_one(value), players, permutations, generator)
+    return monte_carlo_from_worth(_worth_one_by_one(value), players, permutations, generator)
 
 
 def monte_carlo_game(
     candidates: NDArray[np.float64], score: Score, permutations: int, generator: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return `monte_carlo` for `coalition_game(candidates, score)`, with many coalitions per call of the score."""
-    return monte_carlo_of(stacked(candidates, score), len(candidates), permutations, generator)
+    return monte_carlo_from_worth(batched_worth(candidates, score), len(candidates), permutations, generator)
 
 
 def coalition_game(candidates: NDArray[np.float64], score: Score) -> Value:
@@ -81,7 +81,7 @@ def coalition_game(candidates: NDArray[np.float64], score: Score) -> Value:
         candidates: float64[n,P], y_ij = x_i - γ·g_{i←j}, one row per player.
         score: function from parameter vectors float64[m,P] to their scores float64[m].
     """
-    worth = stacked(candidates, score)
+    worth = batched_worth(candidates, score)
     return lambda members: float(worth(np.array([sum(1 << member for member in members)]))[0])
 
 
@@ -96,14 +96,14 @@ def normalised(phi: NDArray[np.float64]) -> NDArray[np.float64]:
     return weights
 
 
-def _one_by_one(value: Value) -> Worth:
+def _worth_one_by_one(value: Value) -> Worth:
     def members(mask: int) -> frozenset[int]:
         return frozenset(player for player in range(mask.bit_length()) if mask >> player & 1)
 
     return lambda masks: np.array([value(members(mask)) for mask in masks.tolist()], dtype=np.float64)
 
 
-def stacked(candidates: NDArray[np.float64], score: Score) -> Worth:
+def batched_worth(candidates: NDArray[np.float64], score: Score) -> Worth:
     """Return the worth of coalitions in `coalition_game(candidates, score)`, with many coalitions per score call."""
     rows = max(1, _CHUNK // candidates.shape[1])
 
@@ -118,7 +118,7 @@ def stacked(candidates: NDArray[np.float64], score: Score) -> Worth:
     return worth
 
 
-def exact_of(worth: Worth, players: int) -> NDArray[np.float64]:
+def exact_from_worth(worth: Worth, players: int) -> NDArray[np.float64]:
     """Return `exact` for a game that evaluates many coalitions at once."""
     if not 1 <= players <= EXACT_AT_MOST:
         raise ConfigError(
@@ -135,7 +135,7 @@ def exact_of(worth: Worth, players: int) -> NDArray[np.float64]:
     return phi
 
 
-def monte_carlo_of(
+def monte_carlo_from_worth(
     worth: Worth, players: int, permutations: int, generator: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return `monte_carlo` for a game that evaluates many coalitions at once."""

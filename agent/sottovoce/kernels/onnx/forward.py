@@ -16,7 +16,7 @@ _NAME = 1  # field of an output
 _INNER_GRAPH, _INNER_GRAPHS = 6, 11  # fields of an attribute
 
 
-def leading_to(model: bytes, outputs: Collection[str]) -> bytes:
+def prune_to_outputs(model: bytes, outputs: Collection[str]) -> bytes:
     """Return the model without the nodes and the outputs that do not lead to these outputs.
 
     Args:
@@ -28,19 +28,19 @@ def leading_to(model: bytes, outputs: Collection[str]) -> bytes:
     """
     parts = []
     for number, whole, value in _fields(model):
-        parts.append(_framed(_GRAPH, _cut(value, outputs)) if number == _GRAPH else whole)
+        parts.append(_encode_field(_GRAPH, _prune_graph(value, outputs)) if number == _GRAPH else whole)
     return b"".join(parts)
 
 
-def _cut(graph: bytes, outputs: Collection[str]) -> bytes:
+def _prune_graph(graph: bytes, outputs: Collection[str]) -> bytes:
     fields = list(_fields(graph))
     needed, kept = {name.encode() for name in outputs}, set()
     for place, (number, _, value) in reversed(list(enumerate(fields))):  # every node follows those it reads from
-        if number == _OUTPUT and _texts(value, _NAME) & needed:
+        if number == _OUTPUT and _field_values(value, _NAME) & needed:
             kept.add(place)
-        if number == _NODE and _texts(value, _WRITES) & needed:
+        if number == _NODE and _field_values(value, _WRITES) & needed:
             kept.add(place)
-            needed |= _texts(value, _READS) - {b""}  # the empty name stands for an omitted optional input
+            needed |= _field_values(value, _READS) - {b""}  # the empty name stands for an omitted optional input
             if any(_has_graph(attribute) for field, _, attribute in _fields(value) if field == _ATTRIBUTE):
                 return graph  # inner graphs read values not listed as inputs: keep all
     return b"".join(
@@ -48,7 +48,7 @@ def _cut(graph: bytes, outputs: Collection[str]) -> bytes:
     )
 
 
-def _texts(message: bytes, field: int) -> set[bytes]:
+def _field_values(message: bytes, field: int) -> set[bytes]:
     return {value for number, _, value in _fields(message) if number == field}
 
 
@@ -60,26 +60,26 @@ def _fields(message: bytes) -> Iterator[tuple[int, bytes, bytes]]:
     """Yield each field of a message: its number, the whole field with its key, and its value."""
     at = 0
     while at < len(message):
-        key, value = _varint(message, at)
+        key, value = _read_varint(message, at)
         match key & 7:
             case 0:
-                end = _varint(message, value)[1]
+                end = _read_varint(message, value)[1]
             case 1:
                 end = value + 8
             case 2:
-                length, value = _varint(message, value)
+                length, value = _read_varint(message, value)
                 end = value + length
             case 5:
                 end = value + 4
             case _:
-                raise _unreadable()
+                raise _unreadable_error()
         if end > len(message):
-            raise _unreadable()
+            raise _unreadable_error()
         yield key >> 3, message[at:end], message[value:end]
         at = end
 
 
-def _varint(message: bytes, at: int) -> tuple[int, int]:
+def _read_varint(message: bytes, at: int) -> tuple[int, int]:
     """Read a varint; return its value and the position after it."""
     number = shift = 0
     while at < len(message) and shift < 64:
@@ -88,15 +88,15 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
         at, shift = at + 1, shift + 7
         if not byte & 0x80:
             return number, at
-    raise _unreadable()
+    raise _unreadable_error()
 
 
-def _framed(field: int, value: bytes) -> bytes:
+def _encode_field(field: int, value: bytes) -> bytes:
     """Encode a field of bytes."""
-    return _written(field << 3 | 2) + _written(len(value)) + value
+    return _encode_varint(field << 3 | 2) + _encode_varint(len(value)) + value
 
 
-def _written(number: int) -> bytes:
+def _encode_varint(number: int) -> bytes:
     written = bytearray()
     while number > 0x7F:
         written.append(number & 0x7F | 0x80)
@@ -104,5 +104,5 @@ def _written(number: int) -> bytes:
     return bytes([*written, number])
 
 
-def _unreadable() -> ConfigError:
+def _unreadable_error() -> ConfigError:
     return ConfigError("learner.model: the graph cannot be taken apart: make it with `sottovoce model build`")

@@ -11,7 +11,7 @@ from sottovoce.errors import DataError, InternalError
 from sottovoce.kernels.kernel import MAX_SUMMED, Features, Labels, Parameters
 from sottovoce.kernels.onnx.facts import SUM_ERROR
 from sottovoce.kernels.onnx.session import Chunk, GraphSession
-from sottovoce.kernels.start import drawn
+from sottovoce.kernels.start import uniform_values
 
 Floats = NDArray[np.float64]
 
@@ -66,7 +66,7 @@ class OnnxKernel:
 
     def initial(self, seed: int) -> Floats:
         """Return each tensor's initial values by its law: see ParameterFacts. See Kernel."""
-        start = drawn(seed, self.size)
+        start = uniform_values(seed, self.size)
         at = 0
         for tensor in self.session.facts.parameters:
             values = start[at : at + tensor.size]
@@ -107,11 +107,11 @@ class OnnxKernel:
         """Return the most likely label, int64[N, M]; zeros in a regression, which has no classes to distinguish."""
         if self.classes == 1:
             return np.zeros((len(parameters), len(features)), dtype=np.int64)
-        return self._predicted(parameters, features).astype(np.int64, copy=False)
+        return self._predictions(parameters, features).astype(np.int64, copy=False)
 
     def values(self, parameters: Parameters, features: Features) -> Floats:
         """Return the predicted targets of a regression, float64[N, M], of features float64[M, d]."""
-        return self._predicted(parameters, features).astype(np.float64, copy=False)
+        return self._predictions(parameters, features).astype(np.float64, copy=False)
 
     def loss(self, parameters: Parameters, features: Features, labels: Labels) -> Floats:
         """Return the mean loss float64[N]. See Model."""
@@ -120,7 +120,7 @@ class OnnxKernel:
             losses += [self.session.loss(point, chunk) for point in points]
         return losses / len(features)
 
-    def _predicted(self, parameters: Parameters, features: Features) -> NDArray[Any]:
+    def _predictions(self, parameters: Parameters, features: Features) -> NDArray[Any]:
         points, at = self._points(parameters), 0
         kind = np.float64 if self.classes == 1 else np.int64
         found: NDArray[Any] = np.empty((len(points), len(features)), dtype=kind)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from sottovoce.errors import ConfigError
 from sottovoce.kernels.onnx.allowed import Graph, allowed_graph, is_graph, stock_hashes
 from sottovoce.kernels.onnx.kernel import OnnxKernel
-from sottovoce.kernels.onnx.probe import probed
+from sottovoce.kernels.onnx.probe import probe_graph
 from sottovoce.kernels.onnx.session import GraphSession
 
 
@@ -22,7 +22,7 @@ def graph_kernel(
         threads: number of threads that run the graph.
         others: names of models that have no graph, for error messages.
     """
-    graph, chunk = tried(name, graphs, threads, others)
+    graph, chunk = load_probed_graph(name, graphs, threads, others)
     kernel = OnnxKernel(GraphSession(graph.model, graph.origin, threads), chunk)
     if (kernel.features, kernel.classes) != (features, classes):
         raise ConfigError(
@@ -32,7 +32,7 @@ def graph_kernel(
     return kernel
 
 
-def tried(name: str, graphs: Sequence[str], threads: int, others: Iterable[str] = ()) -> tuple[Graph, int]:
+def load_probed_graph(name: str, graphs: Sequence[str], threads: int, others: Iterable[str] = ()) -> tuple[Graph, int]:
     """Try a graph on this machine, in a separate process; building its kernel later needs no further process.
 
     Returns:
@@ -47,4 +47,4 @@ def tried(name: str, graphs: Sequence[str], threads: int, others: Iterable[str] 
             f"{', '.join([*others, *stock_hashes()])}, or a file that ends in .onnx"
         )
     graph = allowed_graph(name, graphs)
-    return graph, probed(graph, threads)
+    return graph, probe_graph(graph, threads)

@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 _found: dict[tuple[str, int], int] = {}  # results by the graph's digest and threads: a process asks once
 
 
-def probed(graph: Graph, threads: int = 1, deadline: float = DEADLINE_SECONDS) -> int:
+def probe_graph(graph: Graph, threads: int = 1, deadline: float = DEADLINE_SECONDS) -> int:
     """Try a graph in a separate process.
 
     Args:
@@ -53,14 +53,14 @@ def probed(graph: Graph, threads: int = 1, deadline: float = DEADLINE_SECONDS) -
     """
     key = graph.digest, threads
     if key not in _found:
-        answer = _answer(graph, threads, deadline)
+        answer = _run_probe(graph, threads, deadline)
         _found[key] = int(answer["chunk"])
         if answer["by_place"]:
             _log.warning("graph-one-by-one %s: its rows' bits depend on their places on this machine", graph.origin)
     return _found[key]
 
 
-def _answer(graph: Graph, threads: int, deadline: float) -> dict[str, Any]:
+def _run_probe(graph: Graph, threads: int, deadline: float) -> dict[str, Any]:
     where = f"learner.model: {graph.origin}: ONNX Runtime"
     command = [sys.executable, "-P", "-m", _MODULE, str(threads)]
     try:
@@ -82,7 +82,7 @@ def _answer(graph: Graph, threads: int, deadline: float) -> dict[str, Any]:
     return answer
 
 
-def _tried(session: GraphSession) -> dict[str, Any]:
+def _test_graph(session: GraphSession) -> dict[str, Any]:
     """Test a graph that loads; return the child's answer.
 
     Raises:
@@ -90,16 +90,16 @@ def _tried(session: GraphSession) -> dict[str, Any]:
     """
     trial, chunk = _Trial(session), session.facts.chunk
     for size in {1, chunk}:
-        if _bits(trial.sum({0: 0}, size)) != _bits(trial.sum({0: 0}, size)):
+        if _digest(trial.sum({0: 0}, size)) != _digest(trial.sum({0: 0}, size)):
             raise ConfigError(_fault("the same call gives another answer"))
     first, last = trial.sum({0: 0}, chunk), chunk - 1
     if not _length(first) <= _CLIP:
         raise ConfigError(_fault("an example may add more than the clip"))
     if chunk == 1:
         return {"chunk": 1, "by_place": False}
-    alone = [_bits(trial.sum({place: 0}, chunk)) for place in range(chunk)]
+    alone = [_digest(trial.sum({place: 0}, chunk)) for place in range(chunk)]
     for place, among in product({0, chunk // 2, last}, ("others", "hostile")):
-        if alone[place] != _bits(trial.sum({place: 0}, chunk, among)):
+        if alone[place] != _digest(trial.sum({place: 0}, chunk, among)):
             raise ConfigError(_fault("the part of an example depends on other examples"))
     if not _length(trial.sum({0: 0, last: 1}, chunk) - first - trial.sum({last: 1}, chunk)) <= SUM_ERROR * _CLIP:
         raise ConfigError(_fault("a sum is not that of its examples"))
@@ -145,7 +145,7 @@ def _length(vector: NDArray[np.float64]) -> float:
     return float(np.sqrt((vector * vector).sum()))
 
 
-def _bits(vector: NDArray[np.float64]) -> bytes:
+def _digest(vector: NDArray[np.float64]) -> bytes:
     """Return a digest, since many vectors would not fit into the memory of a small device."""
     return hashlib.sha256(vector.tobytes()).digest()
 
@@ -157,7 +157,7 @@ def _fault(what: str) -> str:
 def main() -> None:
     """Run the child, which prints one JSON document."""
     try:
-        answer = _tried(GraphSession(sys.stdin.buffer.read(), _STDIN, int(sys.argv[1])))
+        answer = _test_graph(GraphSession(sys.stdin.buffer.read(), _STDIN, int(sys.argv[1])))
     except ConfigError as error:
         answer = {"refused": str(error)}
     sys.stdout.write(json.dumps(answer))

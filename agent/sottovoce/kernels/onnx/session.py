@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import ConfigError, InternalError
 from sottovoce.kernels.onnx.facts import KEY, GraphFacts, read_facts
-from sottovoce.kernels.onnx.forward import leading_to
+from sottovoce.kernels.onnx.forward import prune_to_outputs
 from sottovoce.kernels.onnx.runtime import onnxruntime
 
 _SILENT = 4  # fatal errors only: the others are raised, and printed messages may reveal record values
@@ -48,7 +48,7 @@ class GraphSession:
 
     def __init__(self, model: bytes, origin: str, threads: int = 1) -> None:
         self._model, self._origin, self._threads = model, origin, threads
-        self._session = _opened(model, origin, threads)
+        self._session = _open_session(model, origin, threads)
         said = self._session.get_modelmeta().custom_metadata_map.get(KEY)
         if said is None:
             raise ConfigError(f"learner.model: {origin}: it has no description ({KEY} is missing): {_REMEDY}")
@@ -76,7 +76,7 @@ class GraphSession:
     @cached_property
     def _forward(self) -> Any:
         """The graph without its gradient: a vault does not need this part, and prediction needs only this part."""
-        return _opened(leading_to(self._model, ("loss", "predictions")), self._origin, self._threads)
+        return _open_session(prune_to_outputs(self._model, ("loss", "predictions")), self._origin, self._threads)
 
     def _run(
         self, session: Any, output: str, parameters: NDArray[np.float32], chunk: Chunk, clip: float = math.inf
@@ -114,16 +114,16 @@ class GraphSession:
             ("input", inputs, self._session.get_inputs()),
             ("output", outputs, self._session.get_outputs()),
         ):
-            there = {tensor.name: (_kind(tensor.type), _shape(tensor.shape)) for tensor in found}
+            there = {tensor.name: (_element_type(tensor.type), _shape(tensor.shape)) for tensor in found}
             for name in [*expected, *there]:
                 if there.get(name) != expected.get(name):
                     raise ConfigError(
-                        f"learner.model: {origin}: its {what} {name} is {_words(there.get(name))}, not "
-                        f"{_words(expected.get(name))}: {_REMEDY}"
+                        f"learner.model: {origin}: its {what} {name} is {_describe_tensor(there.get(name))}, not "
+                        f"{_describe_tensor(expected.get(name))}: {_REMEDY}"
                     )
 
 
-def _opened(model: bytes, origin: str, threads: int) -> Any:
+def _open_session(model: bytes, origin: str, threads: int) -> Any:
     """Open a session of ONNX Runtime.
 
     Raises:
@@ -146,7 +146,7 @@ def _opened(model: bytes, origin: str, threads: int) -> Any:
         ) from error
 
 
-def _kind(words: str) -> str:
+def _element_type(words: str) -> str:
     """Return the element type of a tensor type, for example `float` for `tensor(float)`."""
     return words.removeprefix("tensor(").removesuffix(")")
 
@@ -155,7 +155,7 @@ def _shape(dimensions: list[Any]) -> _Shape:
     return tuple(size if isinstance(size, int) else None for size in dimensions)
 
 
-def _words(tensor: tuple[str, _Shape] | None) -> str:
+def _describe_tensor(tensor: tuple[str, _Shape] | None) -> str:
     if tensor is None:
         return "missing"
     sizes = ", ".join("any" if size is None else str(size) for size in tensor[1])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sottovoce.errors import MessageRefused
-from sottovoce.transport.mqtt.introduction import Introduced, claimed
+from sottovoce.transport.mqtt.introduction import Introduced, read_claim
 from sottovoce.transport.mqtt.notary import Notary
 from sottovoce.transport.mqtt.presence import Presence
 from sottovoce.transport.mqtt.secrecy import Channel
@@ -46,11 +46,11 @@ class Acquaintance:
         """Return whether the device gets no messages for now; a retained farewell may be outdated."""
         return time.monotonic() < self.gone_until
 
-    def is_away(self) -> None:
+    def mark_away(self) -> None:
         """Note that the device has announced its departure, or does not answer."""
         self.gone_until = time.monotonic() + _BELIEVED_SECONDS
 
-    def is_here(self) -> None:
+    def mark_here(self) -> None:
         """Note that the device has announced its presence, or has sent something."""
         self.gone_until = float("-inf")
 
@@ -110,7 +110,7 @@ class Acquaintances:
         known = self._known.get(device)
         if known is not None and known.raw == raw:
             return known
-        claim = claimed(raw, self._presence.fleet, device)
+        claim = read_claim(raw, self._presence.fleet, device)
         if known is not None and claim.version <= known.introduced.version:
             if claim.session_key == known.introduced.session_key and not claim.gone:
                 return known  # a newer introduction arrived meanwhile
@@ -123,9 +123,9 @@ class Acquaintances:
         known.raw, known.introduced = raw, news
         known.trusted, known.holds = self._changes, True
         if news.gone:
-            known.is_away()
+            known.mark_away()
         else:
-            known.is_here()
+            known.mark_here()
         self._news.set()
         self._news = asyncio.Event()
         if not news.gone:
@@ -157,7 +157,7 @@ class Acquaintances:
         if known.trusted != self._changes:
             subject = known.introduced.subject
             try:
-                self._notary.verify(claimed(known.raw, subject.fleet, subject.node_id))
+                self._notary.verify(read_claim(known.raw, subject.fleet, subject.node_id))
                 known.holds = True
             except MessageRefused as refusal:
                 if refusal.reason == "flood":

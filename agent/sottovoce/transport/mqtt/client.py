@@ -47,13 +47,13 @@ class Broker:
     longest_pause: float = float("inf")
 
     @property
-    def five(self) -> bool:
+    def uses_mqtt5(self) -> bool:
         """Whether the broker uses MQTT 5."""
         return self.version == "5"
 
     def properties(self, packet: int, **values: Any) -> Properties | None:
         """Return the properties of MQTT 5; None for 3.1.1."""
-        if not self.five:
+        if not self.uses_mqtt5:
             return None
         properties = Properties(packet)  # type: ignore[no-untyped-call]
         for name, value in values.items():
@@ -100,7 +100,7 @@ def new_client(broker: Broker, identifier: str, will: tuple[str, bytes], will_se
         will: topic, and the payload that the broker keeps there when the connection breaks.
         will_seconds: seconds for which the broker keeps that payload.
     """
-    five = broker.five
+    five = broker.uses_mqtt5
     delayed = {"WillDelayInterval": _WILL_DELAY_SECONDS, "MessageExpiryInterval": will_seconds}
     kept = {
         "SessionExpiryInterval": _SESSION_SECONDS,
@@ -125,7 +125,7 @@ def new_client(broker: Broker, identifier: str, will: tuple[str, bytes], will_se
         max_inflight_messages=_INFLIGHT,
         tls_context=None if broker.tls is None else broker.tls(),
     )
-    _bound(client)
+    _limit_broker(client)
     _watch_open_sockets_alone(client)
     return client
 
@@ -153,7 +153,7 @@ def _watch_open_sockets_alone(client: Client) -> None:
     client._client.on_socket_register_write = registered
 
 
-def _bound(client: Client) -> None:
+def _limit_broker(client: Client) -> None:
     """End the connection to a broker that sends more than devices do, or does not read.
 
     paho accepts packets of 256 MiB, keeps messages of QoS 2 until they are released, and acknowledges without limit.

@@ -40,7 +40,7 @@ class Exchanges:
         finally:
             del self._waiting[number]
 
-    def answered(self, peer: str, content: Content) -> None:
+    def take_answer(self, peer: str, content: Content) -> None:
         """Take an answer; unexpected answers, and answers from another device, are ignored."""
         recipient, future = self._waiting.get(content.exchange, ("", None))
         if future is not None and recipient == peer and not future.done():

@@ -9,7 +9,7 @@ from sottovoce.errors import MessageRefused
 _M = TypeVar("_M", bound=Message)
 
 
-def decoded(kind: type[_M], raw: bytes) -> _M:
+def decode_canonical(kind: type[_M], raw: bytes) -> _M:
     """Return a decoded message, which must be in canonical form, so that nothing unsigned can be added to it.
 
     Raises:

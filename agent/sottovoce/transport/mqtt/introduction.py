@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from sottovoce.errors import IdentityError, MessageRefused
 from sottovoce.identity import Identity, Subject
 from sottovoce.identity.framing import framed
-from sottovoce.transport.mqtt.forms import decoded
+from sottovoce.transport.mqtt.forms import decode_canonical
 from sottovoce.wire.v1.mqtt_pb2 import Introduction
 
 MAX_INTRODUCTION_BYTES = 4096
@@ -71,7 +71,7 @@ def introduction(
     return message.SerializeToString(deterministic=True)
 
 
-def claimed(raw: bytes, fleet: str, device: str) -> Claim:
+def read_claim(raw: bytes, fleet: str, device: str) -> Claim:
     """Read an introduction, at little cost.
 
     Args:
@@ -84,7 +84,7 @@ def claimed(raw: bytes, fleet: str, device: str) -> Claim:
     """
     if len(raw) > MAX_INTRODUCTION_BYTES:
         raise MessageRefused("size", f"an introduction of {len(raw)} bytes is over {MAX_INTRODUCTION_BYTES}")
-    message = decoded(Introduction, raw)
+    message = decode_canonical(Introduction, raw)
     version = message.incarnation, message.sequence
     if len(message.session_key) != KEY_BYTES or not all(1 <= number <= _LARGEST for number in version):
         raise MessageRefused("malformed", "an introduction must have a key of 32 bytes, and numbers of 1 or more")
@@ -95,7 +95,7 @@ def claimed(raw: bytes, fleet: str, device: str) -> Claim:
     return Claim(device, version, message.session_key, message.gone, message)
 
 
-def verified(claim: Claim, vouch: Callable[[bytes], Subject]) -> Introduced:
+def verify_claim(claim: Claim, vouch: Callable[[bytes], Subject]) -> Introduced:
     """Verify an introduction's claims.
 
     Args:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from sottovoce.errors import MessageRefused
 from sottovoce.identity import Subject, verify_credential
 from sottovoce.identity.trust import Trust
-from sottovoce.transport.mqtt.introduction import Claim, Introduced, verified
+from sottovoce.transport.mqtt.introduction import Claim, Introduced, verify_claim
 
 _FORGERIES = 500.0  # in a row: those that a broker may have kept of devices whose certificates have expired
 _FORGERIES_PER_SECOND = 50.0  # one takes half a millisecond on a workstation, and costs its sender almost nothing
@@ -41,7 +41,7 @@ class Notary:
         if self._patience < 1.0:
             raise MessageRefused("flood", f"an introduction of {claim.device} came after too many forged ones")
         try:
-            return verified(claim, self._vouch)
+            return verify_claim(claim, self._vouch)
         except MessageRefused:
             self._patience -= 1.0
             raise

@@ -3,7 +3,7 @@
 from enum import Enum, auto
 
 from sottovoce.identity.trust import Trust
-from sottovoce.transport.mqtt.introduction import claimed, introduction
+from sottovoce.transport.mqtt.introduction import introduction, read_claim
 from sottovoce.transport.mqtt.notary import Notary
 from sottovoce.transport.mqtt.secrecy import SessionKey
 
@@ -40,11 +40,11 @@ class Presence:
         self._since = 1  # the number of the first introduction with this key
         self._said: dict[bool, bytes] = {}
 
-    def here(self) -> bytes:
+    def presence_announcement(self) -> bytes:
         """Return the announcement that this device is present."""
         return self._introduction(gone=False)
 
-    def gone(self) -> bytes:
+    def departure_announcement(self) -> bytes:
         """Return the announcement that this device is gone; newer than that of `here`, older than after `renew`."""
         return self._introduction(gone=True)
 
@@ -59,7 +59,7 @@ class Presence:
         self.renew()
         self._since = self._sequence - 1
 
-    def echo(self, raw: bytes) -> Echo:
+    def check_echo(self, raw: bytes) -> Echo:
         """Check the broker's message in this device's name; if it is newer, later announcements become newer still.
 
         Args:
@@ -68,9 +68,9 @@ class Presence:
         Raises:
             MessageRefused: if it does not hold.
         """
-        if raw == self.here():
+        if raw == self.presence_announcement():
             return Echo.AGREES
-        claim = claimed(raw, self.fleet, self.device)
+        claim = read_claim(raw, self.fleet, self.device)
         if claim.session_key != self.key.public and claim.version >= (self._incarnation, self._since):
             self._notary.verify(claim)
             return Echo.COPY

@@ -33,7 +33,7 @@ class Topics:
         return f"{ROOT}/{self.fleet}/peer/{device}"
 
     @property
-    def everybody(self) -> str:
+    def all_presences(self) -> str:
         """Topic filter of every device's presence."""
         return self.presence("+")
 
@@ -41,7 +41,7 @@ class Topics:
         """Return the sender of a message in this device's inbox; None for another topic, or without a device id."""
         return _device(topic, self.inboxes[:-2])
 
-    def present(self, topic: str) -> str | None:
+    def present_device(self, topic: str) -> str | None:
         """Return the node id of the device whose presence a topic is; None for other topics, or without a device id."""
         return _device(topic, f"{ROOT}/{self.fleet}/peer")
 

@@ -19,7 +19,7 @@ from sottovoce.transport.mqtt.acquaintances import Acquaintance, Acquaintances
 from sottovoce.transport.mqtt.client import Broker
 from sottovoce.transport.mqtt.connection import Connection, Waiting
 from sottovoce.transport.mqtt.exchanges import Exchanges, Gone
-from sottovoce.transport.mqtt.forms import decoded
+from sottovoce.transport.mqtt.forms import decode_canonical
 from sottovoce.transport.mqtt.notary import Notary
 from sottovoce.transport.mqtt.presence import Echo, Presence
 from sottovoce.transport.mqtt.topics import Topics
@@ -77,7 +77,7 @@ class MqttTransport:
         self._topics = Topics(own.fleet, own.node_id)
         notary = Notary(trust)
         self._presence = Presence(trust, notary, incarnation)
-        self._known = Acquaintances(self._presence, notary, self._restarted, self._peer_returned)
+        self._known = Acquaintances(self._presence, notary, self._fail_requests, self._peer_returned)
         self._returned = returned
         self._exchanges = Exchanges()
         self._followed: OrderedDict[str, None] = OrderedDict()
@@ -145,7 +145,7 @@ class MqttTransport:
                 raise DeliveryFailed("unreachable", f"{where}: {absent}") from error
             known.knows = False
             if known.introduced.gone:
-                known.is_away()
+                known.mark_away()
             late = f"no answer within {timeout:g} s; it is slow or unreachable"
             raise DeliveryFailed("timeout", f"{where}: {late}") from error
         except OSError as error:
@@ -168,14 +168,14 @@ class MqttTransport:
             raise DeliveryFailed("unreachable", f"no connection to the broker: {self.connection.problem}")
         self._present = set()
         try:
-            await self.connection.subscribe(self._topics.everybody)
+            await self.connection.subscribe(self._topics.all_presences)
             await asyncio.sleep(seconds)
             return tuple(sorted(self._present))
         except OSError as error:
             raise DeliveryFailed("unreachable", f"the broker does not report presence: {error}") from error
         finally:
             self._present = None
-            await self.connection.unsubscribe(self._topics.everybody)
+            await self.connection.unsubscribe(self._topics.all_presences)
 
     def listener(self) -> Listener:
         """Return numbers of devices that introduced themselves, and of refused messages and introductions."""
@@ -193,7 +193,7 @@ class MqttTransport:
         if self._answering:
             await asyncio.wait(self._answering, timeout=grace)
         if self._connection.is_up:
-            topic, gone = self._topics.presence(self._id), self._presence.gone()
+            topic, gone = self._topics.presence(self._id), self._presence.departure_announcement()
             with contextlib.suppress(OSError, TimeoutError):
                 async with asyncio.timeout(grace):
                     await self._connection.publish(topic, gone, expires=_GONE_SECONDS, retain=True)
@@ -209,7 +209,7 @@ class MqttTransport:
         self._presence.renew()
         self._again.set()
 
-    def _restarted(self, device: str | None) -> None:
+    def _fail_requests(self, device: str | None) -> None:
         """Fail the requests to this device: it, or this device, has another key, so no answer will come."""
         if device is None:
             self._again.set()
@@ -218,7 +218,7 @@ class MqttTransport:
     def _farewell(self) -> tuple[str, bytes]:
         """Return the message for the broker to publish if the next connection breaks."""
         self._presence.renew()
-        return self._topics.presence(self._id), self._presence.gone()
+        return self._topics.presence(self._id), self._presence.departure_announcement()
 
     def _peer_returned(self, device: str) -> None:
         """Repeat unanswered requests to a returned peer soon, because they may have been lost."""
@@ -233,7 +233,9 @@ class MqttTransport:
     async def _announce(self) -> None:
         topic = self._topics.presence(self._id)
         with contextlib.suppress(OSError):  # the connection reports the error, and the next one announces again
-            await self.connection.publish(topic, self._presence.here(), expires=_KEPT_SECONDS, retain=True)
+            await self.connection.publish(
+                topic, self._presence.presence_announcement(), expires=_KEPT_SECONDS, retain=True
+            )
 
     async def _refresh(self) -> None:
         """Announce this device before the broker drops its announcement, and whenever that is requested."""
@@ -282,7 +284,7 @@ class MqttTransport:
             sender_key=sender_key,
             recipient_key=contact.introduced.session_key,
             counter=counter,
-            introduction=self._presence.here() if asks and not contact.knows else b"",
+            introduction=self._presence.presence_announcement() if asks and not contact.knows else b"",
             sealed=sealed,
         )
         raw = frame.SerializeToString(deterministic=True)
@@ -291,7 +293,7 @@ class MqttTransport:
     def _on_message(self, topic: str, payload: bytes) -> None:
         """Handle a message from the broker, from any sender."""
         try:
-            if (device := self._topics.present(topic)) is not None:
+            if (device := self._topics.present_device(topic)) is not None:
                 self._on_announcement(device, payload)
             elif (sender := self._topics.sender(topic)) is not None:
                 self._on_frame(sender, payload)
@@ -304,7 +306,7 @@ class MqttTransport:
         if not raw:
             return
         if device == self._id:
-            self._on_echo(self._presence.echo(raw))
+            self._on_echo(self._presence.check_echo(raw))
             return
         looking = self._present is not None and len(self._present) < _MAX_PRESENT
         if looking or device in self._followed or device in self._known:
@@ -329,7 +331,7 @@ class MqttTransport:
         """Handle a frame, which should be a message of another device."""
         if len(raw) > _MAX_FRAME_BYTES:
             raise MessageRefused("size", f"a frame of {len(raw)} bytes exceeds the limit of {_MAX_FRAME_BYTES}")
-        frame = decoded(Frame, raw)
+        frame = decode_canonical(Frame, raw)
         if frame.recipient_key != self._presence.key.public:
             raise MessageRefused("stale", f"a frame of {sender} is for this device before its restart")
         if frame.introduction:
@@ -339,11 +341,11 @@ class MqttTransport:
             raise MessageRefused("certificate", f"the certificate of {sender} is no longer valid")
         if known is None or known.introduced.session_key != frame.sender_key:
             raise MessageRefused("stranger", f"a frame came from {sender} with a key that is not known to be its own")
-        content = decoded(Content, known.channel.open(frame.counter, frame.sealed))
-        known.is_here()
+        content = decode_canonical(Content, known.channel.open(frame.counter, frame.sealed))
+        known.mark_here()
         if content.kind != Content.KIND_REQUEST:
             known.knows = True
-            self._exchanges.answered(sender, content)
+            self._exchanges.take_answer(sender, content)
         elif len(self._answering) < _MAX_ANSWERS:
             self._answer_soon(self._answer(sender, known, content))
 

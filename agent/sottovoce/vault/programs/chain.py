@@ -66,10 +66,10 @@ class Chain:
         begun, everybody = query.point[:size], query.point[size:]
         local = begun
         for step in range(self.period - 1):
-            local = self.steps.local(local, records, number + step, first + step * self.steps.batch)
+            local = self.steps.step_locally(local, records, number + step, first + step * self.steps.batch)
         self._ends = begun, local
         step = self.period - 1
-        return self.steps.last(everybody, local, records, number + step, first + step * self.steps.batch)
+        return self.steps.step_globally(everybody, local, records, number + step, first + step * self.steps.batch)
 
     def traced(self) -> dict[str, Any]:
         """Return the local model of the last chain, at its start and before its last step: for simulations."""

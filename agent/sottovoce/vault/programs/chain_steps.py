@@ -66,7 +66,7 @@ class ChainSteps:
         """λ, of (λ/2)‖w‖² in the loss."""
         return self.sizes.regularisation
 
-    def local(self, model: Floats, records: Records, number: int, start: int) -> Floats:
+    def step_locally(self, model: Floats, records: Records, number: int, start: int) -> Floats:
         """Return w^L after a local step.
 
         Args:
@@ -78,28 +78,31 @@ class ChainSteps:
         moved = local_step(model, self.gradient(model, records, start), self.sizes.schedule(number + 1))
         return moved if self.radius is None else projected(moved, self.radius)
 
-    def last(self, latest: Floats, local: Floats, records: Records, number: int, start: int) -> Floats:
-        """Return w^G after a global step, before noise. See `local`."""
+    def step_globally(self, latest: Floats, local: Floats, records: Records, number: int, start: int) -> Floats:
+        """Return w^G after a global step, before noise. See `step_locally`."""
         step_size, none = self.sizes.schedule(number + 1), np.zeros_like(latest)
         return global_step(latest, local, self.gradient(latest, records, start), none, step_size)
 
     def gradient(self, point: Floats, records: Records, start: int) -> Floats:
         """Return the mean gradient of one batch, with the regulariser's."""
         part = self._batch(records, start)
-        mean = self.kernel.clipped_gradient_sum(point, in_ball(part.features), part.labels, math.inf) / self.batch
+        mean = (
+            self.kernel.clipped_gradient_sum(point, clip_to_unit_ball(part.features), part.labels, math.inf)
+            / self.batch
+        )
         return mean + self.regularisation * point if self.regularisation else mean
 
     def loss(self, point: Floats, records: Records, start: int) -> float:
         """Return the mean loss of one batch, with the regulariser's."""
         part = self._batch(records, start)
-        of_records = self.kernel.loss(point[np.newaxis], in_ball(part.features), part.labels)
+        of_records = self.kernel.loss(point[np.newaxis], clip_to_unit_ball(part.features), part.labels)
         return float(of_records[0]) + self.regularisation / 2 * float(point @ point)
 
     def _batch(self, records: Records, start: int) -> Records:
         return records.within(Units(((start, start + self.batch - 1),)))
 
 
-def in_ball(rows: Floats) -> Floats:
+def clip_to_unit_ball(rows: Floats) -> Floats:
     """Divide each row by its L2 norm if the norm is above 1; a row whose norm is not a number becomes 0."""
     with np.errstate(over="ignore", invalid="ignore"):  # a warning would be a message about a record
         norms = np.sqrt(np.add.reduce(np.square(np.ascontiguousarray(rows)), axis=1))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.accounting.events import Event, over
+from sottovoce.accounting.events import Event, with_units
 from sottovoce.accounting.units import EVERY, Units
 from sottovoce.data import Records
 from sottovoce.door import Query, Refused
@@ -79,22 +79,22 @@ class GradientSum:
             return Refused(query.id, "query", "the vault's program does not support this query")
         event = self.mechanism.event if self.event is None else self.event
         if not isinstance(self.batches, Blocks):
-            return Plan(over(event, self.units), self.mechanism, sampling=self.batches)
+            return Plan(with_units(event, self.units), self.mechanism, sampling=self.batches)
         if not 0 <= query.slot < self.batches.slots:
             return Refused(query.id, "budget", "every pass over which the privacy budget is spread has been made")
-        return Plan(over(event, self.batches.at(query.slot)), self.mechanism)
+        return Plan(with_units(event, self.batches.at(query.slot)), self.mechanism)
 
     def compute(self, query: Query, records: Records) -> Batches:
         """Return the summed gradients at the query's point, one row per unit, in batches of about a megabyte."""
         if self.clip is not None:
-            yield self.summed(query, records, self.clip)
+            yield self.kernel_sum(query, records, self.clip)
         elif self.unit == "record":
             yield from gradients_at(self.kernel, query.point, records.features, records.labels)
         else:
             for part in _by_unit(records, self.unit):
-                yield self.summed(query, part, math.inf)
+                yield self.kernel_sum(query, part, math.inf)
 
-    def summed(self, query: Query, records: Records, clip: float) -> NDArray[np.float64]:
+    def kernel_sum(self, query: Query, records: Records, clip: float) -> NDArray[np.float64]:
         """Return the kernel's sum of clipped gradients, as a row: float64[1, P]."""
         return self.kernel.clipped_gradient_sum(query.point, records.features, records.labels, clip)[np.newaxis]
 

@@ -35,17 +35,17 @@ class NormalisedSum:
         low, high = (0.0, math.inf) if self.sums.clip is None else CLIPS
         if query.point.shape != (self.sums.kernel.size + 1,) or not low < query.point[-1] < high:
             return Refused(query.id, "query", "the vault's program does not support this query")
-        return self.sums.plan(_at_model(query))
+        return self.sums.plan(_model_query(query))
 
     def compute(self, query: Query, records: Records) -> Batches:
         """Return the normalised gradients, one row per unit, in batches of about a megabyte; or the kernel's sum."""
         threshold = float(query.point[-1])
         if self.sums.clip is not None:
-            yield self.sums.summed(_at_model(query), records, threshold) / threshold
+            yield self.sums.kernel_sum(_model_query(query), records, threshold) / threshold
             return
-        for gradients in self.sums.compute(_at_model(query), records):
+        for gradients in self.sums.compute(_model_query(query), records):
             yield normalised(gradients, self.rule, threshold)
 
 
-def _at_model(query: Query) -> Query:
+def _model_query(query: Query) -> Query:
     return replace(query, point=query.point[:-1])

@@ -70,7 +70,7 @@ class QChain:
             return Refused(query.id, "query", "the weights are not numbers")
         if query.slot >= self.passes * self.batches:
             return Refused(query.id, "budget", "every pass over the records has been made")
-        event = Unproved(self.name, self._touched(query))
+        event = Unproved(self.name, self._touched_units(query))
         if query.kind == "decide":
             return Plan(event, Told())
         first = self._first if self._local is not None else query.slot
@@ -80,18 +80,18 @@ class QChain:
     def compute(self, query: Query, records: Records) -> Any:
         """Return the action, or the end of the chain before noise, float64[P]."""
         if query.kind == "decide":
-            return self._decided(query, records)
+            return self._decide(query, records)
         size = self.steps.kernel.size
         local = query.point[:size] if self._local is None else self._local
         self._facts = {"local_before": local, "batch": self._places(query.slot)}
         self._local = None  # it is what will be released
-        return self.steps.last(query.point[size:], local, records, query.slot, self._start(query.slot))
+        return self.steps.step_globally(query.point[size:], local, records, query.slot, self._start(query.slot))
 
     def traced(self) -> dict[str, Any]:
         """Return the last turn of Algorithm 2, JSON-ready: for simulations."""
-        return {name: _listed(fact) for name, fact in self._facts.items()}
+        return {name: _arrays_to_lists(fact) for name, fact in self._facts.items()}
 
-    def _decided(self, query: Query, records: Records) -> int:
+    def _decide(self, query: Query, records: Records) -> int:
         if self._local is None:
             self._local, self._first = query.point.copy(), query.slot
         local, start = self._local, self._start(query.slot)
@@ -108,7 +108,7 @@ class QChain:
         action = self.controller.decide(state, self.generator)
         self._before = state, action, start
         if action == LOCAL:
-            self._local = self.steps.local(local, records, query.slot, start)
+            self._local = self.steps.step_locally(local, records, query.slot, start)
         self._facts = {
             "batch": self._places(query.slot),
             "local_before": local,
@@ -120,7 +120,7 @@ class QChain:
             "exploration": exploration,
             "replay": self._replay(),
             "networks": networks,
-            "learnt": None if learnt is None else _of_step(learnt),
+            "learnt": None if learnt is None else _step_facts(learnt),
         }
         return action
 
@@ -145,7 +145,7 @@ class QChain:
             for place, (state, action, reward, following) in enumerate(self.controller.memory)
         ]
 
-    def _touched(self, query: Query) -> Units:
+    def _touched_units(self, query: Query) -> Units:
         """Return the records of a batch; a decision also reads those of the previous batch, for its reward."""
         starts = [self._start(query.slot)]
         if query.kind == "decide" and self._before is not None:
@@ -160,7 +160,7 @@ class QChain:
         return slot % self.batches * self.steps.batch
 
 
-def _of_step(learnt: TargetStep) -> dict[str, Any]:
+def _step_facts(learnt: TargetStep) -> dict[str, Any]:
     return {
         "transitions": learnt.transitions,
         "targets": learnt.targets,
@@ -170,10 +170,10 @@ def _of_step(learnt: TargetStep) -> dict[str, Any]:
     }
 
 
-def _listed(fact: Any) -> Any:
+def _arrays_to_lists(fact: Any) -> Any:
     """Replace the arrays in a fact by lists."""
     if isinstance(fact, np.ndarray):
         return fact.tolist()
     if isinstance(fact, dict):
-        return {name: _listed(part) for name, part in fact.items()}
-    return [_listed(part) for part in fact] if isinstance(fact, list) else fact
+        return {name: _arrays_to_lists(part) for name, part in fact.items()}
+    return [_arrays_to_lists(part) for part in fact] if isinstance(fact, list) else fact

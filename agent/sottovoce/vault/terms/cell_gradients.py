@@ -12,14 +12,14 @@ from sottovoce.kernels import Kernel
 from sottovoce.secure_sum.statements import Statement
 from sottovoce.vault.budget import Budget
 from sottovoce.vault.cell_context import CellContext
-from sottovoce.vault.cell_guarantee import of_cell
+from sottovoce.vault.cell_guarantee import cell_guarantee
 from sottovoce.vault.cell_member import Member
 from sottovoce.vault.cell_sum import CellMechanism, calibrate_cell
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.programs.gradient import GradientSum
 from sottovoce.vault.terms.base import unit_records
-from sottovoce.vault.terms.gradients import summed
+from sottovoce.vault.terms.gradients import kernel_clips_and_sums
 from sottovoce.vault.vault import VaultContext
 
 
@@ -50,7 +50,7 @@ class CellGradientTerms:
             raise PrivacyError(
                 f"learner `{self.learner}` makes sums of records or of devices: set privacy.unit=record, or device"
             )
-        by_kernel, held = summed(kernel, budget, records), unit_records(records, budget.unit)
+        by_kernel, held = kernel_clips_and_sums(kernel, budget, records), unit_records(records, budget.unit)
         mechanism = self.mechanism(kernel, budget, by_kernel=by_kernel)
         program = GradientSum(kernel, None, budget.unit, clip=self.clip if by_kernel else None)
 
@@ -67,7 +67,9 @@ class CellGradientTerms:
             )
 
         lifetime: dict[Event, int] = {mechanism.event(self.cell.most): mechanism.rounds} if mechanism.sigma else {}
-        return VaultContext(held, program, ledger, noise, of_cell(budget, mechanism, self.clip), lifetime, cell=member)
+        return VaultContext(
+            held, program, ledger, noise, cell_guarantee(budget, mechanism, self.clip), lifetime, cell=member
+        )
 
     def mechanism(self, kernel: Kernel, budget: Budget, *, by_kernel: bool) -> CellMechanism:
         """Bound and noise of each device's part.

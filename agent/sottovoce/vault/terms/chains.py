@@ -12,9 +12,9 @@ from sottovoce.errors import DataError, InternalError, PrivacyError
 from sottovoce.kernels import Kernel
 from sottovoce.vault.bounded_point import BoundedPoint, calibrate_point
 from sottovoce.vault.budget import Budget
-from sottovoce.vault.guarantee import THREAT_MODEL, nothing
+from sottovoce.vault.guarantee import THREAT_MODEL, no_guarantee
 from sottovoce.vault.ledger import Ledger
-from sottovoce.vault.lemmas import chain_sensitivity, rounding, smooth
+from sottovoce.vault.lemmas import chain_sensitivity, rounding_distance, smoothness_of
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.numbering import enrolled
 from sottovoce.vault.programs.chain import Chain
@@ -58,7 +58,9 @@ class ChainTerms:
         mechanism = self._mechanism(budget, kernel, records.features.shape[1])
         sizes = StepSizes(self.step_size, self.slope, self.regularisation)
         steps = ChainSteps(kernel, sizes, self.batch, self.radius if self.regularisation else None)
-        held = enrolled(unit_records(records, "record"), ledger, chains_of(self.learner, self.batch, self.period))
+        held = enrolled(
+            unit_records(records, "record"), ledger, chain_count_check(self.learner, self.batch, self.period)
+        )
         program = Chain(steps, (mechanism,), self.period, self.passes, len(held))
         lifetime: dict[Event, int] = (
             {mechanism.event(EVERY): self.passes} if isinstance(mechanism, BoundedPoint) else {}
@@ -68,7 +70,7 @@ class ChainTerms:
     def _mechanism(self, budget: Budget, kernel: Kernel, features: int) -> BoundedPoint | UnprovedPoint:
         if budget.epsilon is None:
             return UnprovedPoint(kernel.size, 0.0, "none")
-        loss = smooth(kernel)
+        loss = smoothness_of(kernel)
         distance = chain_sensitivity(
             loss.regularised(self.regularisation),
             step_size=self.step_size,
@@ -76,7 +78,7 @@ class ChainTerms:
             steps=self.period,
             neighbouring=budget.neighbouring,
         )
-        strays = rounding(
+        strays = rounding_distance(
             features=features,
             classes=kernel.size // features,
             step_size=self.step_size,
@@ -122,9 +124,11 @@ class PublishedChainTerms:
         """See Terms.context."""
         if kernel is None:
             raise InternalError("a vault of chains needs a kernel: report this defect")
-        unpromised(self.learner, ledger.budget)
+        refuse_promise(self.learner, ledger.budget)
         steps = ChainSteps(kernel, self.sizes, self.batch)
-        held = enrolled(unit_records(records, "record"), ledger, chains_of(self.learner, self.batch, self.period))
+        held = enrolled(
+            unit_records(records, "record"), ledger, chain_count_check(self.learner, self.batch, self.period)
+        )
         slots = max(1, self.passes * (len(held) // (self.batch * self.period)))
         mechanisms = tuple(
             UnprovedPoint(kernel.size, self.deviation(slot * self.period + 1), self.learner) for slot in range(slots)
@@ -137,7 +141,7 @@ class PublishedChainTerms:
         return self.multiplier * 2 * self.sizes.schedule(first) * self.lipschitz / self.batch
 
 
-def unpromised(learner: str, budget: Budget) -> None:
+def refuse_promise(learner: str, budget: Budget) -> None:
     """Refuse to promise an ε for a chain to the letter.
 
     Raises:
@@ -150,7 +154,7 @@ def unpromised(learner: str, budget: Budget) -> None:
         )
 
 
-def chains_of(learner: str, batch: int, period: int) -> Callable[[int], None]:
+def chain_count_check(learner: str, batch: int, period: int) -> Callable[[int], None]:
     """Return a check that a number of records makes at least one chain; having no records at all is allowed.
 
     Returns:
@@ -170,7 +174,7 @@ def chains_of(learner: str, batch: int, period: int) -> Callable[[int], None]:
 def chain_guarantee(budget: Budget, mechanism: BoundedPoint | UnprovedPoint, passes: int) -> PrivacyStatement:
     """Return the guarantee of all chains of steps without replacement, over every pass."""
     if not isinstance(mechanism, BoundedPoint):
-        return nothing(budget, "the exact ends of chains of steps")
+        return no_guarantee(budget, "the exact ends of chains of steps")
     over = "one pass" if passes == 1 else f"{passes} passes"
     return PrivacyStatement(
         unit=budget.unit,

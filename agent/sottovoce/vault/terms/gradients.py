@@ -50,7 +50,9 @@ class GradientTerms:
         if kernel is None:
             raise InternalError("a vault of gradient sums needs a kernel: report this defect")
         budget = ledger.budget
-        mechanism, program = self.program(kernel, budget, kernel.size, summed=summed(kernel, budget, records))
+        mechanism, program = self.program(
+            kernel, budget, kernel.size, summed=kernel_clips_and_sums(kernel, budget, records)
+        )
         statement = guarantee(budget, mechanism, self.clip, self.sampling)
         held = unit_records(records, budget.unit)
         if self.sampling == "blocks":
@@ -71,7 +73,7 @@ class GradientTerms:
             kernel: the model.
             budget: the ledger's.
             size: values in a release.
-            summed: whether the kernel clips and sums; see `summed`.
+            summed: whether the kernel clips and sums; see `kernel_clips_and_sums`.
 
         Raises:
             PrivacyError: see `context`.
@@ -128,7 +130,7 @@ class GradientTerms:
                 return Blocks(tuple(blocks_of(max(1, self.of // self.batch)).tolist()), self.releases)
 
 
-def summed(kernel: Kernel, budget: Budget, records: Records | None) -> bool:
+def kernel_clips_and_sums(kernel: Kernel, budget: Budget, records: Records | None) -> bool:
     """Return whether the kernel clips and sums, which requires that it can, and that an example's gradient is clipped.
 
     Args:

@@ -13,7 +13,7 @@ from sottovoce.kernels.profile import Profile
 from sottovoce.secure_sum.statements import Statement
 from sottovoce.vault.budget import Budget
 from sottovoce.vault.cell_context import CellContext
-from sottovoce.vault.cell_guarantee import of_cell
+from sottovoce.vault.cell_guarantee import cell_guarantee
 from sottovoce.vault.cell_member import Member
 from sottovoce.vault.cell_sum import CellMechanism, calibrate_cell
 from sottovoce.vault.clipped_sum import ClippedSum, DiscreteGaussian, calibrate, exact
@@ -53,13 +53,13 @@ class MeanTerms:
             )
         own = unit_records(records, "device")
         if self.cell is not None:
-            return self._in_a_cell(own, ledger, noise)
+            return self._cell_context(own, ledger, noise)
         mechanism = self.mechanism(budget)
         statement = self._statement(budget, mechanism)
         lifetime: dict[Event, int] = {mechanism.event: 1} if isinstance(mechanism, DiscreteGaussian) else {}
         return VaultContext(own, DeviceMean(self.profile, mechanism), ledger, noise, statement, lifetime)
 
-    def _in_a_cell(self, records: Records, ledger: Ledger, noise: NoiseSource) -> VaultContext:
+    def _cell_context(self, records: Records, ledger: Ledger, noise: NoiseSource) -> VaultContext:
         mechanism = self.cell_mechanism(ledger.budget)
         cell, program = mechanism.cell, DeviceMean(self.profile, None)
 
@@ -70,7 +70,7 @@ class MeanTerms:
             )
 
         lifetime: dict[Event, int] = {mechanism.event(cell.most): mechanism.rounds} if mechanism.sigma else {}
-        statement = of_cell(ledger.budget, mechanism, self.profile.bound)
+        statement = cell_guarantee(ledger.budget, mechanism, self.profile.bound)
         return VaultContext(records, program, ledger, noise, statement, lifetime, cell=member)
 
     def mechanism(self, budget: Budget) -> ClippedSum:

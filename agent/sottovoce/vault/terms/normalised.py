@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from sottovoce.data import Records
 from sottovoce.errors import InternalError
 from sottovoce.kernels import Kernel
-from sottovoce.kernels.decentralised.normalisation import Rule, numbers
+from sottovoce.kernels.decentralised.normalisation import Rule, row_length
 from sottovoce.vault.guarantee import guarantee
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.programs.normalised import NormalisedSum
 from sottovoce.vault.terms.base import unit_records
-from sottovoce.vault.terms.gradients import GradientTerms, summed
+from sottovoce.vault.terms.gradients import GradientTerms, kernel_clips_and_sums
 from sottovoce.vault.vault import VaultContext
 
 _RULES: dict[Rule, str] = {
@@ -43,8 +43,8 @@ class NormalisedTerms:
         if kernel is None:
             raise InternalError("a vault of gradient sums needs a kernel: report this defect")
         budget, sums = ledger.budget, self.sums
-        by_kernel = self.rule == "decay" and summed(kernel, budget, records)
-        mechanism, program = sums.program(kernel, budget, numbers(self.rule, kernel.size), summed=by_kernel)
+        by_kernel = self.rule == "decay" and kernel_clips_and_sums(kernel, budget, records)
+        mechanism, program = sums.program(kernel, budget, row_length(self.rule, kernel.size), summed=by_kernel)
         statement = guarantee(budget, mechanism, sums.clip, sums.sampling)
         worded = replace(statement, mechanism=f"{statement.mechanism}, {_RULES[self.rule]}")
         lifetime = sums.lifetime(program, budget)

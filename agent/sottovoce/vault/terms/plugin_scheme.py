@@ -5,7 +5,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.perturbation import OWN, Moments, RecordMechanismPlugin, Scheme, bring
+from sottovoce.perturbation import OWN, Moments, RecordMechanismPlugin, Scheme, register_scheme
 from sottovoce.perturbation import scheme as own_scheme
 from sottovoce.perturbation.plugin import ReleasingScheme, Words
 from sottovoce.perturbation.scheme import Floats, Values
@@ -82,5 +82,5 @@ def scheme(name: str, features: int, classes: int, epsilon: float) -> Scheme:
     plugin = find(MECHANISM, name, OWN)
     if plugin is not None:
         made: RecordMechanismPlugin = load(plugin, RecordMechanismPlugin)
-        bring(name, lambda features, classes, epsilon: OfPlugin(plugin, made, features, classes, epsilon))
+        register_scheme(name, lambda features, classes, epsilon: OfPlugin(plugin, made, features, classes, epsilon))
     return own_scheme(name, features, classes, epsilon)

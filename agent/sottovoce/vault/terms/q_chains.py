@@ -12,7 +12,7 @@ from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.numbering import enrolled
 from sottovoce.vault.programs.chain_steps import ChainSteps, StepSizes
 from sottovoce.vault.terms.base import unit_records
-from sottovoce.vault.terms.chains import chains_of, unpromised
+from sottovoce.vault.terms.chains import chain_count_check, refuse_promise
 from sottovoce.vault.terms.published import Claim
 from sottovoce.vault.vault import VaultContext
 
@@ -49,8 +49,8 @@ class QChainTerms:
         from sottovoce.kernels.decentralised.controller import Controller, Terms
         from sottovoce.vault.programs.q_chain import QChain
 
-        unpromised(self.learner, ledger.budget)
-        held = enrolled(unit_records(records, "record"), ledger, chains_of(self.learner, self.batch, 1))
+        refuse_promise(self.learner, ledger.budget)
+        held = enrolled(unit_records(records, "record"), ledger, chain_count_check(self.learner, self.batch, 1))
         generator = np.random.default_rng(noise.words(4))
         program = QChain(
             steps=ChainSteps(kernel, self.sizes, self.batch),

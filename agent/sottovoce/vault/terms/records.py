@@ -10,7 +10,7 @@ from sottovoce.errors import DataError, InternalError, PrivacyError
 from sottovoce.kernels import Kernel
 from sottovoce.perturbation import Cap, LabelledPrivUnit, Laplace, LaplaceCopies, PrivUnit, Scheme
 from sottovoce.vault.budget import Budget
-from sottovoce.vault.guarantee import REFUTED, THREAT_MODEL, Scaling, nothing
+from sottovoce.vault.guarantee import REFUTED, THREAT_MODEL, Scaling, no_guarantee
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.numbering import enrolled
@@ -102,13 +102,13 @@ def _check_promise(terms: RecordTerms, budget: Budget) -> None:
 def record_guarantee(budget: Budget, scheme: Scheme, scaling: Scaling) -> PrivacyStatement:
     """Return the guarantee of every record's one release by `scheme`; where refuted, the claim that fails."""
     if scheme.epsilon is None:
-        return nothing(budget, "every record as it is, scaled to length 1")
+        return no_guarantee(budget, "every record as it is, scaled to length 1")
     refuted = scaling == "training-min-max"
     proved = not refuted and not isinstance(scheme, OfPlugin)
     return PrivacyStatement(
         unit=budget.unit,
         neighbouring=budget.neighbouring,
-        mechanism=f"{_words(scheme)}; pure ε = {scheme.epsilon:g} for a record with its label",
+        mechanism=f"{_describe(scheme)}; pure ε = {scheme.epsilon:g} for a record with its label",
         composition="each record is released once: parallel over records",
         epsilon=budget.epsilon if proved else scheme.epsilon,
         delta=budget.delta,
@@ -118,7 +118,7 @@ def record_guarantee(budget: Budget, scheme: Scheme, scaling: Scaling) -> Privac
     )
 
 
-def _words(scheme: Scheme) -> str:
+def _describe(scheme: Scheme) -> str:
     match scheme:
         case LaplaceCopies():
             law, where = _laplace(scheme), f"on {scheme.copies} copies of a record of L1 length 1"

@@ -13,7 +13,7 @@ from sottovoce.kernels import Kernel
 from sottovoce.kernels.gossip_rules import SLOPES
 from sottovoce.kernels.one_vs_all import copies
 from sottovoce.vault.budget import Budget
-from sottovoce.vault.guarantee import REFUTED, THREAT_MODEL, Scaling, nothing
+from sottovoce.vault.guarantee import REFUTED, THREAT_MODEL, Scaling, no_guarantee
 from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.noise import NoiseSource
 from sottovoce.vault.programs.walk import VisitGradient
@@ -114,7 +114,7 @@ _WALK_LAWS = {
 def walk_guarantee(budget: Budget, visits: tuple[PureSum, ...], epsilon: float, scaling: Scaling) -> PrivacyStatement:
     """Return the guarantee of all visits together, which cost `epsilon`; where refuted, the claim that fails."""
     if math.isinf(epsilon):
-        return nothing(budget, "exact sums of gradients")
+        return no_guarantee(budget, "exact sums of gradients")
     refuted, words = scaling == "training-min-max", f"{len(visits)} visits" if len(visits) > 1 else "one visit"
     return PrivacyStatement(
         unit=budget.unit,

@@ -11,7 +11,7 @@ from sottovoce.errors import PrivacyError
 from sottovoce.vault import Ledger, Vault
 
 from sottovoce_lab.auditor.finding import Finding
-from sottovoce_lab.auditor.subject import Subject, fresh
+from sottovoce_lab.auditor.subject import Subject, watch_new_device
 
 _OWNER = "audited"
 _LIVES = 3
@@ -36,16 +36,16 @@ def books(subject: Subject) -> Finding:
             for life in range(_LIVES):
                 vault = subject.vault(records, Ledger.open(path, _OWNER, subject.budget))
                 try:
-                    asked += _life(subject, vault, records, known, wrong, cut_short=not life)
+                    asked += _run_life(subject, vault, records, known, wrong, cut_short=not life)
                 finally:
                     vault.close()
-            wrong["shared_noise"] += bool(known) and _same(subject, records)
+            wrong["shared_noise"] += bool(known) and _releases_are_equal(subject, records)
     refuted = any(wrong.values())
     question = "does the ledger pay for all that leaves, and is nothing drawn twice?"
     return Finding("books", question, asked, dict(wrong), p_value=float(not refuted), refuted=refuted)
 
 
-def _life(
+def _run_life(
     subject: Subject,
     vault: Vault,
     records: Records,
@@ -58,7 +58,7 @@ def _life(
     paid, beyond = subject.queries(records)
     if cut_short:
         paid = paid[: (len(paid) + 1) // 2]
-    for query in [*paid, *(_elsewhere(query) for query in paid), *paid]:
+    for query in [*paid, *(_at_another_point(query) for query in paid), *paid]:
         answer = vault.answer(query)
         if isinstance(answer, Refused):
             wrong["refused"] += 1
@@ -72,11 +72,11 @@ def _life(
     if paid or not vault.spending().charges:
         wrong["redrawn"] += subject.watch(vault, len(records)).versions - 1
     else:
-        wrong["beyond_the_budget"] += _speaks(subject, vault, records)
+        wrong["beyond_the_budget"] += _takes_part(subject, vault, records)
     return 3 * len(paid) + 1
 
 
-def _speaks(subject: Subject, vault: Vault, records: Records) -> bool:
+def _takes_part(subject: Subject, vault: Vault, records: Records) -> bool:
     """Check whether a device that answers no queries, but takes part in sums, does so once it has paid for all sums."""
     try:
         subject.watch(vault, len(records))
@@ -85,11 +85,11 @@ def _speaks(subject: Subject, vault: Vault, records: Records) -> bool:
     return True
 
 
-def _elsewhere(query: Query) -> Query:
+def _at_another_point(query: Query) -> Query:
     """Return a query for the same slot of the schedule at another point: a question that has already been answered."""
     return replace(query, point=query.point + 1.0)
 
 
-def _same(subject: Subject, records: Records) -> bool:
+def _releases_are_equal(subject: Subject, records: Records) -> bool:
     """Check whether two devices with equal records release identical values."""
-    return bool(np.array_equal(fresh(subject, records).values, fresh(subject, records).values))
+    return bool(np.array_equal(watch_new_device(subject, records).values, watch_new_device(subject, records).values))

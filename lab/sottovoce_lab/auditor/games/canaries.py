@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sottovoce_lab.auditor.bounds import Rates, one_run_epsilon
 from sottovoce_lab.auditor.finding import Finding
-from sottovoce_lab.auditor.subject import Floats, Subject, fresh
+from sottovoce_lab.auditor.subject import Floats, Subject, watch_new_device
 
 _GUESSED = 8  # guess at one canary in this many
 _MIN = 16  # canaries in a device; with fewer, one run proves nothing
@@ -30,7 +30,7 @@ def canaries(
         alpha: a game's share of the significance.
         doubt: 1 - confidence, of all bounds together.
     """
-    coins, scores = _played(subject, -(-trials // subject.canaries), rng)
+    coins, scores = _play(subject, -(-trials // subject.canaries), rng)
     said = scores > subject.threshold
     rates = Rates(
         hits=int((said & coins).sum()),
@@ -38,20 +38,20 @@ def canaries(
         alarms=int((said & ~coins).sum()),
         second=int((~coins).sum()),
     )
-    findings = [_apart(rates, subject, stated, alpha, doubt / _BOUNDS)]
+    findings = [_two_world_finding(rates, subject, stated, alpha, doubt / _BOUNDS)]
     if subject.canaries >= _MIN:
         findings.append(_one_run(coins[0], scores[0], subject, stated, alpha, doubt / _BOUNDS))
     return findings
 
 
-def _played(subject: Subject, devices: int, rng: np.random.Generator) -> tuple[NDArray[np.bool_], Floats]:
+def _play(subject: Subject, devices: int, rng: np.random.Generator) -> tuple[NDArray[np.bool_], Floats]:
     """Return the coins, bool[devices, m], and the scores, float64[devices, m]."""
     coins = rng.random((devices, subject.canaries)) < 0.5
-    scores = np.stack([subject.scores(fresh(subject, subject.arms(thrown))) for thrown in coins])
+    scores = np.stack([subject.scores(watch_new_device(subject, subject.canary_records(thrown))) for thrown in coins])
     return coins, scores
 
 
-def _apart(rates: Rates, subject: Subject, stated: float | None, alpha: float, doubt: float) -> Finding:
+def _two_world_finding(rates: Rates, subject: Subject, stated: float | None, alpha: float, doubt: float) -> Finding:
     facts: dict[str, float | int | str] = {
         "hits": rates.hits,
         "first_world": rates.first,

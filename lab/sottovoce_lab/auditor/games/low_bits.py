@@ -4,7 +4,7 @@ import numpy as np
 
 from sottovoce_lab.auditor.chances import uniform_low_bits
 from sottovoce_lab.auditor.finding import Finding
-from sottovoce_lab.auditor.subject import Subject, fresh
+from sottovoce_lab.auditor.subject import Subject, watch_new_device
 
 _BITS = 4
 
@@ -14,7 +14,7 @@ def low_bits(subject: Subject, grid: float, rng: np.random.Generator, alpha: flo
 
     Noise drawn in floats and then rounded to the grid passes, rightly: only digits beyond the grid leak.
     """
-    values = fresh(subject, subject.arms(rng.random(subject.canaries) < 0.5)).values
+    values = watch_new_device(subject, subject.canary_records(rng.random(subject.canaries) < 0.5)).values
     steps = values[:, 1:] / grid  # the first number of a record may be a label
     off = int((steps != np.rint(steps)).sum())
     p = 0.0 if off else uniform_low_bits(np.rint(steps).astype(np.int64), _BITS)

@@ -1,7 +1,7 @@
 """Game: does the noise have the stated law and scale around the stated sum, whatever the records are?"""
 
 from sottovoce_lab.auditor.finding import Finding
-from sottovoce_lab.auditor.subject import Subject, fresh
+from sottovoce_lab.auditor.subject import Subject, watch_new_device
 
 
 def noise(subject: Subject, name: str, alpha: float) -> Finding:
@@ -18,9 +18,9 @@ def noise(subject: Subject, name: str, alpha: float) -> Finding:
     doubts: dict[str, float] = {}
     numbers = 0
     for world, records in subject.worlds().items():
-        sighting = fresh(subject, records)
+        sighting = watch_new_device(subject, records)
         numbers += sighting.values.size
-        doubts |= {f"{world}: {what}": p for what, p in subject.doubts(records, sighting).items()}
+        doubts |= {f"{world}: {what}": p for what, p in subject.p_values(records, sighting).items()}
     worst = min(doubts, key=lambda doubt: doubts[doubt])
     p = min(1.0, doubts[worst] * len(doubts))
     facts: dict[str, float | int | str] = {"tests": len(doubts), "least_likely": worst}

@@ -7,7 +7,7 @@ from functools import partial
 from sottovoce.kernels.decentralised.normalisation import Rule
 from sottovoce.kernels.profile import Profile
 from sottovoce.perturbation import scheme
-from sottovoce.registry import ready
+from sottovoce.registry import loaded_algorithms
 from sottovoce.vault import Budget
 from sottovoce.vault.terms.means import MeanTerms
 
@@ -19,7 +19,7 @@ from sottovoce_lab.auditor.targets.records import CLASSES, FEATURES, PublishedRe
 from sottovoce_lab.auditor.targets.scaled import ScaledNoiseSums
 from sottovoce_lab.auditor.targets.shipped import shipped
 from sottovoce_lab.auditor.targets.streams import Streams
-from sottovoce_lab.auditor.targets.sums import GaussianSums, some
+from sottovoce_lab.auditor.targets.sums import GaussianSums, mechanism_terms
 from sottovoce_lab.auditor.targets.walks import VisitSums
 
 Made = Callable[[float, float], Subject]
@@ -27,15 +27,15 @@ Made = Callable[[float, float], Subject]
 
 
 def _sums(epsilon: float, delta: float) -> Subject:
-    return GaussianSums(some(), Budget(epsilon, delta, "record", "add-remove"))
+    return GaussianSums(mechanism_terms(), Budget(epsilon, delta, "record", "add-remove"))
 
 
 def _normalised(rule: Rule) -> Made:
-    def made(epsilon: float, delta: float) -> Subject:
-        sums = replace(some(), clip=1.0)
+    def create_subject(epsilon: float, delta: float) -> Subject:
+        sums = replace(mechanism_terms(), clip=1.0)
         return NormalisedSums(sums, Budget(epsilon, delta, "record", "add-remove"), rule=rule)
 
-    return made
+    return create_subject
 
 
 def _cell(epsilon: float, delta: float) -> Subject:
@@ -43,11 +43,11 @@ def _cell(epsilon: float, delta: float) -> Subject:
 
 
 def _records(name: str) -> Made:
-    def made(epsilon: float, delta: float) -> Subject:
+    def create_subject(epsilon: float, delta: float) -> Subject:
         chosen = scheme(name, FEATURES, CLASSES, epsilon)
         return PublishedRecords(chosen, Budget(epsilon, delta, "record", "replace-one"))
 
-    return made
+    return create_subject
 
 
 MECHANISMS: dict[str, Made] = {
@@ -68,7 +68,7 @@ MECHANISMS: dict[str, Made] = {
 
 LEARNERS: dict[tuple[str, str], Made] = {
     (name, fidelity): partial(shipped, name, fidelity)
-    for name, known in ready().items()
+    for name, known in loaded_algorithms().items()
     for fidelity in (("sound", "paper") if known.to_the_letter == "proved" else ("sound",))
 }
 """Targets by name and fidelity: every learner of this package, and the paper variants whose ε holds."""

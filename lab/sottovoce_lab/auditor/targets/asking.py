@@ -8,7 +8,7 @@ from sottovoce.vault import Vault
 from sottovoce_lab.auditor.subject import Sighting
 
 
-def answers(vault: Vault, queries: list[Query]) -> Sighting:
+def ask_vault(vault: Vault, queries: list[Query]) -> Sighting:
     """Return the releases for these queries, each in units of 1.
 
     Raises:

@@ -21,7 +21,7 @@ from sottovoce.kernels.softmax import Softmax
 from sottovoce.secure_sum import steps
 from sottovoce.secure_sum.masks import centred, own_mask, pair_mask, unpacked
 from sottovoce.secure_sum.share_tree import ShareTree, leaves_of
-from sottovoce.secure_sum.shares import Combiner, Shares, opened, sealed
+from sottovoce.secure_sum.shares import Combiner, Shares, open_shares, seal_shares
 from sottovoce.secure_sum.statements import Offer, Ready, Statement, body_bytes, roster_of
 from sottovoce.vault import Ledger, OperatingSystemNoise, Vault, build
 from sottovoce.vault.cell_sum import CellMechanism
@@ -40,7 +40,7 @@ SMALL = Cell(4, 8, 1, 0.7)
 _ROWS = 1024
 
 
-def _anybody(statement: Statement) -> None:
+def _accept_statement(statement: Statement) -> None:
     del statement  # the auditor signs the statements of all other members
 
 
@@ -94,13 +94,13 @@ class Others:
         said = self._ask(vault, steps.Join(roster.statements))
         assert isinstance(said, steps.Sealed)  # noqa: S101
         theirs = {
-            place: opened(shares, own.share_key, roster.digest, 0, place, said.sealed[place]).seed
+            place: open_shares(shares, own.share_key, roster.digest, 0, place, said.sealed[place]).seed
             for place, (_, shares) in enumerate(self.keys, 1)
         }
         chosen = tuple(sorted(theirs))[: self.mechanism.cell.opens_at(len(roster))]
         nothing = Shares(bytes(33), bytes(33))
         given = [
-            sealed(shares, own.share_key, roster.digest, place, 0, nothing)
+            seal_shares(shares, own.share_key, roster.digest, place, 0, nothing)
             for place, (_, shares) in enumerate(self.keys, 1)
         ]
         own_tree, tree = ShareTree(said.leaves), ShareTree(leaves_of([nothing] * len(roster)))
@@ -122,7 +122,7 @@ class Others:
         answer = vault.step(CellQuery(self.learner, steps.encoded(step)))
         if isinstance(answer, Refused):
             raise PrivacyError(f"the vault refused a step: {answer.explanation}")
-        return steps.answer(answer.said)
+        return steps.decode_answer(answer.said)
 
 
 def _offer(slot: int, point: bytes, masks: X25519PrivateKey, shares: X25519PrivateKey) -> Offer:
@@ -167,7 +167,9 @@ class CellMeans(Means):
     @override
     def vault(self, records: Records, ledger: Ledger) -> Vault:
         noise = OperatingSystemNoise()
-        return build(records=records, kernel=None, terms=self.terms, ledger=ledger, noise=noise, belongs=_anybody)
+        return build(
+            records=records, kernel=None, terms=self.terms, ledger=ledger, noise=noise, belongs=_accept_statement
+        )
 
     @override
     def watch(self, vault: Vault, count: int) -> Sighting:
@@ -181,12 +183,12 @@ class CellMeans(Means):
         return [], Query(self.terms.learner, "mean", 0, np.empty(0))
 
     @override
-    def alone(self) -> "CellMeans":
+    def single_number_variant(self) -> "CellMeans":
         return replace(self, terms=replace(self.terms, profile=replace(self.terms.profile, width=1)))
 
     @property
     def _honest(self) -> int:
-        return self.cell.honest(self.cell.least) - self.more
+        return self.cell.honest_shares(self.cell.least) - self.more
 
     @property
     def _mechanism(self) -> CellMechanism:
@@ -220,7 +222,7 @@ class CellGradients(GaussianSums):
         """σ of the observation: C √sums / μ, and slightly more, since a noise share is drawn in whole units."""
         assert self.terms.clip is not None  # noqa: S101
         at_least = self.terms.clip * math.sqrt(self.terms.releases) / claimed_mu(self.budget)
-        known, honest = self._mechanism, self.cell.honest(self.cell.least)
+        known, honest = self._mechanism, self.cell.honest_shares(self.cell.least)
         return max(at_least, known.share(self.cell.least) * known.step * math.sqrt(honest))
 
     @property
@@ -236,14 +238,14 @@ class CellGradients(GaussianSums):
             terms=self._terms,
             ledger=ledger,
             noise=OperatingSystemNoise(),
-            belongs=_anybody,
+            belongs=_accept_statement,
         )
 
     def watch(self, vault: Vault, count: int) -> Sighting:
         """See Subject.watch. Every sum is taken at the start, as the protocol allows: the leader chooses the point."""
         del count
         start = np.zeros(self.kernel.size)
-        others = Others(self.terms.learner, self._mechanism, self.cell.honest(self.cell.least))
+        others = Others(self.terms.learner, self._mechanism, self.cell.honest_shares(self.cell.least))
         raw = start.astype("<f8").tobytes()
         values = np.stack([others.seen(vault, slot, raw) for slot in range(self.terms.releases)])
         return Sighting(values, np.stack([start] * self.terms.releases))
@@ -254,7 +256,7 @@ class CellGradients(GaussianSums):
         return [], Query(self.terms.learner, "gradient", 0, np.zeros(self.kernel.size))
 
     @override
-    def alone(self) -> "CellGradients":
+    def single_number_variant(self) -> "CellGradients":
         return replace(self, kernel=Softmax(1, 1))
 
     @property

@@ -16,7 +16,7 @@ from sottovoce.vault.terms.chains import ChainTerms
 from sottovoce_lab.auditor.laws import Gaussian, claimed_mu
 from sottovoce_lab.auditor.shapes import Gaussians
 from sottovoce_lab.auditor.subject import AUDITED, Sighting
-from sottovoce_lab.auditor.targets.asking import answers
+from sottovoce_lab.auditor.targets.asking import ask_vault
 
 Floats = NDArray[np.float64]
 _STEP_SIZE, _BATCH, _PERIOD = 0.5, 2, 2
@@ -61,8 +61,8 @@ class Chains:
         distance = 2 * _STEP_SIZE * math.sqrt(2) / _BATCH
         return distance / claimed_mu(self.budget)
 
-    def alone(self) -> None:
-        """See Subject.alone: None, since a chain has at least two classes."""
+    def single_number_variant(self) -> None:
+        """See Subject.single_number_variant: None, since a chain has at least two classes."""
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
         """See Subject.vault."""
@@ -71,7 +71,7 @@ class Chains:
 
     def watch(self, vault: Vault, count: int) -> Sighting:
         """See Subject.watch."""
-        return answers(vault, _queries(count // (_BATCH * _PERIOD)))
+        return ask_vault(vault, _queries(count // (_BATCH * _PERIOD)))
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
         """See Subject.queries."""
@@ -80,16 +80,18 @@ class Chains:
 
     def worlds(self) -> Mapping[str, Records]:
         """See Subject.worlds."""
-        found = {name: _filled(length) for name, length in (("zero", 0.0), ("in the ball", 0.5), ("huge", 1e6))}
-        return {**found, "canaries": self.arms(np.ones(_CHAINS, dtype=bool))}
+        found = {
+            name: _alternating_records(length) for name, length in (("zero", 0.0), ("in the ball", 0.5), ("huge", 1e6))
+        }
+        return {**found, "canaries": self.canary_records(np.ones(_CHAINS, dtype=bool))}
 
-    def doubts(self, records: Records, sighting: Sighting) -> dict[str, float]:
-        """See Subject.doubts."""
-        exact = [_end(records, slot, point) for slot, point in enumerate(sighting.points)]
-        return Gaussian(self.sigma).doubts(sighting.values, np.stack(exact))
+    def p_values(self, records: Records, sighting: Sighting) -> dict[str, float]:
+        """See Subject.p_values."""
+        exact = [_chain_end(records, slot, point) for slot, point in enumerate(sighting.points)]
+        return Gaussian(self.sigma).p_values(sighting.values, np.stack(exact))
 
-    def arms(self, coins: NDArray[np.bool_]) -> Records:
-        """See Subject.arms."""
+    def canary_records(self, coins: NDArray[np.bool_]) -> Records:
+        """See Subject.canary_records."""
         features = np.zeros((_CHAINS * _BATCH * _PERIOD, _KERNEL.features))
         labels = np.zeros(len(features), dtype=np.int64)
         places = np.arange(1, _CHAINS + 1) * _BATCH * _PERIOD - 1
@@ -99,10 +101,10 @@ class Chains:
 
     def scores(self, sighting: Sighting) -> Floats:
         """See Subject.scores: position of a release between the ends of a canary's two worlds."""
-        first, second = (self.arms(np.full(_CHAINS, world)) for world in (True, False))
+        first, second = (self.canary_records(np.full(_CHAINS, world)) for world in (True, False))
         found = []
         for slot, (value, point) in enumerate(zip(sighting.values, sighting.points, strict=True)):
-            there, here = _end(first, slot, point), _end(second, slot, point)
+            there, here = _chain_end(first, slot, point), _chain_end(second, slot, point)
             found.append(float((value - here) @ (there - here) / ((there - here) @ (there - here))))
         return np.array(found)
 
@@ -115,7 +117,7 @@ def _queries(count: int) -> list[Query]:
     return [Query(AUDITED, "chain", slot, point) for slot in range(count)]
 
 
-def _filled(length: float) -> Records:
+def _alternating_records(length: float) -> Records:
     """Return records of two kinds in turn, so that local steps change the model."""
     count = _CHAINS * _BATCH * _PERIOD
     features = np.zeros((count, _KERNEL.features))
@@ -123,7 +125,7 @@ def _filled(length: float) -> Records:
     return Records(features, np.arange(count) // 3 % 2)
 
 
-def _end(records: Records, slot: int, point: Floats) -> Floats:
+def _chain_end(records: Records, slot: int, point: Floats) -> Floats:
     """Compute the end of a chain by the paper's own listing."""
     local, everybody = point[: _KERNEL.size].copy(), point[_KERNEL.size :]
     first = slot * _BATCH * _PERIOD

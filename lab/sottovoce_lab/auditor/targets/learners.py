@@ -30,7 +30,7 @@ from sottovoce.vault import Vault
 from sottovoce.vault.terms.gradients import GradientTerms
 
 from sottovoce_lab.auditor.subject import AUDITED, Floats, Sighting, Watch
-from sottovoce_lab.auditor.wiretap import PEERS, Frame, overheard
+from sottovoce_lab.auditor.wiretap import PEERS, Frame, overhear
 
 S = TypeVar("S", bound=Signed)
 
@@ -72,9 +72,9 @@ def _steps(
         points: list[Floats] = []
         for before, numerator in pairwise(seen(schedule, vault)):
             estimate = before / _UNIT
-            beside = () if thresholds is None else (thresholds.at(len(points), steps, estimate),)
+            beside = () if thresholds is None else (thresholds.threshold_at(len(points), steps, estimate),)
             points.append(np.append(estimate[:size], beside))
-            values.append(_released((before - numerator) / _UNIT, points[-1], thresholds))
+            values.append(_release_of_step((before - numerator) / _UNIT, points[-1], thresholds))
         return Sighting(np.array(values), np.array(points))
 
     return watch
@@ -94,9 +94,9 @@ def average(size: int) -> Watch:
 def _masses(schedule: Schedule, vault: Vault) -> Floats:
     """Return the device's numerator before each step and after the last, float64[steps + 1, width]: twice its share."""
     found: list[Floats] = []
-    for frame in overheard(PushSum(schedule), vault, schedule.steps + 0.5, lambda share: share):
+    for frame in overhear(PushSum(schedule), vault, schedule.steps + 0.5, lambda share: share):
         if not isinstance(frame.message, PushSumShare):
-            raise _other(frame)
+            raise _unexpected_message(frame)
         found.append(2 * frame.message.numerator.astype(np.float64))
     return np.array(found)
 
@@ -115,9 +115,9 @@ def _sums(schedule: Schedule, vault: Vault) -> Floats:
     )
     seen = [learner.estimate(learner.fresh()) * _UNIT]
     found: dict[int, Floats] = {}
-    for frame in overheard(learner, vault, schedule.steps + 0.5):
+    for frame in overhear(learner, vault, schedule.steps + 0.5):
         if not isinstance(frame.message, Contributions):
-            raise _other(frame)
+            raise _unexpected_message(frame)
         found |= {one.steps: seen[0] - one.numerator for one in frame.message.contributions}
     for steps in range(1, schedule.steps + 1):
         seen.append(found.get(steps, seen[-1]))  # a step that did not take place appears as no change
@@ -128,14 +128,14 @@ def _models(schedule: Schedule, vault: Vault) -> Floats:
     """Return the device's model before each step and after the last, float64[steps + 1, width]."""
     learner = Pairwise(schedule, np.zeros(schedule.size), reach=math.inf, max_steps=schedule.steps)
     found: list[Floats] = []
-    for frame in overheard(learner, vault, schedule.steps + 0.5):
+    for frame in overhear(learner, vault, schedule.steps + 0.5):
         if not isinstance(frame.message, Proposal):
-            raise _other(frame)
+            raise _unexpected_message(frame)
         found.append(frame.message.numerator.astype(np.float64))
     return np.array(found)
 
 
-def _released(moved: Floats, point: Floats, thresholds: Thresholds | None) -> Floats:
+def _release_of_step(moved: Floats, point: Floats, thresholds: Thresholds | None) -> Floats:
     """Return the release that caused the change of the model in one step."""
     if thresholds is None:
         return moved / _RATE
@@ -152,9 +152,9 @@ def golf(scheme: Scheme) -> Watch:
 
     def watch(vault: Vault, count: int) -> Sighting:
         versions: dict[int, dict[bytes, Floats]] = {}
-        for frame in overheard(Golf(schedule, rule, fit, "audited", Unchecked()), vault, _GOLF_SECONDS):
+        for frame in overhear(Golf(schedule, rule, fit, "audited", Unchecked()), vault, _GOLF_SECONDS):
             if not isinstance(frame.message, GolfMessage):
-                raise _other(frame)
+                raise _unexpected_message(frame)
             for record in frame.message.records:
                 values = record.values * np.float64(2.0**scheme.exponent)
                 if isinstance(scheme, LabelledPrivUnit):
@@ -173,12 +173,12 @@ def gradient_walk(features: int, classes: int) -> Watch:
     schedule = GradientWalkSchedule(AUDITED, copies(classes), features, 1.0, 1, begins=True)
 
     def watch(vault: Vault, count: int) -> Sighting:
-        frames = overheard(GradientWalk(schedule), vault, _SECONDS)
+        frames = overhear(GradientWalk(schedule), vault, _SECONDS)
         if not frames:
             raise PrivacyError("a device did not send the model on")
         frame = frames[0]
         if not isinstance(frame.message, GradientWalkMessage):
-            raise _other(frame)
+            raise _unexpected_message(frame)
         values = frame.message.parameters.astype(np.float64) * (LAMBDA * count)
         return Sighting(values[np.newaxis], np.zeros((1, values.size)))
 
@@ -206,5 +206,5 @@ class Unchecked:
         return False
 
 
-def _other(frame: Frame) -> InternalError:
+def _unexpected_message(frame: Frame) -> InternalError:
     return InternalError(f"a learner sent a message of another kind to {frame.recipient}: report this")

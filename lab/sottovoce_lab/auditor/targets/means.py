@@ -15,7 +15,7 @@ from sottovoce.vault.terms.means import MeanTerms
 from sottovoce_lab.auditor.laws import Gaussian, claimed_mu
 from sottovoce_lab.auditor.shapes import Gaussians
 from sottovoce_lab.auditor.subject import AUDITED, Sighting, Watch
-from sottovoce_lab.auditor.targets.asking import answers
+from sottovoce_lab.auditor.targets.asking import ask_vault
 
 Floats = NDArray[np.float64]
 _HUGE = 1e6
@@ -63,8 +63,8 @@ class Means:
         """σ: C / μ, analytic (Balle & Wang 2018)."""
         return self.terms.profile.bound / claimed_mu(self.budget)
 
-    def alone(self) -> "Means":
-        """See Subject.alone."""
+    def single_number_variant(self) -> "Means":
+        """See Subject.single_number_variant."""
         return replace(self, terms=replace(self.terms, profile=replace(self.terms.profile, width=1)), over=None)
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
@@ -73,7 +73,7 @@ class Means:
 
     def watch(self, vault: Vault, count: int) -> Sighting:
         """See Subject.watch."""
-        return self.over(vault, count) if self.over else answers(vault, [_query(0)])
+        return self.over(vault, count) if self.over else ask_vault(vault, [_query(0)])
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
         """See Subject.queries."""
@@ -83,23 +83,25 @@ class Means:
         """See Subject.worlds."""
         clip = self.terms.profile.bound
         lengths = {"zero": 0.0, "at the clip": clip, "a tenth beyond": 1.1 * clip, "huge": _HUGE}
-        return {"empty": self._held(0, 0.0)} | {name: self._held(_RECORDS, far) for name, far in lengths.items()}
+        return {"empty": self._diagonal_records(0, 0.0)} | {
+            name: self._diagonal_records(_RECORDS, far) for name, far in lengths.items()
+        }
 
-    def doubts(self, records: Records, sighting: Sighting) -> dict[str, float]:
-        """See Subject.doubts."""
-        return Gaussian(self.sigma).doubts(sighting.values, self._exact(records)[np.newaxis])
+    def p_values(self, records: Records, sighting: Sighting) -> dict[str, float]:
+        """See Subject.p_values."""
+        return Gaussian(self.sigma).p_values(sighting.values, self._exact(records)[np.newaxis])
 
-    def arms(self, coins: NDArray[np.bool_]) -> Records:
-        """See Subject.arms."""
-        return self._held(_RECORDS if coins[0] else 0, _HUGE)
+    def canary_records(self, coins: NDArray[np.bool_]) -> Records:
+        """See Subject.canary_records."""
+        return self._diagonal_records(_RECORDS if coins[0] else 0, _HUGE)
 
     def scores(self, sighting: Sighting) -> Floats:
         """See Subject.scores: position of the release between 0 and the canary's vector."""
-        there = self._exact(self._held(_RECORDS, _HUGE))
+        there = self._exact(self._diagonal_records(_RECORDS, _HUGE))
         scores: Floats = sighting.values @ there / (there @ there)
         return scores
 
-    def _held(self, count: int, length: float) -> Records:
+    def _diagonal_records(self, count: int, length: float) -> Records:
         """Return records along the diagonal."""
         features = np.full((count, self.terms.profile.width), length / math.sqrt(self.terms.profile.width))
         return Records(features, np.zeros(count, dtype=np.int64))

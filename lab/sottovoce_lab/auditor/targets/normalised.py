@@ -34,8 +34,8 @@ class NormalisedSums(GaussianSums):
         """C_0, the initial threshold; the sums are in units of the current threshold."""
         return CLIP
 
-    def alone(self) -> "NormalisedSums":
-        """See GaussianSums.alone; without the bit of rule `quantile`, a release is a single number."""
+    def single_number_variant(self) -> "NormalisedSums":
+        """See GaussianSums.single_number_variant; without the bit of rule `quantile`, a release is a single number."""
         return replace(self, kernel=type(self.kernel)(1, 1), over=None, rule="decay")
 
     @override
@@ -47,7 +47,7 @@ class NormalisedSums(GaussianSums):
     def _numbers(self) -> int:
         return self.kernel.size + (self.rule == "quantile")
 
-    def _told_apart(self, rows: Floats) -> Floats:
+    def _distinct_coordinates(self, rows: Floats) -> Floats:
         """Return the rows without the bit, a coordinate that all canaries share."""
         return rows[:, : self.kernel.size]
 

@@ -17,7 +17,7 @@ from sottovoce.vault.terms.records import RecordTerms
 
 from sottovoce_lab.auditor.laws import LabelThenSphere, Law, MaxNorm, OnSphere
 from sottovoce_lab.auditor.subject import Sighting, Watch
-from sottovoce_lab.auditor.targets.asking import answers
+from sottovoce_lab.auditor.targets.asking import ask_vault
 
 Floats = NDArray[np.float64]
 FEATURES = 8
@@ -101,7 +101,7 @@ class PublishedRecords:
                 return LabelThenSphere(self.scheme.label, OnSphere(self.scheme.cap, rest, tolerance))
         raise InternalError(f"no law for scheme `{self.scheme.name}` with an ε: report this")
 
-    def alone(self) -> "PublishedRecords":
+    def single_number_variant(self) -> "PublishedRecords":
         """Return the subject for records of a single number."""
         narrow = scheme(self.scheme.name, 1, 2, self.scheme.epsilon)
         return replace(self, scheme=narrow, over=None)
@@ -113,7 +113,7 @@ class PublishedRecords:
 
     def watch(self, vault: Vault, count: int) -> Sighting:
         """See Subject.watch."""
-        return self.over(vault, count) if self.over else self._asked(vault, count)
+        return self.over(vault, count) if self.over else self._ask(vault, count)
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
         """See Subject.queries."""
@@ -123,14 +123,16 @@ class PublishedRecords:
     def worlds(self) -> Mapping[str, Records]:
         """See Subject.worlds."""
         lengths = {"length 1": 1.0, "a tenth longer": 1.1, "huge": 1e9}
-        return {name: self._records(np.full(_EACH, length)) for name, length in lengths.items()} | self._zero()
+        return {
+            name: self._records(np.full(_EACH, length)) for name, length in lengths.items()
+        } | self._zero_length_records()
 
-    def doubts(self, records: Records, sighting: Sighting) -> dict[str, float]:
-        """See Subject.doubts."""
-        return self.law.doubts(sighting.values, self._exact(records))
+    def p_values(self, records: Records, sighting: Sighting) -> dict[str, float]:
+        """See Subject.p_values."""
+        return self.law.p_values(sighting.values, self._exact(records))
 
-    def arms(self, coins: NDArray[np.bool_]) -> Records:
-        """See Subject.arms."""
+    def canary_records(self, coins: NDArray[np.bool_]) -> Records:
+        """See Subject.canary_records."""
         return self._records(np.where(coins, 1.0, -1.0))
 
     def scores(self, sighting: Sighting) -> Floats:
@@ -138,14 +140,14 @@ class PublishedRecords:
         both = (self._exact(self._records(np.full(len(sighting.values), sign))) for sign in (1.0, -1.0))
         return self.law.score(sighting.values, *both)
 
-    def _asked(self, vault: Vault, count: int) -> Sighting:
+    def _ask(self, vault: Vault, count: int) -> Sighting:
         """Return the vault's answers; a label, which comes first, has a unit of its own."""
-        values = answers(vault, _queries(count)).values
+        values = ask_vault(vault, _queries(count)).values
         if isinstance(self.scheme, LabelledPrivUnit):
             values[:, 0] *= 2.0**-self.scheme.exponent
         return Sighting(values, np.empty((count, 0)))
 
-    def _zero(self) -> dict[str, Records]:
+    def _zero_length_records(self) -> dict[str, Records]:
         """Return records of length 0, for laws that add noise: these add as much as to any other record."""
         return {"zero": self._records(np.zeros(_EACH))} if isinstance(self.law, MaxNorm) else {}
 

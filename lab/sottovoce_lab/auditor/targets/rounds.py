@@ -21,7 +21,7 @@ from sottovoce.vault import Vault
 from sottovoce.vault.terms.gradients import GradientTerms
 
 from sottovoce_lab.auditor.subject import Floats, Sighting, Watch
-from sottovoce_lab.auditor.wiretap import Frame, overheard
+from sottovoce_lab.auditor.wiretap import Frame, overhear
 
 _RATE = 1e-5  # a step so small that the model, hence every canary's gradient, stays close to its start
 
@@ -49,7 +49,7 @@ def watch(terms: GradientTerms, size: int, algorithm: Algorithm) -> Watch:
         zeros = np.zeros(size)
         models: dict[int, Floats] = {0: zeros} if step_first else {}
         answers: dict[int, list[Floats]] = {turn: [] for turn in range(rounds)}
-        for frame in overheard(Rounds(schedule, algorithm, zeros), vault, rounds + 2.5, echoed):
+        for frame in overhear(Rounds(schedule, algorithm, zeros), vault, rounds + 2.5, echoed):
             message = _message(frame)
             vectors = message.vectors.astype(np.float64)
             if answering and message.phase == 1 and message.round < rounds:

@@ -16,7 +16,7 @@ from sottovoce.vault.terms.published import Claim, PublishedTerms
 
 from sottovoce_lab.auditor.laws import Gaussian
 from sottovoce_lab.auditor.subject import AUDITED, Sighting
-from sottovoce_lab.auditor.targets.asking import answers
+from sottovoce_lab.auditor.targets.asking import ask_vault
 
 Floats = NDArray[np.float64]
 _FEATURES = 2048
@@ -61,8 +61,8 @@ class ScaledNoiseSums:
         """σ for a sensitivity of ‖g‖, as the paper states it."""
         return 1 / gaussian_mu(self.epsilon, self.delta)
 
-    def alone(self) -> None:
-        """See Subject.alone: None, since releases of many coordinates refute the noise."""
+    def single_number_variant(self) -> None:
+        """See Subject.single_number_variant: None, since releases of many coordinates refute the noise."""
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
         """See Subject.vault."""
@@ -79,7 +79,7 @@ class ScaledNoiseSums:
 
     def watch(self, vault: Vault, count: int) -> Sighting:
         """See Subject.watch."""
-        return answers(vault, [self._query(0)])
+        return ask_vault(vault, [self._query(0)])
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
         """See Subject.queries. No budget limits this vault, so the last query is of a kind that it never answers."""
@@ -89,14 +89,14 @@ class ScaledNoiseSums:
         """See Subject.worlds."""
         return {"length 1": self._record(1.0), "a tenth longer": self._record(_RATIO), "zero": self._record(0.0)}
 
-    def doubts(self, records: Records, sighting: Sighting) -> dict[str, float]:
-        """See Subject.doubts."""
+    def p_values(self, records: Records, sighting: Sighting) -> dict[str, float]:
+        """See Subject.p_values."""
         point = np.zeros((1, self.kernel.size))
         exact = self.kernel.gradients(point, records.features[np.newaxis], records.labels[np.newaxis])[0]
-        return Gaussian(self.sigma).doubts(sighting.values, exact)
+        return Gaussian(self.sigma).p_values(sighting.values, exact)
 
-    def arms(self, coins: NDArray[np.bool_]) -> Records:
-        """See Subject.arms."""
+    def canary_records(self, coins: NDArray[np.bool_]) -> Records:
+        """See Subject.canary_records."""
         return self._record(_RATIO if coins[0] else 1.0)
 
     def scores(self, sighting: Sighting) -> Floats:

@@ -10,7 +10,7 @@ from sottovoce.learners import Message
 from sottovoce.vault import Vault
 
 from sottovoce_lab.auditor.subject import Sighting, Watch
-from sottovoce_lab.auditor.wiretap import PEERS, overheard
+from sottovoce_lab.auditor.wiretap import PEERS, overhear
 
 _RATE = 1e-5  # a step so small that the model, hence every canary's gradient, stays close to its start
 _BEATS = 8.0  # beats per turn, of one second each; the device waits in vain for its peers' turns
@@ -28,7 +28,7 @@ def watch(shipped: SharedModelSchedule, size: int) -> Watch:
         device = SharedModel(schedule, "audited", np.zeros(size))
         told = [
             frame.message.parameters.astype(np.float64)
-            for frame in overheard(device, vault, _BEATS * schedule.turns, _fetched)
+            for frame in overhear(device, vault, _BEATS * schedule.turns, _request_model)
             if frame.recipient == PEERS[0] and isinstance(frame.message, SharedModelMessage)
         ]
         points = np.array([np.zeros(size), *told])
@@ -37,5 +37,5 @@ def watch(shipped: SharedModelSchedule, size: int) -> Watch:
     return watched
 
 
-def _fetched(message: Message) -> Message | None:
+def _request_model(message: Message) -> Message | None:
     return ModelWanted() if isinstance(message, HeadAnnounced) else None

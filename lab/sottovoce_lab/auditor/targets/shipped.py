@@ -12,7 +12,7 @@ from sottovoce.algorithms.push_sum.public.machine import PushSum
 from sottovoce.algorithms.rounds.public import Rounds
 from sottovoce.algorithms.shared_model.public.machine import SharedModel
 from sottovoce.algorithms.steps.public.thresholds import Thresholds
-from sottovoce.config import AgentConfig, checked
+from sottovoce.config import AgentConfig, config_from_tables
 from sottovoce.errors import InternalError
 from sottovoce.kernels.softmax import Softmax
 from sottovoce.registry import ALGORITHMS
@@ -81,7 +81,7 @@ def _config(name: str, fidelity: str, epsilon: float, delta: float) -> AgentConf
         "membership": {"sampling": "static"},
         "transport": {"peers": [{"id": 32 * ear[-1], "address": f"{ear}.invalid:1"} for ear in PEERS]},
     }
-    return checked(settings, "audit")
+    return config_from_tables(settings, "audit")
 
 
 def _watch(

@@ -15,7 +15,7 @@ from sottovoce.vault.terms.streams import StreamTerms
 from sottovoce_lab.auditor.laws import Gaussian, claimed_mu
 from sottovoce_lab.auditor.shapes import Gaussians
 from sottovoce_lab.auditor.subject import AUDITED, Sighting
-from sottovoce_lab.auditor.targets.asking import answers
+from sottovoce_lab.auditor.targets.asking import ask_vault
 
 Floats = NDArray[np.float64]
 _CLIP = 20.0
@@ -66,8 +66,8 @@ class Streams:
         norm = math.ldexp(math.sqrt(sum(weight * weight for weight in _WEIGHTS)), -_BITS)
         return _CLIP * norm / claimed_mu(self.budget)
 
-    def alone(self) -> "Streams":
-        """See Subject.alone."""
+    def single_number_variant(self) -> "Streams":
+        """See Subject.single_number_variant."""
         return replace(self, size=1)
 
     def vault(self, records: Records, ledger: Ledger) -> Vault:
@@ -77,7 +77,7 @@ class Streams:
 
     def watch(self, vault: Vault, count: int) -> Sighting:
         """See Subject.watch."""
-        return answers(vault, self._queries())
+        return ask_vault(vault, self._queries())
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
         """See Subject.queries; the query beyond the budget asks for a window outside the declared windows."""
@@ -86,18 +86,18 @@ class Streams:
     def worlds(self) -> Mapping[str, Records]:
         """See Subject.worlds."""
         return {
-            "empty": self._held([], []),
-            "at the clip": self._held([3], [_CLIP]),
-            "huge": self._held([3, 3, 4, 9], [_HUGE, _HUGE, -_HUGE, _HUGE]),
-            "small": self._held(list(range(_WINDOWS)), [0.01] * _WINDOWS),
+            "empty": self._daily_records([], []),
+            "at the clip": self._daily_records([3], [_CLIP]),
+            "huge": self._daily_records([3, 3, 4, 9], [_HUGE, _HUGE, -_HUGE, _HUGE]),
+            "small": self._daily_records(list(range(_WINDOWS)), [0.01] * _WINDOWS),
         }
 
-    def doubts(self, records: Records, sighting: Sighting) -> dict[str, float]:
-        """See Subject.doubts."""
-        return Gaussian(self.sigma).doubts(sighting.values, self._exact(records))
+    def p_values(self, records: Records, sighting: Sighting) -> dict[str, float]:
+        """See Subject.p_values."""
+        return Gaussian(self.sigma).p_values(sighting.values, self._exact(records))
 
-    def arms(self, coins: NDArray[np.bool_]) -> Records:
-        """See Subject.arms."""
+    def canary_records(self, coins: NDArray[np.bool_]) -> Records:
+        """See Subject.canary_records."""
         days = np.flatnonzero(coins)
         return Records(_HUGE * np.eye(self.size)[days], np.zeros(len(days), dtype=np.int64), days)
 
@@ -108,7 +108,7 @@ class Streams:
         scores: Floats = np.array(seen) / (_CLIP * (lags @ lags))
         return scores
 
-    def _held(self, days: list[int], totals: list[float]) -> Records:
+    def _daily_records(self, days: list[int], totals: list[float]) -> Records:
         features = np.zeros((len(days), self.size))
         features[:, 0] = totals
         return Records(features, np.zeros(len(days), dtype=np.int64), np.array(days, dtype=np.int64))

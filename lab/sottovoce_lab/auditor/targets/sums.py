@@ -19,7 +19,7 @@ from sottovoce_lab.auditor.chances import phi
 from sottovoce_lab.auditor.laws import Gaussian, claimed_mu
 from sottovoce_lab.auditor.shapes import Gaussians, SampledGaussians
 from sottovoce_lab.auditor.subject import Sighting, Watch
-from sottovoce_lab.auditor.targets.asking import answers
+from sottovoce_lab.auditor.targets.asking import ask_vault
 
 Floats = NDArray[np.float64]
 CLIP = 0.5
@@ -28,7 +28,7 @@ _KERNEL = Softmax(256, 2)
 _HUGE = 100.0
 
 
-def some() -> GradientTerms:
+def mechanism_terms() -> GradientTerms:
     """Return the terms of a few sums over all records, to test the mechanism by itself."""
     return GradientTerms("mechanism", SLOTS, CLIP)
 
@@ -136,7 +136,7 @@ class GaussianSums:
         """Clipping bound C; without clipping, an arbitrary length for the guesses."""
         return CLIP if self.terms.clip is None else self.terms.clip
 
-    def alone(self) -> "GaussianSums":
+    def single_number_variant(self) -> "GaussianSums":
         """Return the subject with a release of a single number, whose gradient is always 0."""
         return replace(self, kernel=Softmax(1, 1), over=None)
 
@@ -146,7 +146,7 @@ class GaussianSums:
 
     def watch(self, vault: Vault, count: int) -> Sighting:
         """See Subject.watch."""
-        return self.over(vault, count) if self.over else answers(vault, self._queries(self.slots))
+        return self.over(vault, count) if self.over else ask_vault(vault, self._queries(self.slots))
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
         """See Subject.queries."""
@@ -168,23 +168,23 @@ class GaussianSums:
             "opposed": self._records([_HUGE, -_HUGE, -_HUGE]),
         }
 
-    def doubts(self, records: Records, sighting: Sighting) -> dict[str, float]:
-        """See Subject.doubts."""
+    def p_values(self, records: Records, sighting: Sighting) -> dict[str, float]:
+        """See Subject.p_values."""
         parts = [self._clipped(point, records) for point in sighting.points]
         if self.terms.sampling == "full" or not any(part.any() for part in parts):
-            return Gaussian(self.sigma).doubts(sighting.values, np.stack([part.sum(axis=0) for part in parts]))
-        return self._batched(sighting.values, parts)
+            return Gaussian(self.sigma).p_values(sighting.values, np.stack([part.sum(axis=0) for part in parts]))
+        return self._batch_p_values(sighting.values, parts)
 
-    def arms(self, coins: NDArray[np.bool_]) -> Records:
-        """See Subject.arms."""
-        return self._all().at(coins)
+    def canary_records(self, coins: NDArray[np.bool_]) -> Records:
+        """See Subject.canary_records."""
+        return self._all_canaries().at(coins)
 
     def scores(self, sighting: Sighting) -> Floats:
         """See Subject.scores; the auditor knows which block a record is in, but not which batch."""
-        total, every, variance = np.zeros(self.canaries), self._all(), self.sigma**2
+        total, every, variance = np.zeros(self.canaries), self._all_canaries(), self.sigma**2
         blocks = self._block_of_each(sighting.key)
         for slot, (value, point) in enumerate(zip(sighting.values, sighting.points, strict=True)):
-            rows = self._told_apart(self._clipped(point, every))
+            rows = self._distinct_coordinates(self._clipped(point, every))
             ratios = (rows @ value[: rows.shape[1]] - (rows**2).sum(axis=1) / 2) / variance
             if self.rate < 1:
                 ratios = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + ratios)
@@ -203,13 +203,13 @@ class GaussianSums:
 
     def _block_of_each(self, key: bytes) -> NDArray[np.int64]:
         """Return the block of each canary, int64[m]."""
-        identities = identified(self._all()).identities
+        identities = identified(self._all_canaries()).identities
         if self._blocks == 1 or identities is None:
             return np.zeros(self.canaries, dtype=np.int64)
         hashes = [blake2b(row.tobytes(), digest_size=4, key=key).digest() for row in identities]
         return np.array([int.from_bytes(of, "big") * self._blocks >> 32 for of in hashes], dtype=np.int64)
 
-    def _batched(self, values: Floats, parts: list[Floats]) -> dict[str, float]:
+    def _batch_p_values(self, values: Floats, parts: list[Floats]) -> dict[str, float]:
         """Return p-values for sums over unknown records whose contributions all lie along one direction.
 
         Across it there is only noise. Along it the total of all releases is noise plus something between the sum of
@@ -227,14 +227,14 @@ class GaussianSums:
         spread = self.sigma * math.sqrt(len(values))
         total = float(turned[:, 0].sum())
         outside = min(1.0, 2 * min(phi((total - low) / spread), phi((high - total) / spread)))
-        across = Gaussian(self.sigma).doubts(turned[:, 1:], np.zeros_like(turned[:, 1:]))
+        across = Gaussian(self.sigma).p_values(turned[:, 1:], np.zeros_like(turned[:, 1:]))
         return {**across, "place": outside}
 
-    def _told_apart(self, rows: Floats) -> Floats:
+    def _distinct_coordinates(self, rows: Floats) -> Floats:
         """Return the coordinates of the canaries' contributions that no two canaries share."""
         return rows
 
-    def _all(self) -> Records:
+    def _all_canaries(self) -> Records:
         m = self.canaries
         return Records(_HUGE * np.eye(m), np.zeros(m, dtype=np.int64))
 

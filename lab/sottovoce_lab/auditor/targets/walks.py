@@ -15,7 +15,7 @@ from sottovoce.vault.terms.walks import WalkTerms
 
 from sottovoce_lab.auditor.laws import MaxNorm
 from sottovoce_lab.auditor.subject import AUDITED, Sighting, Watch
-from sottovoce_lab.auditor.targets.asking import answers
+from sottovoce_lab.auditor.targets.asking import ask_vault
 
 Floats = NDArray[np.float64]
 FEATURES = 256
@@ -91,7 +91,7 @@ class VisitSums:
         c = copies(CLASSES)
         return MaxNorm(2 / self.budget.epsilon, c) if self.law_name == "joint" else MaxNorm(2 * c / self.budget.epsilon)
 
-    def alone(self) -> "VisitSums":
+    def single_number_variant(self) -> "VisitSums":
         """Return the subject for records of a single number."""
         return replace(self, features=1, over=None)
 
@@ -106,7 +106,7 @@ class VisitSums:
         """See Subject.watch; the last number of an answer is the number of records, which is public."""
         if self.over:
             return self.over(vault, count)
-        seen = answers(vault, [self._query(0)])
+        seen = ask_vault(vault, [self._query(0)])
         return replace(seen, values=seen.values[:, :-1])
 
     def queries(self, records: Records) -> tuple[list[Query], Query]:
@@ -128,12 +128,12 @@ class VisitSums:
             for name, rows in lengths.items()
         }
 
-    def doubts(self, records: Records, sighting: Sighting) -> dict[str, float]:
-        """See Subject.doubts."""
-        return self.law.doubts(sighting.values, self._parts(records).sum(axis=0).reshape(1, -1))
+    def p_values(self, records: Records, sighting: Sighting) -> dict[str, float]:
+        """See Subject.p_values."""
+        return self.law.p_values(sighting.values, self._parts(records).sum(axis=0).reshape(1, -1))
 
-    def arms(self, coins: NDArray[np.bool_]) -> Records:
-        """See Subject.arms."""
+    def canary_records(self, coins: NDArray[np.bool_]) -> Records:
+        """See Subject.canary_records."""
         return self._records(np.where(coins, 1.0, -1.0)[:, np.newaxis] * np.eye(self.features))
 
     def scores(self, sighting: Sighting) -> Floats:

@@ -7,7 +7,7 @@ from typing import ClassVar
 from sottovoce.kernels.onnx.facts import ParameterFacts
 
 from sottovoce_lab.models.clipping import Contribution, Factored, Materialised, Turned
-from sottovoce_lab.models.layers.layer import Count, Declared, Pullback, Shape, constant, drawn
+from sottovoce_lab.models.layers.layer import Count, Declared, Pullback, Shape, constant, uniform_weight
 from sottovoce_lab.models.layers.windows import Border, Pair, Windows, windows
 from sottovoce_lab.models.tape import Tape, Value
 
@@ -43,7 +43,7 @@ class Conv2d(Declared, frozen=True, tag="conv2d"):
         """See Layer."""
         seen = self._windows(shape)
         area = prod(seen.kernel)
-        weight = drawn(
+        weight = uniform_weight(
             (self.filters, seen.channels, *seen.kernel),
             seen.channels * area,
             self.filters * area,
@@ -67,7 +67,7 @@ class Conv2d(Declared, frozen=True, tag="conv2d"):
         high, wide = seen.kernel
         M, K, L = self.filters, seen.channels * high * wide, prod(seen.places)
         rows = seen.rows(tape, x)
-        if Factored.pays(M, K, L):
+        if Factored.is_cheaper(M, K, L):
             return Factored(D, _side_by_side(tape, rows, seen.channels, wide * L, (K, L)), (M, K, L))
         if seen.channels * wide < _FEW:
             rows = [_side_by_side(tape, rows, seen.channels, wide * L, (K, L))]

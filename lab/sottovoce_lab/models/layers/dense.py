@@ -6,7 +6,7 @@ from typing import ClassVar
 from sottovoce.kernels.onnx.facts import ParameterFacts
 
 from sottovoce_lab.models.clipping import Contribution, Materialised, Outer
-from sottovoce_lab.models.layers.layer import Count, Declared, Pullback, Shape, constant, drawn, text
+from sottovoce_lab.models.layers.layer import Count, Declared, Pullback, Shape, constant, format_shape, uniform_weight
 from sottovoce_lab.models.tape import Tape, Value
 
 
@@ -27,12 +27,14 @@ class Dense(Declared, frozen=True, tag="dense"):
     def output(self, shape: Shape) -> Shape:
         """See Layer."""
         if len(shape) != 1:
-            raise ValueError(f"kind: dense needs a flat input, but its own is {text(shape)}: put flatten before it")
+            raise ValueError(
+                f"kind: dense needs a flat input, but its own is {format_shape(shape)}: put flatten before it"
+            )
         return (self.units,)
 
     def parameters(self, shape: Shape, *, rectified: bool) -> tuple[ParameterFacts, ...]:
         """See Layer."""
-        weight = drawn((self.units, *shape), shape[0], self.units, rectified=rectified)
+        weight = uniform_weight((self.units, *shape), shape[0], self.units, rectified=rectified)
         return (weight, constant("bias", (self.units,), 0)) if self.bias else (weight,)
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:

@@ -58,7 +58,7 @@ class Declared(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"
     """Table of a declaration's `layers`."""
 
 
-def drawn(shape: Shape, fan_in: int, fan_out: int, *, rectified: bool) -> ParameterFacts:
+def uniform_weight(shape: Shape, fan_in: int, fan_out: int, *, rectified: bool) -> ParameterFacts:
     """Return a weight with uniform initial values in a range that suits the next layer.
 
     ±√(6 / fan_in) before a ReLU (He et al. 2015), else ±√(6 / (fan_in + fan_out)) (Glorot & Bengio 2010, equation 16).
@@ -79,11 +79,11 @@ def pixels(shape: Shape, kind: str) -> tuple[int, int, int]:
         ValueError: if the input is of another rank.
     """
     if len(shape) != 3:
-        raise ValueError(f"kind: {kind} needs channels, height and width, but its input is {text(shape)}")
+        raise ValueError(f"kind: {kind} needs channels, height and width, but its input is {format_shape(shape)}")
     channels, height, width = shape
     return channels, height, width
 
 
-def text(shape: Shape) -> str:
+def format_shape(shape: Shape) -> str:
     """Format a shape for people: 16 × 28 × 28."""
     return " × ".join(str(size) for size in shape)

@@ -29,7 +29,7 @@ class _Norm(Declared, frozen=True):
 
     def parameters(self, shape: Shape, *, rectified: bool) -> tuple[ParameterFacts, ...]:
         """See Layer."""
-        scaled, _ = self._scaled(shape)
+        scaled, _ = self._scale_shape(shape)
         return constant("weight", scaled, 1), constant("bias", scaled, 0)
 
     def apply(self, tape: Tape, x: Value, shape: Shape, weights: Sequence[Value]) -> tuple[Value, Pullback]:
@@ -38,7 +38,7 @@ class _Norm(Declared, frozen=True):
         Let u be x normalised to mean 0 and variance 1. The gradients are Du by γ, D by β and γD by u; the gradient by x
         is the latter without its mean and its component along u, scaled.
         """
-        scaled, groups = self._scaled(shape)
+        scaled, groups = self._scale_shape(shape)
         channels, size = prod(scaled), prod(shape)
 
         def grouped(value: Value) -> Value:
@@ -70,7 +70,7 @@ class _Norm(Declared, frozen=True):
 
         return tape.reshape(y, -1, *shape), back
 
-    def _scaled(self, shape: Shape) -> tuple[Shape, int]:
+    def _scale_shape(self, shape: Shape) -> tuple[Shape, int]:
         """Return the shape of γ and β, and the number of groups."""
         raise NotImplementedError
 
@@ -90,12 +90,12 @@ class GroupNorm(_Norm, frozen=True, tag="group-norm"):
             raise ValueError(f"groups: {self.groups} does not divide the {shape[0]} channels")
         return shape
 
-    def _scaled(self, shape: Shape) -> tuple[Shape, int]:
+    def _scale_shape(self, shape: Shape) -> tuple[Shape, int]:
         return shape[:1], self.groups
 
 
 class LayerNorm(_Norm, frozen=True, tag="layer-norm"):
     """Norm over the whole example as one group, with one γ and β per number."""
 
-    def _scaled(self, shape: Shape) -> tuple[Shape, int]:
+    def _scale_shape(self, shape: Shape) -> tuple[Shape, int]:
         return shape, 1

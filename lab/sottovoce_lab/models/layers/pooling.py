@@ -37,7 +37,7 @@ class _Pool(Declared, frozen=True, kw_only=True):
     def _windows(self, shape: Shape) -> Windows:
         raise NotImplementedError
 
-    def _over(self, shape: Shape, kernel: Pair) -> Windows:
+    def _overlapping_windows(self, shape: Shape, kernel: Pair) -> Windows:
         """Return windows that all overlap the image; otherwise a window would have no largest number."""
         seen = windows("pooling", shape, kernel, kernel if self.stride is None else self.stride, self.padding)
         for axis in seen.axes:
@@ -61,10 +61,10 @@ class MaxPool(_Pool, frozen=True, tag="max-pool"):
         """See Layer. The first of the largest numbers receives the whole gradient."""
         seen = self._windows(shape)
         small = seen.disjoint and prod(seen.kernel) <= _MAX_COMPARED
-        return _compared(tape, x, seen) if small else _searched(tape, x, shape, seen)
+        return _pool_by_comparison(tape, x, seen) if small else _pool_by_search(tape, x, shape, seen)
 
     def _windows(self, shape: Shape) -> Windows:
-        return self._over(shape, self.kernel)
+        return self._overlapping_windows(shape, self.kernel)
 
 
 class AveragePool(_Pool, frozen=True, tag="average-pool"):
@@ -94,10 +94,10 @@ class AveragePool(_Pool, frozen=True, tag="average-pool"):
         if self.kernel == "all":
             _, high, wide = pixels(shape, "average-pool")
             return windows("average-pool", shape, (high, wide), 1, 0)
-        return self._over(shape, self.kernel)
+        return self._overlapping_windows(shape, self.kernel)
 
 
-def _compared(tape: Tape, x: Value, seen: Windows) -> tuple[Value, Pullback]:
+def _pool_by_comparison(tape: Tape, x: Value, seen: Windows) -> tuple[Value, Pullback]:
     """Pool small windows that do not overlap. ONNX Runtime pools quickly, but finds places slowly."""
     y = tape.op("MaxPool", x, kernel_shape=list(seen.kernel), **seen.attributes)
 
@@ -142,7 +142,7 @@ def _corners(tape: Tape, y: Value, seen: Windows) -> Value:
     return tape.op("Add", images, tape.constant(corners, np.int64))
 
 
-def _searched(tape: Tape, x: Value, shape: Shape, seen: Windows) -> tuple[Value, Pullback]:
+def _pool_by_search(tape: Tape, x: Value, shape: Shape, seen: Windows) -> tuple[Value, Pullback]:
     """Pool any windows, by a search for the largest number.
 
     A NaN has no place in a window, but the gradient needs one: NaN counts as 0 here, and infinities as 10³⁰.

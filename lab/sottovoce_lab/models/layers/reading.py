@@ -9,7 +9,7 @@ import msgspec
 from sottovoce_lab.models.layers.activations import Flatten, Relu, Sigmoid, Tanh
 from sottovoce_lab.models.layers.conv import Conv2d
 from sottovoce_lab.models.layers.dense import Dense
-from sottovoce_lab.models.layers.layer import Declared, Layer, Shape, text
+from sottovoce_lab.models.layers.layer import Declared, Layer, Shape, format_shape
 from sottovoce_lab.models.layers.network import Chain, Placed, Residual
 from sottovoce_lab.models.layers.norms import GroupNorm, LayerNorm
 from sottovoce_lab.models.layers.pooling import AveragePool, MaxPool
@@ -54,7 +54,7 @@ def read_chain(
     first = shape
     for number, layer in enumerate(layers, 1):
         here = f"{where}layer {number}"
-        after = _rectified(layers[number:], last=rectified)
+        after = _is_rectified(layers[number:], last=rectified)
         if isinstance(layer, Block):
             count["block"] += 1
             stage: Placed | Residual = _block(layer, shape, after, f"{scope}block{count['block']}.", f"{here}, ")
@@ -71,17 +71,17 @@ def _parsed(table: Table, here: str) -> _Kind | Block:
         parsed: _Kind | Block = msgspec.convert(table, _Kind | Block)
         return parsed
     except msgspec.ValidationError as error:
-        raise ValueError(f"{here}: {key_first(error)}") from error
+        raise ValueError(f"{here}: {describe_table_error(error)}") from error
 
 
-def key_first(error: msgspec.ValidationError) -> str:
+def describe_table_error(error: msgspec.ValidationError) -> str:
     """Return the message for an error in a table, with the key at fault first, and a reference to its documentation."""
     message, _, place = str(error).partition(" - at `$.")
     key = f"{place.rstrip('`')}: " if place else ""
     return f"{key}{message}; docs/reference/models.md has every key"
 
 
-def _rectified(following: Sequence[_Kind | Block], *, last: bool) -> bool:
+def _is_rectified(following: Sequence[_Kind | Block], *, last: bool) -> bool:
     """Check whether the next layer other than a norm, pool or flatten is a ReLU."""
     for layer in following:
         if isinstance(layer, Block) or not layer.passes:
@@ -106,6 +106,7 @@ def _block(block: Block, shape: Shape, rectified: bool, scope: str, here: str) -
     )
     if body.output != shortcut.output:
         raise ValueError(
-            f"{here}shortcut: gives {text(shortcut.output)}, but layers give {text(body.output)}: make them equal"
+            f"{here}shortcut: gives {format_shape(shortcut.output)}, "
+            f"but layers give {format_shape(body.output)}: make them equal"
         )
     return Residual(body, shortcut)

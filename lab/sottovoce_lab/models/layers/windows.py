@@ -88,9 +88,9 @@ class Windows:
             borders = (0, 0, high.padding, wide.padding)
             x = tape.op("Pad", x, tape.integers(*borders, *borders))
         deep = high.size + 2 * high.padding
-        across = tape.op("Concat", *(_every(tape, x, 3, wide, column) for column in range(wide.kernel)), axis=2)
+        across = tape.op("Concat", *(_slice_windows(tape, x, 3, wide, column) for column in range(wide.kernel)), axis=2)
         seen = tape.reshape(across, -1, self.channels, wide.kernel, deep, wide.places)
-        parts = (_every(tape, seen, 3, high, row) for row in range(high.kernel))
+        parts = (_slice_windows(tape, seen, 3, high, row) for row in range(high.kernel))
         return [tape.reshape(part, -1, self.channels * wide.kernel, prod(self.places)) for part in parts]
 
     def spread(self, tape: Tape, D: Value, weight: Value) -> Value:
@@ -105,7 +105,7 @@ class Windows:
         return tape.op("ConvTranspose", D, weight, output_padding=rest, **self.attributes)
 
 
-def _every(tape: Tape, x: Value, dimension: int, axis: Axis, first: int) -> Value:
+def _slice_windows(tape: Tape, x: Value, dimension: int, axis: Axis, first: int) -> Value:
     """Return the element of a dimension at a given place of each window."""
     numbers = (first, first + (axis.places - 1) * axis.stride + 1, dimension, axis.stride)
     return tape.op("Slice", x, *(tape.integers(number) for number in numbers))

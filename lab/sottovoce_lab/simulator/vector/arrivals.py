@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 Places = NDArray[np.int64]
 
 
-def rounds(receivers: Places, nodes: int, generator: np.random.Generator) -> Iterator[Places]:
+def split_into_rounds(receivers: Places, nodes: int, generator: np.random.Generator) -> Iterator[Places]:
     """Split messages into rounds in which every receiver occurs at most once.
 
     A receiver's messages come in random order, one per round from the first round on. A device that received three

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce_lab.simulator.vector.arrivals import rounds
+from sottovoce_lab.simulator.vector.arrivals import split_into_rounds
 from sottovoce_lab.simulator.vector.churn import Churn, LogNormal
 from sottovoce_lab.simulator.vector.peers import Peers, peers_named
 from sottovoce_lab.simulator.vector.tracing import Tracer
@@ -151,7 +151,7 @@ class Engine:
         self.counts.received += received
         ends = np.cumsum([len(post.rows) for post in awake])
         receivers = np.concatenate([post.receivers for post in awake]) if awake else np.empty(0, dtype=np.int64)
-        for places in rounds(receivers, self._state.nodes, self._order):
+        for places in split_into_rounds(receivers, self._state.nodes, self._order):
             if len(awake) == 1:
                 self._hand_over(awake[0].only(places))
                 continue

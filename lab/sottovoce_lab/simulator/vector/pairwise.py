@@ -75,23 +75,23 @@ class PairwiseFleet:
         if asked:
             values, grid = self._released(np.array([query.point for query in asked]))
             for device, (query, value) in enumerate(zip(asked, values, strict=True)):
-                self._happens(device, Told(query.id, value, grid, _STATEMENT, simulated=True, units=1))
+                self._apply_event(device, Told(query.id, value, grid, _STATEMENT, simulated=True, units=1))
         self.cycle += 1
 
     def _beat(self, device: int) -> list[Query]:
-        effects = self._happens(device, Timer("cycle"))
+        effects = self._apply_event(device, Timer("cycle"))
         for sent in (effect for effect in effects if isinstance(effect, Send)):
             self.sent += 1
-            self._happens(device, self._met(device, sent))
+            self._apply_event(device, self._deliver_proposal(device, sent))
         return [effect.query for effect in effects if isinstance(effect, Ask)]
 
-    def _met(self, device: int, sent: Send) -> Event:
+    def _deliver_proposal(self, device: int, sent: Send) -> Event:
         """Return the outcome of a proposal."""
         if self._fate.random() < self._loss:
             return Returned(sent.recipient, sent.message)
-        said = self._happens(int(sent.recipient), Received(str(device), sent.message))
+        said = self._apply_event(int(sent.recipient), Received(str(device), sent.message))
         return Delivered(sent.recipient, next((one.message for one in said if isinstance(one, Reply)), None))
 
-    def _happens(self, device: int, event: Event) -> list[Effect]:
+    def _apply_event(self, device: int, event: Event) -> list[Effect]:
         self._states[device], effects = self._learner.on(self._states[device], event, float(self.cycle))
         return effects

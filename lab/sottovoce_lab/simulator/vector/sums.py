@@ -53,7 +53,7 @@ class MixedSums:
         self._recipients[-1][parcel[0][rows]] = receivers
         self.updates += len(receivers)
 
-    def parts(self, device: int) -> NDArray[np.float64]:
+    def mean_weights(self, device: int) -> NDArray[np.float64]:
         """Return the weights of all devices in the mean that one device holds, float64[nodes]; their sum is 1."""
         held = np.zeros(self._nodes)
         held[device] = 1.0
@@ -64,7 +64,7 @@ class MixedSums:
 
     def described(self) -> list[dict[str, Any]]:
         """Return the state of every device, JSON-ready: the number of devices that contribute to its sum."""
-        return [{"devices": int(np.count_nonzero(self.parts(node)))} for node in range(self._nodes)]
+        return [{"devices": int(np.count_nonzero(self.mean_weights(node)))} for node in range(self._nodes)]
 
     def digest(self) -> str:
         """Return the SHA-256 of all recipients, in hexadecimal."""

@@ -36,13 +36,13 @@ def run(root: Path, faults: Sequence[str], owner: str, address: str) -> ExitCode
     """
     place = claim(wait_until_ready(root, _PATIENCE), owner)
     place.faults.write_text("".join(f"{word}\n" for word in faults))
-    config = settle(place, address)
+    config = join_and_configure(place, address)
     log_to_stderr(config.agent.log_level, config.agent.log_format)
-    _show(place)
+    _link_state(place)
     return asyncio.run(watch.run(assemble(config, variant_of(faults, place.index))))
 
 
-def settle(place: Place, address: str) -> AgentConfig:
+def join_and_configure(place: Place, address: str) -> AgentConfig:
     """Join the fleet unless the device already has, and write the configuration of this life.
 
     Args:
@@ -62,7 +62,7 @@ def settle(place: Place, address: str) -> AgentConfig:
 def variant_of(faults: Sequence[str], seed: int) -> Variant:
     """Return the variant of an agent with these faults of its messages."""
     parsed = Faults.parse(faults)
-    if not parsed.on_messages:
+    if not parsed.affects_messages:
         return Variant()
     return Variant(transport=lambda inner: FaultyTransport(inner, parsed, seed, Reach()))
 
@@ -72,7 +72,7 @@ def device_link() -> Path:
     return Path(tempfile.gettempdir(), "device")
 
 
-def _show(place: Place) -> None:
+def _link_state(place: Place) -> None:
     link = device_link()
     link.unlink(missing_ok=True)
     link.symlink_to(place.state)

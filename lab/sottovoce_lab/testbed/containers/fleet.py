@@ -47,7 +47,7 @@ class ContainerFleet:
         self._heard = dict.fromkeys((member.name for member in self.members), time.monotonic())
 
     @property
-    def words(self) -> str:
+    def start_message(self) -> str:
         """Line for a watcher to show at the start."""
         return f"watching {len(self.members)} containers"
 

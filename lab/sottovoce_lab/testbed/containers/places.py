@@ -82,7 +82,7 @@ def make_ready(root: Path, count: int) -> None:
     beside.replace(root / _READY)
 
 
-def made(root: Path) -> int | None:
+def complete_place_count(root: Path) -> int | None:
     """Return the number of complete places; None while they are still being made."""
     file = root / _READY
     return int(file.read_text()) if file.exists() else None
@@ -95,7 +95,7 @@ def wait_until_ready(root: Path, patience: float) -> list[Place]:
         IdentityError: if the places are not complete within `patience` seconds.
     """
     deadline = time.monotonic() + patience
-    while (count := made(root)) is None:
+    while (count := complete_place_count(root)) is None:
         if time.monotonic() > deadline:
             raise IdentityError(f"{root}: no places are ready after {patience:g} s: see what the service `fleet` said")
         time.sleep(0.2)

@@ -9,7 +9,7 @@ from sottovoce.identity.inviting import new_bundle
 from sottovoce.transport.mosquitto import write_broker
 
 from sottovoce_lab.testbed.containers.asked import Asked
-from sottovoce_lab.testbed.containers.places import Place, made, make_ready, places
+from sottovoce_lab.testbed.containers.places import Place, complete_place_count, make_ready, places
 from sottovoce_lab.testbed.plan import Plan, plan
 from sottovoce_lab.testbed.written import save_records, tables_of
 
@@ -45,7 +45,7 @@ def prepare(
     Returns:
         the number of places.
     """
-    if (count := made(root)) is not None:
+    if (count := complete_place_count(root)) is not None:
         return count
     planned = plan(asked.options)
     fleet = create_fleet(authority / "fleet", FLEET)

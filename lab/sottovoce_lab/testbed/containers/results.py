@@ -8,7 +8,7 @@ from typing import Any
 from sottovoce_lab.testbed.containers.asked import Asked
 from sottovoce_lab.testbed.containers.fleet import ContainerFleet
 from sottovoce_lab.testbed.plan import plan
-from sottovoce_lab.testbed.processes import watched
+from sottovoce_lab.testbed.processes import run_watched
 from sottovoce_lab.testbed.progress import Moment, Watcher
 
 _PATIENCE = 300.0
@@ -22,8 +22,8 @@ class Lines(Watcher):
         """See Watcher.note."""
         print(text, file=sys.stderr, flush=True)  # noqa: T201
 
-    def moment(self, moment: Moment) -> None:
-        """See Watcher.moment."""
+    def show_moment(self, moment: Moment) -> None:
+        """See Watcher.show_moment."""
         if moment.cycle % max(1, moment.cycles // _ROWS) == 0:
             measures = moment.measures
             found = measures.loss_mean if measures.accuracy_mean is None else measures.accuracy_mean
@@ -47,7 +47,7 @@ def results(asked: Asked, root: Path) -> dict[str, Any]:
         fleets.append(ContainerFleet(root, asked.options.agents, _PATIENCE))
         return fleets[0]
 
-    report = watched(plan(asked.options), Lines(), build)
+    report = run_watched(plan(asked.options), Lines(), build)
     faults = fleets[0].faults
     afflicted = [f"{word} for {count} of {asked.options.agents} agents" for word, count in faults.items()]
     told = replace(

@@ -2,7 +2,7 @@
 
 import pytest
 from sottovoce.data.feed import LARGEST
-from sottovoce.data.feed.payload import at, document, instants, number
+from sottovoce.data.feed.payload import parse_number, parse_payload, possible_times, value_at
 from sottovoce.data.feed.source import covers
 from sottovoce.errors import MessageRefused
 
@@ -23,7 +23,7 @@ from sottovoce.errors import MessageRefused
 )
 def test_what_is_no_payload_is_refused(payload: bytes, json: bool, reason: str) -> None:
     with pytest.raises(MessageRefused) as refusal:
-        document(payload, json)
+        parse_payload(payload, json)
     assert refusal.value.reason == reason
 
 
@@ -31,7 +31,7 @@ def test_what_is_no_payload_is_refused(payload: bytes, json: bool, reason: str) 
     "payload, value", [(b"1050.390", 1050.39), (b" 7\n", 7.0), (b"7654321.000000", 7_654_321.0), (b"+1e3", 1000.0)]
 )
 def test_a_plain_payload_is_a_number(payload: bytes, value: float) -> None:
-    assert number(document(payload, json=False)) == value
+    assert parse_number(parse_payload(payload, json=False)) == value
 
 
 @pytest.mark.parametrize(
@@ -43,17 +43,17 @@ def test_a_plain_payload_is_a_number(payload: bytes, value: float) -> None:
 )  # fmt: skip
 def test_what_is_no_number_is_refused(value: object) -> None:
     with pytest.raises(MessageRefused) as refusal:
-        number(value)
+        parse_number(value)
     assert refusal.value.reason == "not-a-number"
 
 
 def test_a_path_goes_through_objects_and_lists() -> None:
-    found = document(b'{"a":{"b":[10,{"c":11}]}}', json=True)
-    assert at(found, ("a", "b", "1", "c")) == 11
-    assert at(found, ()) == found
+    found = parse_payload(b'{"a":{"b":[10,{"c":11}]}}', json=True)
+    assert value_at(found, ("a", "b", "1", "c")) == 11
+    assert value_at(found, ()) == found
     for path in (("b",), ("a", "b", "2"), ("a", "b", "-1"), ("a", "b", "1", "c", "d"), ("0",)):
         with pytest.raises(MessageRefused) as refusal:
-            at(found, path)
+            value_at(found, path)
         assert refusal.value.reason == "no-value"
 
 
@@ -63,22 +63,22 @@ def test_a_path_goes_through_objects_and_lists() -> None:
      ("1780000200", "seconds"), (1_780_000_200_000, "milliseconds")],
 )  # fmt: skip
 def test_a_time_is_one_instant_in_all_forms(value: object, form: str) -> None:
-    assert instants(value, form) == [1_780_000_200.0]  # type: ignore[arg-type]
+    assert possible_times(value, form) == [1_780_000_200.0]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("value", ["2026-05-28T20:30:00", "28.05.2026 20:30", "", 1_780_000_200, None, "Z" * 50])
 def test_a_time_without_a_zone_is_none(value: object) -> None:
     with pytest.raises(MessageRefused) as refusal:
-        instants(value, "iso8601")
+        possible_times(value, "iso8601")
     assert refusal.value.reason == "no-time"
 
 
 def test_a_time_without_a_zone_is_of_the_declared_one() -> None:
-    assert instants("2026-05-28T22:30:00", "iso8601", "Europe/Berlin") == [1_780_000_200.0]
-    twice = instants("2026-10-25T02:30:00", "iso8601", "Europe/Berlin")
+    assert possible_times("2026-05-28T22:30:00", "iso8601", "Europe/Berlin") == [1_780_000_200.0]
+    twice = possible_times("2026-10-25T02:30:00", "iso8601", "Europe/Berlin")
     assert [later - twice[0] for later in twice] == [0.0, 3600.0]
     with pytest.raises(MessageRefused) as refusal:
-        instants("2026-03-29T02:30:00", "iso8601", "Europe/Berlin")
+        possible_times("2026-03-29T02:30:00", "iso8601", "Europe/Berlin")
     assert refusal.value.reason == "no-time"
 
 

@@ -13,7 +13,7 @@ from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.events import Send
 from sottovoce.learners.published import Provenance
-from sottovoce.secure_sum.proofs import Proof, accused
+from sottovoce.secure_sum.proofs import Proof, judge_proof
 from sottovoce.secure_sum.statements import Doubt, Statement, body_bytes, body_of
 
 _STRUCK_BEATS = 1_000
@@ -34,32 +34,32 @@ class Dishonesty:
     def __init__(self, owner: str, cell: Cell, provenance: Provenance) -> None:
         self._owner, self._cell, self._provenance = owner, cell, provenance
 
-    def seen(self, state: CellState, liar: str, why: str) -> Step:
+    def record_lie(self, state: CellState, liar: str, why: str) -> Step:
         """Record that this device has seen another one lie."""
         if liar == self._owner or liar in state.struck:
             return state, []
         statement = self._provenance.signed(Statement(self._owner, body_bytes(Doubt(liar, why))))
-        return self._tell_all(self._struck(state, liar, why, "seen here"), Doubted(statement))
+        return self._tell_all(self._strike_off(state, liar, why, "seen here"), Doubted(statement))
 
-    def proved(self, state: CellState, proof: Proof) -> Step:
+    def record_proof(self, state: CellState, proof: Proof) -> Step:
         """Record a lie with its proof, if the apparent liar signed it."""
         before = state.struck
         try:
-            state = self.exposed(state, proof)
+            state = self.accept_proof(state, proof)
         except MessageRefused:
             return state, []
         return (state, []) if state.struck == before else self._tell_all(state, Exposed(proof))
 
-    def exposed(self, state: CellState, proof: Proof) -> CellState:
+    def accept_proof(self, state: CellState, proof: Proof) -> CellState:
         """Record a lie that another device has proved.
 
         Raises:
             MessageRefused: if the proof proves nothing.
         """
-        liar, why = accused(proof, self._cell, self._provenance.verify)
+        liar, why = judge_proof(proof, self._cell, self._provenance.verify)
         if liar in state.struck and state.dishonest[liar].how == "proved":
             return state
-        return self._struck(state, liar, why, "proved", proof)
+        return self._strike_off(state, liar, why, "proved", proof)
 
     @staticmethod
     def proofs(state: CellState, nodes: Iterable[str]) -> list[Proof]:
@@ -83,9 +83,9 @@ class Dishonesty:
         state = replace(state, doubts={**state.doubts, said.accused: by_device})
         if len(by_device) <= max(1, self._cell.colluding) or said.accused in state.struck:
             return state
-        return self._struck(state, said.accused, said.why, f"said by {', '.join(sorted(by_device))}")
+        return self._strike_off(state, said.accused, said.why, f"said by {', '.join(sorted(by_device))}")
 
-    def _struck(self, state: CellState, liar: str, why: str, how: str, proof: Proof | None = None) -> CellState:
+    def _strike_off(self, state: CellState, liar: str, why: str, how: str, proof: Proof | None = None) -> CellState:
         if liar == self._owner:
             return state
         finding = Finding(why, how, state.cycle + _STRUCK_BEATS, proof)
@@ -96,7 +96,7 @@ class Dishonesty:
         return state, [Send(peer, CellMessage(said, state.simulated)) for peer in state.peers]
 
 
-def named(state: CellState) -> dict[str, str]:
+def dishonesty_details(state: CellState) -> dict[str, str]:
     """Return dishonest devices as the status shows them."""
     found = {
         "dishonest": "; ".join(f"{node} {one.why} ({one.how})" for node, one in sorted(state.dishonest.items())),

@@ -17,7 +17,7 @@ from sottovoce.algorithms.cell.public.messages import (
     SurvivorAck,
     Unready,
 )
-from sottovoce.algorithms.cell.public.signed import signed_by, with_credential
+from sottovoce.algorithms.cell.public.signed import verified_body, with_credential
 from sottovoce.algorithms.cell.public.state import Leading
 from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
@@ -83,38 +83,40 @@ class Gathering:
         """
         if isinstance(said, Offered):
             slot = body_of(said.offer, Offer).slot
-            return Led(self._offered(leading or Leading(slot, "offers", beat), sender, said.offer))
+            return Led(self._store_offer(leading or Leading(slot, "offers", beat), sender, said.offer))
         if leading is None or leading.roster is None or sender not in leading.roster.owners:
             return Led(leading)
         roster, place = leading.roster, leading.roster.owners.index(sender)
         match said:
             case Shared() if leading.stage == "shares":
-                return Led(self._dealt(leading, roster, place, said))
+                return Led(self._store_shares(leading, roster, place, said))
             case Readied(_, lead) if leading.deputy:
                 if body_of(lead, Lead).roster == roster.digest:
-                    return self._compared(leading, roster, leading.lead, lead)
+                    return self._compare_statements(leading, roster, leading.lead, lead)
             case Readied(statement) if leading.stage == "readies" and place in leading.members:
-                if self._signed(roster, place, statement, Ready) == Ready(roster.digest, leading.round):
+                if self._verified_body(roster, place, statement, Ready) == Ready(roster.digest, leading.round):
                     return Led(replace(leading, readies={**leading.readies, place: statement}))
             case Unready(roster=of) if leading.stage == "readies" and of == roster.digest:
                 return Led(replace(leading, unready=leading.unready | {place}))
             case Go(round=h) if leading.deputy and h == leading.round:
                 return Led(replace(leading, go=said))
             case Given() if leading.stage == "vectors" and place in leading.members:
-                return self._given(leading, roster, place, said)
+                return self._store_vector(leading, roster, place, said)
             case Given() if leading.stage == "stands" and place in leading.survivors and leading.named is not None:
                 return Led(leading, ((sender, Survived(leading.named)),))  # the member has just turned to this deputy
             case SurvivorAck(_, named) if leading.deputy and place in leading.members:
                 if body_of(named, Named).round == leading.round and named.owner in roster.owners:
-                    return self._compared(replace(leading, named=leading.named or named), roster, leading.named, named)
+                    return self._compare_statements(
+                        replace(leading, named=leading.named or named), roster, leading.named, named
+                    )
             case SurvivorAck(statement) if leading.stage == "stands" and place in leading.survivors:
-                if self._signed(roster, place, statement, Stand) == Stand(leading.round, leading.survivors):
+                if self._verified_body(roster, place, statement, Stand) == Stand(leading.round, leading.survivors):
                     return Led(replace(leading, stands={**leading.stands, place: statement}))
             case SharesRevealed() if leading.stage == "reveals" and place in leading.survivors:
-                return self._revealed(leading, roster, place, said)
+                return self._store_revealed_shares(leading, roster, place, said)
         return Led(leading)
 
-    def _offered(self, leading: Leading, sender: str, offer: Statement) -> Leading:
+    def _store_offer(self, leading: Leading, sender: str, offer: Statement) -> Leading:
         if leading.stage != "offers":
             return leading
         if offer.owner != sender:
@@ -124,19 +126,19 @@ class Gathering:
         self._provenance.admit(offer)
         return replace(leading, offers={**leading.offers, sender: offer})
 
-    def _dealt(self, leading: Leading, roster: Roster, place: int, said: Shared) -> Leading:
+    def _store_shares(self, leading: Leading, roster: Roster, place: int, said: Shared) -> Leading:
         """Store a member's shares, which must match its commitment."""
         if (len(said.sealed), len(said.leaves)) != (len(roster), 2 * len(roster)):
             return leading
         offer = sha256(roster.statements[place].body).digest()
         deal = Deal(roster.digest, len(roster), offer, ShareTree(said.leaves).root)
-        if self._signed(roster, place, said.said, Deal) != deal:
+        if self._verified_body(roster, place, said.said, Deal) != deal:
             raise MessageRefused("cell", "a member signed other shares than it hands in")
         return replace(leading, dealt={**leading.dealt, place: said})
 
-    def _given(self, leading: Leading, roster: Roster, place: int, said: Given) -> Led:
+    def _store_vector(self, leading: Leading, roster: Roster, place: int, said: Given) -> Led:
         """Store a masked vector; report a member that signed two, and ignore one that sends what it did not sign."""
-        if self._signed(roster, place, said.said, Masked).round != leading.round:
+        if self._verified_body(roster, place, said.said, Masked).round != leading.round:
             return Led(leading)
         before = leading.vectors.get(place)
         if before is not None and before.said.body != said.said.body:
@@ -149,10 +151,10 @@ class Gathering:
             return Led(passed_over, lies=((roster.owners[place], "sent a masked vector that it did not sign"),))
         return Led(replace(leading, vectors={**leading.vectors, place: said}))
 
-    def _revealed(self, leading: Leading, roster: Roster, place: int, said: SharesRevealed) -> Led:
+    def _store_revealed_shares(self, leading: Leading, roster: Roster, place: int, said: SharesRevealed) -> Led:
         """Store shares that match their dealers' commitments; exclude and report a member that reveals other shares."""
         revealed, gone = said.revealed, leading.gone
-        shown = self._signed(roster, place, said.said, Shown)
+        shown = self._verified_body(roster, place, said.said, Shown)
         if shown.round != leading.round:
             return Led(leading)
         dealers = (tuple(one.dealer for one in revealed.seeds), tuple(one.dealer for one in revealed.mask_keys))
@@ -165,12 +167,12 @@ class Gathering:
         return Led(replace(leading, revealed={**leading.revealed, place: revealed}))
 
     @staticmethod
-    def _compared(leading: Leading, roster: Roster, first: Statement | None, second: Statement) -> Led:
+    def _compare_statements(leading: Leading, roster: Roster, first: Statement | None, second: Statement) -> Led:
         """Compare the leader's statement for this device, or for the first known member, with that for another."""
         if first is None or second.owner != first.owner or second.body == first.body:
             return Led(leading)
         proof = Equivocation(with_credential(roster, first), with_credential(roster, second))
         return Led(leading, proofs=(proof,))
 
-    def _signed(self, roster: Roster, place: int, statement: Statement, kind: type[B]) -> B:
-        return signed_by(self._provenance, roster, roster.owners[place], statement, kind)
+    def _verified_body(self, roster: Roster, place: int, statement: Statement, kind: type[B]) -> B:
+        return verified_body(self._provenance, roster, roster.owners[place], statement, kind)

@@ -11,9 +11,9 @@ from sottovoce.algorithms.cell.public.messages import Given, Known, Vectors, Wan
 from sottovoce.algorithms.cell.public.sum_consumer import Numerator, SumConsumer
 from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
-from sottovoce.learners.messages import of_another_model
+from sottovoce.learners.messages import shape_refusal
 from sottovoce.learners.published import Provenance
-from sottovoce.secure_sum.opening import Lie, Opening, Verified, verified
+from sottovoce.secure_sum.opening import Lie, Opening, Verified, verify_opening
 from sottovoce.secure_sum.statements import Knows, Masked, Statement, body_bytes, body_of
 
 _MAX_BYTES = 2**21  # size limit of the vectors in one message, in bytes
@@ -49,7 +49,7 @@ class OpenedRound:
         return tuple(place for place in self.verified.survivors if place not in self.vectors)
 
     @property
-    def want(self) -> Want:
+    def next_request(self) -> Want:
         """The next request."""
         return Want(self.verified.round, self.missing[:_MAX_WANTED])
 
@@ -78,25 +78,25 @@ class Knowledge:
     def __init__(self, cell: Cell, course: SumConsumer, provenance: Provenance) -> None:
         self._cell, self._course, self._provenance = cell, course, provenance
 
-    def opening(self, opening: Opening, numerator: Numerator | None) -> Verified | None:
+    def verify_opening(self, opening: Opening, numerator: Numerator | None) -> Verified | None:
         """Verify an opening and return it; None if its sum was taken at a model other than this device's.
 
         Raises:
             MessageRefused: if the opening does not hold.
         """
-        found = verified(opening, self._cell, self._provenance.verify, self._provenance.refuses)
+        found = verify_opening(opening, self._cell, self._provenance.verify, self._provenance.refuses)
         point = sha256(self._course.point(numerator)).digest()
         return found if found.roster.offers[0].point == point else None
 
-    def filled(self, opened: OpenedRound, given: tuple[Given, ...]) -> OpenedRound:
+    def with_vectors(self, opened: OpenedRound, given: tuple[Given, ...]) -> OpenedRound:
         """Return the round with additional vectors.
 
         Raises:
             Lie: if one is not the vector that its owner signed for this round.
         """
-        return replace(opened, vectors={**opened.vectors, **self._checked(opened.verified, given)})
+        return replace(opened, vectors={**opened.vectors, **self._verified_vectors(opened.verified, given)})
 
-    def _checked(self, verified: Verified, given: tuple[Given, ...]) -> dict[int, Given]:
+    def _verified_vectors(self, verified: Verified, given: tuple[Given, ...]) -> dict[int, Given]:
         roster, found = verified.roster, {}
         for one in given:
             if one.said.owner not in roster.owners:
@@ -111,19 +111,19 @@ class Knowledge:
                 found[place] = one
         return found
 
-    def after(self, opened: OpenedRound, numerator: Numerator | None) -> tuple[Numerator, int]:
+    def value_after_sum(self, opened: OpenedRound, numerator: Numerator | None) -> tuple[Numerator, int]:
         """Return the value after an opened sum, and the number of members in the sum."""
         vectors = {place: one.vector for place, one in opened.vectors.items()}
         total = opened.verified.total(vectors, self._course.size)
         members = len(opened.verified.survivors)
-        return self._course.after(numerator, opened.slot, total, members), members
+        return self._course.value_after_sum(numerator, opened.slot, total, members), members
 
-    def known(self, owner: str, slot: int, members: int, numerator: Numerator) -> Known:
+    def signed_knowledge(self, owner: str, slot: int, members: int, numerator: Numerator) -> Known:
         """Return this device's knowledge, signed."""
-        body = body_bytes(knows(slot, members, numerator))
+        body = body_bytes(knowledge_statement(slot, members, numerator))
         return Known(self._provenance.signed(Statement(owner, body)), numerator.astype("<i8").tobytes())
 
-    def heard(self, sender: str, known: Known) -> Knows:
+    def verified_knowledge(self, sender: str, known: Known) -> Knows:
         """Return another device's knowledge, as that device has signed it.
 
         Raises:
@@ -131,33 +131,33 @@ class Knowledge:
         """
         if known.said.owner != sender:
             raise MessageRefused("cell", "a device sent another device's statement")
-        self.numbers(known.numerator)
+        self.decode_numerator(known.numerator)
         said = body_of(known.said, Knows)
         if said.numerator != sha256(known.numerator).digest():
             raise MessageRefused("cell", "a device signed values other than those it sends")
         self._provenance.admit(known.said)
         return said
 
-    def agreed(self, votes: Mapping[str, Known]) -> tuple[Knows, Numerator] | None:
+    def agreed_knowledge(self, votes: Mapping[str, Known]) -> tuple[Knows, Numerator] | None:
         """Return the knowledge that enough devices share: as many as the threshold of the smallest cell requires."""
         bodies = [one.said.body for one in votes.values()]
         for one in votes.values():
             if bodies.count(one.said.body) >= self._cell.opens_at(self._cell.least):
-                return body_of(one.said, Knows), self.numbers(one.numerator)
+                return body_of(one.said, Knows), self.decode_numerator(one.numerator)
         return None
 
-    def numbers(self, raw: bytes) -> NDArray[np.int64]:
+    def decode_numerator(self, raw: bytes) -> NDArray[np.int64]:
         """Decode bytes to a numerator, int64[P].
 
         Raises:
             MessageRefused: if the bytes belong to another model.
         """
         if len(raw) != 8 * self._course.size:
-            raise of_another_model(f"a sum of {len(raw) // 8} values does not fit a model of {self._course.size}")
+            raise shape_refusal(f"a sum of {len(raw) // 8} values does not fit a model of {self._course.size}")
         return np.frombuffer(raw, dtype="<i8").astype(np.int64)
 
 
-def knows(slot: int, members: int, numerator: Numerator) -> Knows:
+def knowledge_statement(slot: int, members: int, numerator: Numerator) -> Knows:
     """Return a device's statement of its knowledge after a number of sums."""
     return Knows(slot, max(1, members), sha256(numerator.astype("<i8").tobytes()).digest())
 

@@ -10,7 +10,7 @@ from sottovoce.algorithms.cell.public.state import Leading
 from sottovoce.cell import Cell
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.published import Provenance
-from sottovoce.secure_sum.opening import Opening, Secrets, Verified, recovered
+from sottovoce.secure_sum.opening import Opening, Secrets, Verified, recover_secrets
 from sottovoce.secure_sum.proofs import WorthlessShares
 from sottovoce.secure_sum.share_tree import ShareTree
 from sottovoce.secure_sum.statements import (
@@ -45,7 +45,7 @@ class Leader:
     def __init__(self, owner: str, cell: Cell, size: int, provenance: Provenance) -> None:
         self._owner, self._cell, self._size, self._provenance = owner, cell, size, provenance
 
-    def go_on(self, leading: Leading, expected: frozenset[str], struck: frozenset[str], beat: int) -> Led:
+    def advance(self, leading: Leading, expected: frozenset[str], struck: frozenset[str], beat: int) -> Led:
         """Move to the next stage once all expected messages have arrived, or enough of them after a while.
 
         The members' messages were checked on arrival; if one fails here all the same, the round ends.
@@ -57,25 +57,25 @@ class Leader:
             beat: the current beat.
         """
         try:
-            return self._gone_on(leading, expected, struck, beat)
+            return self._advance_stage(leading, expected, struck, beat)
         except MessageRefused:
             return Led(None)
 
-    def _gone_on(self, leading: Leading, expected: frozenset[str], struck: frozenset[str], beat: int) -> Led:
+    def _advance_stage(self, leading: Leading, expected: frozenset[str], struck: frozenset[str], beat: int) -> Led:
         if leading.deputy:
             return Led(leading)
         late = beat - leading.since >= (_GATHERING_BEATS if leading.stage == "offers" else _PATIENCE_BEATS)
         match leading.stage:
             case "offers":
-                return self._call(leading, expected - struck, struck, beat, late=late)
+                return self._propose_roster(leading, expected - struck, struck, beat, late=late)
             case "shares":
                 return self._agree(leading, beat, late=late)
             case "readies":
                 return self._begin(leading, beat, late=late)
             case "vectors":
-                return self._survive(leading, beat, late=late)
+                return self._determine_survivors(leading, beat, late=late)
             case "stands":
-                return self._stood(leading, beat, late=late)
+                return self._request_reveals(leading, beat, late=late)
             case _:
                 return self._open(leading, late=late)
 
@@ -100,25 +100,27 @@ class Leader:
         named = named or leading.named
         leading = replace(leading, deputy=False, since=beat, named=None)
         if named is None:
-            return Led(leading, () if leading.go is None else _to(_owners_at(leading, leading.members), leading.go))
+            return Led(
+                leading, () if leading.go is None else _messages_to(_owners_at(leading, leading.members), leading.go)
+            )
         survivors = body_of(named, Named).survivors
         if not leading.vectors.keys() >= {*survivors}:
             return Led(None)
-        return self._named(leading, survivors, beat)
+        return self._announce_survivors(leading, survivors, beat)
 
-    def _call(
+    def _propose_roster(
         self, leading: Leading, expected: frozenset[str], struck: Collection[str], beat: int, *, late: bool
     ) -> Led:
         here = {owner: one for owner, one in leading.offers.items() if owner not in struck}
         complete = len(here) >= self._cell.most or expected <= here.keys()
-        offers = _at_one_point(here)
+        offers = _majority_offers(here)
         if not late and not complete:
             return Led(leading)
         if len(offers) < self._cell.least:
             return Led(None if late else leading)
         roster = roster_of([offers[owner] for owner in sorted(offers)[: self._cell.most]])
         called = RosterProposal(roster.statements)
-        return Led(Leading(leading.slot, "shares", beat, roster=roster), _to(roster.owners, called))
+        return Led(Leading(leading.slot, "shares", beat, roster=roster), _messages_to(roster.owners, called))
 
     def _agree(self, leading: Leading, beat: int, *, late: bool) -> Led:
         roster, dealt = _roster(leading), leading.dealt
@@ -126,10 +128,10 @@ class Leader:
         if len(members) < len(roster) and not late:
             return Led(leading)
         if len(members) < self._cell.opens_at(len(roster)):
-            return _over(roster)
+            return _abort_round(roster)
         deals = {member: dealt[member].said for member in members}
         h = round_digest(roster.digest, members, [body_of(deal, Deal).root for deal in deals.values()])
-        lead = self._signed(Lead(roster.digest, h))
+        lead = self._sign(Lead(roster.digest, h))
         trees = [ShareTree(dealt[member].leaves) for member in members]
         said = tuple(
             (
@@ -153,35 +155,37 @@ class Leader:
         if leading.readies.keys() | leading.unready < {*leading.members} and not late:
             return Led(leading)
         if len(leading.readies) < self._cell.opens_at(len(roster)):
-            return _over(roster)
+            return _abort_round(roster)
         ready = sorted(leading.readies)
         go = Go(leading.round, tuple(leading.readies[place] for place in ready))
         unready = frozenset(leading.members) - {*ready}
         leading = replace(leading, stage="vectors", since=beat, readies={}, unready=unready)
-        return Led(leading, _to(_owners_at(leading, ready), go))
+        return Led(leading, _messages_to(_owners_at(leading, ready), go))
 
-    def _survive(self, leading: Leading, beat: int, *, late: bool) -> Led:
+    def _determine_survivors(self, leading: Leading, beat: int, *, late: bool) -> Led:
         survivors = tuple(sorted(leading.vectors))
         if not {*survivors} >= {*leading.members} - leading.unready and not late:
             return Led(leading)
         if len(survivors) < self._cell.opens_at(len(_roster(leading))):
             return Led(None if late else leading)
-        return self._named(leading, survivors, beat)
+        return self._announce_survivors(leading, survivors, beat)
 
-    def _named(self, leading: Leading, survivors: tuple[int, ...], beat: int) -> Led:
-        named = self._signed(Named(leading.round, survivors))
+    def _announce_survivors(self, leading: Leading, survivors: tuple[int, ...], beat: int) -> Led:
+        named = self._sign(Named(leading.round, survivors))
         vectors = {place: leading.vectors[place] for place in survivors}
         leading = replace(
             leading, stage="stands", since=beat, vectors=vectors, survivors=survivors, stands={}, named=named
         )
-        return Led(leading, _to(_owners_at(leading, survivors), Survived(named)))
+        return Led(leading, _messages_to(_owners_at(leading, survivors), Survived(named)))
 
-    def _stood(self, leading: Leading, beat: int, *, late: bool) -> Led:
+    def _request_reveals(self, leading: Leading, beat: int, *, late: bool) -> Led:
         needed = self._cell.opens_at(len(_roster(leading)))
         if len(leading.stands) < needed:
             return Led(None if late else leading)
         said = Quorum(leading.round, tuple(leading.stands[place] for place in sorted(leading.stands)))
-        return Led(replace(leading, stage="reveals", since=beat), _to(_owners_at(leading, leading.survivors), said))
+        return Led(
+            replace(leading, stage="reveals", since=beat), _messages_to(_owners_at(leading, leading.survivors), said)
+        )
 
     def _open(self, leading: Leading, *, late: bool) -> Led:
         roster = _roster(leading)
@@ -189,23 +193,27 @@ class Leader:
         if len(leading.revealed) < needed:
             return Led(None if late else leading)
         chosen = {place: leading.revealed[place] for place in sorted(leading.revealed)[:needed]}
-        found = recovered(roster, leading.members, leading.survivors, chosen)
+        found = recover_secrets(roster, leading.members, leading.survivors, chosen)
         if found.cheated:
-            return Led(None, proofs=tuple(_worthless(leading, roster, place, chosen) for place in found.cheated))
-        return self._opened(leading, roster, found)
+            return Led(
+                None, proofs=tuple(_worthless_shares_proof(leading, roster, place, chosen) for place in found.cheated)
+            )
+        return self._publish_opening(leading, roster, found)
 
     @staticmethod
-    def _opened(leading: Leading, roster: Roster, found: Secrets) -> Led:
+    def _publish_opening(leading: Leading, roster: Roster, found: Secrets) -> Led:
         stands = tuple(leading.stands[place] for place in sorted(leading.stands))
         opening = Opening(roster.statements, leading.members, leading.roots, stands, found.seeds, found.mask_keys)
         opened = OpenedRound(Verified(opening, roster, leading.round, leading.survivors), leading.vectors)
-        return Led(None, _to(roster.owners, Result(opening)), opened)
+        return Led(None, _messages_to(roster.owners, Result(opening)), opened)
 
-    def _signed(self, body: Body) -> Statement:
+    def _sign(self, body: Body) -> Statement:
         return replace(self._provenance.signed(Statement(self._owner, body_bytes(body))), credential=b"")
 
 
-def _worthless(leading: Leading, roster: Roster, dealer: int, revealed: Mapping[int, Revealed]) -> WorthlessShares:
+def _worthless_shares_proof(
+    leading: Leading, roster: Roster, dealer: int, revealed: Mapping[int, Revealed]
+) -> WorthlessShares:
     """Return the proof that a member dealt shares of a secret other than the one it offered."""
     of_mask_key = dealer not in leading.survivors
     at = leading.gone.index(dealer) if of_mask_key else leading.survivors.index(dealer)
@@ -216,8 +224,8 @@ def _worthless(leading: Leading, roster: Roster, dealer: int, revealed: Mapping[
     return WorthlessShares(offer, deal, of_mask_key, recipients, shares)
 
 
-def _over(roster: Roster) -> Led:
-    return Led(None, _to(roster.owners, Over(roster.digest)))
+def _abort_round(roster: Roster) -> Led:
+    return Led(None, _messages_to(roster.owners, Over(roster.digest)))
 
 
 def _roster(leading: Leading) -> Roster:
@@ -231,11 +239,11 @@ def _owners_at(leading: Leading, places: Sequence[int]) -> list[str]:
     return [owners[place] for place in places]
 
 
-def _to(owners: Iterable[str], said: Said) -> tuple[tuple[str, Said], ...]:
+def _messages_to(owners: Iterable[str], said: Said) -> tuple[tuple[str, Said], ...]:
     return tuple((owner, said) for owner in owners)
 
 
-def _at_one_point(offers: Mapping[str, Statement]) -> dict[str, Statement]:
+def _majority_offers(offers: Mapping[str, Statement]) -> dict[str, Statement]:
     """Return the offers of the members at the model that most members hold."""
     points = {owner: body_of(offer, Offer).point for owner, offer in offers.items()}
     most = max(sorted(set(points.values())), key=list(points.values()).count, default=b"")

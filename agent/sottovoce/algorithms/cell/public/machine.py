@@ -18,9 +18,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.algorithms.cell.public.dishonesty import Dishonesty, named
+from sottovoce.algorithms.cell.public.dishonesty import Dishonesty, dishonesty_details
 from sottovoce.algorithms.cell.public.gathering import Gathering, Led
-from sottovoce.algorithms.cell.public.knowledge import Knowledge, OpenedRound, knows
+from sottovoce.algorithms.cell.public.knowledge import Knowledge, OpenedRound, knowledge_statement
 from sottovoce.algorithms.cell.public.leader import Leader
 from sottovoce.algorithms.cell.public.messages import (
     Agreed,
@@ -48,8 +48,8 @@ from sottovoce.algorithms.cell.public.messages import (
     Vectors,
     Want,
 )
-from sottovoce.algorithms.cell.public.post import Step, following, posted
-from sottovoce.algorithms.cell.public.signed import roots_of, signed_by
+from sottovoce.algorithms.cell.public.post import Step, queue_sends, send_next
+from sottovoce.algorithms.cell.public.signed import roots_of, verified_body
 from sottovoce.algorithms.cell.public.state import CellState
 from sottovoce.algorithms.cell.public.sum_consumer import SumConsumer
 from sottovoce.algorithms.steps.public.descent import UNIT
@@ -106,7 +106,7 @@ from sottovoce.secure_sum.steps import (
     Survive,
     Unfit,
     Vector,
-    answer,
+    decode_answer,
     encoded,
 )
 
@@ -163,7 +163,11 @@ class Cells:
 
     def progress(self, state: CellState) -> Progress:
         """See Learner.progress."""
-        details: dict[str, float | int | str] = {"stage": state.stage, "rounds_failed": state.failed, **named(state)}
+        details: dict[str, float | int | str] = {
+            "stage": state.stage,
+            "rounds_failed": state.failed,
+            **dishonesty_details(state),
+        }
         if state.members:
             details["members"] = state.members
         phase = "learning" if self._has_sums_left(state) else "mixing"
@@ -175,7 +179,7 @@ class Cells:
 
     def start(self, state: CellState, now: float) -> Step:
         """Begin, or continue after a restart."""
-        return replace(state, stage="idle", asked=None), [SetTimer(_CYCLE, now), *self._published(state)]
+        return replace(state, stage="idle", asked=None), [SetTimer(_CYCLE, now), *self._publication(state)]
 
     def on(self, state: CellState, event: Event, now: float) -> Step:
         """Return the next state and its effects.
@@ -185,34 +189,34 @@ class Cells:
         """
         match event:
             case Timer():
-                return posted(self._tick(state, now))
+                return queue_sends(self._tick(state, now))
             case Received(sender, message):
                 if not isinstance(message, CellMessage):
                     raise MessageRefused(
                         "learner", "the message is not for a learner with secure sums: give both devices the same task"
                     )
-                return posted(self._received(state, sender, message))
+                return queue_sends(self._received(state, sender, message))
             case PeersChanged(peers):
                 left = {peer for peer in state.queued if peer not in peers}
                 queued = {peer: queue for peer, queue in state.queued.items() if peer not in left}
                 return replace(state, peers=peers, queued=queued), [Forget(peer) for peer in sorted(left)]
             case Delivered(recipient, reply):
-                state, effects = following(state, recipient)
+                state, effects = send_next(state, recipient)
                 if isinstance(reply, CellMessage) and isinstance(reply.said, Result | Vectors | Known):
-                    state, more = posted(self._received(state, recipient, reply))
+                    state, more = queue_sends(self._received(state, recipient, reply))
                     effects += more
                 return state, effects
             case Returned(recipient):
-                return following(state, recipient)
+                return send_next(state, recipient)
             case _:
                 return state, []
 
     def stepped(self, state: CellState, said: CellAnswer | Refused, now: float) -> Step:
         """See TakingPart."""
         del now
-        return posted(self._answered(state, said))
+        return queue_sends(self._handle_answer(state, said))
 
-    def _answered(self, state: CellState, said: CellAnswer | Refused) -> Step:
+    def _handle_answer(self, state: CellState, said: CellAnswer | Refused) -> Step:
         if said.query_id != state.asked:
             return state, []
         state = replace(state, asked=None)
@@ -220,35 +224,41 @@ class Cells:
             if state.stage in _CHARGED and said.reason == "query":
                 return state, []  # the device that asked for this step lied; the round may still be opened
             exhausted = state.exhausted or said.reason == "budget"
-            return self._ended(replace(state, exhausted=exhausted))
+            return self._end_round(replace(state, exhausted=exhausted))
         state = replace(state, simulated=state.simulated or said.simulated)
-        match answer(said.said):
+        match decode_answer(said.said):
             case Offer() as offered:
-                offer = self._signed(body_bytes(offered))
+                offer = self._sign(body_bytes(offered))
                 state, leader = self._present_leader(state)
-                if leader == self._owner and not self._holds(offer):
-                    return self._ended(replace(state, silent=state.silent | {leader}))
-                return self._submit(self._at(state, "offered", offer=offer, leader=leader), leader, Offered(offer))
+                if leader == self._owner and not self._accepts_own_offer(offer):
+                    return self._end_round(replace(state, silent=state.silent | {leader}))
+                return self._submit(
+                    self._at_stage(state, "offered", offer=offer, leader=leader), leader, Offered(offer)
+                )
             case Sealed(sealed=sealed, leaves=leaves):
-                return self._joined(state, sealed, leaves)
+                return self._send_shares(state, sealed, leaves)
             case Ready(round=h) as ready:
-                return self._ready(self._at(state, "ready", round=h), ready)
+                return self._report_ready(self._at_stage(state, "ready", round=h), ready)
             case Unfit(dealers=dealers):
-                return self._unready(state, dealers)
+                return self._report_unready(state, dealers)
             case Vector(vector=vector, said=masked):
-                return self._at(state, "held", given=Given(vector, self._bare(masked))), []
+                return self._at_stage(state, "held", given=Given(vector, self._sign_without_certificate(masked))), []
             case Stand() as stand:
                 if state.named is None:
                     return state, []
-                stood = SurvivorAck(self._bare(stand), state.named)
-                return self._submit(self._at(state, "stood", stood=stood), state.leader, stood)
+                stood = SurvivorAck(self._sign_without_certificate(stand), state.named)
+                return self._submit(self._at_stage(state, "stood", stood=stood), state.leader, stood)
             case Revealed() as revealed:
                 shown = Shown(state.round, self._place(state), digest_of(revealed))
-                return self._submit(self._at(state, "told"), state.leader, SharesRevealed(revealed, self._bare(shown)))
+                return self._submit(
+                    self._at_stage(state, "told"),
+                    state.leader,
+                    SharesRevealed(revealed, self._sign_without_certificate(shown)),
+                )
             case Ended():
                 return state, []
 
-    def _holds(self, offer: Statement) -> bool:
+    def _accepts_own_offer(self, offer: Statement) -> bool:
         """Whether this device would accept its own offer: if not, its certificate has expired or its clock is wrong."""
         try:
             self._provenance.admit(offer)
@@ -256,32 +266,36 @@ class Cells:
             return False
         return True
 
-    def _joined(self, state: CellState, sealed: tuple[bytes, ...], leaves: tuple[bytes, ...]) -> Step:
+    def _send_shares(self, state: CellState, sealed: tuple[bytes, ...], leaves: tuple[bytes, ...]) -> Step:
         if state.roster is None:
             return state, []
         roster = state.roster
         offer = sha256(roster.statements[self._place(state)].body).digest()
         deal = Deal(roster.digest, len(roster), offer, ShareTree(leaves).root)
-        return self._submit(self._at(state, "joined"), state.leader, Shared(sealed, leaves, self._bare(deal)))
+        return self._submit(
+            self._at_stage(state, "joined"), state.leader, Shared(sealed, leaves, self._sign_without_certificate(deal))
+        )
 
-    def _ready(self, state: CellState, ready: Ready) -> Step:
+    def _report_ready(self, state: CellState, ready: Ready) -> Step:
         """Report readiness to the leader, and to the deputies, which compare the leader's signatures."""
         if state.lead is None:
             return state, []
-        said = Readied(self._bare(ready), state.lead)
+        said = Readied(self._sign_without_certificate(ready), state.lead)
         effects: list[Effect] = []
         for node in (state.leader, *state.deputies):
             state, more = self._submit(state, node, said)
             effects += more
         return state, effects
 
-    def _unready(self, state: CellState, dealers: tuple[int, ...]) -> Step:
+    def _report_unready(self, state: CellState, dealers: tuple[int, ...]) -> Step:
         """Report members that dealt worthless shares, and wait for the others."""
         if state.roster is None:
             return state, []
         roster, effects = state.roster, list[Effect]()
         for dealer in dealers:
-            state, more = self._dishonesty.seen(state, roster.owners[dealer], "dealt shares other than it committed to")
+            state, more = self._dishonesty.record_lie(
+                state, roster.owners[dealer], "dealt shares other than it committed to"
+            )
             effects += more
         state, more = self._submit(state, state.leader, Unready(roster.digest, dealers))
         return state, [*effects, *more]
@@ -291,17 +305,17 @@ class Cells:
         effects: list[Effect] = []
         if state.stage == "held" and state.given is not None:
             given, first = state.given, state.deputies[:1]
-            state, effects = self._submit(self._at(state, "given"), state.leader, given)
+            state, effects = self._submit(self._at_stage(state, "given"), state.leader, given)
             for deputy in first:
                 state, more = self._submit(state, deputy, given)
                 effects = [*effects, *more]
         elif self._has_sums_left(state) and state.asked is None:
             state, effects = self._act_on_missing_sums(state)
         if state.opening is not None:
-            state, more = self._fetched(state, state.opening)
+            state, more = self._retry_fetch(state, state.opening)
             effects = [*effects, *more]
-        state, led = self._led(state)
-        return state, [*effects, *led, SetTimer(_CYCLE, now + self._period), *self._published(state)]
+        state, led = self._act_as_leader(state)
+        return state, [*effects, *led, SetTimer(_CYCLE, now + self._period), *self._publication(state)]
 
     def _act_on_missing_sums(self, state: CellState) -> Step:
         """Act on a beat while sums are missing: offer to take part, or ask a peer if the vault cannot pay."""
@@ -309,10 +323,10 @@ class Cells:
             beats = _PATIENCE_BEATS if state.leader in state.struck else state.cycle - state.since
             waits = _HANDOVER_BEATS + (_LISTENING_BEATS if self._owner in state.deputies[:1] else 0)
             if state.deputies and state.given is not None and state.stage in _GIVEN and beats >= waits:
-                return self._handed_over(state, state.given)
+                return self._hand_over_to_deputy(state, state.given)
             if beats < _PATIENCE_BEATS:
                 return state, []
-            return self._failed(replace(state, silent=state.silent | {state.leader}))
+            return self._fail_round(replace(state, silent=state.silent | {state.leader}))
         if not state.peers or state.opening is not None:
             return state, []
         if not state.exhausted:
@@ -321,11 +335,11 @@ class Cells:
         message = CellMessage(Seek(state.slot), state.simulated)
         return replace(state, turn=turn + 1), [Send(state.peers[turn], message)]
 
-    def _handed_over(self, state: CellState, given: Given) -> Step:
+    def _hand_over_to_deputy(self, state: CellState, given: Given) -> Step:
         """Send the next deputy everything that the leader received and that the deputy continues from."""
         leader, stood = state.deputies[0], state.stood
         state = replace(state, leader=leader, deputies=state.deputies[1:], silent=state.silent | {state.leader})
-        state = self._at(state, "given" if stood is None else "stood")
+        state = self._at_stage(state, "given" if stood is None else "stood")
         state, effects = self._submit(state, leader, given)
         if state.go is not None:
             state, more = self._submit(state, leader, state.go)
@@ -347,18 +361,18 @@ class Cells:
         match said:
             case Result() | Vectors() | Known():
                 try:
-                    return self._informed(state, sender, said)
+                    return self._handle_result(state, sender, said)
                 except Lie as lie:
-                    return self._dishonesty.seen(
+                    return self._dishonesty.record_lie(
                         state, sender, f"sent a false {type(said).__name__.lower()}: {lie}"[:80]
                     )
             case Exposed(proof):
-                state = self._dishonesty.exposed(state, proof)
+                state = self._dishonesty.accept_proof(state, proof)
                 ours = state.roster is not None and state.stage in _GIVEN
                 if ours and isinstance(proof, WorthlessShares):
                     deal = body_of(proof.deal, Deal)
                     if state.roster is not None and deal.roster == state.roster.digest:
-                        return self._failed(state)
+                        return self._fail_round(state)
                 return state, []
             case Doubted(statement):
                 return self._dishonesty.doubted(state, sender, statement), []
@@ -372,13 +386,13 @@ class Cells:
             if slot < state.slot and state.numerator is not None:
                 return state, [Reply(CellMessage(self._answer_for(state, slot, state.numerator), state.simulated))]
             if isinstance(said, Offered) and slot == state.slot + 1 <= self.course.rounds:  # this device is behind
-                heard, effects = self._heard(state, sender, said)
+                heard, effects = self._handle_statement(state, sender, said)
                 return heard, [*effects, Send(sender, CellMessage(Seek(state.slot), state.simulated))]
             if slot != state.slot:
                 return state, []
-        return self._heard(state, sender, said)
+        return self._handle_statement(state, sender, said)
 
-    def _informed(self, state: CellState, sender: str, said: Result | Vectors | Known) -> Step:
+    def _handle_result(self, state: CellState, sender: str, said: Result | Vectors | Known) -> Step:
         """Handle the result of a sum that another device has sent.
 
         Raises:
@@ -386,50 +400,50 @@ class Cells:
         """
         match said:
             case Result(opening):
-                return self._shown(state, sender, opening)
+                return self._handle_opening(state, sender, opening)
             case Vectors():
-                return self._filled(state, sender, said)
+                return self._handle_vectors(state, sender, said)
             case Known():
-                return self._vouched(state, sender, said)
+                return self._note_claim(state, sender, said)
 
     def _answer_for(self, state: CellState, slot: int, numerator: NDArray[np.int64]) -> Result | Known:
         """Answer a device that has this many sums: with the next sum, to be verified, or this device's knowledge."""
         if state.opened is not None and state.opened.slot == slot:
             return Result(state.opened.verified.opening)
-        return self._knowledge.known(self._owner, state.slot, state.members, numerator)
+        return self._knowledge.signed_knowledge(self._owner, state.slot, state.members, numerator)
 
-    def _shown(self, state: CellState, sender: str, opening: Opening) -> Step:
+    def _handle_opening(self, state: CellState, sender: str, opening: Opening) -> Step:
         """Verify another device's opening of the present sum, and fetch the masked vectors."""
         offers = [body_of(statement, Offer) for statement in opening.roster[:1]]
         if not self._has_sums_left(state) or [offer.slot for offer in offers] != [state.slot]:
             return state, []
-        verified = self._knowledge.opening(opening, state.numerator)
+        verified = self._knowledge.verify_opening(opening, state.numerator)
         if verified is None:
             return state, []
         opened = state.opening
         if opened is None or opened.verified.round != verified.round:
             opened = OpenedRound(verified, since=state.cycle)
             if state.given is not None and state.round == verified.round:
-                opened = self._knowledge.filled(opened, (state.given,))
+                opened = self._knowledge.with_vectors(opened, (state.given,))
         if sender in opened.sources:
             return state, []
         state = replace(state, opening=replace(opened, sources=(*opened.sources, sender)))
-        return state, [] if opened.sources else [Send(sender, CellMessage(opened.want, state.simulated))]
+        return state, [] if opened.sources else [Send(sender, CellMessage(opened.next_request, state.simulated))]
 
-    def _filled(self, state: CellState, sender: str, said: Vectors) -> Step:
+    def _handle_vectors(self, state: CellState, sender: str, said: Vectors) -> Step:
         """Process masked vectors; once all have arrived, the sum is known."""
         opened = state.opening
         if opened is None or opened.verified.round != said.round:
             return state, []
-        filled = self._knowledge.filled(opened, said.given)
+        filled = self._knowledge.with_vectors(opened, said.given)
         if not filled.missing:
-            return self._believed(state, filled)
+            return self._adopt_result(state, filled)
         if len(filled.missing) == len(opened.missing):
             return state, []
         state = replace(state, opening=replace(filled, since=state.cycle))
-        return state, [Send(sender, CellMessage(filled.want, state.simulated))]
+        return state, [Send(sender, CellMessage(filled.next_request, state.simulated))]
 
-    def _fetched(self, state: CellState, opened: OpenedRound) -> Step:
+    def _retry_fetch(self, state: CellState, opened: OpenedRound) -> Step:
         """Ask the next device for the masked vectors; drop an opening whose vectors no device sends."""
         if state.cycle - opened.since < _FETCHING_BEATS:
             return state, []
@@ -437,29 +451,29 @@ class Cells:
             return replace(state, opening=None), []
         sources = (*opened.sources[1:], opened.sources[0])
         opened = replace(opened, sources=sources, since=state.cycle, asked=opened.asked + 1)
-        return replace(state, opening=opened), [Send(sources[0], CellMessage(opened.want, state.simulated))]
+        return replace(state, opening=opened), [Send(sources[0], CellMessage(opened.next_request, state.simulated))]
 
-    def _believed(self, state: CellState, opened: OpenedRound) -> Step:
+    def _adopt_result(self, state: CellState, opened: OpenedRound) -> Step:
         """Adopt the result of an opened sum, at which the next sum is taken."""
-        numerator, members = self._knowledge.after(opened, state.numerator)
+        numerator, members = self._knowledge.value_after_sum(opened, state.numerator)
         regulars = frozenset(opened.verified.roster.owners)
         state = replace(state, opened=replace(opened, sources=()))
-        return self._at_sum(
+        return self._advance_to_sum(
             state, state.slot + 1, numerator, members, regulars if self._owner in regulars else frozenset()
         )
 
-    def _vouched(self, state: CellState, sender: str, said: Known) -> Step:
+    def _note_claim(self, state: CellState, sender: str, said: Known) -> Step:
         """Note a device that claims later sums: believe it once enough devices claim the same, and ask the others."""
-        known = self._knowledge.heard(sender, said)
+        known = self._knowledge.verified_knowledge(sender, said)
         if known.slot > self.course.rounds:
             raise Lie("cell", "it knows more sums than there are")
         if known.slot <= state.slot:
-            return self._compared(state, {sender: said}), []
+            return self._note_contradictions(state, {sender: said}), []
         votes = {**state.votes, sender: said}
-        agreed = self._knowledge.agreed(votes)
+        agreed = self._knowledge.agreed_knowledge(votes)
         if agreed is not None:
             found, numerator = agreed
-            return self._at_sum(state, found.slot, numerator, found.members, frozenset())
+            return self._advance_to_sum(state, found.slot, numerator, found.members, frozenset())
         state = replace(state, votes=votes)
         if state.cycle - state.sought < _SEEKING_BEATS:
             return state, []
@@ -467,75 +481,77 @@ class Cells:
         others = [peer for peer in state.peers if peer != sender]
         return replace(state, sought=state.cycle), [Send(peer, seek) for peer in others]
 
-    def _at_sum(
+    def _advance_to_sum(
         self, state: CellState, slot: int, numerator: NDArray[np.int64], members: int, regulars: frozenset[str]
     ) -> Step:
         leading, votes = {of: one for of, one in state.leading.items() if of >= slot}, state.votes
-        state, effects = self._ended(state)
+        state, effects = self._end_round(state)
         state = replace(state, slot=slot, numerator=numerator, members=members, regulars=regulars)
-        state = self._compared(replace(state, leading=leading, opening=None, votes={}), votes)
-        return state, [*effects, *self._published(state)]
+        state = self._note_contradictions(replace(state, leading=leading, opening=None, votes={}), votes)
+        return state, [*effects, *self._publication(state)]
 
-    def _compared(self, state: CellState, votes: Mapping[str, Known]) -> CellState:
+    def _note_contradictions(self, state: CellState, votes: Mapping[str, Known]) -> CellState:
         """Note devices that contradict this one about the last sum: they may have lied, or have another round of it."""
         if state.numerator is None:
             return state
-        own, doubts = body_bytes(knows(state.slot, state.members, state.numerator)), dict(state.doubts)
+        own, doubts = body_bytes(knowledge_statement(state.slot, state.members, state.numerator)), dict(state.doubts)
         for sender, known in votes.items():
             if body_of(known.said, Knows).slot == state.slot and known.said.body != own:
                 why = f"says otherwise of sum {state.slot}"
                 doubts[sender] = {**doubts.get(sender, {}), self._owner: why}
         return replace(state, doubts=doubts)
 
-    def _failed(self, state: CellState) -> Step:
+    def _fail_round(self, state: CellState) -> Step:
         """Count a round that failed on this device, and end it."""
-        return self._ended(replace(state, failed=state.failed + 1))
+        return self._end_round(replace(state, failed=state.failed + 1))
 
-    def _ended(self, state: CellState) -> Step:
+    def _end_round(self, state: CellState) -> Step:
         """End the round on this device: the vault drops its secrets, and this device is no longer a deputy."""
         leading = {of: one for of, one in state.leading.items() if not one.deputy}
         state = replace(state, leading=leading)
         end = TakePart(CellQuery(self._learner, encoded(End(state.slot))))
-        return self._idle(state), [end]
+        return self._idle_state(state), [end]
 
     def _has_sums_left(self, state: CellState) -> bool:
         return state.slot < self.course.rounds
 
-    def _heard(self, state: CellState, sender: str, said: Said) -> Step:
+    def _handle_statement(self, state: CellState, sender: str, said: Said) -> Step:
         """Handle members' statements as a leader, and the leader's statements as a member."""
         effects: list[Effect] = []
         if isinstance(said, ToLeader) or (isinstance(said, Go) and sender != self._owner):
             slot = body_of(said.offer, Offer).slot if isinstance(said, Offered) else state.slot
             led = self._gathering.hear(state.leading.get(slot), sender, said, state.cycle)
             state, effects = self._send_statements(self._with_leading(state, slot, led), led)
-            state, more = self._led(state)
+            state, more = self._act_as_leader(state)
             effects = [*effects, *more]
         if isinstance(said, FromLeader) and state.asked is None:
-            state, more = self._followed(state, sender, said)
+            state, more = self._handle_request(state, sender, said)
             effects = [*effects, *more]
         return state, effects
 
-    def _followed(self, state: CellState, sender: str, said: FromLeader) -> Step:
+    def _handle_request(self, state: CellState, sender: str, said: FromLeader) -> Step:
         """Handle the request of a round's leader, or of a deputy."""
         match said:
             case RosterProposal(roster) if (
                 state.stage == "offered" and state.offer in roster and sender not in state.struck
             ):
                 found = roster_of(roster)
-                if self._refused(found.owners):
+                if self._revoked_devices(found.owners):
                     return state, []
-                ranked = [node for node in _ranked(found.owners, state.slot) if node not in (sender, *state.struck)]
+                ranked = [
+                    node for node in _leader_order(found.owners, state.slot) if node not in (sender, *state.struck)
+                ]
                 state = replace(state, leader=sender, deputies=tuple(ranked[:_DEPUTIES]), roster=found)
                 if proofs := self._dishonesty.proofs(state, found.owners):  # the leader does not know these proofs
                     sent = [Send(sender, CellMessage(Exposed(proof), state.simulated)) for proof in proofs]
-                    return self._at(state, "joined"), [*sent]
+                    return self._at_stage(state, "joined"), [*sent]
                 return self._take_part(state, Join(roster))
             case Agreed() if state.stage == "joined" and sender == state.leader and state.roster is not None:
-                return self._agreed(state, sender, state.roster, said)
+                return self._handle_agreement(state, sender, state.roster, said)
             case Go(h, readies) if state.stage == "ready" and self._leads(state, sender, h):
                 return self._take_part(replace(state, leader=sender, go=said), Mask(readies))
             case Survived(statement) if state.stage in _GIVEN and sender == state.leader and state.roster is not None:
-                named = signed_by(self._provenance, state.roster, sender, statement, Named)
+                named = verified_body(self._provenance, state.roster, sender, statement, Named)
                 if named.round != state.round:
                     return state, []
                 return self._take_part(replace(state, named=statement), Survive(named.survivors))
@@ -543,17 +559,17 @@ class Cells:
                 return self._take_part(replace(state, leader=sender), Reveal(stands))
             case Over(digest) if state.stage in ("joined", "ready") and sender == state.leader:
                 if state.roster is not None and state.roster.digest == digest:
-                    return self._failed(state)
+                    return self._fail_round(state)
         return state, []
 
-    def _agreed(self, state: CellState, sender: str, roster: Roster, said: Agreed) -> Step:
+    def _handle_agreement(self, state: CellState, sender: str, roster: Roster, said: Agreed) -> Step:
         """Check every member's signature before the vault is asked: a lie then points to the leader or to a dealer."""
-        lead = signed_by(self._provenance, roster, sender, said.said, Lead)
+        lead = verified_body(self._provenance, roster, sender, said.said, Lead)
         if lead.roster != roster.digest:
             return state, []  # it belongs to an earlier round
         roots = roots_of(self._provenance, roster, said, lead)
         if roots is None:
-            return self._dishonesty.seen(state, sender, "proposed a round that does not hold")
+            return self._dishonesty.record_lie(state, sender, "proposed a round that does not hold")
         state, leading = replace(state, lead=said.said), state.leading.get(state.slot)
         if self._owner in state.deputies and (leading is None or leading.deputy or leading.stage == "offers"):
             deputy = self._leader.deputy(roster, said, state.cycle)
@@ -564,16 +580,16 @@ class Cells:
     def _leads(state: CellState, sender: str, h: bytes) -> bool:
         return sender in (state.leader, *state.deputies) and h == state.round
 
-    def _led(self, state: CellState) -> Step:
+    def _act_as_leader(self, state: CellState) -> Step:
         """Take this device's next steps as a leader."""
         leading = state.leading.get(state.slot)
         if leading is None:
             return state, []
         expected = state.regulars or frozenset({*state.peers, self._owner})
-        led = self._leader.go_on(leading, expected, state.struck | self._refused(expected), state.cycle)
+        led = self._leader.advance(leading, expected, state.struck | self._revoked_devices(expected), state.cycle)
         return self._send_statements(self._with_leading(state, state.slot, led), led)
 
-    def _refused(self, nodes: Iterable[str]) -> frozenset[str]:
+    def _revoked_devices(self, nodes: Iterable[str]) -> frozenset[str]:
         """Return the given devices that the fleet has revoked."""
         return frozenset(node for node in nodes if self._provenance.refuses(node))
 
@@ -586,7 +602,7 @@ class Cells:
         """Send the leader's statements to all devices, itself included, and report lies that it has seen."""
         effects: list[Effect] = []
         if led.opened is not None and led.opened.slot == state.slot:
-            state, effects = self._believed(state, led.opened)
+            state, effects = self._adopt_result(state, led.opened)
         own: deque[Said] = deque()
         for owner, said in led.said:
             if owner == self._owner:
@@ -595,16 +611,16 @@ class Cells:
                 effects.append(Send(owner, CellMessage(said, state.simulated)))
         for said in own:
             if not isinstance(said, Result):
-                state, more = self._heard(state, self._owner, said)
+                state, more = self._handle_statement(state, self._owner, said)
                 effects += more
         for liar, why in led.lies:
-            state, more = self._dishonesty.seen(state, liar, why)
+            state, more = self._dishonesty.record_lie(state, liar, why)
             effects += more
         for proof in led.proofs:
-            state, more = self._dishonesty.proved(state, proof)
+            state, more = self._dishonesty.record_proof(state, proof)
             effects += more
             if isinstance(proof, WorthlessShares) and state.stage in _GIVEN:
-                state, more = self._failed(state)
+                state, more = self._fail_round(state)
                 effects += more
         return state, effects
 
@@ -612,18 +628,18 @@ class Cells:
         """Send a message to a leader, which may be this device itself."""
         if leader != self._owner:
             return state, [Send(leader, CellMessage(said, state.simulated))]
-        return self._heard(state, leader, said)
+        return self._handle_statement(state, leader, said)
 
     def _take_part(self, state: CellState, question: Question) -> Step:
         query = CellQuery(self._learner, encoded(question))
         return replace(state, asked=query.id), [TakePart(query)]
 
-    def _at(self, state: CellState, stage: str, **facts: object) -> CellState:
+    def _at_stage(self, state: CellState, stage: str, **facts: object) -> CellState:
         return replace(state, stage=stage, since=state.cycle, **facts)  # type: ignore[arg-type]
 
-    def _idle(self, state: CellState) -> CellState:
+    def _idle_state(self, state: CellState) -> CellState:
         nothing = dict.fromkeys(("asked", "offer", "roster", "lead", "go", "named", "given", "stood"))
-        return self._at(state, "idle", deputies=(), round=b"", **nothing)
+        return self._at_stage(state, "idle", deputies=(), round=b"", **nothing)
 
     def _place(self, state: CellState) -> int:
         return 0 if state.roster is None else state.roster.owners.index(self._owner)
@@ -631,22 +647,22 @@ class Cells:
     def _present_leader(self, state: CellState) -> tuple[CellState, str]:
         """Return the first known device that has not led a round to nothing; once all have, all get another chance."""
         nodes = {*state.peers, self._owner} - state.struck
-        ranked = _ranked(nodes - self._refused(nodes), state.slot)
+        ranked = _leader_order(nodes - self._revoked_devices(nodes), state.slot)
         if state.silent.issuperset(ranked):
             state = replace(state, silent=frozenset())
         return state, next(node for node in ranked if node not in state.silent)
 
-    def _signed(self, body: bytes) -> Statement:
+    def _sign(self, body: bytes) -> Statement:
         return self._provenance.signed(Statement(self._owner, body))
 
-    def _bare(self, body: Body) -> Statement:
+    def _sign_without_certificate(self, body: Body) -> Statement:
         """Sign a body, without attaching the certificate, which the roster contains."""
-        return replace(self._signed(body_bytes(body)), credential=b"")
+        return replace(self._sign(body_bytes(body)), credential=b"")
 
-    def _published(self, state: CellState) -> list[Effect]:
+    def _publication(self, state: CellState) -> list[Effect]:
         return [] if state.numerator is None else [PublishModel(self.course.model(state.numerator), state.cycle)]
 
 
-def _ranked(nodes: Iterable[str], slot: int) -> list[str]:
+def _leader_order(nodes: Iterable[str], slot: int) -> list[str]:
     """Return the members in the order in which they lead the rounds of a sum."""
     return sorted(nodes, key=lambda node: sha256(f"sottovoce/leader/v1|{slot}|{node}".encode()).digest())

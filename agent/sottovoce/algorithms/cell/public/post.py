@@ -11,7 +11,7 @@ _MAX_QUEUED = 4  # limit for one peer that is slow or gone; the oldest message i
 Step = tuple[CellState, list[Effect]]
 
 
-def posted(step: Step) -> Step:
+def queue_sends(step: Step) -> Step:
     """Return the effects that are due: each peer is sent one message at a time, the rest is queued."""
     state, effects = step
     due: list[Effect] = []
@@ -27,7 +27,7 @@ def posted(step: Step) -> Step:
     return state, due
 
 
-def following(state: CellState, recipient: str) -> Step:
+def send_next(state: CellState, recipient: str) -> Step:
     """Return the next message after one that has been delivered."""
     queued = dict(state.queued)
     queue = queued.pop(recipient, ())

@@ -9,7 +9,7 @@ from sottovoce.learners.published import Provenance
 from sottovoce.secure_sum.statements import B, Deal, Lead, Roster, Statement, body_of, round_digest
 
 
-def signed_by(provenance: Provenance, roster: Roster, owner: str, statement: Statement, kind: type[B]) -> B:
+def verified_body(provenance: Provenance, roster: Roster, owner: str, statement: Statement, kind: type[B]) -> B:
     """Verify a member's statement by the certificate in the roster, and return its body.
 
     Raises:
@@ -35,7 +35,7 @@ def roots_of(provenance: Provenance, roster: Roster, said: Agreed, lead: Lead) -
     roots = []
     try:
         for member, deal in zip(said.members, said.deals, strict=True):
-            found = signed_by(provenance, roster, roster.owners[member], deal, Deal)
+            found = verified_body(provenance, roster, roster.owners[member], deal, Deal)
             offer = sha256(roster.statements[member].body).digest()
             if found != Deal(roster.digest, len(roster), offer, found.root):
                 return None

@@ -37,7 +37,9 @@ class SumConsumer(Protocol):
         """Return the published model of the current value."""
         ...
 
-    def after(self, numerator: Numerator | None, slot: int, total: NDArray[np.int64], members: int) -> Numerator:
+    def value_after_sum(
+        self, numerator: Numerator | None, slot: int, total: NDArray[np.int64], members: int
+    ) -> Numerator:
         """Value after a sum over a number of devices, int64[P] in grid units."""
         ...
 
@@ -69,7 +71,9 @@ class MeanCourse:
         """Return the vector that has the mean coefficients, float64[d]."""
         return self._profile.vector(numerator / UNIT)
 
-    def after(self, numerator: Numerator | None, slot: int, total: NDArray[np.int64], members: int) -> Numerator:
+    def value_after_sum(
+        self, numerator: Numerator | None, slot: int, total: NDArray[np.int64], members: int
+    ) -> Numerator:
         """Return the mean coefficients."""
         del numerator, slot
         return bounded(total * (self._step / members * UNIT))
@@ -104,7 +108,9 @@ class DescentCourse:
         """Return the model, float64[P]."""
         return numerator / UNIT
 
-    def after(self, numerator: Numerator | None, slot: int, total: NDArray[np.int64], members: int) -> Numerator:
+    def value_after_sum(
+        self, numerator: Numerator | None, slot: int, total: NDArray[np.int64], members: int
+    ) -> Numerator:
         """Return the value after a step along the sum."""
         before = self._start if numerator is None else numerator
         pace = rate(self._schedule, slot) / (self._schedule.expected_records * members)

@@ -61,9 +61,9 @@ from sottovoce.learners.events import (
     Timer,
 )
 from sottovoce.learners.learner import Belief, Progress
-from sottovoce.learners.messages import Message, of_another_model
+from sottovoce.learners.messages import Message, shape_refusal
 from sottovoce.learners.published import Provenance
-from sottovoce.learners.rotation import in_turn
+from sottovoce.learners.rotation import places_in_turn
 
 _CYCLE = "cycle"
 _ANEW_CYCLES = 64
@@ -127,7 +127,7 @@ class Mixer:
         beside = () if schedule.thresholds is None else schedule.thresholds.start
         self._start = np.append(initial, beside)
         everybody = replace(schedule, steps=max_steps)  # all devices agree on it, however many steps this one takes
-        self._taken = np.append(0.0, np.cumsum([_length(everybody, done) for done in range(max_steps)]))
+        self._taken = np.append(0.0, np.cumsum([_step_length(everybody, done) for done in range(max_steps)]))
 
     def fresh(self) -> ContributionsState:
         """Return the state of a device that joins: it has contributed nothing and holds nothing."""
@@ -140,7 +140,7 @@ class Mixer:
 
     def resumed(self, state: ContributionsState, pending: frozenset[str]) -> ContributionsState:
         """See Learner.resumed; contributions signed for another task are dropped."""
-        valid = {at: one for at, one in {**state.kept, **state.held}.items() if self._holds(one)}
+        valid = {at: one for at, one in {**state.kept, **state.held}.items() if self._is_valid(one)}
         kept = {at: one for at, one in valid.items() if self._provenance.refuses(one.owner)}
         held = {at: one for at, one in valid.items() if at not in kept}
         if state.step > self._max_steps:  # from a task with more steps: the ledger returns the first steps again
@@ -148,7 +148,7 @@ class Mixer:
             held.pop(self.rank, None)
         return replace(state, held=held, kept=kept, known={}, heard=frozenset(), pending=pending)
 
-    def _holds(self, one: Contribution) -> bool:
+    def _is_valid(self, one: Contribution) -> bool:
         if one.steps > self._max_steps:
             return False
         try:
@@ -160,7 +160,7 @@ class Mixer:
     def progress(self, state: ContributionsState) -> Progress:
         """See Learner.progress."""
         return Progress(
-            phase="mixing" if self._done(state) else "learning",
+            phase="mixing" if self._is_done(state) else "learning",
             steps_done=state.step,
             steps=self.schedule.steps,
             exhausted=state.exhausted,
@@ -174,7 +174,7 @@ class Mixer:
 
     def belief(self, state: ContributionsState) -> Belief | None:
         """See Settling: the contributions it holds, and those its peers lack."""
-        if not self._done(state):
+        if not self._is_done(state):
             return None
         lacking = tuple(peer for peer in state.peers if self._offer(state, peer) is not None)
         return Belief(np.empty(0), (_steps_by_rank(state.held), lacking))
@@ -215,7 +215,7 @@ class Mixer:
         estimate: NDArray[np.float64] = self._start - mean
         return estimate
 
-    def _done(self, state: ContributionsState) -> bool:
+    def _is_done(self, state: ContributionsState) -> bool:
         return state.exhausted or state.step >= self.schedule.steps
 
     def start(self, state: ContributionsState, now: float) -> Step:
@@ -241,9 +241,9 @@ class Mixer:
                 known = {peer: held for peer, held in state.known.items() if peer != recipient}
                 return replace(state, pending=state.pending - {recipient}, known=known), []
             case PeersChanged(peers):
-                return self._meet(state, peers)
+                return self._update_peers(state, peers)
             case _:
-                return self._answered(state, event)
+                return self._handle_answer(state, event)
 
     def _tick(self, state: ContributionsState, now: float) -> Step:
         if state.cycle % _ANEW_CYCLES == 0:  # peers may have lost confirmed contributions without reporting it
@@ -252,7 +252,7 @@ class Mixer:
         state = self._without_revoked(state)
         state, effects = self._send(self.signed(state) if self._due(state) else state)
         estimate = self.estimate(state)
-        if state.asked is None and not self._done(state):
+        if state.asked is None and not self._is_done(state):
             threshold, query = question(self.schedule, state.step, self._point(state, estimate))
             state = replace(state, threshold=threshold, asked=query.id, fresh=frozenset())
             effects.append(Ask(query))
@@ -296,12 +296,12 @@ class Mixer:
         """Return whether to sign now: once a stride, and after the last step."""
         last = state.held.get(self.rank)
         further = state.step - (0 if last is None else last.steps)
-        return further >= self._stride or (further > 0 and self._done(state))
+        return further >= self._stride or (further > 0 and self._is_done(state))
 
     def _send(self, state: ContributionsState) -> Step:
         """Send to the next peers in turn that have confirmed the last message and hold something else."""
         peers = state.peers
-        found = ((i, self._offer(state, peers[i])) for i in in_turn(peers, state.turn, state.pending))
+        found = ((i, self._offer(state, peers[i])) for i in places_in_turn(peers, state.turn, state.pending))
         chosen = list(islice(((i, some) for i, some in found if some is not None), self.schedule.fanout))
         if not chosen:
             return state, []
@@ -387,8 +387,8 @@ class Mixer:
                 "the message is not for a learner with contributions: give both devices the same learner.name and "
                 "learner.mixing",
             )
-        news = [one for one in message.contributions if self._believes(state, sender, one)]
-        wanted = self._within_reach(state, news)
+        news = [one for one in message.contributions if self._accepts(state, sender, one)]
+        wanted = self._reachable_contributions(state, news)
         state = replace(state, declined=state.declined + len(news) - len(wanted))
         held = {**state.held, **{rank(one.owner): one for one in sorted(wanted, key=lambda one: one.steps)}}
         for gone in sorted(held.keys() - {self.rank})[self._capacity :]:
@@ -402,23 +402,23 @@ class Mixer:
         return replace(state, held=held, simulated=simulated, fresh=state.fresh | (held.keys() - state.held.keys()))
 
     @staticmethod
-    def _within_reach(state: ContributionsState, news: list[Contribution]) -> list[Contribution]:
+    def _reachable_contributions(state: ContributionsState, news: list[Contribution]) -> list[Contribution]:
         """Return contributions that differ from their predecessors by no more than their further steps account for."""
         if not any(rank(one.owner) in state.held for one in news):
             return news
         lengths = {at: float(np.linalg.norm(one.numerator / UNIT)) for at, one in state.held.items()}
         usual = lower_median(np.array(list(lengths.values())))
 
-        def reached(one: Contribution) -> bool:
+        def is_within_reach(one: Contribution) -> bool:
             last = state.held.get(rank(one.owner))
             if last is None:
                 return True
             far = float(np.linalg.norm((one.numerator - last.numerator) / UNIT))
             return far <= jump(last.steps, one.steps, max(usual, lengths[rank(one.owner)]))
 
-        return [one for one in news if reached(one)]
+        return [one for one in news if is_within_reach(one)]
 
-    def _believes(self, state: ContributionsState, sender: str, one: Contribution) -> bool:
+    def _accepts(self, state: ContributionsState, sender: str, one: Contribution) -> bool:
         """Return whether a contribution is new and valid. An invalid one that a peer only forwarded is ignored.
 
         Raises:
@@ -441,7 +441,7 @@ class Mixer:
             MessageRefused: if no device can have made this contribution.
         """
         if one.numerator.shape != (self.schedule.width,):
-            raise of_another_model(
+            raise shape_refusal(
                 f"a contribution of {one.numerator.size} values does not fit a model of {self.schedule.width}"
             )
         if one.steps > self._max_steps:
@@ -453,7 +453,7 @@ class Mixer:
             return one.steps > last.steps
         return at <= self._highest_kept(state.held.keys() - {self.rank})
 
-    def _meet(self, state: ContributionsState, peers: tuple[str, ...]) -> Step:
+    def _update_peers(self, state: ContributionsState, peers: tuple[str, ...]) -> Step:
         """Forget peers that left, and messages in transit to them; nothing is lost."""
         left = state.pending - set(peers)
         known = {peer: held for peer, held in state.known.items() if peer in peers}
@@ -461,7 +461,7 @@ class Mixer:
         state = replace(state, peers=peers, known=known, listed=listed, pending=state.pending - left)
         return state, [Forget(peer) for peer in sorted(left)]
 
-    def _answered(self, state: ContributionsState, answer: Answer) -> Step:
+    def _handle_answer(self, state: ContributionsState, answer: Answer) -> Step:
         """Apply the answer that is awaited; any other changes nothing."""
         if answer.query_id != state.asked:
             return state, []
@@ -490,7 +490,7 @@ def jump(before: int, after: int, length: float) -> float:
     return _JUMP * math.sqrt((after - before) / after) * length
 
 
-def _length(schedule: Schedule, done: int) -> float:
+def _step_length(schedule: Schedule, done: int) -> float:
     """Return the length γ_t of a step, also for a device that takes more steps than this one."""
     return max(rate(schedule, done), _SHORTEST * schedule.step_size)
 

@@ -32,12 +32,12 @@ def robust_mean(vectors: Vectors, weights: NDArray[np.float64], apart: int) -> N
         apart: f, at most n/4.
     """
     shortened = _shortened(vectors)
-    weights = weights * counted(shortened, apart)
+    weights = weights * vector_weights(shortened, apart)
     mean: NDArray[np.float64] = weights @ shortened / weights.sum()
     return mean
 
 
-def counted(vectors: Vectors, apart: int) -> NDArray[np.float64]:
+def vector_weights(vectors: Vectors, apart: int) -> NDArray[np.float64]:
     """Return the weight of each vector, float64[n], between 0 and 1.
 
     Args:
@@ -46,7 +46,7 @@ def counted(vectors: Vectors, apart: int) -> NDArray[np.float64]:
     """
     if apart == 0:
         return np.ones(len(vectors))
-    ordered = np.sort(_mixed(vectors, apart), axis=0)
+    ordered = np.sort(_nearest_neighbour_means(vectors, apart), axis=0)
     distances = np.linalg.norm(vectors - ordered[apart : len(ordered) - apart].mean(axis=0), axis=1)
     usual = lower_median(distances)
     if usual == 0:
@@ -68,7 +68,7 @@ def _shortened(vectors: Vectors) -> Vectors:
     return shortened
 
 
-def _mixed(vectors: Vectors, apart: int) -> Vectors:
+def _nearest_neighbour_means(vectors: Vectors, apart: int) -> Vectors:
     """Return each vector replaced by the mean of its n - f nearest ones, itself included."""
     products = vectors @ vectors.T
     squares = np.diag(products)

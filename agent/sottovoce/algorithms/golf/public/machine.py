@@ -36,9 +36,9 @@ from sottovoce.learners.events import (
     Timer,
 )
 from sottovoce.learners.learner import Belief, Progress
-from sottovoce.learners.messages import Message, of_another_model
+from sottovoce.learners.messages import Message, shape_refusal
 from sottovoce.learners.published import Holding, Perturbation, Provenance, PublishedRecord, Shelf
-from sottovoce.learners.rotation import in_turn
+from sottovoce.learners.rotation import places_in_turn
 from sottovoce.perturbation import Moments, Scheme
 
 NAME = "golf"
@@ -191,12 +191,12 @@ class Golf:
     def resumed(self, state: GolfState, pending: frozenset[str]) -> GolfState:
         """See Learner.resumed."""
         state = replace(state, pending=pending)
-        return self._shelved(state, tuple(record for record in self._kept if record.slot < self.schedule.each))[0]
+        return self._shelve(state, tuple(record for record in self._kept if record.slot < self.schedule.each))[0]
 
     def progress(self, state: GolfState) -> Progress:
         """See Learner.progress."""
         return Progress(
-            phase="mixing" if self._done(state) else "learning",
+            phase="mixing" if self._is_done(state) else "learning",
             steps_done=len(state.own),
             steps=None,
             exhausted=state.exhausted,
@@ -209,14 +209,14 @@ class Golf:
 
     def belief(self, state: GolfState) -> Belief | None:
         """See Settling: the model, if it travels; the records held, and those sent to each peer."""
-        if not self._done(state):
+        if not self._is_done(state):
             return None
         told = tuple((peer, known.cursor) for peer, known in sorted(state.known.items()))
         travelling = state.parameters.ravel() if self._rule is not None else np.empty(0)
         return Belief(travelling, (state.shelf.holding, told))
 
     @staticmethod
-    def _done(state: GolfState) -> bool:
+    def _is_done(state: GolfState) -> bool:
         return state.answered or state.exhausted
 
     def start(self, state: GolfState, now: float) -> Step:
@@ -238,9 +238,9 @@ class Golf:
             case Delivered(recipient) | Returned(recipient):
                 return replace(state, pending=state.pending - {recipient}), []
             case PeersChanged(peers):
-                return self._meet(state, peers)
+                return self._update_peers(state, peers)
             case _:
-                return self._answered(state, event)
+                return self._handle_answer(state, event)
 
     def _tick(self, state: GolfState, now: float) -> Step:
         state, dropped = self._without_revoked(state)
@@ -263,7 +263,7 @@ class Golf:
 
     def _send(self, state: GolfState) -> Step:
         """Send the next free peer the current model, and records that it may lack."""
-        place = next(in_turn(state.peers, state.turn, state.pending), None)
+        place = next(places_in_turn(state.peers, state.turn, state.pending), None)
         if place is None:
             return state, []
         recipient = state.peers[place]
@@ -289,7 +289,7 @@ class Golf:
             )
         expected = state.parameters.size if self._rule is not None else 0
         if message.parameters.size != expected:
-            raise of_another_model(f"a model of {message.parameters.size} parameters does not fit one of {expected}")
+            raise shape_refusal(f"a model of {message.parameters.size} parameters does not fit one of {expected}")
         if not 0 <= message.age <= _LARGEST_AGE or not (np.abs(message.parameters) <= _LARGEST_PARAMETER).all():
             raise MessageRefused("range", "a model's age or size is out of range: its sender made it up")
         refuses = self._provenance.refuses
@@ -298,19 +298,19 @@ class Golf:
         wanted = [record for record in within if state.shelf.wants(record.key) and not refuses(record.owner)]
         for record in wanted:
             self._check(record)
-        state, effects = self._shelved(state, tuple(wanted))
+        state, effects = self._shelve(state, tuple(wanted))
         if sender in state.peers:
             known = replace(state.known.get(sender, Acquaintance()), holding=message.holding)
             state = replace(state, known={**state.known, sender: known})
         state = replace(state, simulated=state.simulated or message.simulated)
         if self._rule is not None:
             parameters = message.parameters.astype(np.float64).reshape(state.parameters.shape)
-            walked, t = self._walked(state, parameters[np.newaxis], np.array([message.age]))
+            walked, t = self._visit_own_records(state, parameters[np.newaxis], np.array([message.age]))
             merged, age = merge(walked, t, state.parameters[np.newaxis], np.array([state.age]))
             state = replace(state, parameters=merged[0], age=int(age[0]))
         return state, effects
 
-    def _walked(
+    def _visit_own_records(
         self, state: GolfState, walking: Parameters, age: NDArray[np.int64]
     ) -> tuple[Parameters, NDArray[np.int64]]:
         """Return the model after a visit to every record of this device, in order."""
@@ -352,7 +352,7 @@ class Golf:
             return state, []
         return replace(state, shelf=shelf, moments=_without_records(state.moments, gone)), [Shelve((), tuple(gone))]
 
-    def _shelved(self, state: GolfState, records: tuple[PublishedRecord, ...]) -> Step:
+    def _shelve(self, state: GolfState, records: tuple[PublishedRecord, ...]) -> Step:
         shelf, new, gone = state.shelf.added(records)
         if not new:
             return state, []
@@ -362,14 +362,14 @@ class Golf:
         simulated = state.simulated or any(record.simulated for record in new)
         return replace(state, shelf=shelf, moments=moments, simulated=simulated), [Shelve(tuple(new), tuple(gone))]
 
-    def _meet(self, state: GolfState, peers: tuple[str, ...]) -> Step:
+    def _update_peers(self, state: GolfState, peers: tuple[str, ...]) -> Step:
         """Forget peers that left, and messages in transit to them; nothing is lost."""
         left = state.pending - set(peers)
         known = {peer: what for peer, what in state.known.items() if peer in peers}
         state = replace(state, peers=peers, known=known, pending=state.pending - left)
         return state, [Forget(peer) for peer in sorted(left)]
 
-    def _answered(self, state: GolfState, answer: Answer) -> Step:
+    def _handle_answer(self, state: GolfState, answer: Answer) -> Step:
         slot = state.asked
         if answer.query_id != self._ask(slot).query.id:
             return state, []
@@ -378,7 +378,7 @@ class Golf:
         record = self._provenance.signed(
             PublishedRecord(self._owner, slot, self._perturbation, answer.value, simulated=answer.simulated)
         )
-        state, effects = self._shelved(state, (record,))
+        state, effects = self._shelve(state, (record,))
         simulated = state.simulated or answer.simulated
         state = replace(state, own=(*state.own, record), asked=slot + 1, simulated=simulated)
         if slot + 1 == self.schedule.each:

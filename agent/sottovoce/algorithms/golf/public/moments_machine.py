@@ -50,7 +50,7 @@ class GolfMoments(PushSum):
     def progress(self, state: PushSumState) -> Progress:
         """See Learner.progress."""
         return Progress(
-            phase="mixing" if self._done(state) else "learning",
+            phase="mixing" if self._is_done(state) else "learning",
             steps_done=state.step,
             steps=None,
             exhausted=state.exhausted,
@@ -60,25 +60,25 @@ class GolfMoments(PushSum):
     def belief(self, state: PushSumState) -> Belief | None:
         """See Settling: the mean row."""
         estimate = state.estimate
-        return None if estimate is None or not self._done(state) else Belief(estimate)
+        return None if estimate is None or not self._is_done(state) else Belief(estimate)
 
     def start(self, state: PushSumState, now: float) -> Step:
         """Begin, or continue after a restart: request from the vault the records that are not in its mass."""
-        state, effects = super().start(_marked(state, answered=False), now)
+        state, effects = super().start(_with_answered(state, answered=False), now)
         state, asks = self._ask(replace(state, exhausted=False))
         return state, [*effects, *asks]
 
     def _tick(self, state: PushSumState, now: float) -> Step:
         """Send and publish; the vault is asked meanwhile, as fast as it answers."""
         state, effects = self._split(state)
-        return self._until_next(state, effects, now)
+        return self._end_cycle(state, effects, now)
 
-    def _answered(self, state: PushSumState, answer: Answer, now: float) -> Step:
+    def _handle_answer(self, state: PushSumState, answer: Answer, now: float) -> Step:
         del now
         if answer.query_id != state.asked:
             return state, []
         if isinstance(answer, Refused):
-            return _marked(replace(state, asked=None, exhausted=answer.reason == "budget"), answered=True), []
+            return _with_answered(replace(state, asked=None, exhausted=answer.reason == "budget"), answered=True), []
         return self._ask(
             replace(
                 state,
@@ -97,14 +97,14 @@ class GolfMoments(PushSum):
 
     def _ask(self, state: PushSumState) -> Step:
         if state.step >= self.schedule.steps:
-            return _marked(replace(state, asked=None), answered=True), []
+            return _with_answered(replace(state, asked=None), answered=True), []
         query = Query(self.schedule.learner, "record", state.step, np.empty(0))
         return replace(state, asked=query.id), [Ask(query)]
 
     @staticmethod
-    def _done(state: PushSumState) -> bool:
+    def _is_done(state: PushSumState) -> bool:
         return state.exhausted or cast(MomentsState, state).answered
 
 
-def _marked(state: PushSumState, *, answered: bool) -> MomentsState:
+def _with_answered(state: PushSumState, *, answered: bool) -> MomentsState:
     return replace(cast(MomentsState, state), answered=answered)

@@ -42,7 +42,7 @@ class PackedMoments:
 
     def packed(self, moments: Moments) -> NDArray[np.float64]:
         """Return a row, float64[size]."""
-        upper = moments.second[_upper(self.scheme.features)]
+        upper = moments.second[_upper_triangle(self.scheme.features)]
         row: NDArray[np.float64] = np.concatenate([moments.first.ravel(), upper, [moments.count]]) * self.scale
         return row
 
@@ -59,12 +59,12 @@ class PackedMoments:
         records = _RECORDS_PER_FEATURE * features
         first, upper = np.split(mean[:-1] * (records / count), [copies * features])
         second = np.zeros((features, features))
-        second[_upper(features)] = upper
+        second[_upper_triangle(features)] = upper
         second += np.triu(second, 1).T
         return ridge(Moments(first.reshape(copies, features), second, records)).ravel()
 
 
 @lru_cache(maxsize=4)
-def _upper(features: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _upper_triangle(features: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     rows, columns = np.triu_indices(features)
     return rows, columns

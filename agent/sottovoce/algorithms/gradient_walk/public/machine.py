@@ -37,8 +37,8 @@ from sottovoce.learners.events import (
     Timer,
 )
 from sottovoce.learners.learner import Belief, Progress
-from sottovoce.learners.messages import Message, of_another_model
-from sottovoce.learners.rotation import in_turn
+from sottovoce.learners.messages import Message, shape_refusal
+from sottovoce.learners.rotation import places_in_turn
 
 MAX_WALKS = 4
 """Largest number of walks that a device holds at a time; a fleet has one, or more by mistake."""
@@ -157,7 +157,7 @@ class GradientWalk:
     def progress(self, state: GradientWalkState) -> Progress:
         """See Learner.progress."""
         return Progress(
-            phase="mixing" if self._spent(state) else "learning",
+            phase="mixing" if self._is_spent(state) else "learning",
             steps_done=state.visits,
             steps=self.schedule.visits,
             exhausted=state.exhausted,
@@ -166,7 +166,7 @@ class GradientWalk:
 
     def belief(self, state: GradientWalkState) -> Belief | None:
         """See Settling: the model seen last."""
-        return Belief(state.parameters.ravel()) if self._spent(state) else None
+        return Belief(state.parameters.ravel()) if self._is_spent(state) else None
 
     def start(self, state: GradientWalkState, now: float) -> Step:
         """Begin, or continue after a restart."""
@@ -191,13 +191,13 @@ class GradientWalk:
             case Delivered(recipient):
                 return replace(state, pending=state.pending - {recipient}), []
             case Returned(recipient, message):
-                return self._regained(replace(state, pending=state.pending - {recipient}), message), []
+                return self._take_back(replace(state, pending=state.pending - {recipient}), message), []
             case PeersChanged(peers):
                 return replace(state, peers=peers), []
             case _:
-                return self._answered(state, event), []
+                return self._handle_answer(state, event), []
 
-    def _spent(self, state: GradientWalkState) -> bool:
+    def _is_spent(self, state: GradientWalkState) -> bool:
         return state.exhausted or state.visits >= self.schedule.visits
 
     def _tick(self, state: GradientWalkState, now: float) -> Step:
@@ -209,9 +209,9 @@ class GradientWalk:
 
     def _send(self, state: GradientWalkState) -> Step:
         """Send the first walk, if this device is done with it, to the next free peer."""
-        if not state.walks or not (state.walks[0].visited or self._spent(state)):
+        if not state.walks or not (state.walks[0].visited or self._is_spent(state)):
             return state, []
-        place = next(in_turn(state.peers, state.turn, state.pending), None)
+        place = next(places_in_turn(state.peers, state.turn, state.pending), None)
         if place is None:
             return state, []
         recipient = state.peers[place]
@@ -228,12 +228,12 @@ class GradientWalk:
     def _ask(self, state: GradientWalkState) -> Step:
         """Ask for the gradient at the first unvisited walk, one at a time: a slot keeps its walk across restarts."""
         walk = next((walk for walk in state.walks if not walk.visited), None)
-        if walk is None or state.asked is not None or self._spent(state):
+        if walk is None or state.asked is not None or self._is_spent(state):
             return state, []
         query = Query(self.schedule.learner, "gradient", state.visits, walk.parameters.ravel())
         return replace(state, asked=query.id), [Ask(query)]
 
-    def _answered(self, state: GradientWalkState, answer: Answer) -> GradientWalkState:
+    def _handle_answer(self, state: GradientWalkState, answer: Answer) -> GradientWalkState:
         """Take the step with the answer that is awaited; any other changes nothing."""
         if answer.query_id != state.asked:
             return state
@@ -241,7 +241,7 @@ class GradientWalk:
         if isinstance(answer, Refused):
             return replace(state, exhausted=True)
         place = next(i for i, walk in enumerate(state.walks) if not walk.visited)
-        walk = stepped(state.walks[place], answer)
+        walk = take_step(state.walks[place], answer)
         return replace(
             state,
             parameters=walk.parameters,
@@ -256,7 +256,7 @@ class GradientWalk:
                 "learner", "the message is not for a gradient-walk learner: give both devices the same learner.name"
             )
         if message.parameters.size != state.parameters.size:
-            raise of_another_model(
+            raise shape_refusal(
                 f"a model of {message.parameters.size} parameters does not fit one of {state.parameters.size}"
             )
         if not 0 <= message.age <= _LARGEST_AGE or not (np.abs(message.parameters) <= _LARGEST_PARAMETER).all():
@@ -271,7 +271,7 @@ class GradientWalk:
         walk = Walk(parameters, message.age, simulated=message.simulated)
         return replace(state, parameters=parameters, age=walk.age, walks=(*state.walks, walk))
 
-    def _regained(self, state: GradientWalkState, message: Message) -> GradientWalkState:
+    def _take_back(self, state: GradientWalkState, message: Message) -> GradientWalkState:
         """Take back a permanently refused walk, with this device's step taken; it waits for another peer."""
         if not isinstance(message, GradientWalkMessage):
             return state
@@ -280,7 +280,7 @@ class GradientWalk:
         return replace(state, walks=(walk, *state.walks))
 
 
-def stepped(walk: Walk, release: Release) -> Walk:
+def take_step(walk: Walk, release: Release) -> Walk:
     """Return the walk after a step against the noisy gradient sum over its number of records: post-processing.
 
     Args:

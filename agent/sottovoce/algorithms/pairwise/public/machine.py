@@ -29,7 +29,12 @@ from sottovoce.algorithms.pairwise import MAX_NUMBERS
 from sottovoce.algorithms.pairwise.public.messages import Move, Proposal
 from sottovoce.algorithms.pairwise.public.state import PairwiseState, Proposed
 from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, contribution, question, rounded
-from sottovoce.algorithms.steps.public.descent_schedule import ahead, learnt_after, progress, refused
+from sottovoce.algorithms.steps.public.descent_schedule import (
+    changes_after_refusal,
+    has_step_ahead,
+    learnt_after,
+    progress,
+)
 from sottovoce.door import Refused
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.events import (
@@ -48,8 +53,8 @@ from sottovoce.learners.events import (
     Timer,
 )
 from sottovoce.learners.learner import Belief, Progress
-from sottovoce.learners.messages import Message, of_another_model
-from sottovoce.learners.rotation import in_turn
+from sottovoce.learners.messages import Message, shape_refusal
+from sottovoce.learners.rotation import places_in_turn
 
 _CYCLE = "cycle"
 _MAX_MET = 8
@@ -110,11 +115,11 @@ class Pairwise:
     def belief(self, state: PairwiseState) -> Belief | None:
         """See Settling: the model."""
         estimate = state.estimate
-        return None if ahead(self.schedule, state) or estimate is None else Belief(estimate)
+        return None if has_step_ahead(self.schedule, state) or estimate is None else Belief(estimate)
 
     def start(self, state: PairwiseState, now: float) -> Step:
         """Begin, or continue after a restart."""
-        return replace(state, asked=None, answer=None), [SetTimer(_CYCLE, now), *self._published(state)]
+        return replace(state, asked=None, answer=None), [SetTimer(_CYCLE, now), *self._publication(state)]
 
     def on(self, state: PairwiseState, event: Event, now: float) -> Step:
         """Return the next state and its effects.
@@ -132,7 +137,7 @@ class Pairwise:
             case Returned(recipient):
                 return replace(state, proposed=_without_peers(state, {recipient})), []
             case PeersChanged(peers):
-                return self._meet(state, peers)
+                return self._update_peers(state, peers)
             case _:
                 return (state if event.query_id != state.asked else replace(state, answer=event)), []
 
@@ -140,7 +145,7 @@ class Pairwise:
         """See Following."""
         return replace(state, over=window), [SetTimer(_CYCLE, now + self.schedule.period)]
 
-    def _meet(self, state: PairwiseState, peers: tuple[str, ...]) -> Step:
+    def _update_peers(self, state: PairwiseState, peers: tuple[str, ...]) -> Step:
         """Keep proposals to departed peers for a while, as these peers may still answer."""
         oldest = state.beat - _PATIENCE_BEATS
         left = {peer for peer, told in state.proposed.items() if peer not in peers and told.beat < oldest}
@@ -148,16 +153,16 @@ class Pairwise:
         return state, [Forget(peer) for peer in sorted(left)]
 
     def _tick(self, state: PairwiseState, now: float) -> Step:
-        state, effects = self._propose(self._stepped(state))
+        state, effects = self._propose(self._apply_answer(state))
         estimate, waits = state.estimate, state.asked is not None
-        if estimate is not None and not waits and ahead(self.schedule, state):
+        if estimate is not None and not waits and has_step_ahead(self.schedule, state):
             threshold, query = question(self.schedule, state.step, estimate)
             state = replace(state, threshold=threshold, asked=query.id, asking=state.over)
             effects.append(Ask(query))
         state = replace(state, cycle=state.cycle + (not waits), beat=state.beat + 1)
-        return state, [*effects, SetTimer(_CYCLE, now + self.schedule.period), *self._published(state)]
+        return state, [*effects, SetTimer(_CYCLE, now + self.schedule.period), *self._publication(state)]
 
-    def _published(self, state: PairwiseState) -> list[Effect]:
+    def _publication(self, state: PairwiseState) -> list[Effect]:
         estimate = state.estimate
         return [] if estimate is None else [PublishModel(estimate, state.cycle)]
 
@@ -170,7 +175,7 @@ class Pairwise:
         """
         peers = state.peers
         spent = {peer for peer in state.moved if self._remaining_length(state, peer) <= 0}
-        chosen = list(islice(in_turn(peers, state.turn, spent | state.proposed.keys()), self.schedule.fanout))
+        chosen = list(islice(places_in_turn(peers, state.turn, spent | state.proposed.keys()), self.schedule.fanout))
         if state.blank or not chosen:
             return state, []
         oldest = state.beat - 2 * state.lag - 1
@@ -198,7 +203,7 @@ class Pairwise:
         self._check_shape(proposal.numerator)
         if state.blank:
             state = self._adopt_model(state, proposal)
-            return state, self._published(state)
+            return state, self._publication(state)
         if self._must_wait(state, sender):
             return state, []
         between = proposal.numerator - state.numerator
@@ -206,15 +211,15 @@ class Pairwise:
         if left <= 0 or length(between) > (self.farthest if state.step else self.outermost):
             return replace(state, declined=state.declined + 1), []
         reach = min(self.reach, proposal.reach, left * proposal.parts)
-        move = part(between, proposal.parts, reach, self.schedule.share_bits)
+        move = limited_move(between, proposal.parts, reach, self.schedule.share_bits)
         state = replace(
             state,
             moved=_with_move(state, sender, move),
             numerator=state.numerator + move,
             simulated=state.simulated or proposal.simulated,
-            met=(*state.met, (sender, state.beat))[-_turn(state) :],
+            met=(*state.met, (sender, state.beat))[-_peers_per_turn(state) :],
         )
-        return state, [Reply(Move(move, state.simulated)), *self._published(state)]
+        return state, [Reply(Move(move, state.simulated)), *self._publication(state)]
 
     def _adopt_model(self, state: PairwiseState, proposal: Proposal) -> PairwiseState:
         if length(proposal.numerator - self._start) > self.outermost:
@@ -224,7 +229,7 @@ class Pairwise:
     @staticmethod
     def _must_wait(state: PairwiseState, sender: str) -> bool:
         """Return whether a sender has to wait until other peers have proposed, or as many beats have passed."""
-        turn = _turn(state)
+        turn = _peers_per_turn(state)
         return any(peer == sender and state.beat - beat < turn for peer, beat in state.met[-turn:])
 
     def _delivered(self, state: PairwiseState, recipient: str, reply: Message | None) -> Step:
@@ -244,20 +249,20 @@ class Pairwise:
         simulated = state.simulated or reply.simulated
         moved = _with_move(state, recipient, reply.numerator)
         state = replace(answered, numerator=numerator, simulated=simulated, moved=moved)
-        return state, self._published(state)
+        return state, self._publication(state)
 
     def _check_shape(self, numerator: NDArray[np.int64]) -> None:
         if numerator.shape != (self.schedule.size,):
-            raise of_another_model(f"{numerator.size} values do not fit a model of {self.schedule.size}")
+            raise shape_refusal(f"{numerator.size} values do not fit a model of {self.schedule.size}")
 
-    def _stepped(self, state: PairwiseState) -> PairwiseState:
+    def _apply_answer(self, state: PairwiseState) -> PairwiseState:
         """Return the state after the vault's answer."""
         answer = state.answer
         if answer is None:
             return state
         state = replace(state, asked=None, answer=None)
         if isinstance(answer, Refused):
-            return replace(state, **refused(self.schedule, state, answer))
+            return replace(state, **changes_after_refusal(self.schedule, state, answer))
         numerator = state.numerator - contribution(self.schedule, state, answer.value, answer.step, answer.units)
         return replace(
             state,
@@ -268,7 +273,7 @@ class Pairwise:
         )
 
 
-def part(between: NDArray[np.int64], parts: int, reach: float, share_bits: int) -> NDArray[np.int64]:
+def limited_move(between: NDArray[np.int64], parts: int, reach: float, share_bits: int) -> NDArray[np.int64]:
     """Return the move of both devices, int64[P]: a fraction of their difference, as far as that counts.
 
     For sending, it is truncated towards 0, to multiples of 2^-share_bits, and to few enough bits that the move of a
@@ -297,7 +302,7 @@ def _with_move(state: PairwiseState, peer: str, move: NDArray[np.int64]) -> dict
     return {**state.moved, peer: state.moved.get(peer, 0.0) + length(move)}
 
 
-def _turn(state: PairwiseState) -> int:
+def _peers_per_turn(state: PairwiseState) -> int:
     """Return the number of other peers before a device's next turn: half of the peers, between one and eight."""
     return max(1, min(len(state.peers) // 2, _MAX_MET))
 

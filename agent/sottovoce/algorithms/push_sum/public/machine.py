@@ -23,8 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.algorithms.push_sum.public.messages import MAX_WEIGHT, PushSumShare
-from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, beat, contribution, question
-from sottovoce.algorithms.steps.public.descent_schedule import ahead, learnt_after, progress, refused
+from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, UNIT, Schedule, contribution, next_beat, question
+from sottovoce.algorithms.steps.public.descent_schedule import (
+    changes_after_refusal,
+    has_step_ahead,
+    learnt_after,
+    progress,
+)
 from sottovoce.door import Answer, Refused, Release
 from sottovoce.errors import MessageRefused
 from sottovoce.learners.events import (
@@ -41,8 +46,8 @@ from sottovoce.learners.events import (
     Timer,
 )
 from sottovoce.learners.learner import Belief, Progress
-from sottovoce.learners.messages import Message, of_another_model
-from sottovoce.learners.rotation import in_turn
+from sottovoce.learners.messages import Message, shape_refusal
+from sottovoce.learners.rotation import places_in_turn
 
 WEIGHT_ONE = 2**40
 WEIGHT_MIN = WEIGHT_ONE >> 20  # smallest weight after a split; with less, a device waits to receive
@@ -154,12 +159,12 @@ class PushSum:
     def belief(self, state: PushSumState) -> Belief | None:
         """See Settling: z."""
         estimate = state.estimate
-        return None if ahead(self.schedule, state) or estimate is None else Belief(estimate)
+        return None if has_step_ahead(self.schedule, state) or estimate is None else Belief(estimate)
 
     def start(self, state: PushSumState, now: float) -> Step:
         """Begin, or continue after a restart."""
         estimate = state.estimate
-        published = [] if estimate is None else [self._published(state, estimate)]
+        published = [] if estimate is None else [self._publication(state, estimate)]
         return replace(state, asked=None, due=None), [SetTimer(_CYCLE, now), *published]
 
     def on(self, state: PushSumState, event: Event, now: float) -> Step:
@@ -180,7 +185,7 @@ class PushSum:
             case PeersChanged(peers):
                 return replace(state, peers=peers), []
             case _:
-                return self._answered(state, event, now)
+                return self._handle_answer(state, event, now)
 
     def over(self, state: PushSumState, window: int, now: float) -> Step:
         """See Following."""
@@ -190,24 +195,24 @@ class PushSum:
         if state.asked is not None:
             return replace(state, due=now), []
         estimate = state.estimate
-        steps = estimate is not None and ahead(self.schedule, state)
+        steps = estimate is not None and has_step_ahead(self.schedule, state)
         state, effects = (state, []) if self.schedule.steps_first and steps else self._split(state)
         estimate = state.estimate
         if estimate is not None and steps:
             threshold, query = question(self.schedule, state.step, estimate)
             state = replace(state, threshold=threshold, asked=query.id, asking=state.over)
             effects.append(Ask(query))
-        return self._until_next(state, effects, now)
+        return self._end_cycle(state, effects, now)
 
-    def _until_next(self, state: PushSumState, effects: list[Effect], now: float) -> Step:
+    def _end_cycle(self, state: PushSumState, effects: list[Effect], now: float) -> Step:
         """End a cycle: publish the model, and schedule the next cycle for a period later."""
         state = replace(state, cycle=state.cycle + 1)
         effects.append(SetTimer(_CYCLE, now + self.schedule.period))
         if (estimate := state.estimate) is not None:
-            effects.append(self._published(state, estimate))
+            effects.append(self._publication(state, estimate))
         return state, effects
 
-    def _published(self, state: PushSumState, estimate: NDArray[np.float64]) -> PublishModel:
+    def _publication(self, state: PushSumState, estimate: NDArray[np.float64]) -> PublishModel:
         model = estimate[: self.schedule.size]
         return PublishModel(model if self._model_of is None else self._model_of(model), state.cycle)
 
@@ -218,7 +223,7 @@ class PushSum:
         with too little to share keeps it all.
         """
         peers = state.peers
-        chosen = list(islice(in_turn(peers, state.turn, state.pending), self.schedule.fanout))
+        chosen = list(islice(places_in_turn(peers, state.turn, state.pending), self.schedule.fanout))
         shares = len(chosen) + 1
         if not chosen or state.weight < shares * WEIGHT_MIN:
             return state, []
@@ -260,7 +265,7 @@ class PushSum:
                 "learner", "the message is not for a push-sum learner: give both devices the same learner.name"
             )
         if share.numerator.shape != (self.schedule.width,):
-            raise of_another_model(
+            raise shape_refusal(
                 f"a push-sum share of {share.numerator.size} values does not fit a model of {self.schedule.width}"
             )
         if state.weight + share.weight > _WEIGHT_LIMIT:
@@ -280,15 +285,17 @@ class PushSum:
             return state, []
         return _with_share(state, np.clip(state.numerator + share.numerator, -MAX_NUMERATOR, MAX_NUMERATOR), share)
 
-    def _answered(self, state: PushSumState, answer: Answer, now: float) -> Step:
+    def _handle_answer(self, state: PushSumState, answer: Answer, now: float) -> Step:
         """Apply the answer that is awaited; any other changes nothing."""
         if answer.query_id != state.asked:
             return state, []
         effects: list[Effect] = (
-            [] if state.due is None else [SetTimer(_CYCLE, beat(state.due, now, self.schedule.period))]
+            [] if state.due is None else [SetTimer(_CYCLE, next_beat(state.due, now, self.schedule.period))]
         )
         if isinstance(answer, Refused):
-            return self._flush(replace(state, asked=None, due=None, **refused(self.schedule, state, answer)), effects)
+            return self._flush(
+                replace(state, asked=None, due=None, **changes_after_refusal(self.schedule, state, answer)), effects
+            )
         state = replace(
             state,
             numerator=self.with_release(state, state.numerator, answer),

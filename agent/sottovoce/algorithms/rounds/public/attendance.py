@@ -7,7 +7,7 @@ from sottovoce.algorithms.rounds.public.schedule import MAX_BEHIND
 from sottovoce.algorithms.rounds.public.state import RoundsState
 
 
-def noted(state: RoundsState, sender: str, message: RoundMessage) -> RoundsState:
+def note_message(state: RoundsState, sender: str, message: RoundMessage) -> RoundsState:
     """Return the state with a message that is still useful: the first of its kind, of the present phase or soon after.
 
     A neighbour that sends a message of the present round, or of a later one, is present.
@@ -23,13 +23,13 @@ def noted(state: RoundsState, sender: str, message: RoundMessage) -> RoundsState
     return replace(state, came={**state.came, place: message})
 
 
-def swept(state: RoundsState) -> RoundsState:
+def without_finished_phases(state: RoundsState) -> RoundsState:
     """Return the state without messages of finished phases."""
     now = (state.work.round, state.phase)
     return replace(state, came={place: message for place, message in state.came.items() if place[:2] >= now})
 
 
-def missing(state: RoundsState) -> frozenset[str]:
+def missing_neighbours(state: RoundsState) -> frozenset[str]:
     """Return neighbours that the present phase waits for."""
     here = (state.work.round, state.phase)
     return frozenset(peer for peer in state.expected if (*here, peer) not in state.came)

@@ -12,7 +12,7 @@ MAX_QUEUED = 4
 Step = tuple[RoundsState, list[Effect]]
 
 
-def sent(state: RoundsState, recipient: str, message: RoundMessage) -> Step:
+def send_or_queue(state: RoundsState, recipient: str, message: RoundMessage) -> Step:
     """Send a message now, or after the one in transit."""
     if recipient not in state.pending:
         return replace(state, pending=state.pending | {recipient}), [Send(recipient, message)]
@@ -21,7 +21,7 @@ def sent(state: RoundsState, recipient: str, message: RoundMessage) -> Step:
     return replace(state, queue=queue), []
 
 
-def delivered(state: RoundsState, recipient: str) -> Step:
+def send_next(state: RoundsState, recipient: str) -> Step:
     """Send the next message after a confirmation; its content was fixed on an earlier beat."""
     waiting = state.queue.get(recipient, ())
     if not waiting:

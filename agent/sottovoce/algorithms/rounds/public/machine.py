@@ -18,8 +18,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from sottovoce.algorithms.rounds.public.attendance import majority, missing, noted, swept
-from sottovoce.algorithms.rounds.public.links import Step, delivered, sent
+from sottovoce.algorithms.rounds.public.attendance import (
+    majority,
+    missing_neighbours,
+    note_message,
+    without_finished_phases,
+)
+from sottovoce.algorithms.rounds.public.links import Step, send_next, send_or_queue
 from sottovoce.algorithms.rounds.public.messages import LARGEST, RoundMessage
 from sottovoce.algorithms.rounds.public.mixing_only import MixingOnly
 from sottovoce.algorithms.rounds.public.schedule import BEATS_PER_PHASE, MAX_BEHIND, RoundsSchedule
@@ -40,7 +45,7 @@ from sottovoce.learners.events import (
     Timer,
 )
 from sottovoce.learners.learner import Progress
-from sottovoce.learners.messages import Message, of_another_model
+from sottovoce.learners.messages import Message, shape_refusal
 
 _BEAT = "beat"
 _MIXING = MixingOnly()
@@ -69,12 +74,12 @@ class Rounds:
     def without_state(self, releases: int) -> RoundsState:
         """Return the state after at least the rounds that spent releases paid for; neighbours report later rounds."""
         turn = -(-releases // max(1, self.algorithm.questions))
-        return replace(self._at_round(self.fresh(), turn), joining=turn > 0)
+        return replace(self._reset_for_round(self.fresh(), turn), joining=turn > 0)
 
     def resumed(self, state: RoundsState, pending: frozenset[str]) -> RoundsState:
         """Resume a state; see Learner.resumed. The round in progress at the stop has ended for this device."""
         whole = replace(self.fresh(), work=state.work, exhausted=state.exhausted, simulated=state.simulated)
-        return replace(self._at_round(whole, state.cycle), pending=pending, joining=state.cycle > 0)
+        return replace(self._reset_for_round(whole, state.cycle), pending=pending, joining=state.cycle > 0)
 
     def progress(self, state: RoundsState) -> Progress:
         """See Learner.progress."""
@@ -109,13 +114,13 @@ class Rounds:
                 state, effects = self._tick(state, now)
                 return state, [*effects, SetTimer(_BEAT, now + self._beat)]
             case Received(sender, message):
-                return self._asking(noted(state, sender, self._checked(state, sender, message)))
+                return self._process_and_ask(note_message(state, sender, self._checked_message(state, sender, message)))
             case Delivered(recipient) | Returned(recipient):
-                return delivered(state, recipient)
+                return send_next(state, recipient)
             case PeersChanged(peers):
                 return replace(state, neighbours=tuple(sorted(peers)), expected=state.expected & set(peers)), []
             case _:
-                return self._answered(state, event)
+                return self._handle_answer(state, event)
 
     def _tick(self, state: RoundsState, now: float) -> Step:
         """Handle a beat: at most one phase ends on it, and the next one begins."""
@@ -123,7 +128,7 @@ class Rounds:
         if state.asked is not None:
             return state, effects
         if (common := majority(state)) >= state.work.round + (0 if state.joining else MAX_BEHIND + 1):
-            state = replace(self._at_round(state, common + 1), due=now)
+            state = replace(self._reset_for_round(state, common + 1), due=now)
         elif state.phase != RESTING:
             state, effects = self._end_phase(state, now)
         if state.phase == RESTING and (now >= state.due - self._beat / 2 or common >= state.work.round):
@@ -131,10 +136,10 @@ class Rounds:
             effects += begun
         return state, effects
 
-    def _at_round(self, state: RoundsState, turn: int) -> RoundsState:
+    def _reset_for_round(self, state: RoundsState, turn: int) -> RoundsState:
         """Reset the state for the beginning of this round."""
         work = replace(state.work, round=turn, rate=self.schedule.rate(turn), answers={}, received=())
-        return swept(replace(state, work=work, phase=RESTING))
+        return without_finished_phases(replace(state, work=work, phase=RESTING))
 
     def _begin_round(self, state: RoundsState, now: float) -> Step:
         due = min(state.due, now)
@@ -158,30 +163,30 @@ class Rounds:
         for recipient in state.neighbours if algorithm.widths[phase] else ():
             vectors = algorithm.message(state.work, phase, recipient).astype(np.float32)
             message = RoundMessage(state.work.round, phase, len(state.neighbours), vectors, state.simulated)
-            state, sends = sent(state, recipient, message)
+            state, sends = send_or_queue(state, recipient, message)
             effects += sends
-        state, asks = self._asking(swept(state))
+        state, asks = self._process_and_ask(without_finished_phases(state))
         return state, [*effects, *asks]
 
     def _end_phase(self, state: RoundsState, now: float) -> Step:
         """End the phase if all messages have arrived, or its deadline has passed."""
         algorithm, phase = self._algorithm(state.work.round), state.phase
-        late = missing(state) if algorithm.widths[phase] else frozenset[str]()
+        late = missing_neighbours(state) if algorithm.widths[phase] else frozenset[str]()
         if late and now < state.began + self.schedule.deadline * self.schedule.period - self._beat / 2:
             return state, []
         if late:
             state = replace(state, absent=state.absent | late, expected=state.expected - late, missed=state.missed + 1)
         there = state.work.received[phase]
         degrees = {peer: state.came[state.work.round, phase, peer].degree for peer in there}
-        mixing = Mixing.of(len(state.work.neighbours), degrees)
+        mixing = Mixing.from_degrees(len(state.work.neighbours), degrees)
         work = algorithm.combined(replace(state.work, mixing=mixing), phase)
-        state = replace(state, work=_bounded(work))
+        state = replace(state, work=_clip_vectors(work))
         if phase + 1 < len(algorithm.widths):
             return self._enter_phase(state, phase + 1, now)
         published = PublishModel(state.work.model, state.cycle)
-        return self._at_round(state, state.work.round + 1), [published]
+        return self._reset_for_round(state, state.work.round + 1), [published]
 
-    def _asking(self, state: RoundsState) -> Step:
+    def _process_and_ask(self, state: RoundsState) -> Step:
         """Process messages of the phase in progress, and ask every question that is possible now."""
         if state.phase == RESTING:
             return state, []
@@ -194,7 +199,7 @@ class Rounds:
         query = Query(self.schedule.learner, "gradient", state.work.round * self.algorithm.questions + position, point)
         return replace(state, asked=query.id, position=position), [Ask(query)]
 
-    def _answered(self, state: RoundsState, answer: Answer) -> Step:
+    def _handle_answer(self, state: RoundsState, answer: Answer) -> Step:
         """Take the answer that is awaited; any other changes nothing."""
         if answer.query_id != state.asked:
             return state, []
@@ -203,12 +208,14 @@ class Rounds:
             return replace(state, exhausted=True), []
         gradient = np.clip(answer.value * (answer.step / self.schedule.batch), -LARGEST, LARGEST)
         work = self.algorithm.taken(state.work, state.position, gradient)
-        return self._asking(replace(state, work=_bounded(work), simulated=state.simulated or answer.simulated))
+        return self._process_and_ask(
+            replace(state, work=_clip_vectors(work), simulated=state.simulated or answer.simulated)
+        )
 
     def _algorithm(self, turn: int) -> Algorithm:
         return self.algorithm if turn < self.schedule.steps else _MIXING
 
-    def _checked(self, state: RoundsState, sender: str, message: Message) -> RoundMessage:
+    def _checked_message(self, state: RoundsState, sender: str, message: Message) -> RoundMessage:
         """Return the message, if the neighbour may send it.
 
         Raises:
@@ -226,7 +233,7 @@ class Rounds:
         if message.phase >= len(widths) or len(message.vectors) not in (0, widths[message.phase]):
             raise MessageRefused("phase", "unknown phase: give both devices the same [learner] table")
         if len(message.vectors) and message.vectors.shape[1:] != (self.schedule.size,):
-            raise of_another_model(
+            raise shape_refusal(
                 f"vectors of shape {message.vectors.shape} do not fit a model of {self.schedule.size} parameters"
             )
         if message.round < 0 or message.degree < 1 or not (np.abs(message.vectors) <= LARGEST).all():
@@ -250,7 +257,7 @@ def _take_in_messages(state: RoundsState) -> RoundsState:
     return replace(state, work=replace(state.work, received=(*before, there)), simulated=simulated)
 
 
-def _bounded(work: Work) -> Work:
+def _clip_vectors(work: Work) -> Work:
     """Clip the vectors to the range of a message."""
     model, direction = (np.clip(vector, -LARGEST, LARGEST) for vector in (work.model, work.direction))
     return replace(work, model=model, direction=direction)

@@ -58,13 +58,13 @@ class Pdsl:
             case 0:
                 return work
             case 1:
-                return self._stepped(work)
+                return self._take_step(work)
             case _:
                 mine = np.stack([work.direction, work.model])
                 direction, model = work.mixing.average(mine, work.received[2])
                 return replace(work, direction=direction, model=model)
 
-    def _stepped(self, work: Work) -> Work:
+    def _take_step(self, work: Work) -> Work:
         found = gradients(work, 1)
         direction = self.momentum * work.direction
         if found:

@@ -83,13 +83,13 @@ class RoundsState:
             "rate": work.rate,
             "answers": {str(position): gradient.tolist() for position, gradient in work.answers.items()},
             "mixing": {"own": work.mixing.own, **work.mixing.others},
-            **{name: _plain(fact) for name, fact in work.noted.items()},
+            **{name: _json_ready(fact) for name, fact in work.noted.items()},
             "absent": sorted(self.absent),
             "pending": sorted(self.pending),
         }
 
 
-def _plain(fact: Any) -> Any:
+def _json_ready(fact: Any) -> Any:
     if isinstance(fact, np.ndarray | np.generic):
         return fact.tolist()
-    return {name: _plain(part) for name, part in fact.items()} if isinstance(fact, Mapping) else fact
+    return {name: _json_ready(part) for name, part in fact.items()} if isinstance(fact, Mapping) else fact

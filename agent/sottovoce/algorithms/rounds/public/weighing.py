@@ -88,12 +88,12 @@ class Weighing:
         if self.how == "uniform":
             return Weighed(np.full(len(gradients), 1 / len(gradients)))
         if self.how == "cosine" or self.game is None:
-            return Weighed(cosine.to_mean(gradients))
+            return Weighed(cosine.weights_by_mean(gradients))
         candidates = model - rate * gradients
         worth = self.game.worth(candidates)
         if self.how == "exact":
-            values = shapley.exact_of(worth, len(candidates))
+            values = shapley.exact_from_worth(worth, len(candidates))
         else:
             generator = np.random.default_rng((self.seed, turn))
-            values, _ = shapley.monte_carlo_of(worth, len(candidates), self.permutations, generator)
+            values, _ = shapley.monte_carlo_from_worth(worth, len(candidates), self.permutations, generator)
         return Weighed(shapley.normalised(values), values, candidates)

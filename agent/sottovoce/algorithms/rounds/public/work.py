@@ -25,7 +25,7 @@ class Mixing:
     others: Mapping[str, float]
 
     @classmethod
-    def of(cls, own_degree: int, degrees: Mapping[str, int]) -> Self:
+    def from_degrees(cls, own_degree: int, degrees: Mapping[str, int]) -> Self:
         """Return Metropolis weights from the device's own degree and those that neighbours report."""
         return cls(*metropolis.weights(own_degree, degrees))
 

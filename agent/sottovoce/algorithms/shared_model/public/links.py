@@ -9,21 +9,21 @@ from sottovoce.learners.events import Effect, Send
 from sottovoce.learners.messages import Message
 
 
-def sent(state: SharedModelState) -> tuple[SharedModelState, list[Effect]]:
+def send_due_messages(state: SharedModelState) -> tuple[SharedModelState, list[Effect]]:
     """Send due messages to each peer that has confirmed its last one; the others wait for the confirmation."""
     effects: list[Effect] = []
     due = {*state.requests, state.wanting, *state.owed} - state.pending - {""}
     for peer in dict.fromkeys((*state.requests, state.wanting, *state.peers)) if due else ():
         if peer not in due:
             continue
-        state, message = _due(state, peer)
+        state, message = _next_message(state, peer)
         if message is not None:
             state = replace(state, pending=state.pending | {peer})
             effects.append(Send(peer, message))
     return state, effects
 
 
-def _due(state: SharedModelState, peer: str) -> tuple[SharedModelState, Message | None]:
+def _next_message(state: SharedModelState, peer: str) -> tuple[SharedModelState, Message | None]:
     model = state.model
     if peer in state.requests:
         requests = tuple(other for other in state.requests if other != peer)

@@ -21,7 +21,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from sottovoce.algorithms.shared_model.public.links import sent
+from sottovoce.algorithms.shared_model.public.links import send_due_messages
 from sottovoce.algorithms.shared_model.public.messages import (
     MAX_STEP,
     Head,
@@ -29,7 +29,7 @@ from sottovoce.algorithms.shared_model.public.messages import (
     ModelWanted,
     SharedModelMessage,
 )
-from sottovoce.algorithms.shared_model.public.order import before, holders
+from sottovoce.algorithms.shared_model.public.order import devices_before, holders
 from sottovoce.algorithms.shared_model.public.state import Floats, Held, SharedModelSchedule, SharedModelState
 from sottovoce.door import Answer, Query, Refused, Release
 from sottovoce.errors import MessageRefused
@@ -47,7 +47,7 @@ from sottovoce.learners.events import (
     Timer,
 )
 from sottovoce.learners.learner import Progress
-from sottovoce.learners.messages import Message, of_another_model
+from sottovoce.learners.messages import Message, shape_refusal
 
 LARGEST = 2.0**12
 """Largest size of a weight from which a chain may start."""
@@ -89,7 +89,7 @@ class SharedModel:
     def progress(self, state: SharedModelState) -> Progress:
         """See Learner.progress."""
         return Progress(
-            phase="mixing" if self._done(state) else "learning",
+            phase="mixing" if self._is_done(state) else "learning",
             steps_done=state.turn,
             steps=self.schedule.turns,
             exhausted=state.exhausted,
@@ -110,34 +110,34 @@ class SharedModel:
         """
         match event:
             case Timer():
-                return self._beat(state, now)
+                return self._tick(state, now)
             case Received(sender, message):
                 return self._receive(state, sender, message)
             case Delivered(recipient) | Returned(recipient):
-                return sent(replace(state, pending=state.pending - {recipient}))
+                return send_due_messages(replace(state, pending=state.pending - {recipient}))
             case PeersChanged(peers):
                 news = frozenset(peers) - frozenset(state.peers) if state.told.step else frozenset()
-                return sent(replace(state, peers=peers, owed=state.owed | news))
+                return send_due_messages(replace(state, peers=peers, owed=state.owed | news))
             case _:
-                return self._answered(state, event)
+                return self._handle_answer(state, event)
 
-    def _done(self, state: SharedModelState) -> bool:
+    def _is_done(self, state: SharedModelState) -> bool:
         return state.exhausted or state.turn >= self.schedule.turns
 
-    def _beat(self, state: SharedModelState, now: float) -> Step:
-        state = self._announced(replace(state, cycle=state.cycle + 1, wants=state.wants + 1))
+    def _tick(self, state: SharedModelState, now: float) -> Step:
+        state = self._announce_release(replace(state, cycle=state.cycle + 1, wants=state.wants + 1))
         if state.model.head.beats(state.told) and state.waited >= self.schedule.patience:
             state = replace(
                 state, told=state.model.head, owed=frozenset(state.peers)
             )  # for peers that the writer cannot reach
         if state.wanting and state.wants > self.schedule.patience:
-            state = _tried(state)
+            state = _note_attempt(state)
         state, asked = self._ask(self._seek_newest(state))
-        state, messages = sent(replace(state, waited=state.waited + 1))
+        state, messages = send_due_messages(replace(state, waited=state.waited + 1))
         published = PublishModel(state.model.parameters, state.cycle)
         return state, [*messages, *asked, SetTimer(_CYCLE, now + self.schedule.period), published]
 
-    def _announced(self, state: SharedModelState) -> SharedModelState:
+    def _announce_release(self, state: SharedModelState) -> SharedModelState:
         """Make the vault's release since the last beat the newest model, unless a newer one is known."""
         made = state.fresh
         if made is None:
@@ -153,43 +153,45 @@ class SharedModel:
             owed=frozenset(state.peers),
             forks=state.forks + forked,
             served=False,
-            **_newest(state, made.head, ""),
+            **_head_changes(state, made.head, ""),
         )
 
     def _seek_newest(self, state: SharedModelState) -> SharedModelState:
         """Turn to a holder of the newest model, if it is needed now."""
-        needed = self._due(state) or self._done(state)
+        needed = self._is_own_turn(state) or self._is_done(state)
         free = not state.wanting and state.asked is None and state.fresh is None
-        if not (needed and free and state.heard.beats(state.model.head)) or (state.resolved and not self._done(state)):
+        if not (needed and free and state.heard.beats(state.model.head)) or (
+            state.resolved and not self._is_done(state)
+        ):
             return state
         options = holders(state, self._owner)
         return replace(state, wanting=options[state.tries % len(options)], wants=0, called=False) if options else state
 
-    def _due(self, state: SharedModelState) -> bool:
+    def _is_own_turn(self, state: SharedModelState) -> bool:
         """Return whether it is this device's turn: it waits `patience` beats for each device that comes before it."""
-        if self._done(state):
+        if self._is_done(state):
             return False
-        return state.waited >= before(state, self.schedule, self._owner) * self.schedule.patience
+        return state.waited >= devices_before(state, self.schedule, self._owner) * self.schedule.patience
 
     def _ask(self, state: SharedModelState) -> Step:
         """Ask the vault, if it is this device's turn and it has the newest model, or cannot get it."""
         behind = state.heard.beats(state.model.head)
         busy = state.asked is not None or state.fresh is not None or bool(state.wanting)
-        if busy or (behind and not state.resolved) or not self._due(state):
+        if busy or (behind and not state.resolved) or not self._is_own_turn(state):
             return state, []
         missed = max(1, state.heard.step - state.model.head.step) if behind else 0
         state = replace(
             state, writes=max(state.heard.step, state.model.head.step) + 1, lost=state.lost + missed, resolved=False
         )
-        return self._asked(state, "decide" if self.schedule.asks == "decisions" else self.schedule.asks)
+        return self._ask_vault(state, "decide" if self.schedule.asks == "decisions" else self.schedule.asks)
 
-    def _asked(self, state: SharedModelState, kind: str) -> Step:
+    def _ask_vault(self, state: SharedModelState, kind: str) -> Step:
         latest = state.model.parameters
         point = {"gradient": latest, "decide": state.own, "chain": np.concatenate([state.own, latest])}[kind]
         query = Query(self.schedule.learner, kind, state.turn, point)
         return replace(state, asked=query.id), [Ask(query)]
 
-    def _answered(self, state: SharedModelState, answer: Answer) -> Step:
+    def _handle_answer(self, state: SharedModelState, answer: Answer) -> Step:
         """Process the answer that is awaited; any other answer changes nothing."""
         if answer.query_id != state.asked:
             return state, []
@@ -198,14 +200,14 @@ class SharedModel:
             return replace(state, exhausted=True), []
         if answer.query_id == Query(self.schedule.learner, "decide", state.turn, state.own).id:
             if answer.value[0]:
-                return self._asked(state, "chain")
+                return self._ask_vault(state, "chain")
             state = replace(state, turn=state.turn + 1)
-            return (state, []) if self._done(state) else self._asked(state, "decide")
+            return (state, []) if self._is_done(state) else self._ask_vault(state, "decide")
         head = Head(state.writes, self._owner)
         simulated = state.model.simulated or answer.simulated
-        return replace(state, fresh=Held(head, self._made(state, answer), simulated)), []
+        return replace(state, fresh=Held(head, self._next_model(state, answer), simulated)), []
 
-    def _made(self, state: SharedModelState, release: Release) -> Floats:
+    def _next_model(self, state: SharedModelState, release: Release) -> Floats:
         """Compute the next model, in float32 precision: post-processing."""
         schedule, model = self.schedule, state.model.parameters
         made: Floats = release.value.astype(np.float64) * release.step
@@ -219,11 +221,11 @@ class SharedModel:
     def _receive(self, state: SharedModelState, sender: str, message: Message) -> Step:
         match message:
             case HeadAnnounced(head):
-                return self._note_head(state, _possible(head), sender), []
+                return self._note_head(state, _checked_head(head), sender), []
             case ModelWanted():
                 served = state.served or state.model.head.writer == self._owner
                 requests = (*(peer for peer in state.requests if peer != sender), sender)
-                return sent(replace(state, requests=requests, served=served))
+                return send_due_messages(replace(state, requests=requests, served=served))
             case SharedModelMessage():
                 return self._keep_model(state, sender, message)
         raise MessageRefused(
@@ -238,26 +240,26 @@ class SharedModel:
         if not head.beats(state.heard):
             return replace(state, forks=forks)
         unseen = state.heard.writer == self._owner and not state.served  # no one had it, so it is in no newer model
-        return replace(state, forks=forks, lost=state.lost + unseen, **_newest(state, head, sender))
+        return replace(state, forks=forks, lost=state.lost + unseen, **_head_changes(state, head, sender))
 
     def _keep_model(self, state: SharedModelState, sender: str, message: SharedModelMessage) -> Step:
         """Keep a received model if it is newer, unless the vault is working on the present one."""
-        held = self._checked(message)
+        held = self._checked_model(message)
         state = self._note_head(state, held.head, sender)
         if held.head.beats(state.model.head) and state.asked is None:
             state = replace(state, model=held)
         if sender != state.wanting:
             return state, []
-        state = _tried(state) if state.heard.beats(state.model.head) else replace(state, wanting="")
+        state = _note_attempt(state) if state.heard.beats(state.model.head) else replace(state, wanting="")
         return self._ask(state)
 
-    def _checked(self, message: SharedModelMessage) -> Held:
+    def _checked_model(self, message: SharedModelMessage) -> Held:
         parameters = message.parameters.astype(np.float64)
         if parameters.shape != self._initial.shape:
-            raise of_another_model(f"a model of {parameters.size} parameters does not fit one of {self._initial.size}")
+            raise shape_refusal(f"a model of {parameters.size} parameters does not fit one of {self._initial.size}")
         if not (np.abs(parameters) <= LARGEST).all():
             raise MessageRefused("range", "a model's size is out of range: its sender made it up")
-        return Held(_possible(message.head, start=True), parameters, message.simulated)
+        return Held(_checked_head(message.head, start=True), parameters, message.simulated)
 
 
 def rounded(parameters: NDArray[Any]) -> Floats:
@@ -265,13 +267,13 @@ def rounded(parameters: NDArray[Any]) -> Floats:
     return parameters.astype(np.float32).astype(np.float64)
 
 
-def _possible(head: Head, *, start: bool = False) -> Head:
+def _checked_head(head: Head, *, start: bool = False) -> Head:
     if not 0 <= head.step <= MAX_STEP or (head.step == 0) != (head.writer == "") or (head.step == 0 and not start):
         raise MessageRefused("range", "a model of this step has not been learnt: its sender made it up")
     return head
 
 
-def _newest(state: SharedModelState, head: Head, source: str) -> dict[str, Any]:
+def _head_changes(state: SharedModelState, head: Head, source: str) -> dict[str, Any]:
     """Return changes for a new newest head."""
     earlier = dict.fromkeys((state.heard.writer, *state.recent))
     known = {head.writer} & set(state.peers)  # bounded, so that no peer can fill memory with names
@@ -286,7 +288,7 @@ def _newest(state: SharedModelState, head: Head, source: str) -> dict[str, Any]:
     }
 
 
-def _tried(state: SharedModelState) -> SharedModelState:
+def _note_attempt(state: SharedModelState) -> SharedModelState:
     """Return the state with one more holder noted that has no newer model, or does not answer."""
     tries = state.tries + 1
     return replace(state, wanting="", tries=tries, resolved=tries >= _TRIES)

@@ -5,7 +5,7 @@ from hashlib import sha256
 from sottovoce.algorithms.shared_model.public.state import SharedModelSchedule, SharedModelState
 
 
-def before(state: SharedModelState, schedule: SharedModelSchedule, owner: str) -> int:
+def devices_before(state: SharedModelState, schedule: SharedModelSchedule, owner: str) -> int:
     """Return the number of devices whose turns come before this one's, once the newest head is known.
 
     Devices that have taken all their turns, as far as this one has heard, are left out; for `decisions` that is not
@@ -19,7 +19,7 @@ def before(state: SharedModelState, schedule: SharedModelSchedule, owner: str) -
     if head.step == 0:
         return 0 if schedule.begins else 1 + fleet.index(owner)
     if schedule.order == "random":
-        return sorted(fleet, key=lambda node: _drawn(head.step, head.writer, node)).index(owner)
+        return sorted(fleet, key=lambda node: _order_key(head.step, head.writer, node)).index(owner)
     following = [node for node in fleet if node > head.writer]
     return [*following, *(node for node in fleet if node <= head.writer)].index(owner)
 
@@ -34,5 +34,5 @@ def holders(state: SharedModelState, owner: str) -> list[str]:
     return found or [node for node in (state.heard.writer,) if node not in ("", owner)]
 
 
-def _drawn(step: int, writer: str, node: str) -> bytes:
+def _order_key(step: int, writer: str, node: str) -> bytes:
     return sha256(f"sottovoce/shared-model-turn|{step}|{writer}|{node}".encode()).digest()

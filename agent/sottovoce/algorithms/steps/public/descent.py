@@ -102,12 +102,12 @@ def question(plan: Schedule, step: int, estimate: NDArray[np.float64]) -> tuple[
     """
     threshold, point = None, estimate[: plan.size]
     if plan.thresholds is not None:
-        threshold = plan.thresholds.at(min(step, plan.steps - 1), plan.steps, estimate)
+        threshold = plan.thresholds.threshold_at(min(step, plan.steps - 1), plan.steps, estimate)
         point = np.append(point, threshold)
     return threshold, Query(plan.learner, plan.asks, step, point if plan.asks == "gradient" else point[:0])
 
 
-def beat(due: float, now: float, period: float) -> float:
+def next_beat(due: float, now: float, period: float) -> float:
     """Return the first beat from now on of the clock that had a beat at `due`."""
     return due + math.ceil((now - due) / period) * period
 
@@ -127,7 +127,7 @@ def contribution(
     if schedule.thresholds is None or state.threshold is None:
         return move(schedule, state.step, value, step, units)
     total = value * np.float64(step)
-    length, batch = rate(schedule, state.step, units), expected(schedule, units)
+    length, batch = rate(schedule, state.step, units), expected_batch(schedule, units)
     return bounded(schedule.thresholds.descent(total, state.threshold, length, batch) * UNIT)
 
 
@@ -141,20 +141,20 @@ def move(schedule: Schedule, done: int, value: NDArray[np.int64], step: float, u
         step: the grid's step.
         units: see contribution.
     """
-    return bounded(value * (rate(schedule, done, units) / expected(schedule, units) * step * UNIT))
+    return bounded(value * (rate(schedule, done, units) / expected_batch(schedule, units) * step * UNIT))
 
 
 def rate(schedule: Schedule, done: int, units: int = 1) -> float:
     """Return γ_t of the step after `done` others; if records are followed, it falls until `at_once` steps are taken."""
     largest = schedule.step_size
     if schedule.follows:
-        largest = min(largest, schedule.longest * expected(schedule, units))
+        largest = min(largest, schedule.longest * expected_batch(schedule, units))
         if done >= schedule.at_once:
             largest, done = REMEMBERS * largest, schedule.at_once
     return largest * (1 - schedule.step_decay * (done / max(1, schedule.steps - 1)))
 
 
-def expected(schedule: Schedule, units: int) -> float:
+def expected_batch(schedule: Schedule, units: int) -> float:
     """Return B of a release."""
     return schedule.expected_records * (units if schedule.follows else 1)
 

@@ -52,16 +52,16 @@ class ScheduleProgress(Protocol):
         ...
 
 
-def ahead(schedule: Schedule, state: ScheduleProgress) -> bool:
+def has_step_ahead(schedule: Schedule, state: ScheduleProgress) -> bool:
     """Return whether a private step is ahead, or its answer is awaited."""
     if schedule.follows:
         waits = state.over is None or state.over == state.learnt
         return schedule.steps > 0 and (state.asked is not None or not waits)
     left = not state.exhausted and state.step < schedule.steps
-    return left and (state.asked is not None or not schedule.every or _due(schedule, state))
+    return left and (state.asked is not None or not schedule.every or _is_step_due(schedule, state))
 
 
-def _due(schedule: Schedule, state: ScheduleProgress) -> bool:
+def _is_step_due(schedule: Schedule, state: ScheduleProgress) -> bool:
     """Return whether enough windows have ended since the last step; a clock that was set back waits for those again."""
     return state.over is not None and (state.learnt is None or state.over - state.learnt >= schedule.every)
 
@@ -76,7 +76,7 @@ def progress(schedule: Schedule, state: ScheduleProgress, own: dict[str, float |
     """
     learnt = {} if state.learnt is None else {"last_window": state.learnt}
     return Progress(
-        phase="learning" if ahead(schedule, state) else "mixing",
+        phase="learning" if has_step_ahead(schedule, state) else "mixing",
         steps_done=state.step,
         steps=None if schedule.follows else schedule.steps,
         exhausted=state.exhausted,
@@ -90,7 +90,7 @@ def learnt_after(schedule: Schedule, state: ScheduleProgress) -> int | None:
     return state.asking if waits else state.learnt
 
 
-def refused(schedule: Schedule, state: ScheduleProgress, answer: Refused) -> dict[str, Any]:
+def changes_after_refusal(schedule: Schedule, state: ScheduleProgress, answer: Refused) -> dict[str, Any]:
     """Return changes of a state whose vault has refused.
 
     Windows that come have a budget of their own. A question refused because the vault does not trust its clock is asked

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.kernels.decentralised.clip_schedule import decayed
-from sottovoce.kernels.decentralised.normalisation import Rule, undone
+from sottovoce.kernels.decentralised.clip_schedule import decayed_threshold
+from sottovoce.kernels.decentralised.normalisation import Rule, undo_normalisation
 
 THRESHOLD_RATE = 0.05
 """η_C: slower than in Andrew et al. 2021, whose bits are of many more records."""
@@ -43,7 +43,7 @@ class Thresholds:
         """Initial mass beside the model: ln C_0 where the threshold is mixed, else nothing."""
         return (math.log(self.initial),) if self.rule == "quantile" else ()
 
-    def at(self, slot: int, steps: int, estimate: NDArray[np.float64]) -> float:
+    def threshold_at(self, slot: int, steps: int, estimate: NDArray[np.float64]) -> float:
         """Return C_t.
 
         Args:
@@ -52,7 +52,7 @@ class Thresholds:
             estimate: float64, the device's estimate; its last number is ln C if that is mixed.
         """
         if self.rule == "decay":
-            return decayed(self.initial, self.ratio, slot, steps)
+            return decayed_threshold(self.initial, self.ratio, slot, steps)
         if self.rule == "automatic":
             return self.initial
         middle = math.log(self.initial)
@@ -69,7 +69,7 @@ class Thresholds:
             rate: γ_t.
             batch: B.
         """
-        found = undone(total, self.rule, threshold)
+        found = undo_normalisation(total, self.rule, threshold)
         move = found.gradient * (rate / batch)
         if found.bits is None:
             return move

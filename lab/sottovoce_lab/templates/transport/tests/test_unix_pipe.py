@@ -10,7 +10,7 @@ from sottovoce.transport.plugin import TransportContext
 from unix_pipe import TRANSPORT, UnixPipe
 
 
-def made(fleet: Fleet, directory: Path) -> tuple[Identity, UnixPipe]:
+def create_transport(fleet: Fleet, directory: Path) -> tuple[Identity, UnixPipe]:
     identity = enrol(fleet, directory)
     settings = {"announce": f"unix-pipe://{directory}.sock"}
     files = directory / TLS_CERTIFICATE, directory / TLS_KEY
@@ -26,8 +26,8 @@ async def receive(sender: str, message: bytes | None) -> bytes:
 @pytest.mark.asyncio
 async def test_a_message_arrives_and_a_stranger_is_turned_away(tmp_path: Path) -> None:
     fleet = create_fleet(tmp_path / "fleet", "street")
-    (here, sends), (there, listens) = made(fleet, tmp_path / "a"), made(fleet, tmp_path / "b")
-    _, stranger = made(create_fleet(tmp_path / "other", "other"), tmp_path / "c")
+    (here, sends), (there, listens) = create_transport(fleet, tmp_path / "a"), create_transport(fleet, tmp_path / "b")
+    _, stranger = create_transport(create_fleet(tmp_path / "other", "other"), tmp_path / "c")
     peer = Peer(there.node_id, f"unix-pipe://{tmp_path / 'b'}.sock", there.dns_name)
     await listens.start(receive)
     try:
