@@ -61,6 +61,33 @@ def test_a_random_batch_is_what_a_step_is_divided_by(batch: int, expected: int) 
     assert schedule_of(chosen, SIZE).expected_records == expected
 
 
+@pytest.mark.parametrize("name, clip", [("clipd2p", 0.5), ("constd2p", 0.5), ("adad2p", 1.0)])
+def test_contributions_shorten_their_steps_by_gradients(name: str, clip: float) -> None:
+    rule = schedule_of(config(name), SIZE).adagrad
+    assert rule is not None
+    assert rule.longest == 180.0 * clip
+    assert rule.noise == pytest.approx(clip * math.sqrt(48) / gaussian_mu(2.0, 1e-5))
+    unlimited = schedule_of(config(name, math.inf), SIZE).adagrad
+    assert unlimited is not None
+    assert unlimited.noise == 0.0
+
+
+@pytest.mark.parametrize(
+    "fixed",
+    [
+        config("clipd2p", mixing="pairwise"),
+        config("clipd2p", mixing="push-sum"),
+        config("clipd2p", step_size=20.0),
+        config("clipd2p", sampling="poisson", batch=60),
+        config("clipd2p", unit="device"),
+        config("push-sum", math.inf),
+    ],
+    ids=["pairwise", "push-sum", "configured", "poisson", "device", "noiseless"],
+)
+def test_other_steps_are_fixed(fixed: AgentConfig) -> None:
+    assert schedule_of(fixed, SIZE).adagrad is None
+
+
 def test_the_step_size_follows_the_noise_of_the_budget() -> None:
     """Half the noise allows twice the step, up to a limit; who says a step size gets it."""
     small, large = (schedule_of(config("clipd2p", epsilon), SIZE).step_size for epsilon in (0.5, 1.0))

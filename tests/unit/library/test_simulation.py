@@ -68,3 +68,17 @@ def test_pictures_are_against_budgets_or_against_cycles() -> None:
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("cycle", "loss mean")
     with pytest.raises(sottovoce.UsageError, match="accuracy_mean"):
         simulated().plot(measure="absent")
+
+
+@pytest.mark.parametrize("seed", [1, 3, 7])
+def test_a_fleet_does_not_oscillate_on_records_that_are_nearly_alike(seed: int) -> None:
+    """With steps that do not shrink as gradients add up, these end at .50, .59 and .41."""
+    draw = np.random.default_rng(seed)
+    labels = (draw.random(2000) < 0.4).astype(int)
+    features = draw.normal(0, 0.1, (2000, 12))
+    features[:, 0] += 1
+    features[:, 1] += 0.1 * (2 * labels - 1)
+    (run,) = lab.simulate(
+        (features, labels), agents=10, epsilon=30, seed=seed, bounds=(-2, 2), settings={"data.transform": "unit"}
+    )
+    assert run.final["accuracy_mean"] > 0.78

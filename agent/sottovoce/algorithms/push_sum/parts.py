@@ -26,6 +26,7 @@ from sottovoce.vault.terms.gradients import GradientTerms
 from sottovoce.vault.terms.normalised import NormalisedTerms
 
 if TYPE_CHECKING:
+    from sottovoce.algorithms.steps.public.adagrad import AdaGradNorm
     from sottovoce.algorithms.steps.public.descent import Schedule
     from sottovoce.learners import Provenance
 
@@ -178,7 +179,29 @@ def schedule_of(config: AgentConfig, size: int) -> "Schedule":
         every=math.ceil(_YEAR / max(1, learner.steps)) if config.follows and config.unit == "device" else 0,
         longest=_largest_pace(config, size) if _follows_windows(config) else math.inf,
         steps_first=paper,
+        adagrad=_adagrad(config),
     )
+
+
+def _adagrad(config: AgentConfig) -> "AdaGradNorm | None":
+    """Return the rule that shortens the steps of contributions; None for other steps, and if they are configured."""
+    from sottovoce.algorithms.steps.public.adagrad import AdaGradNorm
+
+    learner = settings_of(config, PushSumSettings)
+    sound = learner.fidelity == "sound" and not learner.algorithm.noiseless
+    adapted = sound and learner.mixing == "contributions" and config.data.classes > 1
+    if not adapted or not _has_noise_rule(config) or config.follows:
+        return None
+    clip = _clip(config) if _rule(config) is None else 1.0
+    unlimited = math.isinf(config.privacy.epsilon)
+    mu = math.inf if unlimited else gaussian_mu(config.privacy.epsilon, config.privacy.delta)
+    return AdaGradNorm(longest=_batch(config) * clip, noise=clip * math.sqrt(learner.steps) / mu)
+
+
+def _has_noise_rule(config: AgentConfig) -> bool:
+    """Return whether γ follows from the noise on whole batches of records: unless configured."""
+    learner = settings_of(config, PushSumSettings)
+    return learner.step_size is None and learner.sampling != "poisson" and config.unit == "record"
 
 
 def _share_bits(config: AgentConfig, size: int) -> int:
@@ -265,7 +288,7 @@ def step_size(config: AgentConfig, size: int) -> float:
     if learner.name == "push-sum" and learner.step_size is None:
         usual = _UNCLIPPED_GRAPH if has_graph(learner.chosen_model) else learner.rate
         return _UNCLIPPED.get(learner.chosen_model, usual)
-    if learner.step_size is not None or learner.sampling == "poisson" or config.unit != "record":
+    if not _has_noise_rule(config):
         return learner.rate
     if learner.mixing != "contributions" or math.isinf(config.privacy.epsilon):
         return _bounded_step(config, size, NOISY, _LARGEST * learner.rate)

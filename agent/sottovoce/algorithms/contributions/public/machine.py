@@ -1,10 +1,10 @@
 """Learning from contributions: every device publishes its own part of the model, signed, and no claim about others.
 
-A device adds up its own releases, each times γ_t/B, and signs the sum every second step: its contribution.
-Contributions travel whole, from device to device, each under its maker's signature; of one maker's contributions the
-one with the most steps counts. A model is the public start less a mean of contributions that a few of them cannot
-distort (robust.py). It depends only on a set that grows monotonically, whatever is lost, late, repeated or refused in
-transit: devices that hold the same contributions have the same model.
+A device adds up its own releases, each times γ_t/B and shortened by AdaGrad-Norm (steps/public/adagrad.py), and signs
+the sum every second step: its contribution. Contributions travel whole, from device to device, each under its maker's
+signature; of one maker's contributions the one with the most steps counts. A model is the public start less a mean of
+contributions that a few of them cannot distort (robust.py). It depends only on a set that grows monotonically, whatever
+is lost, late, repeated or refused in transit: devices that hold the same contributions have the same model.
 
 A newer contribution may differ from its predecessor by as much as its additional steps account for, and is declined
 otherwise. So a device that was honest until the end cannot reverse its whole contribution in a last step.
@@ -38,7 +38,7 @@ from sottovoce.algorithms.steps.public.descent import (
     MAX_NUMERATOR,
     UNIT,
     Schedule,
-    contribution,
+    adapted_contribution,
     question,
     rate,
     rounded,
@@ -467,12 +467,14 @@ class Mixer:
             return state, []
         if isinstance(answer, Refused):
             return replace(state, exhausted=True, asked=None), []
-        numerator = state.numerator + contribution(self.schedule, state, answer.value, answer.step)
+        moved, squares = adapted_contribution(self.schedule, state, answer.value, answer.step)
+        numerator = state.numerator + moved
         state = replace(
             state,
             numerator=np.clip(numerator, -MAX_NUMERATOR, MAX_NUMERATOR),
             recent=(*state.recent, state.numerator)[-_RECENT:],
             step=state.step + 1,
+            squares=squares,
             simulated=state.simulated or answer.simulated,
             asked=None,
         )

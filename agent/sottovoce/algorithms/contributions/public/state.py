@@ -24,6 +24,7 @@ class ContributionsState:
         fresh: ranks of contributions that arrived since the last query. Not kept over a restart.
         cycle: cycles begun.
         step: private steps finished; the slot of the next query.
+        squares: sum of squared lengths of its own releases; see AdaGradNorm.add.
         turn: position in the peers at which the next cycle begins.
         exhausted: whether the vault has permanently refused.
         declined: contributions that differed too much from the one before. Not kept.
@@ -44,6 +45,7 @@ class ContributionsState:
     fresh: frozenset[int] = frozenset()
     cycle: int = 0
     step: int = 0
+    squares: float = 0.0
     turn: int = 0
     exhausted: bool = False
     declined: int = 0

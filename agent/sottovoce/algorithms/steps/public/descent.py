@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.algorithms.steps.public.adagrad import AdaGradNorm
 from sottovoce.algorithms.steps.public.thresholds import Thresholds
 from sottovoce.door import Query
 
@@ -46,6 +47,7 @@ class Schedule:
         longest: largest γ/B of records that are followed, so that the noise over few windows is bounded.
         steps_first: push-sum: take the private step before the shares are sent, as AdaD²P 2024, Algorithm 1, has it;
             else send first, so that a slow vault holds up no message.
+        adagrad: rule that shortens steps of contributions; None if γ_t is fixed.
     """
 
     learner: str
@@ -63,6 +65,7 @@ class Schedule:
     every: int = 0
     longest: float = math.inf
     steps_first: bool = False
+    adagrad: AdaGradNorm | None = None
 
     @property
     def at_once(self) -> int:
@@ -86,6 +89,15 @@ class Asked(Protocol):
     @property
     def threshold(self) -> float | None:
         """C_t of the question, where it moves."""
+        ...
+
+
+class Adapting(Asked, Protocol):
+    """Such a state, with the squared lengths of earlier releases."""
+
+    @property
+    def squares(self) -> float:
+        """Sum of squared lengths of all releases so far; see AdaGradNorm.add."""
         ...
 
 
@@ -129,6 +141,24 @@ def contribution(
     total = value * np.float64(step)
     length, batch = rate(schedule, state.step, units), expected_batch(schedule, units)
     return bounded(schedule.thresholds.descent(total, state.threshold, length, batch) * UNIT)
+
+
+def adapted_contribution(
+    schedule: Schedule, state: Adapting, value: NDArray[np.int64], step: float
+) -> tuple[NDArray[np.int64], float]:
+    """Return the contribution of a release, shortened by the schedule's AdaGrad-Norm, and the state's new `squares`.
+
+    Args:
+        schedule: gives γ_t, B and the rule.
+        state: gives t, C_t where it moves, and the squared lengths of earlier releases.
+        value: int64, the release on its grid.
+        step: the grid's step.
+    """
+    moved = contribution(schedule, state, value, step)
+    if schedule.adagrad is None:
+        return moved, 0.0
+    squares = schedule.adagrad.add(state.squares, value[: schedule.size], step)
+    return bounded(moved * schedule.adagrad.factor(squares, state.step + 1, schedule.size)), squares
 
 
 def move(schedule: Schedule, done: int, value: NDArray[np.int64], step: float, units: int = 1) -> NDArray[np.int64]:
