@@ -25,8 +25,8 @@ UNITS = ("sottovoce-agent", "sottovoce-vault")
 _ASKED = """
 import json
 from pathlib import Path
-from sottovoce.agent.control import ask, parameters
-print(json.dumps(parameters(ask(Path("/var/lib/sottovoce"), "model")).tolist()))
+from sottovoce.agent.control import ask, decode_parameters
+print(json.dumps(decode_parameters(ask(Path("/var/lib/sottovoce"), "model")).tolist()))
 """
 _NOT_OURS = (
     r"/(proc|sys|dev|run|tmp|root)/|/var/(lib/(apt|dpkg|systemd)|backups|log|cache|tmp)/"

@@ -60,7 +60,7 @@ def test_it_goes_on_there_and_has_ended_here(state: Path, tmp_path: Path) -> Non
     assert (target / "identity" / "device.key").read_text() == "secret"
 
 
-@pytest.mark.parametrize("step", ["_copy", "_begun", "rename 1", "rename 2", "after end"])
+@pytest.mark.parametrize("step", ["_copy", "_begin_new_ledger", "rename 1", "rename 2", "after end"])
 def test_power_may_fail_at_any_step(state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     """Never are both usable; and the same command continues."""
     target, calls = tmp_path / "new", []
