@@ -55,7 +55,7 @@ def _forgets(shipped: Any, core: Any, sender: str, *rest: Any) -> Any:
     return shipped(core, sender, *rest)
 
 
-@_planted(Core, "applied")
+@_planted(Core, "was_applied")
 def _newest_only(shipped: Any, core: Any, sender: str, incarnation: int, sequence: int) -> bool:
     """Of repetitions only that of the newest message is known."""
     newest = core._seen.get(sender)
@@ -145,7 +145,7 @@ def _nothing_pending(shipped: Any, learner: Any, state: Any, pending: Any) -> An
     return shipped(learner, state, frozenset())
 
 
-@_planted(PushSum, "_answered")
+@_planted(PushSum, "_handle_answer")
 def _any_answer(shipped: Any, learner: Any, state: Any, answer: Any, now: float) -> Any:
     """Push-sum takes an answer twice."""
     once, effects = shipped(learner, state, answer, now)
@@ -183,7 +183,7 @@ def _older_counts(shipped: Any, learner: Any, state: Any, one: Any) -> bool:
     return bool(one.owner != learner._owner)
 
 
-@_planted(Mixer, "_answered")
+@_planted(Mixer, "_handle_answer")
 def _step_first(shipped: Any, learner: Any, state: Any, answer: Any) -> Any:
     """A step is counted before it is taken."""
     after, effects = shipped(learner, state, answer)
@@ -214,13 +214,13 @@ def _records_stay(shipped: Any, learner: Any, state: Any) -> Any:
     return state, []
 
 
-@_planted(Cells, "_holds")
+@_planted(Cells, "_accepts_own_offer")
 def _own_offer(shipped: Any, learner: Any, offer: Any) -> bool:
     """A device leads a secure sum although its own certificate has expired."""
     return True
 
 
-@_planted(Cells, "_failed")
+@_planted(Cells, "_fail_round")
 def _leader_is_struck(shipped: Any, learner: Any, state: Any) -> Any:
     """Who led a secure sum that came to nothing is struck as a liar."""
     failed, effects = shipped(learner, state)
@@ -230,7 +230,7 @@ def _leader_is_struck(shipped: Any, learner: Any, state: Any) -> Any:
     return struck, [*effects, *more]
 
 
-@_planted(Cells, "_believed")
+@_planted(Cells, "_adopt_result")
 def _own_sum(shipped: Any, learner: Any, state: Any, opened: Any) -> Any:
     """Two devices make different sums of what they have both opened."""
     after, effects = shipped(learner, state, opened)
