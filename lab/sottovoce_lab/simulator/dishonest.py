@@ -1,8 +1,8 @@
 """Dishonest members of a fleet: `--fault dishonest=SHARE@WHAT`.
 
-Some put other vectors than their vaults' answers into the model (`flip`, `tenfold`, `noise`, `zero`, `giant`);
-otherwise they are honest, so that every law about messages holds. Others lie in the statements they sign, and in pairs
-in their proposals and answers:
+Some put other vectors than their vaults' answers into the model (`flip`, `tenfold`, `noise`, `zero`, `giant`), and do
+not shorten their steps as honest devices do; otherwise they are honest, so that every law about messages holds. Others
+lie in the statements they sign, and in pairs in their proposals and answers:
 
 opposite   sign the opposite of the model
 close      against the mean, as far off it as an honest contribution is; in pairs the opposite of the model, as long as
@@ -175,6 +175,10 @@ def dishonest_learner(learner: Learner[Any], lie: str) -> Learner[Any]:
         quiet = copy(learner)
         quiet.__class__ = type("Silent", (_Silence, type(learner)), {})
         return quiet
+    if lie in _OF_ANSWERS and isinstance(learner, Mixer):
+        loud = copy(learner)
+        loud.schedule = replace(learner.schedule, adagrad=None)  # long lies would shorten its steps
+        return loud
     if lie not in _OF_MESSAGES:
         return learner
     if isinstance(learner, Pairwise):
@@ -217,4 +221,5 @@ def _little(others: NDArray[np.float64]) -> NDArray[np.float64]:
     return off
 
 
+_OF_ANSWERS = frozenset({"flip", "tenfold", "noise", "zero", "giant"})
 _OF_MESSAGES: dict[str, Lie] = {"opposite": _opposite, "close": _close, "little": _little, "late": _close}
