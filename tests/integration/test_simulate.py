@@ -142,7 +142,7 @@ def test_a_file_of_ones_own_its_report_and_its_trace(tmp_path: Path) -> None:
             "100000 agents",
         ),
         (["golf", "--trace", "trace.json", "--set", "agents=1000"], 2, "2000 agents times cycles"),
-        (["gradient-walk", "--trace", "trace.json"], 2, "--trace is for the learner golf"),
+        (["gradient-walk", "--trace", "trace.json"], 2, "--trace supports only the learner golf"),
         (["gradient-walk", "--set", "learner.batch=2000"], 2, "only 1000 records"),
         (["golf", "--report", "no/such/directory.json"], 2, "there is no such directory"),
     ],

@@ -52,7 +52,7 @@ def test_the_same_seed_gives_the_same_run() -> None:
         (["push-sum", "--set", "agents=0"], 3, "push-sum: agents: Expected `int` >= 1"),
         (["push-sum", "--set", "epsilon=2"], 5, "adds no noise"),
         (["clipd2p", "--set", "fidelity=paper"], 5, "privacy.allow_unproved=true"),
-        (["clipd2p", "--set", 'learner="sgd"'], 3, "no such learner"),
+        (["clipd2p", "--set", 'learner="sgd"'], 3, "unknown learner"),
         (["clipd2p", "--set", 'data="synthetic#features=x"'], 4, "must be a whole number"),
     ],
 )
@@ -67,7 +67,7 @@ def test_a_key_that_a_file_has_wrong_is_an_error_of_configuration(tmp_path: Path
     path.write_text('learner = "clipd2p"\nfoo = 3\n')
     ended = here("simulate", path)
     assert ended.code == 3
-    assert f"{path}: the key foo: there is no such key" in ended.err
+    assert f"{path}: the key foo: unknown key" in ended.err
 
 
 def test_a_trace_holds_all_that_a_step_by_step_comparison_needs(tmp_path: Path) -> None:

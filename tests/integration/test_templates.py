@@ -182,7 +182,7 @@ def test_a_notebook_runs(tmp_path: Path) -> None:
     "name, template, words",
     [
         ("Own_Learner!", "algorithm", "choose 1 to 16 of a-z, 0-9 and inner hyphens"),
-        ("own", "widget", "there is no such template; choose one of algorithm, dataset"),
+        ("own", "widget", "unknown template; choose one of algorithm, dataset"),
         ("full", "fleet", "is not empty; name a new directory"),
     ],
 )

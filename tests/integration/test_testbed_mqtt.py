@@ -79,11 +79,11 @@ def test_a_broker_of_ones_own_is_used_and_one_that_is_not_there_is_named(data: s
 @pytest.mark.parametrize(
     "words, says",
     [
-        (["--transport", "mixed", "--topology", "ring"], "not every agent reaches every other"),
+        (["--transport", "mixed", "--topology", "ring"], "not every agent can reach every other"),
         (["--transport", "grpc", "--fault", "broker-kill=1s@cycle:2"], "needs --transport mqtt or mixed"),
         (["--transport", "mqtt", "--fault", "broker-kill=soon@cycle:2"], "like broker-kill=3s@cycle:20"),
         (["--transport", "mqtt", "--set", "transport.mqtt.realm=other"], "the testbed sets this key itself"),
-        (["--transport", "mqtt", "--set", "transport.mqtt.host=here"], "there is no such key"),
+        (["--transport", "mqtt", "--set", "transport.mqtt.host=here"], "unknown key"),
         (
             ["--transport", "mqtt", "--set", "transport.mqtt.url=mqtt://far.example"],
             "without TLS only a broker on this",

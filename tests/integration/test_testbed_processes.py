@@ -112,7 +112,7 @@ def test_everybody_killed_is_not_a_defect(data: str) -> None:
     arguments = ("--cycles", 20, "--period", 0.1, "--fault", "kill=1@cycle:3")
     ended = sottovoce("testbed", "--data", data, "--agents", 1, *arguments)
     assert ended.returncode == 7
-    assert "no agent is left that holds a model" in ended.stderr
+    assert "no remaining agent holds a model" in ended.stderr
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ def test_without_its_fork_server_it_ends_and_says_so(endless: subprocess.Popen[s
     os.kill(fork_server(temporary), signal.SIGKILL)
     _, err = endless.communicate(timeout=PATIENCE)
     assert endless.returncode == NetworkError.exit_code, err
-    assert "the fork server of the testbed has ended with -9" in err
+    assert "the testbed's fork server ended with -9" in err
     until(lambda: not processes_about(str(temporary)), "the agents have ended")
 
 

@@ -43,7 +43,7 @@ def run_build(
     """Build a trainable graph from a model: losses, predictions and clipped gradient sums."""
     if source.suffix == ".toml" and (loss or parameters):
         raise UsageError(
-            "--loss and --parameters are for an .onnx SOURCE: a declaration states its loss and has no weights"
+            "--loss and --parameters apply only to an .onnx SOURCE: a declaration states its loss and has no weights"
         )
     _check_source(source)
     require_models()

@@ -21,8 +21,8 @@ def require_models() -> None:
     missing = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
     if missing:
         raise ConfigError(
-            f"this needs {' and '.join(missing)}: on a workstation, pip install 'sottovoce[models]' and give the same "
-            "command there; a device runs its model without"
+            f"this command needs {' and '.join(missing)}: on a workstation, pip install 'sottovoce[models]' and run "
+            "the same command there; a device runs its model without them"
         )
 
 

@@ -58,7 +58,7 @@ def run_run(
     if lists:
         document = _run_sweep(values, file, kept or Path(f"{Path(file).stem}.runs.jsonl"), on, as_json)
     elif on is not None or kept is not None:
-        raise UsageError("--on and --kept are for sweeps: write a list, for example --set seed=[0,1,2]")
+        raise UsageError("--on and --kept apply only to sweeps: write a list, for example --set seed=[0,1,2]")
     else:
         with ConsoleWatcher(quiet=as_json) as watcher:
             document = run(run_spec(values, file, typed), watcher)

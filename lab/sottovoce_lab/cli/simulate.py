@@ -51,7 +51,7 @@ def run_simulate(
     values: dict[str, Any] = {**load_experiment(experiment, None), **from_assignments(set_ or [], None)}
     by_vector = engine != "events" and values.get("learner.name", "golf") in VECTOR
     if engine == "vector" and not by_vector:
-        raise UsageError(f"--engine vector: is for the learners {', '.join(VECTOR)}; leave --engine out here")
+        raise UsageError(f"--engine vector: supports only the learners {', '.join(VECTOR)}; leave --engine out here")
     for option, path in (("--report", report), ("--trace", trace)):
         if path is not None:
             check_writable(option, path)

@@ -105,7 +105,7 @@ def run_testbed(
 ) -> int:
     """Run a fleet of agents on this machine, and report what it learnt and what it cost."""
     if noise is not None and any(word.startswith("privacy.noise=") for word in set_ or ()):
-        raise UsageError("--noise and --set privacy.noise say the same: give one of them")
+        raise UsageError("--noise and --set privacy.noise set the same value: give only one of them")
     if transport == "memory" or compare:
         limit_blas_threads()
     from sottovoce.cli.output import check_writable, write_text_file
@@ -135,7 +135,7 @@ def run_testbed(
         settings={**settings(set_ or []), **({} if noise is None else {"privacy.noise": noise})},
     ).options()
     if trace is not None and (transport != "memory" or agents * cycles > _LARGEST_TRACE):
-        raise UsageError(f"--trace is for --transport memory and at most {_LARGEST_TRACE} agents times cycles")
+        raise UsageError(f"--trace needs --transport memory and at most {_LARGEST_TRACE} agents times cycles")
     for option, path in (("--report", report), ("--trace", trace)):
         if path is not None:
             check_writable(option, path)

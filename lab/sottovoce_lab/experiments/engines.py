@@ -77,8 +77,8 @@ def _one_record_fleet(planned: Plan) -> Fleet:
     options = planned.options
     if any(len(raw) != 1 for raw in planned.raw):
         raise UsageError(
-            f"engine = vector: devices of {options.learner} hold one record each: write partition = one-record, or "
-            "engine = events"
+            f"engine = vector: devices of {options.learner} must hold one record each: write partition = one-record, "
+            "or engine = events"
         )
     if options.topology not in PEERS:
         raise UsageError(

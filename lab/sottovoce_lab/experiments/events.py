@@ -59,7 +59,7 @@ def run(
         SottovoceError: if the fleet cannot run; the message names the remedy.
     """
     if traced and asked.agents * asked.cycles > LARGEST_TRACE:
-        raise UsageError(f"--trace is for at most {LARGEST_TRACE} agents times cycles; take fewer")
+        raise UsageError(f"--trace supports at most {LARGEST_TRACE} agents times cycles; choose fewer")
     trace = Trace() if traced else None
     report = memory.run(plan(asked, data), watcher, trace).document()
     return report, None if trace is None else trace.document()

@@ -112,8 +112,8 @@ def assemble(settings: Settings, data: DataSet | None = None) -> Fleet:
         share = 1 - (_TRAINING_SHARE if agents is None else agents / len(train))
         if share <= 0:
             raise UsageError(
-                f"agents = {agents}: {len(train)} records give as many agents one each and leave none for testing; "
-                "take fewer agents"
+                f"agents = {agents}: {len(train)} records, one for each agent, leave none for testing; "
+                "choose fewer agents"
             )
         kept, held_back = holdout(len(train), seed, share)
         train, test = train.at(kept), train.at(held_back)

@@ -102,7 +102,7 @@ class _Vaults:
         if settings_of(plan.config, PushSumSettings).mixing == "contributions":
             raise _unsupported("learner.mixing = contributions", ", or learner.mixing = pairwise")
         if not isinstance(terms, GradientTerms) or kernel is None:
-            raise _unsupported("a threshold that moves, which learner.clipping = constant would keep")
+            raise _unsupported("a moving threshold, which learner.clipping = constant avoids")
         if budget.unit != "record" or kernel_clips_and_sums(kernel, budget, held[0]):
             raise _unsupported("a unit other than record, or a model whose graph clips and sums")
         if plan.options.faults.has_faults_besides("loss"):

@@ -28,10 +28,10 @@ def run(settings: Settings, watcher: Watcher, traced: bool = False) -> tuple[dic
         DataError, PrivacyError, UsageError: if the simulation cannot run; the message names the remedy.
     """
     if traced and settings.learner.name != "golf":
-        raise UsageError("--trace is for the learner golf: a walk has one model, which the report follows")
+        raise UsageError("--trace supports only the learner golf: a walk has one model, which the report follows")
     fleet = assemble(settings)
     if traced and len(fleet.records) * settings.cycles > LARGEST_TRACE:
-        raise UsageError(f"--trace is for at most {LARGEST_TRACE} agents times cycles; take fewer")
+        raise UsageError(f"--trace supports at most {LARGEST_TRACE} agents times cycles; choose fewer")
     return run_fleet(fleet, watcher, traced)
 
 

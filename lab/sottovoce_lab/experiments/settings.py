@@ -60,7 +60,7 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         """Check that halving leaves a positive ε for the last visit."""
         if self.budget == "halving" and self.visits > _MAX_HALVINGS:
             raise ValueError(
-                f"halving has at most {_MAX_HALVINGS} visits: what is left of ε is nothing - at `$.visits`"
+                f"halving must have at most {_MAX_HALVINGS} visits: after more, no ε is left - at `$.visits`"
             )
 
 
@@ -140,20 +140,20 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         if self.topology not in PEERS:
             raise ValueError(f"choose one of {', '.join(PEERS)} - at `$.topology`")
         if self.partition != "one-record":
-            raise ValueError("the vector engine's devices hold one record: write one-record - at `$.partition`")
+            raise ValueError("the vector engine's devices must hold one record: write one-record - at `$.partition`")
         if self.mixes_sums:
             self._check_sums()
         if self.learner.name != "golf" and self.learner.model == "ridge":
-            raise ValueError("a walk has the models pegasos and logistic - at `$.learner.model`")
+            raise ValueError("a walk supports only the models pegasos and logistic - at `$.learner.model`")
         if self.epsilon > 500 and not math.isinf(self.epsilon):
             raise ValueError("above 500 nothing is promised; choose less, or inf for no noise - at `$.epsilon`")
 
     def _check_sums(self) -> None:
         golf = self.learner.name == "golf" and self.fidelity == "sound"
         if not golf or self.learner.model not in (None, "ridge"):
-            raise ValueError("sums are mixed for golf's ridge alone: write records - at `$.learner.mixing`")
+            raise ValueError("sums can be mixed only for golf's ridge: write records - at `$.learner.mixing`")
         if self.faults != FaultSettings():
-            raise ValueError("sums are mixed without faults here: leave [faults] out - at `$.learner.mixing`")
+            raise ValueError("sums cannot be mixed with faults here: leave [faults] out - at `$.learner.mixing`")
 
     @property
     def mixes_sums(self) -> bool:
@@ -209,7 +209,7 @@ def flatten(tables: Mapping[str, Any], origin: str, known: Collection[str] | Non
         for key, item in inside:
             dotted = f"{name}.{key}" if key else _ALIASES.get(name, name)
             if known is not None and dotted not in known:
-                raise ConfigError(f"{origin}: {dotted}: there is no such key.{_hint(dotted)}")
+                raise ConfigError(f"{origin}: {dotted}: unknown key.{_hint(dotted)}")
             values[dotted] = item
     return values
 
@@ -227,7 +227,7 @@ def from_assignments(assignments: Sequence[str], known: Collection[str] | None =
     values = parse_assignments(assignments, "epsilon=2", _ALIASES)
     for key in values:
         if known is not None and key not in known:
-            raise UsageError(f"--set {key}: there is no such key.{_hint(key)}")
+            raise UsageError(f"--set {key}: unknown key.{_hint(key)}")
     return values
 
 

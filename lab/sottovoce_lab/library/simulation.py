@@ -138,11 +138,11 @@ def data_set(
     """
     if isinstance(data, str | DataSet):
         if bounds is not None or test is not None:
-            raise UsageError("bounds and test are for arrays: a data set has its own")
+            raise UsageError("bounds and test apply only to arrays: a data set has its own")
         return load(data) if isinstance(data, str) else data
     if bounds is None:
         raise UsageError(
-            "bounds: give the range that features can have by public knowledge, for example bounds=(0, 255): one "
+            "bounds: give the publicly known range of the features, for example bounds=(0, 255): a range "
             "taken from the data would reveal something about single records"
         )
     features, labels = (np.asarray(part) for part in data)

@@ -93,7 +93,7 @@ def build_forward(declaration: Declaration, parameters: NDArray[np.float64]) -> 
     sizes = [tensor.size for tensor in tensors]
     if parameters.shape != (sum(sizes),):
         raise ConfigError(
-            f"{declaration.name}: has {sum(sizes)} parameters, not {parameters.size}: choose its own model"
+            f"{declaration.name}: has {sum(sizes)} parameters, not {parameters.size}: give the parameters of this model"
         )
     tape = Tape()
     features = tape.input("features", tape.real, ["B", declaration.features])

@@ -133,7 +133,7 @@ def parse_model(raw: bytes, file: str, opset_is_read: Callable[[int], bool]) -> 
     check_tensors(model, file)
     opset = _check_versions(model, file)
     if not opset_is_read(opset):
-        raise ConfigError(f"{file}: is written for operators of version {opset}: export it with opset 21")
+        raise ConfigError(f"{file}: uses operators of version {opset}, which is not supported: export it with opset 21")
     _check_nodes(model, opset, file)
     _check_by_onnx(model, file)
     return model
@@ -143,14 +143,14 @@ def _check_versions(model: ModelProto, file: str) -> int:
     """Check the versions of a file; return the version of the operators."""
     if not _OLDEST_IR <= model.ir_version <= onnx.IR_VERSION:
         raise ConfigError(
-            f"{file}: is of version {model.ir_version} of the file format; {_OLDEST_IR} to {onnx.IR_VERSION} are read: "
-            "export it again"
+            f"{file}: has version {model.ir_version} of the file format; only {_OLDEST_IR} to {onnx.IR_VERSION} are "
+            "supported: export it again"
         )
     if model.functions or model.training_info or model.graph.sparse_initializer:
-        raise ConfigError(f"{file}: brings functions or a training program of its own: export it with them inlined")
+        raise ConfigError(f"{file}: contains its own functions or a training program: export it with them inlined")
     versions = {entry.version for entry in model.opset_import if entry.domain in _DOMAINS}
     if len(versions) != 1:
-        raise ConfigError(f"{file}: does not say, once, which version of ONNX's operators it uses: export it again")
+        raise ConfigError(f"{file}: must state exactly one version of ONNX's operators: export it again")
     return versions.pop()
 
 
@@ -162,16 +162,16 @@ def _check_nodes(model: ModelProto, opset: int, file: str) -> None:
         which = f"operator {node.op_type[:40]!r} of node {(node.name or ', '.join(node.output))[:80]!r}"
         if node.domain not in _DOMAINS:
             raise ConfigError(
-                f"{file}: {which} is custom, of domain {node.domain[:40]!r}; only ONNX's own are run: rewrite it"
+                f"{file}: {which} is custom, of domain {node.domain[:40]!r}; only ONNX's own are allowed: replace it"
             )
         if node.op_type in _CONTROL or any(entry.HasField("g") or entry.graphs for entry in node.attribute):
-            raise ConfigError(f"{file}: {which} runs a graph of its own (control flow): unroll it")
+            raise ConfigError(f"{file}: {which} runs a nested graph (control flow): unroll it")
         if node.op_type in _CHANCE:
-            raise ConfigError(f"{file}: {which} draws at random, which no model here may: leave it out")
+            raise ConfigError(f"{file}: {which} draws random numbers, which is not allowed: leave it out")
         if any(max(len(entry.ints), len(entry.floats)) > _MAX_IN_AN_ATTRIBUTE for entry in node.attribute):
-            raise ConfigError(f"{file}: {which} has more numbers in an attribute than any needs: export it again")
+            raise ConfigError(f"{file}: {which} has too many numbers in an attribute: export it again")
         if any(entry.ref_attr_name for entry in node.attribute):
-            raise ConfigError(f"{file}: {which} refers to attributes of a function, and there is none: export it again")
+            raise ConfigError(f"{file}: {which} refers to attributes of a missing function: export it again")
         if not defs.has(node.op_type, max_inclusive_version=opset):
             raise ConfigError(f"{file}: {which} is not known in version {opset} of ONNX: export it with opset 21")
 
@@ -188,8 +188,8 @@ def _check_by_onnx(model: ModelProto, file: str) -> None:
         known = [length for length in lengths(value) if length is not None]
         if prod(known) > _MAX_IN_A_TENSOR:
             raise ConfigError(
-                f"{file}: tensor {value.name[:80]!r} inside of it would have {prod(known)} numbers an example, more "
-                "than a device holds: make a smaller model"
+                f"{file}: tensor {value.name[:80]!r} inside it would have {prod(known)} numbers per example, more "
+                "than a device can hold: make a smaller model"
             )
 
 
@@ -219,4 +219,4 @@ def _check_contract(model: ModelProto, facts: GraphFacts, file: str) -> None:
                     "`sottovoce model build`"
                 )
     if {tensor.name for tensor in graph.initializer} & {*_INPUTS}:
-        raise ConfigError(f"{file}: brings values for its own inputs; make it with `sottovoce model build`")
+        raise ConfigError(f"{file}: contains values for its own inputs; make it with `sottovoce model build`")

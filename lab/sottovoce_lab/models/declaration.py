@@ -85,7 +85,7 @@ def parse_declaration(text: str, file: str) -> Declaration:
     except (tomllib.TOMLDecodeError, ValueError) as error:
         raise ConfigError(f"{file}: {error}") from error
     except RecursionError as error:
-        raise ConfigError(f"{file}: tables are nested deeper than a model needs: reduce the nesting") from error
+        raise ConfigError(f"{file}: its tables are nested too deeply: reduce the nesting") from error
 
 
 def _declaration(source: str) -> Declaration:
@@ -110,6 +110,6 @@ def _declaration(source: str) -> Declaration:
     for what, (size, most) in sizes.items():
         if not 1 <= size <= most:
             raise ValueError(
-                f"layers: {size} {what}; a model has 1 … {most}: make it smaller, or give it a dense layer"
+                f"layers: {size} {what}; a model must have 1 … {most}: make it smaller, or add a dense layer"
             )
     return Declaration(declared.name, declared.classes, declared.loss, network, source)

@@ -123,7 +123,9 @@ def _core(model: PublicModel) -> ModelProto:
         width = len(linear.weights)
         scores = tape.op("Gemm", features, tape.constant(linear.weights, name="weight"), transB=1)
     else:
-        raise ConfigError(f"{model.name}: predicts nothing that could be exported: it is what a fleet has in common")
+        raise ConfigError(
+            f"{model.name}: makes no predictions, so it cannot be exported: it is a statistic of the fleet"
+        )
     predicted = predictions(tape, scores, model.classes, width)
     kind = tape.real if model.classes == 1 else np.int64
     return tape.model([("scores", scores, tape.real, ["B", width]), ("predictions", predicted, kind, ["B"])])

@@ -81,13 +81,11 @@ def read_forward(model: ModelProto, file: str, name: str, loss: LossName | None 
     softened = last == "softmax" or (last == "sigmoid" and loss != "squared")
     kept, width = (chain[:-1] if softened else chain), prod(reader.output.shape)
     if any(layer.table["kind"] == "softmax" for layer in _all_layers(kept)):
-        raise ConfigError(
-            f"{file}: has a softmax before its end, which is not a known layer: declare the model in TOML"
-        )
+        raise ConfigError(f"{file}: has a softmax before its end, where it is not supported: declare the model in TOML")
     if len({id(layer) for layer in _all_layers(kept)}) < len(_all_layers(kept)):
         raise ConfigError(
-            f"{file}: a layer's result is used in two places that do not end in one Add, so not a residual block: "
-            "declare the model in TOML"
+            f"{file}: a layer's result is used in two places that do not meet in one Add, so this is not a residual "
+            "block: declare the model in TOML"
         )
     loss = loss or ("softmax" if width > 1 else "binary" if last == "sigmoid" else "squared")
     one = 1 if loss == "squared" else 2
@@ -117,13 +115,13 @@ class _Reader:
         wanted = outputs[0] if len(outputs) == 1 else "scores"
         if len(inputs) != 1 or inputs[0].type.tensor_type.elem_type != TensorProto.FLOAT or wanted not in outputs:
             raise ConfigError(
-                f"{file}: does not have one float32 input and one output: export the scores of one input alone"
+                f"{file}: does not have one float32 input and one output: export only the scores, of a single input"
             )
         self._batch, *shape = lengths(inputs[0]) or [0]
         sizes = [size for size in shape if size is not None]
         if not 1 <= len(sizes) == len(shape) <= 3 or min(sizes) < 1 or prod(sizes) > _MAX_FEATURES:
             raise ConfigError(
-                f"{file}: its input is not the batch and one to three fixed dimensions: export it with fixed ones"
+                f"{file}: its input must be a batch with one to three fixed dimensions: export it with fixed dimensions"
             )
         self.start = Point(tuple(sizes))
         self._values[inputs[0].name] = self.start
@@ -131,7 +129,7 @@ class _Reader:
             self._read(proto)
         output = self._values.get(wanted)
         if not isinstance(output, Point) or output.part is not None or len(output.shape) > 1:
-            raise ConfigError(f"{file}: its output is not one row of scores an example: flatten it, and export again")
+            raise ConfigError(f"{file}: its output is not one row of scores per example: flatten it, and export again")
         self.output = output
 
     def chain(self) -> tuple[Layer, ...]:
@@ -158,7 +156,7 @@ class _Reader:
             return shape[node.attributes.get("start", 0) : node.attributes.get("end")]
         if kind not in _LAYERS:
             able = ", ".join(name for name in _LAYERS if name != "BatchNormalization")
-            raise node.refusal("is not a known layer", f"replace it by what is: {able}")
+            raise node.refusal("is not a known layer", f"replace it with one of {able}")
         return _LAYERS[kind](node)
 
     def _reshape(self, node: Node, point: Point) -> Point:
@@ -167,7 +165,7 @@ class _Reader:
         if (norm := layers.read_group_reshape(node, point, shape)) is not None:
             return norm
         if point.part is not None:
-            raise node.refusal("is used in a way that no supported layer is")
+            raise node.refusal("is used in an unsupported way")
         if shape == point.shape:
             return point
         if point is self.start:
@@ -175,7 +173,7 @@ class _Reader:
             return self.start
         if len(shape) == 1:
             return Point(shape, before=point, layer=Layer({"kind": "flatten"}))
-        raise node.refusal("changes the shape of what is inside of the model", "reshape the input alone, and flatten")
+        raise node.refusal("reshapes a tensor inside the model", "reshape only the input, and flatten elsewhere")
 
     def _target(self, node: Node, point: Point) -> Vector:
         kind, rank = node.proto.op_type, len(point.shape) + 1
@@ -191,7 +189,7 @@ class _Reader:
             gone = [place for place in range(1, rank) if whole[place] == 1] if axes is None else axes
             gone = [axis % rank for axis in gone]
             if any(whole[axis] != 1 for axis in gone):
-                raise node.refusal("it leaves out what is not of size 1")
+                raise node.refusal("it removes a dimension of a size other than 1")
             kept = [length for place, length in enumerate(whole) if place not in gone]
             return tuple(kept) if len(kept) > 1 else (BATCH, 1)
         for axis in sorted(axis % (rank + len(axes or ())) for axis in axes or ()):
@@ -214,7 +212,7 @@ class _Reader:
             return _rearranged(node, arrays[0])
         if kind in ("Concat", "Gather"):
             return self._read_vector_node(node)
-        raise node.refusal("computes with constants alone", "let the exporter fold constants")
+        raise node.refusal("computes with constants only", "let the exporter fold constants")
 
     def _read_vector_node(self, node: Node) -> Value:
         kind = node.proto.op_type
@@ -230,7 +228,7 @@ class _Reader:
             whole, starts, ends = (_vector(node, place) for place in range(3))
             if len(starts) == len(ends) == 1 and (len(node.inputs) < 5 or _vector(node, 4) == (1,)):
                 return whole[starts[0] : ends[0]]
-        raise node.refusal("computes a shape in a way that is not read", "flatten with torch.nn.Flatten()")
+        raise node.refusal("computes a shape in an unsupported way", "flatten with torch.nn.Flatten()")
 
 
 def _leading_to(output: str, nodes: Sequence[NodeProto]) -> list[NodeProto]:
@@ -250,7 +248,7 @@ def _constant(node: Node) -> NDArray[Any]:
             return np.asarray(node.attributes[name], dtype=kind)
     if isinstance(tensor := node.attributes.get("value"), TensorProto):
         return numpy_helper.to_array(tensor)
-    raise node.refusal("is of a kind that is not read")
+    raise node.refusal("holds a constant of an unsupported kind")
 
 
 def _rearranged(node: Node, array: NDArray[Any]) -> NDArray[Any]:
@@ -275,7 +273,7 @@ def _vector(node: Node, place: int) -> Vector:
         return tuple(int(number) for number in value.ravel())
     if isinstance(value, tuple):
         return value
-    raise node.refusal("computes a shape in a way that is not read", "flatten with torch.nn.Flatten()")
+    raise node.refusal("computes a shape in an unsupported way", "flatten with torch.nn.Flatten()")
 
 
 def _all_layers(chain: Sequence[Layer]) -> list[Layer]:

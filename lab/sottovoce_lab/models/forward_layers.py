@@ -15,7 +15,7 @@ Floats = NDArray[np.float32]
 
 _MAX_DEEP = 8
 _BATCH_NORM = (
-    "batch norm mixes the examples of a batch, so that no example's gradient is its own to clip",
+    "batch norm mixes the examples of a batch, so gradients cannot be clipped per example",
     "use group norm: torch.nn.GroupNorm(groups, channels)",
 )
 
@@ -24,9 +24,9 @@ def conv(node: Node) -> Point:
     """Read Conv as a convolution."""
     point, weight, bias = node.point(), _floats(node, 1), node.constant(2)
     if weight is None or weight.ndim != len(point.shape) + 1:
-        raise node.refusal("convolves over one or two dimensions")
+        raise node.refusal("only convolutions over one or two dimensions are supported")
     if node.attributes.get("group", 1) != 1:
-        raise node.refusal("grouped convolutions are no layer here")
+        raise node.refusal("grouped convolutions are not supported")
     table = _window(node, point, kernel=[*weight.shape[2:]])
     shape = (weight.shape[0], *_places(node, point, [*weight.shape[2:]]))
     tensors = [weight if weight.ndim == 4 else weight[:, :, np.newaxis]]
@@ -40,7 +40,7 @@ def gemm(node: Node) -> Point:
     """Read Gemm as a dense layer."""
     point, weight, bias = node.point(), _floats(node, 1), node.constant(2)
     if weight is None or len(point.shape) != 1 or node.attributes.get("transA", 0):
-        raise node.refusal("a dense layer takes one row an example", "flatten before it")
+        raise node.refusal("a dense layer must have one row per example as input", "flatten before it")
     weight = (weight if node.attributes.get("transB", 0) else weight.T) * np.float32(node.attributes.get("alpha", 1))
     scale = np.float32(node.attributes.get("beta", 1))
     return _dense(node, point, weight, None if bias is None else _vector(node, bias, len(weight)) * scale)
@@ -50,7 +50,7 @@ def matmul(node: Node) -> Point:
     """Read MatMul with a constant as a dense layer."""
     point, weight = node.point(), _floats(node, 1)
     if weight is None or weight.ndim != 2 or len(point.shape) != 1:
-        raise node.refusal("a dense layer takes one row an example", "flatten before it")
+        raise node.refusal("a dense layer must have one row per example as input", "flatten before it")
     return _dense(node, point, weight.T, None)
 
 
@@ -67,7 +67,7 @@ def mul(node: Node) -> Point:
     place = 0 if isinstance(node.inputs[0], Point) else 1
     point, factor = node.point(place), _floats(node, 1 - place)
     if factor is None or point.layer is None or point.layer.table["kind"] != "group-norm":
-        raise node.refusal("numbers are multiplied where no norm is")
+        raise node.refusal("multiplying by a constant is supported only after a group norm")
     weight, bias = point.layer.tensors
     by = _channels(node, factor, point.shape)
     return replace(point, layer=replace(point.layer, tensors=(weight * by, bias * by)))
@@ -82,7 +82,7 @@ def softmax(node: Node) -> Point:
     """Read Softmax or LogSoftmax, which is omitted at the end and refused elsewhere."""
     point = node.point()
     if len(point.shape) != 1 or node.attributes.get("axis", -1) not in (1, -1):
-        raise node.refusal("is a layer only over the scores, at the end")
+        raise node.refusal("is supported only over the scores, at the end of the model")
     return _append_layer(point, point.shape, {"kind": "softmax"})
 
 
@@ -92,7 +92,7 @@ def pool(kind: str) -> Callable[[Node], Point]:
     def read(node: Node) -> Point:
         point, kernel = node.point(), [*node.attributes["kernel_shape"]]
         if len(node.proto.output) > 1 or node.attributes.get("storage_order", 0):
-            raise node.refusal("gives the places of what it pools too")
+            raise node.refusal("also returns indices")
         table, places = _window(node, point, kernel), _places(node, point, kernel)
         padded = any(node.attributes.get("pads", ()))
         if kind == "average-pool" and padded and not node.attributes.get("count_include_pad", 0):
@@ -106,7 +106,7 @@ def global_average(node: Node) -> Point:
     """Read GlobalAveragePool as an average over the whole image."""
     point = node.point()
     if len(point.shape) < 2:
-        raise node.refusal("there is nothing to average over")
+        raise node.refusal("its input has no height or width to average over")
     return _averaged(point, keep=True)
 
 
@@ -115,7 +115,7 @@ def reduce_mean(node: Node) -> Point:
     point, axes = node.point(), node.numbers("axes", 1) or []
     rank = len(point.shape) + 1
     if sorted(axis % rank for axis in axes) != [*range(2, rank)] or rank < 3:
-        raise node.refusal("averages over something else than height and width")
+        raise node.refusal("averages over something other than height and width")
     return _averaged(point, keep=bool(node.attributes.get("keepdims", 1)))
 
 
@@ -124,7 +124,7 @@ def group_norm(node: Node) -> Point:
     point, groups = node.point(), node.attributes["num_groups"]
     weight, bias = _floats(node, 1), _floats(node, 2)
     if weight is None or bias is None or weight.shape != point.shape[:1] or bias.shape != weight.shape:
-        raise node.refusal("its weights are those of groups, not of channels", "export the model with opset 21")
+        raise node.refusal("has weights per group, not per channel", "export the model with opset 21")
     return _group_normalised(node, point, groups, weight, bias)
 
 
@@ -136,7 +136,7 @@ def instance_norm(node: Node) -> Point:
         raise node.refusal("has no weights")
     if isinstance(inside, Point) and inside.part == (inside.shape[0], False):
         if not ((weight == 1).all() and (bias == 0).all()):
-            raise node.refusal("its weights are those of groups, not of channels")
+            raise node.refusal("has weights per group, not per channel")
         _check_epsilon(node)
         return replace(inside, before=inside, part=(inside.shape[0], True))
     point = node.point()
@@ -148,7 +148,7 @@ def layer_norm(node: Node) -> Point:
     point, weight, bias = node.point(), _floats(node, 1), _floats(node, 2)
     _check_epsilon(node)
     if node.attributes.get("axis", -1) not in (1, -len(point.shape)) or len(node.proto.output) > 1 or weight is None:
-        raise node.refusal("is over a part of an example only", "use torch.nn.LayerNorm of all its dimensions")
+        raise node.refusal("normalises only part of an example", "use torch.nn.LayerNorm over all its dimensions")
     shift = np.zeros_like(weight) if bias is None else bias
     return _append_layer(point, point.shape, {"kind": "layer-norm"}, [_image(weight), _image(shift)])
 
@@ -186,7 +186,7 @@ def _append_layer(point: Point, shape: Shape, table: Table, tensors: list[Floats
 
 def _dense(node: Node, point: Point, weight: Floats, bias: Floats | None) -> Point:
     if weight.shape[1] != point.shape[0]:
-        raise node.refusal("its weights do not fit what comes in")
+        raise node.refusal("its weights do not match the size of its input")
     tensors = [np.ascontiguousarray(weight)] + ([] if bias is None else [bias])
     table = {"kind": "dense", "units": len(weight), "bias": bias is not None}
     return _append_layer(point, (len(weight),), table, tensors)
@@ -195,7 +195,7 @@ def _dense(node: Node, point: Point, weight: Floats, bias: Floats | None) -> Poi
 def _biased(node: Node, point: Point, bias: Floats | None) -> Point:
     kinds = ("conv2d", "dense", "group-norm")
     if bias is None or point.layer is None or point.layer.table["kind"] not in kinds:
-        raise node.refusal("a constant is added where no dense layer, convolution or group norm is")
+        raise node.refusal("adding a constant is supported only after a dense layer, convolution or group norm")
     shift, (weight, *before) = _channels(node, bias, point.shape), point.layer.tensors
     tensors = (weight, before[0] + shift if before else shift)
     table = point.layer.table if len(before) else {**point.layer.table, "bias": True}
@@ -207,12 +207,12 @@ def _residual(node: Node, one: Point, other: Point) -> Point:
     start = next(point for point in other.back() if id(point) in earlier)  # the input, at the latest
     body, shortcut = one.layers_since(start), other.layers_since(start)
     if one.shape != other.shape or not (body or shortcut):
-        raise node.refusal("adds what is of different shapes, or the same thing twice")
+        raise node.refusal("adds tensors of different shapes, or a tensor to itself")
     if len(shortcut) > len(body):
         body, shortcut = shortcut, body
     block = Layer({"kind": "residual"}, (), body, shortcut)
     if block.depth > _MAX_DEEP:
-        raise node.refusal(f"is a residual block {_MAX_DEEP} blocks deep in others")
+        raise node.refusal(f"is a residual block nested more than {_MAX_DEEP} blocks deep")
     return Point(one.shape, before=start, layer=block)
 
 
@@ -234,7 +234,7 @@ def _check_epsilon(node: Node) -> None:
     epsilon = node.attributes.get("epsilon", EPSILON)
     if abs(epsilon - EPSILON) > 1e-3 * EPSILON:
         raise node.refusal(
-            f"adds {epsilon:g} to the variance; here that is {EPSILON:g}", f"train it with eps={EPSILON:g}"
+            f"adds {epsilon:g} to the variance; only {EPSILON:g} is supported", f"train it with eps={EPSILON:g}"
         )
 
 
@@ -242,15 +242,15 @@ def _window(node: Node, point: Point, kernel: list[int]) -> Table:
     """Return kernel, stride and padding, in the form of a declaration."""
     axes = len(point.shape) - 1
     if axes not in (1, 2) or len(kernel) != axes:
-        raise node.refusal("its windows slide over one or two dimensions")
+        raise node.refusal("only windows over one or two dimensions are supported")
     pads = [*node.attributes.get("pads", [0] * 2 * axes)]
     if node.attributes.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID") or pads[:axes] != pads[axes:]:
-        raise node.refusal("pads one side more than the other", "pad alike on both sides, with explicit numbers")
+        raise node.refusal("pads one side more than the other", "pad both sides equally, with explicit numbers")
     if any(number != 1 for number in node.attributes.get("dilations", ())):
-        raise node.refusal("dilated windows are no layer here")
+        raise node.refusal("dilated windows are not supported")
     strides = [*node.attributes.get("strides", [1] * axes)]
     if len(pads) != 2 * axes or len(strides) != axes:
-        raise node.refusal("its windows have more dimensions than what they slide over")
+        raise node.refusal("its windows and its input do not have the same number of dimensions")
     fill = {"kernel": (kernel, 1), "stride": (strides, 1), "padding": (pads[:axes], 0)}
     return {name: [absent] * (2 - axes) + numbers for name, (numbers, absent) in fill.items()}
 
@@ -260,9 +260,9 @@ def _places(node: Node, point: Point, kernel: list[int]) -> Shape:
     strides, pads = node.attributes.get("strides", [1] * axes), node.attributes.get("pads", [0] * 2 * axes)
     room = [size + 2 * pad - width for size, pad, width in zip(point.shape[1:], pads[:axes], kernel, strict=True)]
     if min(room) < 0 or min(strides) < 1:
-        raise node.refusal("its windows are larger than what they slide over")
+        raise node.refusal("its windows are larger than its padded input")
     if node.attributes.get("ceil_mode", 0) and any(space % step for space, step in zip(room, strides, strict=True)):
-        raise node.refusal("its last window is not whole", "set ceil_mode=False")
+        raise node.refusal("its last window is incomplete", "set ceil_mode=False")
     return tuple(space // step + 1 for space, step in zip(room, strides, strict=True))
 
 
@@ -282,4 +282,4 @@ def _channels(node: Node, value: Floats, shape: Shape) -> Floats:
     per_channel = (shape[0], *(1 for _ in shape[1:]))
     if value.size == 1 or value.shape in (per_channel, (1, *per_channel)):
         return np.ascontiguousarray(np.broadcast_to(value.reshape(-1), (shape[0],)))
-    raise node.refusal("adds or multiplies what is not one number a channel")
+    raise node.refusal("its constant is not one number per channel")

@@ -35,7 +35,7 @@ class Inference:
         inputs = [value for value in model.graph.input if value.name not in weights]
         if len(inputs) != 1 or inputs[0].type.tensor_type.elem_type != TensorProto.FLOAT or not lengths(inputs[0]):
             raise ConfigError(
-                f"{file}: does not have one float32 input of a batch: name an ordinary model that predicts"
+                f"{file}: does not have one float32 input with a batch dimension: name an ordinary model that predicts"
             )
         self._input, (self._batch, *shape) = inputs[0].name, lengths(inputs[0])
         self._shape = [-1 if size is None else size for size in shape]

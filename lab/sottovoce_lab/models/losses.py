@@ -32,9 +32,9 @@ def outputs(loss: str, classes: int) -> int:
         ValueError: if the loss cannot have this many classes; the message begins with the key to change.
     """
     if loss == "binary" and classes != 2:
-        raise ValueError(f"loss: binary tells 2 classes apart, not {classes}")
+        raise ValueError(f"loss: binary needs exactly 2 classes, not {classes}")
     if classes == 1 and loss != "squared":
-        raise ValueError(f"loss: a regression (classes = 1) has the loss squared, not {loss}")
+        raise ValueError(f"loss: a regression (classes = 1) must have the loss squared, not {loss}")
     return 1 if loss == "binary" or (loss == "hinge" and classes == 2) else classes
 
 

@@ -108,7 +108,7 @@ class Node:
         """Return an input that is a tensor of examples and not inside a norm."""
         value = self.inputs[place] if place < len(self.inputs) else None
         if not isinstance(value, Point) or value.part is not None:
-            raise self.refusal("is used in a way that no supported layer is")
+            raise self.refusal("is used in an unsupported way")
         return value
 
     def constant(self, place: int) -> NDArray[Any] | None:
@@ -144,7 +144,7 @@ def reshaped(node: Node, point: Point, target: Vector, batch: int | None) -> Sha
     """
     total, keeps = prod(point.shape), not node.attributes.get("allowzero", 0)
     if not target or len(target) > 8:
-        raise node.refusal("it has no such shape")
+        raise node.refusal("its target shape does not have 1 to 8 dimensions")
     first, rest = target[0], [*target[1:]]
     for place, length in enumerate(rest):
         if length == 0 and keeps and place < len(point.shape):

@@ -34,15 +34,13 @@ def read(path: Path, most: int) -> bytes:
     """
     try:
         if not path.is_file():
-            raise ConfigError(f"{path}: there is no such file; name a model file")
+            raise ConfigError(f"{path}: no such file; name a model file")
         with path.open("rb") as file:
             raw = file.read(most + 1)
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror}); name a model file of yours") from error
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}); name a readable model file") from error
     if len(raw) > most:
-        raise ConfigError(
-            f"{path}: is larger than {most >> 20} MiB, more than any model that is carried here; make a smaller one"
-        )
+        raise ConfigError(f"{path}: is larger than {most >> 20} MiB, the largest supported size; make a smaller model")
     scan(raw, str(path))
     return raw
 
@@ -86,7 +84,7 @@ def scan(raw: bytes, file: str) -> None:
             if parts > MAX_PARTS or light > MAX_LIGHT_BYTES:
                 raise ConfigError(
                     f"{file}: has more than {MAX_PARTS} parts, or {MAX_LIGHT_BYTES >> 20} MiB besides its weights: "
-                    "no model that could be trained here; make a smaller one"
+                    "too large to train here; make a smaller model"
                 )
         if at != end or depth > _MAX_DEEP:
             raise _no_model(file)

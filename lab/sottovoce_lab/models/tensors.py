@@ -62,8 +62,8 @@ def _check_tensor(tensor: TensorProto, file: str) -> int:
     if tensor.data_type not in _KINDS:
         kind = TensorProto.DataType.Name(tensor.data_type) if tensor.data_type in range(64) else "unknown"
         raise ConfigError(
-            f"{file}: tensor {_named(tensor)} is of type {kind}; float32, float64, int32, int64 and bool are read: "
-            "export the model as float32"
+            f"{file}: tensor {_named(tensor)} is of type {kind}; only float32, float64, int32, int64 and bool are "
+            "supported: export the model as float32"
         )
     if len(tensor.dims) > _MAX_DIMENSIONS or any(length < 0 for length in tensor.dims) or tensor.HasField("segment"):
         raise ConfigError(f"{file}: tensor {_named(tensor)} has impossible dimensions: export the model again")
@@ -72,11 +72,13 @@ def _check_tensor(tensor: TensorProto, file: str) -> int:
     raw = tensor.HasField("raw_data")
     if (len(tensor.raw_data) != claimed * size) if raw else (len(getattr(tensor, field)) != claimed):
         raise ConfigError(
-            f"{file}: tensor {_named(tensor)} says that it has {claimed} numbers, which are not in the file: export "
-            "the model again"
+            f"{file}: tensor {_named(tensor)} declares {claimed} numbers, but the file holds a different number: "
+            "export the model again"
         )
     if tensor.data_type == TensorProto.BOOL and max(tensor.raw_data, default=0) > 1:
-        raise ConfigError(f"{file}: tensor {_named(tensor)} is neither true nor false: export the model again")
+        raise ConfigError(
+            f"{file}: tensor {_named(tensor)} has a value that is neither true nor false: export the model again"
+        )
     return claimed
 
 
@@ -85,7 +87,7 @@ def _describe_external(tensor: TensorProto) -> str:
     climbs = ".." in PurePosixPath(location).parts or ".." in PureWindowsPath(location).parts
     if climbs or PurePosixPath(location).is_absolute() or PureWindowsPath(location).drive:
         return (
-            f"tensor {_named(tensor)} wants the file {location[:80]!r}, outside of the model's own directory (path "
+            f"tensor {_named(tensor)} refers to the file {location[:80]!r}, outside the model's own directory (path "
             "traversal): do not trust this file"
         )
     return (

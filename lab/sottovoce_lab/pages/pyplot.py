@@ -16,7 +16,7 @@ def pyplot() -> Any:
         matplotlib = importlib.import_module("matplotlib")
     except ImportError as error:
         raise UsageError(
-            "plots are drawn by matplotlib, which is not installed: run pip install 'sottovoce[experiments]'"
+            "plots need matplotlib, which is not installed: run pip install 'sottovoce[experiments]'"
         ) from error
     matplotlib.use("svg")
     matplotlib.rcParams["svg.hashsalt"] = "sottovoce"

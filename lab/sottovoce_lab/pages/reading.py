@@ -131,4 +131,4 @@ def read_report(path: Path) -> RunReport | SweepReport:
     try:
         return msgspec.convert(found, RunReport | SweepReport)
     except msgspec.ValidationError as error:
-        raise DataError(f"{path}: not a whole {schema} ({error}); {remedy}") from error
+        raise DataError(f"{path}: not a complete {schema} ({error}); {remedy}") from error

@@ -57,7 +57,7 @@ def reproduce(
     extent = msgspec.structs.replace(extent, seeds=seeds or extent.seeds)
     runs = runs_of(spec, extent, folder, say)
     if not runs:
-        raise DataError(f"{name}: no data set of it is in {folder}; name the folder that has them with --data")
+        raise DataError(f"{name}: none of its data sets are in {folder}; name the folder that has them with --data")
     path = out / name
     path.parent.mkdir(parents=True, exist_ok=True)
     outcomes = collect_outcomes(runs, path.parent / ("quick.runs.jsonl" if quick else "full.runs.jsonl"), told)

@@ -90,7 +90,7 @@ def _svm(records: Weights) -> Weights:
         linear_svc = importlib.import_module("sklearn.svm").LinearSVC
     except ImportError as error:
         raise UsageError(
-            "the standard SVM is scikit-learn's, which is not installed: run pip install 'sottovoce[experiments]'"
+            "the standard SVM needs scikit-learn, which is not installed: run pip install 'sottovoce[experiments]'"
         ) from error
     both, sides = np.concatenate([records, -records]), np.repeat([1, -1], len(records))
     solver = linear_svc(loss="hinge", fit_intercept=False, C=1.0, max_iter=100_000, random_state=0)

@@ -39,5 +39,5 @@ def prepared(data: DataSet, how: str) -> DataSet:
         components = vectors[:, ::-1][:, : int(match[1])]
         train, test = train @ components, test @ components
     else:
-        raise UsageError(f"prepare = {how}: there is no such transform; write standardise or pca(K)")
+        raise UsageError(f"prepare = {how}: unknown transform; write standardise or pca(K)")
     return replace(data, records=Records(train, records.labels), test=Records(test, held_back.labels), bounds=None)

@@ -36,7 +36,7 @@ def read_absences(path: Path) -> tuple[Absence, ...]:
             rows = [(reader.line_num, row) for reader in [csv.reader(file)] for row in reader if row]
     except (OSError, ValueError, csv.Error) as error:
         raise UsageError(
-            f"--fault churn=trace:{path}: no churn trace can be read there ({error}); "
+            f"--fault churn=trace:{path}: the churn trace cannot be read ({error}); "
             "name a CSV file of lines agent,down_cycle,up_cycle"
         ) from error
     if rows and rows[0][1] == _HEADER:
@@ -54,5 +54,5 @@ def _absence(path: Path, line: int, row: list[str]) -> Absence:
             return Absence(agent, down, up)
     raise UsageError(
         f"--fault churn=trace:{path}: line {line} is not agent,down_cycle,up_cycle, like 3,10,15: agents count from 0, "
-        "cycles from 1, and an agent comes back after it went down"
+        "cycles from 1, and up_cycle must be later than down_cycle"
     )

@@ -192,7 +192,8 @@ def dishonest_learner(learner: Learner[Any], lie: str) -> Learner[Any]:
         return LyingPairwise(learner, {**_OF_MESSAGES, "close": close, "late": close}[lie], late=lie == "late")
     if not isinstance(learner, Mixer):
         raise UsageError(
-            f"--fault dishonest=…@{lie}: is about contributions and pairs; add --set learner.mixing=contributions"
+            f"--fault dishonest=…@{lie}: applies only to contributions and pairs; "
+            "add --set learner.mixing=contributions"
         )
     return (LateMixer if lie == "late" else LyingMixer)(learner, _OF_MESSAGES[lie])
 

@@ -162,7 +162,7 @@ class Faults:
             raise UsageError(f"--fault {repeated[0]}=… is given twice: keep one, like {_KINDS[repeated[0]]}")
         if faults.restart and (not faults.kill or faults.restart.cycle < faults.kill.cycle):
             raise UsageError(
-                "--fault restart=… needs a --fault kill=… at an earlier cycle, or no agent is there to come back: "
+                "--fault restart=… needs a --fault kill=… at an earlier cycle, or there is no agent to restart: "
                 f"write for example --fault {_KINDS['kill']} --fault {_KINDS['restart']}"
             )
         return faults
@@ -180,18 +180,18 @@ class Faults:
             raise UsageError(f"--fault …@cycle:{late[0]}: the run has only {cycles} cycles")
         if self.partition is not None and not 1 <= round(self.partition.share * agents) < agents:
             raise UsageError(
-                f"--fault partition={self.partition.share:g}@…: of {agents} agents that leaves no agent on one side; "
-                "choose a share with at least one agent on either"
+                f"--fault partition={self.partition.share:g}@…: of {agents} agents, this leaves no agent on one side; "
+                "choose a share with at least one agent on each side"
             )
         if self.dishonest is not None and not 1 <= self.dishonest.count_among(agents) < agents:
             raise UsageError(
-                f"--fault dishonest={self.dishonest.share:g}@…: of {agents} agents that leaves no agent on one side; "
-                "choose a share with at least one agent on either"
+                f"--fault dishonest={self.dishonest.share:g}@…: of {agents} agents, this leaves no agent on one side; "
+                "choose a share with at least one agent on each side"
             )
         absences = self.churn if isinstance(self.churn, tuple) else ()
         if unknown := [absence.agent for absence in absences if absence.agent >= agents]:
             raise UsageError(
-                f"--fault churn=trace:…: there is no agent {unknown[0]} among {agents}: they count from 0; "
+                f"--fault churn=trace:…: there is no agent {unknown[0]} among {agents}, numbered from 0; "
                 "raise --agents or shorten the trace"
             )
 
@@ -223,7 +223,7 @@ Refuse = Callable[..., UsageError]
 
 def _loss(value: str, refuse: Refuse) -> Mapping[str, Any]:
     if (probability := _share(value, refuse)) == 1:
-        raise refuse("if every message is lost nothing can be learnt; stay below 1,")
+        raise refuse("with every message lost, nothing can be learnt; choose a number below 1,")
     return {"loss": probability}
 
 
@@ -244,7 +244,7 @@ def _parse_mean_spread(value: str, refuse: Refuse, why: str) -> tuple[float, flo
         raise refuse()
     mean, spread = _seconds(match[1], match[2]), _seconds(match[3] or "0", match[4] or "s")
     if spread > mean:
-        raise refuse(f"{why}; let the spread be at most the mean,")
+        raise refuse(f"{why}; the spread must not exceed the mean,")
     return mean, spread
 
 
@@ -260,7 +260,7 @@ def _during(value: str, refuse: Refuse) -> During:
 
 def _renew(value: str, refuse: Refuse) -> Mapping[str, Any]:
     if not re.fullmatch(_CYCLE, value) or int(value) < MIN_RENEWED:
-        raise refuse(f"a certificate holds for {MIN_RENEWED} cycles or more;")
+        raise refuse(f"a certificate must be valid for at least {MIN_RENEWED} cycles,")
     return {"renew": int(value)}
 
 
@@ -282,7 +282,7 @@ def _broker_kill(value: str, refuse: Refuse) -> Mapping[str, Any]:
 def _dishonest(value: str, refuse: Refuse) -> Mapping[str, Any]:
     share, _, lie = value.partition("@")
     if lie not in LIES:
-        raise refuse(f"what they do is one of {', '.join(LIES)},")
+        raise refuse(f"the lie must be one of {', '.join(LIES)},")
     return {"dishonest": Dishonesty(_share(share, refuse), lie)}
 
 
@@ -294,7 +294,7 @@ def _churn(value: str, refuse: Refuse) -> Mapping[str, Any]:
         raise refuse("write churn=trace:FILE, or")
     sessions = Sessions(float(match[1]), float(match[2]))
     if sessions.mu > _LARGEST_MU or sessions.sigma > _LARGEST_SIGMA:
-        raise refuse(f"let MU be at most {_LARGEST_MU:g} and SIGMA at most {_LARGEST_SIGMA:g},")
+        raise refuse(f"MU must be at most {_LARGEST_MU:g} and SIGMA at most {_LARGEST_SIGMA:g},")
     return {"churn": sessions}
 
 

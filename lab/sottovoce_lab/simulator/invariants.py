@@ -134,5 +134,5 @@ class Invariants:
             if (broken := law.violation(happening)) is not None:
                 raise InternalError(
                     f"{broken}: seen after event {self._events}, `{event}` at {device}, {at:.6f} s into the run; "
-                    "the same seed shows it again. Report this"
+                    "the same seed reproduces it. Report this"
                 )

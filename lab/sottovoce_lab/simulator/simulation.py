@@ -295,5 +295,5 @@ def _leave_unsealed(recipient: str, sequence: int, message: Message) -> Message:
 
 def _message(outgoing: Outgoing) -> Message:
     if isinstance(outgoing.parcel, bytes):
-        raise InternalError("a simulated link carries messages, not envelopes")
+        raise InternalError("a simulated link got an envelope instead of a message")
     return outgoing.parcel

@@ -60,7 +60,7 @@ def check_topology(name: str) -> None:
     """
     if name not in TOPOLOGIES and not _REGULAR.fullmatch(name):
         raise UsageError(
-            f"--topology {name}: there is no such topology; choose one of {', '.join(TOPOLOGIES)}, random-regular(K)"
+            f"--topology {name}: unknown topology; choose one of {', '.join(TOPOLOGIES)}, random-regular(K)"
         )
 
 

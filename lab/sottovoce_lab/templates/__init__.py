@@ -25,7 +25,7 @@ def write(template: str, directory: Path) -> list[Path]:
         UsageError: if there is no such template, the directory is not empty, or its name is not valid for a package.
     """
     if template not in templates():
-        raise UsageError(f"--template {template}: there is no such template; choose one of {', '.join(templates())}")
+        raise UsageError(f"--template {template}: unknown template; choose one of {', '.join(templates())}")
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise UsageError(f"{directory}: is not empty; name a new directory")
     source = _HERE / template

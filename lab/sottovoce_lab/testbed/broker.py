@@ -77,7 +77,7 @@ class Foreign:
         Raises:
             NetworkError: always.
         """
-        raise NetworkError("--fault broker-kill=…: the testbed kills only a broker of its own; leave out the url")
+        raise NetworkError("--fault broker-kill=…: the testbed can kill only its own broker; leave out the url")
 
     def stop(self) -> None:
         """Do nothing: the broker is not the testbed's."""

@@ -302,4 +302,4 @@ def _free_ports(count: int) -> list[int]:
         found.append(port)
         if len(found) == count:
             return found
-    raise NetworkError(f"127.0.0.1 has no {count} free ports between {_PORTS.start} and {_PORTS.stop}")
+    raise NetworkError(f"127.0.0.1 does not have {count} free ports between {_PORTS.start} and {_PORTS.stop}")

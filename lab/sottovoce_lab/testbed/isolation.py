@@ -150,7 +150,7 @@ class Forked:
         """See Starter."""
         if self._ended is not None:
             raise NetworkError(
-                f"the fork server of the testbed has ended with {self._ended}: see that memory suffices, or take "
+                f"the testbed's fork server ended with {self._ended}: check that there is enough memory, or use "
                 "--isolate exec"
             )
 

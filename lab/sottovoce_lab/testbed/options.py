@@ -121,8 +121,8 @@ class Options:
             raise UsageError("--topology newscast samples peers over real sockets: use --transport grpc")
         if self.topology != NEWSCAST and self.transport == "mixed":
             raise UsageError(
-                "--transport mixed: not every agent reaches every other, so peers are sampled: use --topology "
-                "newscast, and a learner that goes without a graph of its own, such as clipd2p"
+                "--transport mixed: not every agent can reach every other, so peers must be sampled: use --topology "
+                "newscast, and a learner that needs no graph of its own, such as clipd2p"
             )
         own_broker = self.transport in ("mqtt", "mixed") and self.broker is None
         if self.faults.broker_kill is not None and not own_broker:
@@ -144,7 +144,7 @@ class Options:
         allowed = self.allows_unproved
         self.faults.check(self.agents, self.cycles)
         if self.learner not in ALGORITHMS:
-            raise UsageError(f"--learner {self.learner}: there is no such learner; {unknown_name_hint(self.learner)}")
+            raise UsageError(f"--learner {self.learner}: unknown learner; {unknown_name_hint(self.learner)}")
         for key in self.settings:
             table, _, own = key.partition(".")
             if table == "learner" and (problem := foreign_key_error(self.learner, own)) is not None:
@@ -154,18 +154,18 @@ class Options:
         if self.unproved and self.epsilon is not None and not allowed:
             raise PrivacyError(
                 f"--learner {self.learner} --fidelity paper: no ε is proved for the paper's variant: leave "
-                "--fidelity out, or take --epsilon inf, or --set privacy.allow_unproved=true to run it all the same"
+                "--fidelity out, or use --epsilon inf, or --set privacy.allow_unproved=true to run it anyway"
             )
         if self.ranges_from_training and self.epsilon is not None and not allowed:
             raise PrivacyError(
                 "--fidelity paper scales features by the training set's own ranges, a release that no budget pays for, "
                 "so no ε holds: declare them with --set data.bounds=[LOW,HIGH], or --epsilon inf, or "
-                "--set privacy.allow_unproved=true to run it all the same"
+                "--set privacy.allow_unproved=true to run it anyway"
             )
         if self.algorithm.noiseless and self.epsilon is not None and not allowed:
             raise PrivacyError(
                 f"--learner {self.learner} adds no noise, so no ε holds for it: use --learner clipd2p, or "
-                "--epsilon inf, or --set privacy.allow_unproved=true to run it all the same"
+                "--epsilon inf, or --set privacy.allow_unproved=true to run it anyway"
             )
         _ = self.budget  # raises an error for a budget that promises nothing
 
@@ -344,7 +344,7 @@ def check_key(key: str, origin: str) -> None:
     if key in _DECIDED:
         raise UsageError(f"{origin} {key}: the testbed sets this key itself; leave it out")
     if key not in known:
-        raise UsageError(f"{origin} {key}: there is no such key. {_hint(key, known)}")
+        raise UsageError(f"{origin} {key}: unknown key. {_hint(key, known)}")
 
 
 def _hint(key: str, known: Collection[str]) -> str:

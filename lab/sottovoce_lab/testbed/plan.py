@@ -218,8 +218,8 @@ def _check_contributors(options: Options, config: AgentConfig) -> None:
     held = contributors(settings_of(config, PushSumSettings), kernel_of(config).size)
     if options.agents > held + 1:
         raise UsageError(
-            f"--agents {options.agents}: a device holds the contributions of {held} others (learner.contributors), and "
-            "further ones would not count: add --set learner.mixing=pairwise, in which one dishonest device can "
+            f"--agents {options.agents}: a device holds the contributions of {held} others (learner.contributors) and "
+            "ignores the rest: add --set learner.mixing=pairwise, in which one dishonest device can "
             f"corrupt every model, or --set learner.contributors={options.agents - 1}, 1024 at most"
         )
 

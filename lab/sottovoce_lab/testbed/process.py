@@ -50,7 +50,8 @@ def _allow_noiseless(config: AgentConfig, agent: Agent) -> None:
     throw_away = agent.identity.fleet.startswith(FLEET_PREFIX) and here
     if budget_of(config).epsilon is None and not throw_away:
         raise ConfigError(
-            'privacy.epsilon: inf is for a testbed\'s own fleet on 127.0.0.1 alone, and so is data.ranges = "training"'
+            "privacy.epsilon: inf is allowed only in a testbed's own fleet on 127.0.0.1, and so is "
+            'data.ranges = "training"'
         )
 
 

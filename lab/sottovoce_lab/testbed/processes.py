@@ -199,7 +199,7 @@ class _Run:
     def _final_models(self) -> dict[str, NDArray[np.float64]]:
         """Return the models at the end of the run, when at least one agent must have one."""
         if not (models := self._models()):
-            raise NetworkError("no agent is left that holds a model")
+            raise NetworkError("no remaining agent holds a model")
         return models
 
     def _record_moment(self, cycle: int) -> None:

@@ -145,7 +145,7 @@ def _fault_words(named: dict[str, Any], origin: str) -> list[str]:
         words.append(f"churn={churn}")
     if named.pop("faults.online", 0.9) != 0.9:
         raise ConfigError(
-            f"{origin}: faults.online: nine in ten are online on every engine but simulate's; leave it out"
+            f"{origin}: faults.online: nine in ten agents are online on every engine except simulate's; leave it out"
         )
     return words
 
@@ -163,7 +163,7 @@ def split_sweep(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, li
         key: value for key, value in values.items() if isinstance(value, list) and ALIASES.get(key, key) not in _LISTS
     }
     if empty := [key for key, value in lists.items() if not value]:
-        raise UsageError(f"{empty[0]}: a sweep over nothing; write at least one value")
+        raise UsageError(f"{empty[0]}: the list to sweep over is empty; write at least one value")
     for key, value in lists.items():
         if twice := [one for i, one in enumerate(value) if one in value[:i]]:
             raise UsageError(f"{key}: {twice[0]} is listed twice; write each value once")

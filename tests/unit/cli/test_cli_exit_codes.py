@@ -58,7 +58,7 @@ def test_0_done() -> None:
         (("agent", "status"), "give either --config FILE or --state DIRECTORY"),
         (("agent", "stop", "--config", "a", "--state", "b"), "give either --config FILE or --state DIRECTORY"),
         (("testbed", "--agents", "many"), "'many' is not a valid int"),
-        (("testbed", "--learner", "sgd"), "there is no such learner"),
+        (("testbed", "--learner", "sgd"), "unknown learner"),
         (("testbed", "--transport", "pigeon"), "is not one of"),
         (("testbed", "--bogus"), "No such option: --bogus"),
         (("fleet", "join", "--state", "x", "--epsilon", "nan"), "--epsilon must be a positive number"),

@@ -143,7 +143,7 @@ def test_scikit_learn_predicts_the_same_values() -> None:
 def test_what_cannot_be_exported_says_why() -> None:
     with pytest.raises(ConfigError, match=r"not a linear model.*--format onnx"):
         coefficients(PublicModel("mlp", parameters(28), FEATURES, 2, 3))
-    with pytest.raises(ConfigError, match="mean: predicts nothing"):
+    with pytest.raises(ConfigError, match="mean: makes no predictions"):
         exported(PublicModel("mean", parameters(7), FEATURES, 2), (), None, facts())
     with pytest.raises(ConfigError, match="5 parameters do not fit 7 features and 3 classes"):
         exported(PublicModel("softmax", parameters(5), FEATURES, 3), (), None, facts())

@@ -170,9 +170,9 @@ REFUSED: dict[str, tuple[str, dict[str, tuple[int, ...]], str]] = {
         {"one": (1,)},
         "adds 0.1 to the variance",
     ),
-    "a norm of a part": ("h = LayerNormalization (x, w) y = Flatten (h)", {"w": (6,)}, "over a part of an example"),
-    "a constant on the input": ("h = Add (x, c) y = Flatten (h)", {"c": (1, 1, 1)}, "constant is added where no"),
-    "a sum of one thing with itself": ("h = Add (x, x) y = Flatten (h)", {}, "the same thing twice"),
+    "a norm of a part": ("h = LayerNormalization (x, w) y = Flatten (h)", {"w": (6,)}, "only part of an example"),
+    "a constant on the input": ("h = Add (x, c) y = Flatten (h)", {"c": (1, 1, 1)}, "is supported only after a dense"),
+    "a sum of one thing with itself": ("h = Add (x, x) y = Flatten (h)", {}, "a tensor to itself"),
     "weights that are computed": ("f = Flatten (x) y = MatMul (f, f)", {}, "its weights are computed"),
     "scores that are an image": ("y = Relu (x)", {}, "not one row of scores"),
     "a softmax inside": (

@@ -86,13 +86,15 @@ def test_the_report_says_who_was_measured() -> None:
 
 
 def test_what_cannot_be_done_is_said() -> None:
-    with pytest.raises(UsageError, match=r"is about contributions and pairs; add --set learner\.mixing=contributions"):
+    with pytest.raises(
+        UsageError, match=r"applies only to contributions and pairs; add --set learner\.mixing=contributions"
+    ):
         accuracy("push-sum", "dishonest=0.25@close")
     with pytest.raises(UsageError, match="only simulated devices can lie: use --transport memory"):
         options("contributions", "dishonest=0.25@zero", transport="grpc")
     with pytest.raises(UsageError, match=r"leaves no agent on one side"):
         options("contributions", "dishonest=0.01@zero")
-    with pytest.raises(UsageError, match="what they do is one of silent, flip"):
+    with pytest.raises(UsageError, match="the lie must be one of silent, flip"):
         Faults.parse(["dishonest=0.5@lying"])
 
 

@@ -155,10 +155,10 @@ def test_a_damaged_churn_trace_is_named(tmp_path: Path, text: str) -> None:
 
 
 def test_a_missing_churn_trace_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no churn trace can be read there"):
+    with pytest.raises(UsageError, match="the churn trace cannot be read"):
         Faults.parse([f"churn=trace:{tmp_path / 'none.csv'}"])
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match="no churn trace can be read there"):
+    with pytest.raises(UsageError, match="the churn trace cannot be read"):
         Faults.parse([f"churn=trace:{tmp_path / 'binary'}"])
 
 

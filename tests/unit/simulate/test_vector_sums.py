@@ -54,9 +54,9 @@ def test_a_fleet_ends_with_the_model_of_all_records() -> None:
 @pytest.mark.parametrize(
     "beside, words",
     [
-        ({"learner.model": "pegasos"}, "golf's ridge alone"),
-        ({"fidelity": "paper"}, "golf's ridge alone"),
-        ({"faults.drop": 0.1}, "without faults"),
+        ({"learner.model": "pegasos"}, "only for golf's ridge"),
+        ({"fidelity": "paper"}, "only for golf's ridge"),
+        ({"faults.drop": 0.1}, "with faults"),
     ],
 )
 def test_what_cannot_be_mixed_as_sums_is_refused(beside: dict[str, object], words: str) -> None:

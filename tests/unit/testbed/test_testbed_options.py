@@ -76,7 +76,7 @@ def test_only_true_allows_what_is_not_proved(value: Any) -> None:
         ("learner.zzz=1", "Keys of `learner` are answers, "),
         ("period=1", "give the option --period instead"),
         ("data=digits", "give the option --data instead"),
-        ("agent.state=x", "there is no such key"),
+        ("agent.state=x", "unknown key"),
         ("privacy.epsilon=1", "give the option --epsilon instead"),
         ("transport.listen=h:1", "the testbed sets this key itself; leave it out"),
     ],

@@ -128,9 +128,7 @@ def windows(kind: str, shape: Shape, kernel: Pair, stride: Pair, padding: Border
     high, wide = (Axis(*numbers) for numbers in zip(sizes, _both(kernel), _both(stride), _both(padding), strict=True))
     for axis in (high, wide):
         if axis.kernel > axis.size + 2 * axis.padding:
-            raise ValueError(
-                f"kernel: {axis.kernel} is more than the {axis.size + 2 * axis.padding} of the padded input"
-            )
+            raise ValueError(f"kernel: {axis.kernel} is larger than the padded input, {axis.size + 2 * axis.padding}")
     return Windows(channels, (high, wide))
 
 

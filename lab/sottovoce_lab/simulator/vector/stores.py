@@ -31,8 +31,8 @@ class RecordStores:
     def __init__(self, nodes: int) -> None:
         if nodes > MAX_STORES:
             raise UsageError(
-                f"agents = {nodes}: a fleet in which every agent keeps every record is simulated up to {MAX_STORES} "
-                "agents; choose fewer, or let a model travel instead: learner.model=pegasos"
+                f"agents = {nodes}: a simulated fleet in which every agent keeps every record can have at most "
+                f"{MAX_STORES} agents; choose fewer, or let a model travel instead: learner.model=pegasos"
             )
         words = -(-nodes // _WORD)
         own = np.arange(nodes)

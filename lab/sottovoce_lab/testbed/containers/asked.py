@@ -52,7 +52,7 @@ class Asked:
         said = {name: environment.get(_PREFIX + name) or default for name, default in _DEFAULTS.items()}
         if said["TRANSPORT"] not in ("grpc,mqtt", "mqtt"):
             raise UsageError(
-                f"{_PREFIX}TRANSPORT={said['TRANSPORT']}: choose grpc,mqtt or mqtt; the broker leads to peers"
+                f"{_PREFIX}TRANSPORT={said['TRANSPORT']}: choose grpc,mqtt or mqtt; peers are found through the broker"
             )
         epsilon = _number(said, "EPSILON")
         if not 0 < epsilon < math.inf:

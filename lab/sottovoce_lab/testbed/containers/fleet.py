@@ -39,8 +39,8 @@ class ContainerFleet:
         while missing := [place.directory.name for place in self._places if not place.config.exists()]:
             if time.monotonic() > deadline:
                 raise NetworkError(
-                    f"no device has joined at {', '.join(missing)} after {patience:g} s: start as many agents as "
-                    "SOTTOVOCE_AGENTS says, and see what they log"
+                    f"no device joined at {', '.join(missing)} within {patience:g} s: start as many agents as "
+                    "SOTTOVOCE_AGENTS says, and check their logs"
                 )
             time.sleep(0.2)
         self.members = [_member(place) for place in self._places]
@@ -64,7 +64,7 @@ class ContainerFleet:
             self.poll()
             ready(len(self.members) - len(late), len(self.members))
             if time.monotonic() > deadline:
-                raise NetworkError(f"{', '.join(late)} did not answer within {self._patience:g} s; see what they log")
+                raise NetworkError(f"{', '.join(late)} did not answer within {self._patience:g} s; check their logs")
             time.sleep(0.2)
         for place, member in zip(self._places, self.members, strict=True):
             member.ready_s = _ready(place)

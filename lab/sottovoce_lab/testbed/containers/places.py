@@ -97,7 +97,9 @@ def wait_until_ready(root: Path, patience: float) -> list[Place]:
     deadline = time.monotonic() + patience
     while (count := complete_place_count(root)) is None:
         if time.monotonic() > deadline:
-            raise IdentityError(f"{root}: no places are ready after {patience:g} s: see what the service `fleet` said")
+            raise IdentityError(
+                f"{root}: no places were ready within {patience:g} s: check the log of the service `fleet`"
+            )
         time.sleep(0.2)
     return places(root, count)
 
@@ -114,5 +116,5 @@ def claim(found: Sequence[Place], owner: str) -> Place:
             return place
     raise IdentityError(
         f"all {len(found)} places are taken: start as many agents as SOTTOVOCE_AGENTS says, or start again with a "
-        "larger number and without the volumes of before"
+        "larger number and without the old volumes"
     )
