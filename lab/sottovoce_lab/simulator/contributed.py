@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 from sottovoce.algorithms.contributions.public.machine import Mixer
 from sottovoce.algorithms.contributions.public.state import ContributionsState
-from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, adapted_contribution
+from sottovoce.algorithms.steps.public.descent import MAX_NUMERATOR, damped_contribution
 from sottovoce.door import Refused
 
 from sottovoce_lab.simulator.device import Device
@@ -44,6 +44,6 @@ class ContributionsGrow:
             return _OLDER
         expected, answer = before.numerator, happening.facts.get("answer")
         if answer is not None and not isinstance(answer, Refused) and answer.query_id == before.asked:
-            moved, _ = adapted_contribution(cast(Mixer, device.learner).schedule, before, answer.value, answer.step)
+            moved, _ = damped_contribution(cast(Mixer, device.learner).schedule, before, answer.value, answer.step)
             expected = np.clip(before.numerator + moved, -MAX_NUMERATOR, MAX_NUMERATOR)
         return None if np.array_equal(expected, state.numerator) else _CHANGED

@@ -177,7 +177,7 @@ def dishonest_learner(learner: Learner[Any], lie: str) -> Learner[Any]:
         return quiet
     if lie in _OF_ANSWERS and isinstance(learner, Mixer):
         loud = copy(learner)
-        loud.schedule = replace(learner.schedule, adagrad=None)  # long lies would shorten its steps
+        loud.schedule = replace(learner.schedule, damping=None)  # lies that vary would shorten its steps
         return loud
     if lie not in _OF_MESSAGES:
         return learner

@@ -63,11 +63,11 @@ def test_a_random_batch_is_what_a_step_is_divided_by(batch: int, expected: int) 
 
 @pytest.mark.parametrize("name, clip", [("clipd2p", 0.5), ("constd2p", 0.5), ("adad2p", 1.0)])
 def test_contributions_shorten_their_steps_by_gradients(name: str, clip: float) -> None:
-    rule = schedule_of(config(name), SIZE).adagrad
+    rule = schedule_of(config(name), SIZE).damping
     assert rule is not None
     assert rule.longest == 180.0 * clip
     assert rule.noise == pytest.approx(clip * math.sqrt(48) / gaussian_mu(2.0, 1e-5))
-    unlimited = schedule_of(config(name, math.inf), SIZE).adagrad
+    unlimited = schedule_of(config(name, math.inf), SIZE).damping
     assert unlimited is not None
     assert unlimited.noise == 0.0
 
@@ -85,7 +85,7 @@ def test_contributions_shorten_their_steps_by_gradients(name: str, clip: float) 
     ids=["pairwise", "push-sum", "configured", "poisson", "device", "noiseless"],
 )
 def test_other_steps_are_fixed(fixed: AgentConfig) -> None:
-    assert schedule_of(fixed, SIZE).adagrad is None
+    assert schedule_of(fixed, SIZE).damping is None
 
 
 def test_the_step_size_follows_the_noise_of_the_budget() -> None:

@@ -72,7 +72,7 @@ def test_pictures_are_against_budgets_or_against_cycles() -> None:
 
 @pytest.mark.parametrize("seed", [1, 3, 7])
 def test_a_fleet_does_not_oscillate_on_records_that_are_nearly_alike(seed: int) -> None:
-    """With steps that do not shrink as gradients add up, these end at .50, .59 and .41."""
+    """Without damped steps these end at .50, .59 and .41."""
     draw = np.random.default_rng(seed)
     labels = (draw.random(2000) < 0.4).astype(int)
     features = draw.normal(0, 0.1, (2000, 12))

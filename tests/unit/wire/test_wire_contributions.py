@@ -100,11 +100,11 @@ def test_a_state_is_the_same_after_a_restart() -> None:
     held = [Contribution(owner, 4, np.array([1, -2, 2**50]), b"c", b"mine".ljust(64)) for owner in ("a", "me")]
     held_by_rank = {rank(one.owner): one for one in held}
     state = ContributionsState(
-        np.array([5, 0, -7]), held_by_rank, cycle=11, step=6, squares=0.3, turn=2, exhausted=True
+        np.array([5, 0, -7]), held_by_rank, cycle=11, step=6, variation=0.3, turn=2, exhausted=True
     )
     again = codec.decode(codec.encode(state))
     assert (again.cycle, again.step, again.turn, again.exhausted) == (11, 6, 2, True)
-    assert again.squares == 0.3
+    assert again.variation == 0.3
     assert again.numerator.tolist() == [5, 0, -7]
     assert {at: facts(one) for at, one in again.held.items()} == {rank(one.owner): facts(one) for one in held}
 

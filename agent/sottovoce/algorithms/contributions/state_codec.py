@@ -22,7 +22,7 @@ class ContributionsCodec:
         saved = contributions_pb2.ContributionsState(
             cycle=state.cycle,
             step=state.step,
-            squares=state.squares,
+            variation=state.variation,
             exhausted=state.exhausted,
             turn=state.turn,
             held=to_wire(one for _, one in sorted({**state.kept, **state.held}.items())),
@@ -47,7 +47,7 @@ class ContributionsCodec:
             held={rank(one.owner): one for one in held},
             cycle=saved.cycle,
             step=saved.step,
-            squares=saved.squares,
+            variation=saved.variation,
             exhausted=saved.exhausted,
             turn=saved.turn,
         )

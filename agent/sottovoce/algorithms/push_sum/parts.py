@@ -26,7 +26,7 @@ from sottovoce.vault.terms.gradients import GradientTerms
 from sottovoce.vault.terms.normalised import NormalisedTerms
 
 if TYPE_CHECKING:
-    from sottovoce.algorithms.steps.public.adagrad import AdaGradNorm
+    from sottovoce.algorithms.steps.public.damping import Damping
     from sottovoce.algorithms.steps.public.descent import Schedule
     from sottovoce.learners import Provenance
 
@@ -179,13 +179,13 @@ def schedule_of(config: AgentConfig, size: int) -> "Schedule":
         every=math.ceil(_YEAR / max(1, learner.steps)) if config.follows and config.unit == "device" else 0,
         longest=_largest_pace(config, size) if _follows_windows(config) else math.inf,
         steps_first=paper,
-        adagrad=_adagrad(config),
+        damping=_damping(config),
     )
 
 
-def _adagrad(config: AgentConfig) -> "AdaGradNorm | None":
+def _damping(config: AgentConfig) -> "Damping | None":
     """Return the rule that shortens the steps of contributions; None for other steps, and if they are configured."""
-    from sottovoce.algorithms.steps.public.adagrad import AdaGradNorm
+    from sottovoce.algorithms.steps.public.damping import Damping
 
     learner = settings_of(config, PushSumSettings)
     sound = learner.fidelity == "sound" and not learner.algorithm.noiseless
@@ -195,7 +195,7 @@ def _adagrad(config: AgentConfig) -> "AdaGradNorm | None":
     clip = _clip(config) if _rule(config) is None else 1.0
     unlimited = math.isinf(config.privacy.epsilon)
     mu = math.inf if unlimited else gaussian_mu(config.privacy.epsilon, config.privacy.delta)
-    return AdaGradNorm(longest=_batch(config) * clip, noise=clip * math.sqrt(learner.steps) / mu)
+    return Damping(longest=_batch(config) * clip, noise=clip * math.sqrt(learner.steps) / mu)
 
 
 def _has_noise_rule(config: AgentConfig) -> bool:

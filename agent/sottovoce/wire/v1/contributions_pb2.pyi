@@ -37,7 +37,7 @@ class Contributions(_message.Message):
     def __init__(self, ranks: _Optional[_Iterable[int]] = ..., steps: _Optional[_Iterable[int]] = ..., contributions: _Optional[_Iterable[_Union[Contribution, _Mapping]]] = ...) -> None: ...
 
 class ContributionsState(_message.Message):
-    __slots__ = ("size", "width", "shift", "packed", "cycle", "step", "exhausted", "turn", "squares", "held")
+    __slots__ = ("size", "width", "shift", "packed", "cycle", "step", "exhausted", "turn", "variation", "held")
     SIZE_FIELD_NUMBER: _ClassVar[int]
     WIDTH_FIELD_NUMBER: _ClassVar[int]
     SHIFT_FIELD_NUMBER: _ClassVar[int]
@@ -46,7 +46,7 @@ class ContributionsState(_message.Message):
     STEP_FIELD_NUMBER: _ClassVar[int]
     EXHAUSTED_FIELD_NUMBER: _ClassVar[int]
     TURN_FIELD_NUMBER: _ClassVar[int]
-    SQUARES_FIELD_NUMBER: _ClassVar[int]
+    VARIATION_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
     size: int
     width: int
@@ -56,6 +56,6 @@ class ContributionsState(_message.Message):
     step: int
     exhausted: bool
     turn: int
-    squares: float
+    variation: float
     held: _containers.RepeatedCompositeFieldContainer[Contribution]
-    def __init__(self, size: _Optional[int] = ..., width: _Optional[int] = ..., shift: _Optional[int] = ..., packed: _Optional[bytes] = ..., cycle: _Optional[int] = ..., step: _Optional[int] = ..., exhausted: _Optional[bool] = ..., turn: _Optional[int] = ..., squares: _Optional[float] = ..., held: _Optional[_Iterable[_Union[Contribution, _Mapping]]] = ...) -> None: ...
+    def __init__(self, size: _Optional[int] = ..., width: _Optional[int] = ..., shift: _Optional[int] = ..., packed: _Optional[bytes] = ..., cycle: _Optional[int] = ..., step: _Optional[int] = ..., exhausted: _Optional[bool] = ..., turn: _Optional[int] = ..., variation: _Optional[float] = ..., held: _Optional[_Iterable[_Union[Contribution, _Mapping]]] = ...) -> None: ...

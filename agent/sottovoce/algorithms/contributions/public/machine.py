@@ -1,6 +1,6 @@
 """Learning from contributions: every device publishes its own part of the model, signed, and no claim about others.
 
-A device adds up its own releases, each times γ_t/B and shortened by AdaGrad-Norm (steps/public/adagrad.py), and signs
+A device adds up its own releases, each times γ_t/B and damped while gradients vary (steps/public/damping.py), and signs
 the sum every second step: its contribution. Contributions travel whole, from device to device, each under its maker's
 signature; of one maker's contributions the one with the most steps counts. A model is the public start less a mean of
 contributions that a few of them cannot distort (robust.py). It depends only on a set that grows monotonically, whatever
@@ -38,7 +38,7 @@ from sottovoce.algorithms.steps.public.descent import (
     MAX_NUMERATOR,
     UNIT,
     Schedule,
-    adapted_contribution,
+    damped_contribution,
     question,
     rate,
     rounded,
@@ -467,14 +467,15 @@ class Mixer:
             return state, []
         if isinstance(answer, Refused):
             return replace(state, exhausted=True, asked=None), []
-        moved, squares = adapted_contribution(self.schedule, state, answer.value, answer.step)
+        moved, variation = damped_contribution(self.schedule, state, answer.value, answer.step)
         numerator = state.numerator + moved
         state = replace(
             state,
             numerator=np.clip(numerator, -MAX_NUMERATOR, MAX_NUMERATOR),
             recent=(*state.recent, state.numerator)[-_RECENT:],
             step=state.step + 1,
-            squares=squares,
+            variation=variation,
+            last=answer.value[: self.schedule.size] * np.float64(answer.step),
             simulated=state.simulated or answer.simulated,
             asked=None,
         )

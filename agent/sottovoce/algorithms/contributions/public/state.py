@@ -24,7 +24,7 @@ class ContributionsState:
         fresh: ranks of contributions that arrived since the last query. Not kept over a restart.
         cycle: cycles begun.
         step: private steps finished; the slot of the next query.
-        squares: sum of squared lengths of its own releases; see AdaGradNorm.add.
+        variation: sum of squared differences between its own releases; see Damping.add.
         turn: position in the peers at which the next cycle begins.
         exhausted: whether the vault has permanently refused.
         declined: contributions that differed too much from the one before. Not kept.
@@ -37,6 +37,7 @@ class ContributionsState:
         asked: id of the query the vault is answering, if any.
         threshold: C_t that the vault was asked with, where it varies.
         recent: its own sum before each of its last steps. Not kept.
+        last: float64[P], its last release. Not kept.
     """
 
     numerator: NDArray[np.int64]
@@ -45,7 +46,7 @@ class ContributionsState:
     fresh: frozenset[int] = frozenset()
     cycle: int = 0
     step: int = 0
-    squares: float = 0.0
+    variation: float = 0.0
     turn: int = 0
     exhausted: bool = False
     declined: int = 0
@@ -58,6 +59,7 @@ class ContributionsState:
     asked: bytes | None = None
     threshold: float | None = None
     recent: tuple[NDArray[np.int64], ...] = ()
+    last: NDArray[np.float64] | None = None
 
     def traced(self) -> dict[str, Any]:
         """See State.traced; amounts are integers in units of 2^-40."""

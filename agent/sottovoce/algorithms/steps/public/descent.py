@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.algorithms.steps.public.adagrad import AdaGradNorm
+from sottovoce.algorithms.steps.public.damping import Damping
 from sottovoce.algorithms.steps.public.thresholds import Thresholds
 from sottovoce.door import Query
 
@@ -47,7 +47,7 @@ class Schedule:
         longest: largest γ/B of records that are followed, so that the noise over few windows is bounded.
         steps_first: push-sum: take the private step before the shares are sent, as AdaD²P 2024, Algorithm 1, has it;
             else send first, so that a slow vault holds up no message.
-        adagrad: rule that shortens steps of contributions; None if γ_t is fixed.
+        damping: rule that shortens steps of contributions while gradients vary; None if γ_t is fixed.
     """
 
     learner: str
@@ -65,7 +65,7 @@ class Schedule:
     every: int = 0
     longest: float = math.inf
     steps_first: bool = False
-    adagrad: AdaGradNorm | None = None
+    damping: Damping | None = None
 
     @property
     def at_once(self) -> int:
@@ -92,12 +92,17 @@ class Asked(Protocol):
         ...
 
 
-class Adapting(Asked, Protocol):
-    """Such a state, with the squared lengths of earlier releases."""
+class Damped(Asked, Protocol):
+    """Such a state, with the variation of earlier releases."""
 
     @property
-    def squares(self) -> float:
-        """Sum of squared lengths of all releases so far; see AdaGradNorm.add."""
+    def variation(self) -> float:
+        """Sum of squared differences between releases so far; see Damping.add."""
+        ...
+
+    @property
+    def last(self) -> NDArray[np.float64] | None:
+        """float64[P], the last release; None before the first, and after a restart."""
         ...
 
 
@@ -143,22 +148,24 @@ def contribution(
     return bounded(schedule.thresholds.descent(total, state.threshold, length, batch) * UNIT)
 
 
-def adapted_contribution(
-    schedule: Schedule, state: Adapting, value: NDArray[np.int64], step: float
+def damped_contribution(
+    schedule: Schedule, state: Damped, value: NDArray[np.int64], step: float
 ) -> tuple[NDArray[np.int64], float]:
-    """Return the contribution of a release, shortened by the schedule's AdaGrad-Norm, and the state's new `squares`.
+    """Return the contribution of a release, shortened by the schedule's damping, and the new variation.
 
     Args:
         schedule: gives γ_t, B and the rule.
-        state: gives t, C_t where it moves, and the squared lengths of earlier releases.
+        state: gives t, C_t where it moves, the last release, and the variation of all.
         value: int64, the release on its grid.
         step: the grid's step.
     """
-    moved = contribution(schedule, state, value, step)
-    if schedule.adagrad is None:
+    moved, damping = contribution(schedule, state, value, step), schedule.damping
+    if damping is None:
         return moved, 0.0
-    squares = schedule.adagrad.add(state.squares, value[: schedule.size], step)
-    return bounded(moved * schedule.adagrad.factor(squares, state.step + 1, schedule.size)), squares
+    variation = state.variation
+    if state.last is not None:
+        variation = damping.add(variation, state.last, value[: schedule.size] * np.float64(step))
+    return bounded(moved * damping.factor(variation, state.step, schedule.size)), variation
 
 
 def move(schedule: Schedule, done: int, value: NDArray[np.int64], step: float, units: int = 1) -> NDArray[np.int64]:
