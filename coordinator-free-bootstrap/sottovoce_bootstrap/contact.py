@@ -40,7 +40,7 @@ class Contact:
         """Check that both attributes are well-formed."""
         check_node_id(self.node_id)
         if not 1 <= len(self.endpoints) <= MAX_ENDPOINTS + 1:
-            raise MessageRefused("record", f"a contact has 1 to {MAX_ENDPOINTS + 1} endpoints")
+            raise MessageRefused("record", f"a contact must have 1 to {MAX_ENDPOINTS + 1} endpoints")
         for endpoint in self.endpoints:
             check_endpoint(endpoint)
 
@@ -48,13 +48,13 @@ class Contact:
 def check_node_id(node_id: str) -> None:
     """Raise MessageRefused (`record`) unless a node id is well-formed."""
     if not _NODE_ID.fullmatch(node_id):
-        raise MessageRefused("record", "a node id is 32 characters of a-z and 2-7")
+        raise MessageRefused("record", "a node id must be 32 characters of a-z and 2-7")
 
 
 def check_transport(transport: str) -> None:
     """Raise MessageRefused (`record`) unless a string can name a transport."""
     if not _TRANSPORT.fullmatch(transport):
-        raise MessageRefused("record", "a transport is named by 1 to 16 of a-z, 0-9 and -")
+        raise MessageRefused("record", "a transport's name must be 1 to 16 characters of a-z, 0-9 and -")
 
 
 def check_endpoint(endpoint: str) -> None:
@@ -63,15 +63,17 @@ def check_endpoint(endpoint: str) -> None:
         return
     match = _ENDPOINT.fullmatch(endpoint)
     if not match or int(match["port"]) > 65_535:
-        raise MessageRefused("record", "an endpoint is host:port, the port from 1 to 65535, mqtt:REALM, or NAME://…")
+        raise MessageRefused(
+            "record", "an endpoint must be host:port, the port from 1 to 65535, mqtt:REALM, or NAME://…"
+        )
     try:
         address = ipaddress.ip_address(match["six"] or match["host"])
     except ValueError as error:
         if match["six"]:
-            raise MessageRefused("record", "what an endpoint has in brackets is an IPv6 address") from error
+            raise MessageRefused("record", "an endpoint must have an IPv6 address in its brackets") from error
         return
     if address.is_unspecified or address.is_multicast:
-        raise MessageRefused("record", "an endpoint is the address of one device, not of all or of a group")
+        raise MessageRefused("record", "an endpoint must be the address of one device, not of all or of a group")
 
 
 def prefix(endpoint: str) -> Network | None:

@@ -28,7 +28,7 @@ class Entry:
     def __post_init__(self) -> None:
         """Check that the age is a number of seconds."""
         if not (math.isfinite(self.age) and self.age >= 0):
-            raise MessageRefused("record", "an age is a number of seconds, at least 0")
+            raise MessageRefused("record", "an age must be a number of seconds, at least 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,9 @@ class Exchange:
     def __post_init__(self) -> None:
         """Check that the entries are few and all different."""
         if not 1 <= len(self.entries) <= MAX_ENTRIES:
-            raise MessageRefused("entries", f"an exchange has 1 to {MAX_ENTRIES} entries")
+            raise MessageRefused("entries", f"an exchange must have 1 to {MAX_ENTRIES} entries")
         if len({entry.record.node_id for entry in self.entries}) < len(self.entries):
-            raise MessageRefused("entries", "an exchange has one entry per device")
+            raise MessageRefused("entries", "an exchange must have only one entry per device")
 
     @property
     def sender(self) -> PeerRecord:

@@ -191,7 +191,7 @@ class Membership:
                 pending request stays pending: report on_failure.
         """
         if peer not in self._pending:
-            raise MessageRefused("unsolicited", f"{peer} replied to no exchange that waits")
+            raise MessageRefused("unsolicited", f"{peer} replied, but no exchange with it is pending")
         self._view.check(peer, exchange)
         del self._pending[peer]
         self.traffic["answered"] += 1

@@ -62,19 +62,23 @@ class PeerRecord:
         """Check that every field is well-formed."""
         check_node_id(self.node_id)
         if not 1 <= len(self.fleet) <= _MAX_FLEET_CHARACTERS:
-            raise MessageRefused("record", "a fleet's name has 1 to 40 characters")
+            raise MessageRefused("record", "a fleet's name must have 1 to 40 characters")
         if not (1 <= self.incarnation <= MAX_NUMBER and 1 <= self.sequence <= MAX_NUMBER):
-            raise MessageRefused("record", "incarnation and sequence are from 1 to 2^63 - 1")
+            raise MessageRefused("record", "incarnation and sequence must be from 1 to 2^63 - 1")
         for names, most, check in (
             (self.endpoints, MAX_ENDPOINTS, check_endpoint),
             (self.transports, MAX_TRANSPORTS, check_transport),
         ):
             if not 1 <= len(names) <= most or len(set(names)) < len(names):
-                raise MessageRefused("record", f"a record has 1 to {most} endpoints, and transports, all different")
+                raise MessageRefused(
+                    "record", f"a record must have 1 to {most} endpoints, and transports, all different"
+                )
             for name in names:
                 check(name)
         if not 1 <= len(self.certificate) <= MAX_CERTIFICATE_BYTES or len(self.signature) != SIGNATURE_BYTES:
-            raise MessageRefused("record", "a record has a certificate of at most 2048 bytes and a signature of 64")
+            raise MessageRefused(
+                "record", "a record must have a certificate of at most 2048 bytes and a signature of 64"
+            )
 
     @property
     def version(self) -> Version:

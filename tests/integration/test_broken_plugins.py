@@ -231,7 +231,7 @@ KIND = DataKind("odd", load, has_path=False, {fields})
         ("(np.zeros(3), np.ones(3))", "", "data kind odd: bounds must be a low and a high number for each of the 2", 4),
         ("7", "", "its DataSet failed", 9),
         ("None", "seconds=float('nan')", "its seconds are nan, and have to be a number up to 3600", 9),
-        ("None", "required=('year',)", "an option that it requires is none of its options", 9),
+        ("None", "required=('year',)", "it requires an option that it does not declare", 9),
     ],
 )
 def test_a_data_kind_with_parts_that_make_no_sense_is_refused(

@@ -151,7 +151,7 @@ def test_a_list_that_the_fleet_did_not_sign_changes_nothing(authority: Path, fle
         assert version(agent) == 0
         assert not (device.state / NAME).exists()
     file = tmp_path / "forged"
-    for content, words in ((b"nonsense", "is not a whole revocation list"), (out.read_bytes()[:-1], "revocation")):
+    for content, words in ((b"nonsense", "is not a complete revocation list"), (out.read_bytes()[:-1], "revocation")):
         file.write_bytes(content)
         ended = here("fleet", "revoke", "--state", device.state, "--install", file)
         assert ended.code == 6
@@ -192,7 +192,7 @@ def test_a_revoked_device_gets_no_new_certificate(authority: Path, tmp_path: Pat
 def test_ids_that_are_none_are_refused(authority: Path) -> None:
     for wrong in ("x", "A" * 32, "0" * 32):
         ended = here("fleet", "revoke", "--fleet", authority, wrong)
-        assert (ended.code, "a node id is 32 characters" in ended.err) == (2, True)
+        assert (ended.code, "a node id must be 32 characters" in ended.err) == (2, True)
     assert not (authority / NAME).exists()
     shutil.rmtree(authority)
     assert here("fleet", "revoke", "--fleet", authority, "a" * 32).code == 6

@@ -155,7 +155,7 @@ def test_where_all_steps_are_local_nothing_is_asked_or_sent(data: str) -> None:
     [
         (("--set", "learner.controller=deep-q"), 3, "fidelity = paper"),
         (("--set", "learner.release_every=4", "--set", "learner.batch=5", "--model", "mlp"), 5, "no bound is proved"),
-        (("--set", "learner.release_every=4", "--set", "learner.batch=50"), 4, "make no chain"),
+        (("--set", "learner.release_every=4", "--set", "learner.batch=50"), 4, "are too few for a chain"),
         (("--set", "learner.release_every=2", "--set", "learner.batch=5", "--set", "learner.step_size=3"), 5, "1/(2μ)"),
         (
             (

@@ -69,7 +69,9 @@ def calibrated(
             f"sampling is accounted for under gaussian noise, not under {mechanism}: leave the rate at 1"
         )
     if mechanism.startswith("discrete") and sensitivity != int(sensitivity):
-        raise PrivacyError(f"{mechanism} noise is for whole numbers: choose a whole sensitivity, in steps of the grid")
+        raise PrivacyError(
+            f"{mechanism} noise requires whole numbers: choose a whole-number sensitivity, in grid steps"
+        )
     distance = sensitivity * (2 if neighbouring == "replace-one" else 1)
     if mechanism.endswith("laplace"):
         return _laplace(epsilon, delta, distance, releases)

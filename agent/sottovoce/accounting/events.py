@@ -100,7 +100,10 @@ class CellSum:
     def __post_init__(self) -> None:
         """Raise PrivacyError if the values make no valid charge."""
         if self.sensitivity_squared < 1 or self.share < 0 or self.honest < 1:
-            raise PrivacyError("a charge needs a sensitivity and an honest share: calibrate the mechanism again")
+            raise PrivacyError(
+                "a charge needs a positive sensitivity, a share of 0 or more and at least one honest share: "
+                "calibrate the mechanism again"
+            )
 
     @property
     def mu_squared(self) -> float:
@@ -147,7 +150,7 @@ class RecordReleased:
     def __post_init__(self) -> None:
         """Raise PrivacyError if the values make no valid charge."""
         if self.record < 0 or not self.epsilon > 0:
-            raise PrivacyError("a charge needs a record's place and an ε above 0: set privacy.epsilon")
+            raise PrivacyError("a charge needs a record index of 0 or more and an ε above 0: set privacy.epsilon")
 
     @property
     def units(self) -> Units:

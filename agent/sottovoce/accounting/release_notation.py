@@ -165,7 +165,7 @@ def release(event: Written, neighbouring: str) -> "Release":
     if given.get("sampling", "without-replacement" if "batch" in given else "poisson") == "without-replacement":
         if neighbouring == "add-remove":
             raise UsageError(
-                f"{where}: a batch of fixed size shows how many records there are: neighbouring=replace-one"
+                f"{where}: a batch of fixed size shows how many records there are: set neighbouring=replace-one"
             )
         return composition.Release(pairs=(pairs.FixedSize(q, noise), pairs.FixedSize(q, noise)))
     if neighbouring == "replace-one":

@@ -32,7 +32,9 @@ def coefficients(kind: Kind, band: int, bits: int = UNIT_BITS) -> tuple[int, ...
         PrivacyError: if there is no such factorisation.
     """
     if band < 1:
-        raise PrivacyError("a factorisation has a band of 1 or more: choose how many readings a release remembers")
+        raise PrivacyError(
+            "a factorisation must have a band of 1 or more: choose how many readings a release remembers"
+        )
     if kind == "independent":
         return (1 << bits,)
     if kind != "square-root":

@@ -24,7 +24,9 @@ class Units:
         after = -1
         for first, last in self.spans:
             if not after < first <= last <= LAST:
-                raise PrivacyError("a charge touches units in ascending runs that do not touch: correct the program")
+                raise PrivacyError(
+                    "the runs of units that a charge touches must ascend, with gaps between them: correct the program"
+                )
             after = last + 1
         if not self.spans:
             raise PrivacyError("a charge must touch at least one unit: everything computed from records has a cost")

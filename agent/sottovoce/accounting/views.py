@@ -107,7 +107,7 @@ def topology(name: str, agents: int) -> list[tuple[int, int]]:
         PrivacyError: for an unknown topology, or too few agents.
     """
     if agents < 2:
-        raise PrivacyError("a network has two agents or more: choose a larger number")
+        raise PrivacyError("a network must have at least two agents: choose a larger number")
     path = [(i, i + 1) for i in range(agents - 1)]
     known = {
         "ring": [*path, (agents - 1, 0)] if agents > 2 else path,

@@ -239,7 +239,7 @@ def _sealer(
 
 def _open_parcel(parcel: Parcel) -> Message:
     if not isinstance(parcel, bytes):
-        raise InternalError("only sealed envelopes are in the outbox of a device")
+        raise InternalError("the outbox contains something other than a sealed envelope")
     return decode(*parcel_content(parcel))
 
 

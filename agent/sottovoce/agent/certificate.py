@@ -81,7 +81,7 @@ def verify(text: bytes, fleet_certificate: bytes, source: Path) -> dict[str, Any
         credential = b64decode(certificate.credential, validate=True)
         signature = b64decode(certificate.signature, validate=True)
     except (msgspec.MsgspecError, ValueError) as error:
-        raise LedgerError(f"{source}: is not a whole privacy certificate ({error}); export it again") from error
+        raise LedgerError(f"{source}: is not a complete privacy certificate ({error}); export it again") from error
     try:
         # The account outlives the device's certificate: check that the fleet issued it, not that it is still valid.
         subject = subject_of(credential, fleet_certificate, now=None)

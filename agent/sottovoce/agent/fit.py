@@ -53,7 +53,9 @@ def fit(records: Sequence[PublishedRecord], model: str, epochs: int = 1) -> Fitt
         raise DataError("there is no published record yet to learn from: let the agent gather some first")
     shapes = {(record.perturbation.features, record.perturbation.classes) for record in records}
     if len(shapes) > 1:
-        raise DataError("the published records have different features or classes: keep those of one fleet together")
+        raise DataError(
+            "the published records have different features or classes: do not mix records of several fleets"
+        )
     ((features, classes),) = shapes
     grouped = _by_perturbation(records)
     weights = ridge(moments_of(records)) if model == "ridge" else _train_sequentially(grouped, model, epochs)

@@ -127,7 +127,7 @@ class Reception:
     def _open_envelope(self, sender: str, raw: bytes | None) -> VerifiedMessage:
         """Return the content of an envelope for this device, signed by the peer that sent it."""
         if raw is None:
-            raise MessageRefused("incomplete", "it was larger than any message may be, or its sender gave up")
+            raise MessageRefused("incomplete", "it exceeded the size limit of a message, or its sender gave up")
         own = self._trust.identity
         opened = unseal(raw, fleet=own.fleet, recipient=own.node_id)
         if opened.sender != sender:
@@ -137,7 +137,7 @@ class Reception:
                 "malformed", "ledger heads may accompany only a share, and this message is not a share"
             )
         if max(opened.incarnation, opened.sequence) > _LARGEST_NUMBER:
-            raise MessageRefused("range", "its incarnation or sequence is beyond what any device counts to")
+            raise MessageRefused("range", "its incarnation or sequence number is too large")
         return opened
 
     def _answer_exchange(self, sender: str, payload: bytes) -> bytes:

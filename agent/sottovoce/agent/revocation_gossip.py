@@ -207,7 +207,7 @@ class RevocationGossip:
         if own in revoked.node_ids:
             raise IdentityError(
                 f"this device ({own}) was revoked by fleet {revoked.fleet!r}, in its list of version "
-                f"{revoked.version}: it no longer takes part. If that is an error, ask who has the fleet's key; "
+                f"{revoked.version}: it no longer takes part. If that is an error, ask the fleet's key holder; "
                 "otherwise let a new device join with `sottovoce fleet join`"
             )
         self._trust.revoke(revoked.node_ids)

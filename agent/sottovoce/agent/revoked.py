@@ -28,7 +28,7 @@ def read_list(raw: bytes, authority: Authority, source: object) -> RevocationLis
         revoked = decode_list(raw)
     except MessageRefused as error:
         raise IdentityError(
-            f"{source} is not a whole revocation list ({error}): install it again with `sottovoce fleet revoke "
+            f"{source} is not a complete revocation list ({error}): install it again with `sottovoce fleet revoke "
             "--state DIR --install FILE`"
         ) from error
     revoked.verify(authority)

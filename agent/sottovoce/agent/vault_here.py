@@ -122,7 +122,7 @@ def load_configured_records(data: DataSection) -> Records:
         raw = raw.at(np.flatnonzero((raw.windows >= first) & (raw.windows <= last)))
     if found.classes != data.classes:
         raise DataError(
-            f"{data.source}: its classes are numbered for a count other than data.classes = {data.classes}; use an "
+            f"{data.source}: its class numbers assume a count other than data.classes = {data.classes}; use an "
             "npz file with a `classes` array, so that every device numbers them the same way"
         )
     bounds = found.bounds

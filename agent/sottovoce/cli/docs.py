@@ -56,9 +56,7 @@ def _find_page(pages: dict[str, Path], asked: str) -> Path:
         several = ", ".join(known for known, path in pages.items() if path in ends)
         raise UsageError(f"{asked}: several pages match: {several}")
     near = suggestion(name, pages) or suggestion(name, [known.rpartition("/")[2] for known in pages])
-    raise UsageError(
-        f"{asked}: there is no such page{f'; did you mean {near}?' if near else ''} `sottovoce docs` lists all"
-    )
+    raise UsageError(f"{asked}: no such page{f'; did you mean {near}?' if near else ';'} `sottovoce docs` lists all")
 
 
 def _list(pages: dict[str, Path], words: list[str]) -> None:

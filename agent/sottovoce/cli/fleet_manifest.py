@@ -96,7 +96,7 @@ def _read_rows(manifest: Path) -> list[dict[str, str]]:
         raise UsageError(f"{manifest} is not a list of devices ({error}): write CSV with a column `name`") from error
     unknown = set(reader.fieldnames or ()) - set(_COLUMNS)
     if unknown or "name" not in (reader.fieldnames or ()):
-        raise UsageError(f"{manifest}: its first line names the columns, of {', '.join(_COLUMNS)}; `name` is needed")
+        raise UsageError(f"{manifest}: its first line must name columns from {', '.join(_COLUMNS)}; `name` is required")
     if not 1 <= len(found) <= _MAX_DEVICES:
         raise UsageError(f"{manifest}: lists {len(found)} devices; 1 to {_MAX_DEVICES} can be invited")
     rows = [{key: (row.get(key) or "").strip() for key in _COLUMNS} for row in found]
@@ -105,8 +105,8 @@ def _read_rows(manifest: Path) -> list[dict[str, str]]:
         name, address = row["name"], row["address"]
         if None in found[line - 2] or not _NAME.fullmatch(name) or name in seen:
             raise UsageError(
-                f"{manifest}, line {line}: {name!r} is not a name for a device, or is there twice: letters, digits, "
-                "`-` and `_`, 64 at most"
+                f"{manifest}, line {line}: {name!r} is not a valid device name, or appears twice: use up to 64 "
+                "letters, digits, `-` and `_`"
             )
         seen.add(name)
         if row["id"]:

@@ -93,7 +93,7 @@ def _edges(name: str, agents: int | None) -> tuple[list[tuple[int, int]], int]:
         with Path(name).open(newline="", encoding="utf-8") as lines:
             edges = [(int(a), int(b)) for a, b in (row for row in csv.reader(lines) if row)]
     except (OSError, ValueError) as error:
-        raise UsageError(f"--topology {name}: this is not a file with two agents' numbers a line: {error}") from error
+        raise UsageError(f"--topology {name}: not a file with two agents' numbers per line: {error}") from error
     if not edges:
         raise UsageError(f"--topology {name}: the file has no edges")
     return edges, _check_agent_count(1 + max(max(edge) for edge in edges) if agents is None else agents)

@@ -92,7 +92,7 @@ def _devices(directory: Path | None, config: Path | None, state: Path | None, te
     if not state.is_dir():
         raise UsageError(f"{state}: no such state directory; give the one of `sottovoce fleet join`")
     if not os.access(state, os.R_OK | os.X_OK):
-        raise UsageError(f"{state}: this user may not read it; ask as its owner")
+        raise UsageError(f"{state}: this user may not read it; run this as its owner")
     return Devices([state])
 
 

@@ -61,7 +61,9 @@ class FormatSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         """Check that energies are counted and powers measured, and that paths are for JSON."""
         energy = self.unit.endswith("h")
         if energy != (self.kind == "counter"):
-            raise invalid_key("unit", f"a {self.kind} is in {'Wh or kWh' if self.kind == 'counter' else 'W or kW'}")
+            raise invalid_key(
+                "unit", f"a {self.kind} must be in {'Wh or kWh' if self.kind == 'counter' else 'W or kW'}"
+            )
         for i, value in enumerate(self.values):
             if (value.path is None) == (self.payload == "json"):
                 problem = "missing; say where in the JSON the value is" if value.path is None else "plain has no path"
@@ -178,7 +180,7 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     def _check(self, meter: MeterSection, key: str) -> None:
         if meter.format not in (known := [*built_in_formats(), *(one.name for one in self.formats)]):
-            raise invalid_key(f"{key}.format", f"no such format; there are {', '.join(known)}")
+            raise invalid_key(f"{key}.format", f"unknown format; choose one of {', '.join(known)}")
         chosen = self.format_of(meter)
         if missing := [word for word in chosen.placeholders if word not in meter.names]:
             raise invalid_key(
@@ -186,7 +188,7 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
             )
         if unknown := [word for word in meter.names if word not in chosen.placeholders]:
             needed = ", ".join(chosen.placeholders) or "none"
-            raise invalid_key(f"{key}.names", f"{unknown[0]} stands for nothing; {meter.format} needs {needed}")
+            raise invalid_key(f"{key}.names", f"{unknown[0]} is not a placeholder; {meter.format} needs {needed}")
         for value in chosen.values:
             if misplaced := _topic_defect(topic := fill_placeholders(value.topic, meter.names)):
                 raise invalid_key(f"{key}.names", f"{misplaced}, and {value.topic} becomes {topic!r}")
@@ -208,7 +210,7 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
             )
         if meter.name in [f"{one.name}{EXPORT}" for one in self.meters if one.net]:
             raise invalid_key(
-                f"{key}.name", "under this name a net meter's energy that is fed in is kept; choose another"
+                f"{key}.name", "this name is reserved for the energy that a net meter feeds in; choose another"
             )
         if meter.replay and chosen.time is None:
             raise invalid_key(f"{key}.replay", f"messages of {meter.format} do not say when they were measured")
@@ -237,11 +239,11 @@ def _topic_defect(topic: str) -> str | None:
     """Return the defect that makes a broker refuse a topic filter; None without a defect."""
     *before, last = topic.split("/")
     if "#" in "".join(before) or ("#" in last and last != "#"):
-        return "# stands alone at the end of a filter"
+        return "# must stand alone at the end of a filter"
     if any("+" in level and level != "+" for level in (*before, last)):
-        return "+ stands alone between slashes"
+        return "+ must stand alone between slashes"
     if "\0" in topic:
-        return "a filter holds no NUL"
+        return "a filter must not contain NUL"
     return "a filter does not begin with $" if topic.startswith("$") else None
 
 

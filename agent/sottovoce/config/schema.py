@@ -304,7 +304,9 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
                 )
             raise invalid_key("privacy.unit", f"{why}; choose record")
         if unit == "window" and self.data.windows is None:
-            raise invalid_key("data.windows", "declare the first and the last window: which have records is private")
+            raise invalid_key(
+                "data.windows", "declare the first and the last window: which windows have records is private"
+            )
         if unit == "device" and self.data.source.startswith("feed:") and self.data.windows is None:
             raise invalid_key(
                 "data.windows", "declare the first and the last day of the feed, by which its budget is spread"
@@ -327,7 +329,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
         """Check that the feed is forecast, or that its days are averaged."""
         known, data = self.learner.algorithm, self.data
         if not (known.regression or known.loads):
-            why = f"a feed is for forecasts, which {self.learner.name} does not learn"
+            why = f"a feed is for forecasts, which {self.learner.name} does not support"
             raise invalid_key(
                 "learner.name", f"{why}; {_regression_remedy()}; or average its days with learner average"
             )
@@ -345,9 +347,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
                 "privacy.noise", f"learner {learner.name} does not use secure sums; leave it and privacy.cell out"
             )
         if noise == "local" and learner.algorithm.in_cells == "always":
-            raise invalid_key(
-                "privacy.noise", f"learner {learner.name} makes secure sums and nothing else; choose cell"
-            )
+            raise invalid_key("privacy.noise", f"learner {learner.name} supports only secure sums; choose cell")
 
     def _check_addresses(self) -> None:
         """Check that the agent and its metrics have ports of their own."""
@@ -372,10 +372,10 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
     def _check_regression(self) -> None:
         learner, why = self.learner, "data.classes = 1 is a regression"
         if not learner.algorithm.regression:
-            raise invalid_key("learner.name", f"{why}, which {learner.name} does not learn; {_regression_remedy()}")
+            raise invalid_key("learner.name", f"{why}, which {learner.name} does not support; {_regression_remedy()}")
         if learner.chosen_model != REGRESSION_MODEL and not has_graph(learner.chosen_model):
             raise invalid_key(
-                "learner.model", f"{why}, which {learner.chosen_model} is not for; choose {REGRESSION_MODEL}"
+                "learner.model", f"{why}, which {learner.chosen_model} does not support; choose {REGRESSION_MODEL}"
             )
         if self.data.transform != "none":
             raise invalid_key(
@@ -387,7 +387,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
         if self.learner.algorithm.regression and data.expected_records > _MAX_A_DAY:
             raise invalid_key(
                 "data.expected_records",
-                f"with a feed, whose days come one by one, they are expected by the day: {_A_DAY} a meter; "
+                f"with a feed, whose days come one by one, records are counted per day, {_A_DAY} per meter; "
                 f"write {_A_DAY}",
             )
         if "test=" in data.source:

@@ -128,7 +128,9 @@ class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         for name in self.use:
             self._check_plugin(name)
         if unused := [name for name in self.plugins if name not in self.use or name in OWN]:
-            raise invalid_key(f"plugins.{unused[0]}", "no transport of another package in transport.use; leave it out")
+            raise invalid_key(
+                f"plugins.{unused[0]}", "transport.use has no such transport of another package; leave it out"
+            )
         if "mqtt" in self.use and self.mqtt.url is None:
             raise invalid_key(
                 "mqtt.url", "needed, because transport.use has mqtt: the broker, for example mqtts://broker:8883"

@@ -160,7 +160,7 @@ def energy_kwh(records: Floats, targets: Floats) -> Floats:
 def _half_hours(wh: NDArray[np.integer], first: int, seconds: int, origin: str) -> tuple[Integers, int]:
     """Return energies int64[meters, n] of half hours, and the first one's number; incomplete ones are missing."""
     if seconds < 1 or _SECONDS % seconds:
-        raise DataError(f"{origin}: half hours cannot be made of windows of {seconds} s: choose 1800 s or a part of it")
+        raise DataError(f"{origin}: half hours cannot be made of windows of {seconds} s: choose a divisor of 1800 s")
     parts = _SECONDS // seconds
     padded = _pad_to_multiple(wh, first, parts)
     split = padded.reshape(len(wh), padded.shape[1] // parts, parts)  # a new feed has no meter yet

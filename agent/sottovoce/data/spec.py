@@ -160,7 +160,7 @@ def _find_kind(name: str) -> DataKind | None:
     if not isinstance(seconds, int | float) or not 0 < seconds <= _MAX_SECONDS:
         raise plugin.error(f"its seconds are {seconds!r}, and have to be a number up to {_MAX_SECONDS}")
     if not {*kind.required} <= {*kind.options}:
-        raise plugin.error("an option that it requires is none of its options")
+        raise plugin.error("it requires an option that it does not declare")
     return kind
 
 

@@ -62,7 +62,7 @@ def run_checks(subject: Subject) -> Iterator[Entry]:
             yield Entry(name, error_finding(error))
         except OSError as error:
             what = f"{error.filename or name}: cannot be looked at ({error.strerror})"
-            yield Entry(name, problem(what, "ask as the user who owns it, or check the disk", ExitCode.DATA))
+            yield Entry(name, problem(what, "run this as the user who owns it, or check the disk", ExitCode.DATA))
 
 
 def exit_code(entries: Iterable[Entry]) -> ExitCode:

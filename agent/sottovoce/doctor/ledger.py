@@ -41,7 +41,7 @@ def ledger(subject: Subject) -> Iterator[Finding]:
         budget, spending, owner = opened.own_budget, opened.spending(), opened.owner
     if damaged:
         yield problem(
-            f"{path}: its log is damaged in the middle: charges behind that place are lost",
+            f"{path}: its log is damaged in the middle: charges after that point are lost",
             "leave it as it is and read docs/reference/exit-codes/5.md; this identity may never release again",
             ExitCode.PRIVACY,
         )

@@ -211,13 +211,13 @@ class IssuerAuthority:
     def verify_signature(self, message: bytes, signature: bytes) -> None:
         """See Authority.verify_signature. An external CA does not sign documents of the fleet."""
         raise IdentityError(
-            "a fleet with an external CA has no revocation lists: refuse the device's renewal at the CA, which ends it "
-            "with its certificate"
+            "a fleet with an external CA has no revocation lists: refuse the device's renewal at the CA, and the "
+            "device is excluded once its certificate expires"
         )
 
     def after_changes(self, changes: Sequence[KeyChange]) -> "IssuerAuthority":
         """See Authority.after_changes. An external CA changes its keys in its own way."""
-        raise IdentityError("a fleet with an external CA changes no keys here")
+        raise IdentityError("the keys of a fleet with an external CA cannot be changed here")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

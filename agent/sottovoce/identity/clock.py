@@ -128,7 +128,7 @@ class ClockFloor:
             return _Seen()
         except PermissionError as error:
             raise IdentityError(
-                f"{self._path} is not allowed for this user: do it as the owner of its directory"
+                f"{self._path} may not be accessed by this user: run this as the owner of its directory"
             ) from error
         except (OSError, ValueError) as error:
             raise IdentityError(f"{self._path} cannot be read ({error}): check the clock, then remove it") from error

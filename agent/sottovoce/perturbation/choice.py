@@ -43,8 +43,8 @@ def scheme(name: str, features: int, classes: int, epsilon: float | None) -> Sch
         )
     if (name == "exact") != (epsilon is None):
         raise PrivacyError(
-            f"scheme `{name}` and ε = {'none' if epsilon is None else format(epsilon, 'g')} do not go together: "
-            "`exact` is for no ε, and for no ε there is only `exact`"
+            f"scheme `{name}` and ε = {'none' if epsilon is None else format(epsilon, 'g')} cannot be combined: "
+            "`exact` takes no ε, and without an ε only `exact` is available"
         )
     if epsilon is None:
         return _check_width(Exact(features, classes))

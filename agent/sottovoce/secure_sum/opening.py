@@ -195,7 +195,7 @@ def verify_opening(
         belongs(statement)
     members, needed = opening.members, cell.opens_at(len(roster))
     if list(members) != sorted(set(members)) or not members or members[-1] >= len(roster):
-        raise _invalid_opening("its members are not places in its roster")
+        raise _invalid_opening("its members are not valid positions in its roster")
     if len(opening.roots) != len(members) or not opening.stands:
         raise _invalid_opening("it is incomplete")
     h = round_digest(roster.digest, members, opening.roots)
@@ -206,7 +206,7 @@ def verify_opening(
     credentials = {roster.owners[place]: roster.statements[place].credential for place in survivors}
     for one in opening.stands:
         if one.owner not in credentials or body_of(one, Stand) != stand:
-            raise _invalid_opening("devices other than its survivors confirm them, or one confirms others")
+            raise _invalid_opening("a device that is not a survivor confirmed them, or a device confirmed others")
         belongs(Statement(one.owner, one.body, credentials[one.owner], one.signature))
     signers = {one.owner for one in opening.stands if not refused(one.owner)}
     if min(len(signers), len(survivors)) < needed:

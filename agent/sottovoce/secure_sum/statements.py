@@ -199,7 +199,9 @@ def any_body_of(statement: Statement) -> Body:
     try:
         body = _BODIES.decode(statement.body)
     except (DecodeError, UnicodeError) as error:
-        raise MessageRefused("malformed", "a member of the cell signed no statement of this protocol") from error
+        raise MessageRefused(
+            "malformed", "a member of the cell signed something that is not a statement of this protocol"
+        ) from error
     if msgpack.encode(body) != statement.body:
         raise MessageRefused("malformed", "a member of the cell signed a statement that is not in its canonical form")
     return body

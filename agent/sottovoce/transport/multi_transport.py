@@ -66,7 +66,7 @@ class MultiTransport:
         if not routes:
             known = ", ".join((peer.address, *peer.others))
             raise DeliveryFailed(
-                "unreachable", f"peer {peer.id} at {known}: no transport of this device leads there; see transport.use"
+                "unreachable", f"peer {peer.id} at {known}: no transport of this device can reach it; see transport.use"
             )
         deadline = time.monotonic() + timeout
         for left in range(len(routes), 0, -1):
@@ -80,7 +80,7 @@ class MultiTransport:
                 continue
             _remember(self._worked, peer.id, address, _MAX_REMEMBERED)
             return answer
-        raise InternalError("there was no way left and none failed: report this defect")
+        raise InternalError("no route is left, but none has failed: report this defect")
 
     def listener(self) -> Listener:
         """Return counters of all listening sides."""

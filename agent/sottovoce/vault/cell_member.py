@@ -180,13 +180,13 @@ class Member:
             raise _refusal("this device has agreed on the members of this round already")
         members = said.members
         if list(members) != sorted(set(members)) or not members or members[-1] >= len(roster):
-            raise _refusal("the members of a round are not places in its roster")
+            raise _refusal("the members of a round are not valid positions in its roster")
         if secrets.place not in members or len(members) < self._cell.opens_at(len(roster)):
-            raise _refusal("the members of a round are too few, or without this device")
+            raise _refusal("the members of a round are too few, or do not include this device")
         if not len(members) == len(said.sealed) == len(said.paths) == len(said.roots):
-            raise _refusal("not each member of a round gave its shares")
+            raise _refusal("not every member of a round gave its shares")
         if said.roots[members.index(secrets.place)] != secrets.root:
-            raise _refusal("the shares that this device gave are not those that went to the others")
+            raise _refusal("the shares sent to the others are not those that this device gave")
         assert secrets.own is not None  # noqa: S101 - it came with the roster
         held, unfit = {secrets.place: secrets.own}, []
         for member, raw, path, root in zip(members, said.sealed, said.paths, said.roots, strict=True):
@@ -221,7 +221,7 @@ class Member:
         """
         secrets, roster = self._secrets_and_roster()
         if not secrets.h or secrets.masked:
-            raise _refusal("a part is masked once, after its members have agreed")
+            raise _refusal("a part must be masked only once, after its members have agreed")
         ready = Ready(roster.digest, secrets.h)
         self._check_signed(said.readies, Ready, ready, {roster.owners[place] for place in secrets.members})
         return len(roster), secrets.h
@@ -235,7 +235,7 @@ class Member:
         """
         secrets, roster = self._secrets_and_roster()
         if not secrets.h or secrets.masked:
-            raise _refusal("a part is masked once, after its members have agreed")
+            raise _refusal("a part must be masked only once, after its members have agreed")
         keys = self._keys(secrets)
         secrets.masked, secrets.keys = True, None
         vector = part.astype(np.uint64) + own_mask(keys.seed, secrets.h, len(part), width)
@@ -258,7 +258,7 @@ class Member:
         if not secrets.masked or list(survivors) != sorted(set(survivors)) or not {*survivors} <= {*secrets.members}:
             raise _refusal("survivors are not members of this round")
         if secrets.place not in survivors or len(survivors) < self._cell.opens_at(len(roster)):
-            raise _refusal("survivors are too few, or without this device")
+            raise _refusal("the survivors are too few, or do not include this device")
         stand = Stand(secrets.h, survivors)
         if secrets.stand not in (None, stand):
             raise _refusal("this device has confirmed other survivors")

@@ -73,5 +73,5 @@ def _prctl(option: int, value: int, pointer: int = 0) -> None:
         reason = os.strerror(ctypes.get_errno())
         raise ConfigError(
             f"vault: the kernel does not allow the vault's process to confine itself (prctl {option}: {reason}): run "
-            "it on a Linux kernel with seccomp filters, outside of anything that forbids them"
+            "it on a Linux kernel with seccomp filters, where nothing forbids them"
         )

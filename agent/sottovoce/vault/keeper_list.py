@@ -32,7 +32,7 @@ class KeeperList:
             try:
                 return () if row is None else parse_keepers(row[0])
             except ValueError as error:
-                raise sqlite3.DatabaseError("its keepers are none") from error
+                raise sqlite3.DatabaseError("its list of keepers is malformed") from error
 
     def appoint(self, keepers: tuple[Keeper, ...]) -> None:
         """Replace the list of keepers, durably.

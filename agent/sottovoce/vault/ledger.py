@@ -134,7 +134,7 @@ class Ledger:
                     "from there"
                 )
             if log_is_damaged(path):
-                raise sqlite3.DatabaseError("its log is damaged in the middle: charges behind that place are lost")
+                raise sqlite3.DatabaseError("its log is damaged in the middle: charges after that point are lost")
             check_owner(path, ledger.owner, owner)
             check_budget(path, ledger.own_budget, budget)
             # Closing a file releases all locks that the process holds on it, and the log's index was read above: the

@@ -88,7 +88,7 @@ def chain_sensitivity(loss: Smooth, *, step_size: float, batch: int, steps: int,
             "could bring two points farther apart; take a shorter one"
         )
     if batch < 1 or not 1 <= steps <= MAX_STEPS:
-        raise PrivacyError(f"a chain has 1 to {MAX_STEPS} steps of at least one record: correct the schedule")
+        raise PrivacyError(f"a chain must have 1 to {MAX_STEPS} steps of at least one record: correct the schedule")
     if LARGEST + steps * 2 * step_size * loss.lipschitz > _FARTHEST:
         raise PrivacyError(
             f"a chain of {steps} steps could lead farther than {_FARTHEST:g}: take a shorter step or a shorter period"

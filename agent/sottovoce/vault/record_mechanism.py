@@ -57,7 +57,7 @@ class RecordMechanism:
         """
         scheme = self.scheme
         if raw.features.shape != (1, scheme.features) or not 0 <= int(raw.labels[0]) < scheme.classes:
-            raise InternalError("a record of another shape than its scheme's reached the vault: report this")
+            raise InternalError("a record that does not have its scheme's shape reached the vault: report this")
         row, label = raw.features[0], int(raw.labels[0])
         match scheme:
             case LaplaceCopies():

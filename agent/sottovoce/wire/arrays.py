@@ -24,7 +24,7 @@ def from_float32(raw: bytes) -> NDArray[np.float32]:
         MessageRefused: for `shape`: not a whole number of parameters.
     """
     if len(raw) % _FLOAT32.itemsize:
-        raise MessageRefused("shape", "the model is not a whole number of parameters")
+        raise MessageRefused("shape", "the model does not contain a whole number of parameters")
     parameters = np.frombuffer(raw, dtype=_FLOAT32).astype(np.float32)
     parameters.setflags(write=False)
     return parameters

@@ -47,10 +47,12 @@ class SignedHead:
         """Check that every field is well-formed."""
         lengths = [len(part) for part in (self.owner_key, self.mark, self.life, self.signature)]
         if lengths != [PUBLIC_KEY_BYTES, MARK_BYTES, LIFE_BYTES, SIGNATURE_BYTES]:
-            raise MessageRefused("head", "a ledger head has a key, a mark, a life and a signature of fixed lengths")
+            raise MessageRefused(
+                "head", "a ledger head must have a key, a mark, a life and a signature of fixed lengths"
+            )
         if not 0 <= self.released <= self.charges <= _LARGEST_NUMBER:
             raise MessageRefused(
-                "head", "a ledger head has at most as many releases as charges, and its charges are below 2^63"
+                "head", "a ledger head must have at most as many releases as charges, and fewer than 2^63 charges"
             )
 
     @property

@@ -81,7 +81,7 @@ def unpack(packed: Packed) -> NDArray[np.int64]:
     if not 1 <= size <= MAX_PARAMETERS:
         raise MessageRefused("shape", f"{size} numbers, not 1 to {MAX_PARAMETERS}")
     if width < 1 or width + shift > _MAX_BITS:
-        raise MessageRefused("malformed", f"numbers of {width} bits, {shift} times doubled")
+        raise MessageRefused("malformed", f"numbers of {width} bits, shifted by {shift}, are out of range")
     if len(data) != -(-size * width // 8):
         raise MessageRefused("malformed", f"{size} numbers of {width} bits are not {len(data)} bytes")
     if data[-1] & ((1 << (-size * width % 8)) - 1):

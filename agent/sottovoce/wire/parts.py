@@ -67,7 +67,7 @@ def decode_part(raw: bytes) -> Part:
     """
     part = _decoded(Part, raw)
     if len(part.message) != _DIGEST_BYTES or not 2 <= part.count <= _MAX_PARTS or part.index >= part.count:
-        raise MessageRefused("malformed", "a part has the digest of its message, and a place in it")
+        raise MessageRefused("malformed", "a part must have the digest of its message, and a valid position in it")
     return part
 
 

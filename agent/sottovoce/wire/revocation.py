@@ -52,15 +52,15 @@ class RevocationList:
     def __post_init__(self) -> None:
         """Check that every field is well-formed."""
         if not 1 <= len(self.fleet) <= _MAX_FLEET_CHARACTERS:
-            raise MessageRefused("revocations", "a revocation list names a fleet, by 1 to 40 characters")
+            raise MessageRefused("revocations", "a revocation list must name a fleet, in 1 to 40 characters")
         if not (1 <= self.version <= _LARGEST_NUMBER and 0 <= self.issued <= _LARGEST_NUMBER):
-            raise MessageRefused("revocations", "a revocation list has a version from 1 and a time from 1970")
+            raise MessageRefused("revocations", "a revocation list must have a version from 1 and a time from 1970")
         if len(self.node_ids) > MAX_REVOKED or list(self.node_ids) != sorted(set(self.node_ids)):
             raise MessageRefused(
-                "revocations", f"a revocation list has at most {MAX_REVOKED} ids, ascending, each once"
+                "revocations", f"a revocation list must have at most {MAX_REVOKED} ids, ascending, each once"
             )
         if len(self.signature) > _MAX_SIGNATURE_BYTES:
-            raise MessageRefused("revocations", "a revocation list has one signature, of at most 80 bytes")
+            raise MessageRefused("revocations", "a revocation list must have one signature, of at most 80 bytes")
         _packed(self.node_ids)
 
     @property
@@ -160,7 +160,7 @@ def _encoded(revoked: RevocationList) -> revocation_pb2.RevocationList:
 
 def _decoded(message: revocation_pb2.RevocationList) -> RevocationList:
     if len(message.node_ids) % _ID_BYTES:
-        raise MessageRefused("revocations", "the node ids of a revocation list have 20 bytes each")
+        raise MessageRefused("revocations", "the node ids of a revocation list must have 20 bytes each")
     packed = [message.node_ids[at : at + _ID_BYTES] for at in range(0, len(message.node_ids), _ID_BYTES)]
     ids = tuple(base64.b32encode(one).decode("ascii").lower() for one in packed)
     try:
@@ -174,7 +174,7 @@ def _packed(node_ids: tuple[str, ...]) -> bytes:
     try:
         packed = [base64.b32decode(node.upper()) for node in node_ids]
     except ValueError as error:
-        raise MessageRefused("revocations", "a node id is 32 characters of a-z and 2-7") from error
+        raise MessageRefused("revocations", "a node id must be 32 characters of a-z and 2-7") from error
     if any(len(one) != _ID_BYTES for one in packed) or any(node != node.lower() for node in node_ids):
-        raise MessageRefused("revocations", "a node id is 32 characters of a-z and 2-7")
+        raise MessageRefused("revocations", "a node id must be 32 characters of a-z and 2-7")
     return b"".join(packed)

@@ -100,7 +100,7 @@ class MdnsSource:
             infos = await self._resolved(multicast.zeroconf, drawn)
         except (Error, OSError, RuntimeError) as error:  # RuntimeError: zeroconf's for a host without interfaces
             raise NetworkError(
-                f"the local network cannot be asked by mDNS ({error}): see whether an interface with multicast is up"
+                f"the local network cannot be queried by mDNS ({error}): check that an interface with multicast is up"
             ) from error
         contacts = (_contact(info) for info in infos)
         return tuple(merged(contact for contact in contacts if contact is not None).values())

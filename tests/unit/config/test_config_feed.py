@@ -75,9 +75,9 @@ def test_names_are_filled_in(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text, words",
     [
-        (METER.replace("dsmr-reader", "dsmr"), "no such format; there are dsmr-reader, glow"),
+        (METER.replace("dsmr-reader", "dsmr"), "unknown format; choose one of dsmr-reader, glow"),
         (METER.replace("dsmr-reader", "glow"), "missing device"),
-        (METER + 'names = { device = "x" }', "device stands for nothing; dsmr-reader needs none"),
+        (METER + 'names = { device = "x" }', "device is not a placeholder; dsmr-reader needs none"),
         (METER + 'id = "1"', "do not identify their meter"),
         (METER.replace("dsmr-reader", "rtl-433") + 'names = { host = "pi" }', "also receives neighbours' meters"),
         (METER + METER, "there is a meter of this name"),
@@ -94,18 +94,18 @@ def test_names_are_filled_in(tmp_path: Path) -> None:
         ('[feed]\nbroker = "mqtt://x:0"\n' + METER, "between 1 and 65535"),
         ('[feed]\nbroker = "mqtt://me:secret@x"\n' + METER, "feed.broker"),
         ('[feed]\npassword_file = "p"\n' + METER, "needed with password_file"),
-        (OWN.replace("kWh", "kW"), "a counter is in Wh or kWh"),
-        (OWN.replace('"counter"', '"gauge"'), "a gauge is in W or kW"),
+        (OWN.replace("kWh", "kW"), "a counter must be in Wh or kWh"),
+        (OWN.replace('"counter"', '"gauge"'), "a gauge must be in W or kW"),
         (OWN.replace(', path = "a.b"', ""), "say where in the JSON"),
         (OWN.replace('"json"', '"plain"'), "plain has no path"),
         (OWN.replace("a.b", "a..b"), "path"),
-        (OWN.replace("energy", "#/energy"), "# stands alone at the end"),
-        (OWN.replace("energy", "energy#"), "# stands alone at the end"),
+        (OWN.replace("energy", "#/energy"), "# must stand alone at the end"),
+        (OWN.replace("energy", "energy#"), "# must stand alone at the end"),
         (OWN.replace("home/", "$SYS/"), "topic"),
-        (OWN.replace("energy", "+energy"), "formats.0.values.0.topic: + stands alone"),
-        (METER.replace("dsmr-reader", "glow") + 'names = { device = "plug/#" }', "meters.0.names: # stands alone"),
-        (METER.replace("dsmr-reader", "glow") + 'names = { device = "plug+" }', "meters.0.names: + stands alone"),
-        (METER.replace("dsmr-reader", "glow") + 'names = { device = "a\\u0000" }', "meters.0.names: a filter holds no"),
+        (OWN.replace("energy", "+energy"), "formats.0.values.0.topic: + must stand alone"),
+        (METER.replace("dsmr-reader", "glow") + 'names = { device = "plug/#" }', "meters.0.names: # must stand alone"),
+        (METER.replace("dsmr-reader", "glow") + 'names = { device = "plug+" }', "meters.0.names: + must stand alone"),
+        (METER.replace("dsmr-reader", "glow") + 'names = { device = "a\\u0000" }', "meters.0.names: a filter must not"),
         ('[feed]\nbroker = "mqtt://x:65536"\n' + METER, "between 1 and 65535"),
         (OWN.replace('"own"', '"glow"'), "there is a format of this name"),
         (OWN + OWN, "there is a format of this name"),
@@ -162,7 +162,7 @@ def test_certificates_that_are_none_are_named(tmp_path: Path) -> None:
 
 def test_what_does_not_forecast_does_not_learn_from_a_feed(tmp_path: Path) -> None:
     learner = '[learner]\nname = "dp-dpsgd"\n[privacy]\nunit = "record"\n'
-    words = r"learner\.name: a feed is for forecasts, which dp-dpsgd does not learn; choose one of"
+    words = r"learner\.name: a feed is for forecasts, which dp-dpsgd does not support; choose one of"
     with pytest.raises(ConfigError, match=words):
         load(written(tmp_path, METER, HEAD + learner))
 

@@ -215,7 +215,7 @@ def test_a_unit_that_nobody_bounds_is_refused(path: Path, text: str, what: str) 
 @pytest.mark.parametrize(
     "learner, transform, what",
     [
-        ("", "none", "learner.model: data.classes = 1 is a regression, which softmax is not for; choose ridge"),
+        ("", "none", "learner.model: data.classes = 1 is a regression, which softmax does not support; choose ridge"),
         (
             'model = "ridge"',
             "centred-unit",
@@ -224,7 +224,7 @@ def test_a_unit_that_nobody_bounds_is_refused(path: Path, text: str, what: str) 
         (
             'name = "golf"',
             "none",
-            "learner.name: data.classes = 1 is a regression, which golf does not learn; choose one",
+            "learner.name: data.classes = 1 is a regression, which golf does not support; choose one",
         ),
     ],
 )

@@ -102,7 +102,7 @@ def _words(cell: str) -> list[str]:
             ("contributors = 9", 'mixing = "pairwise"'),
             'learner.contributors: pairwise has no such key; write mixing = "co',
         ),
-        (('mixing = "contributions"', 'clipping = "quantile"'), "learner.clipping: few dishonest devices could bend"),
+        (('mixing = "contributions"', 'clipping = "quantile"'), "learner.clipping: a few dishonest devices"),
         (('mixing = "contributions"', 'fidelity = "paper"'), 'learner.mixing: fidelity = "paper" mixes by push-sum'),
     ],
 )

@@ -155,7 +155,7 @@ def test_another_user_is_not_told_to_remove_the_clock_s_file(tmp_path: Path, mon
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "read_text", refused)
-    with pytest.raises(IdentityError, match="is not allowed for this user: do it as the owner of its directory"):
+    with pytest.raises(IdentityError, match="may not be accessed by this user: run this as the owner of its directory"):
         ClockFloor(tmp_path / "clock").check(NOW)
 
 

@@ -105,7 +105,7 @@ def test_projection_is_the_nearest_point_and_brings_nothing_apart(
 
 
 def test_settings_that_cannot_be() -> None:
-    with pytest.raises(ConfigError, match="step size is a positive number, not 0"):
+    with pytest.raises(ConfigError, match="step size must be a positive number, not 0"):
         chain_steps.constant(0.0)
     with pytest.raises(ConfigError, match="strong convexity"):
         chain_steps.strongly_convex(0.05, 0.0, 1.0)

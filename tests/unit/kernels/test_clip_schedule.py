@@ -54,7 +54,7 @@ def test_bits_of_little_noise_leave_nothing() -> None:
 
 def test_settings_that_cannot_be() -> None:
     for initial, ratio, steps in ((0.0, 0.5, 5), (1.0, -1.0, 5), (1.0, 0.5, 0), (math.inf, 0.5, 5)):
-        with pytest.raises(ConfigError, match="are positive"):
+        with pytest.raises(ConfigError, match="must be positive"):
             clip_schedule.decayed_threshold(initial, ratio, 0, steps)
     for threshold, target, rate in ((1.0, 1.0, 0.2), (1.0, 0.0, 0.2), (0.0, 0.5, 0.2), (1.0, 0.5, math.nan)):
         with pytest.raises(ConfigError, match="quantile"):

@@ -49,9 +49,9 @@ def test_the_command_line_decides_before_the_task_does(tmp_path: Path) -> None:
     found = planned(spec, settings={"data.partition": "iid", "privacy.unit": "window", "data.windows": [1, 2]})
     assert found.options.partition == "iid"
     assert found.family.terms.windows == (1, 2)  # type: ignore[attr-defined]
-    with pytest.raises(ConfigError, match="regression, which golf does not learn"):
+    with pytest.raises(ConfigError, match="regression, which golf does not support"):
         planned(spec, learner="golf")
-    with pytest.raises(ConfigError, match="which mlp is not for; choose ridge"):
+    with pytest.raises(ConfigError, match="which mlp does not support; choose ridge"):
         planned(spec, model="mlp")
     with pytest.raises(ConfigError, match="centred-unit changes; choose none"):
         planned(spec, settings={"data.transform": "centred-unit"})

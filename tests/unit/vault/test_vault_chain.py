@@ -199,7 +199,7 @@ def test_damaged_records_are_zero() -> None:
 
 
 def test_what_makes_no_chain_is_refused() -> None:
-    with pytest.raises(DataError, match="make no chain"):
+    with pytest.raises(DataError, match="are too few for a chain"):
         vault(some_records(19))
     with pytest.raises(PrivacyError, match="replace-one"):
         vault(some_records(40), ledger=Ledger.in_memory("m", replace(BUDGET, neighbouring="add-remove")))

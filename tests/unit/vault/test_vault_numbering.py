@@ -163,11 +163,11 @@ def test_twins_do_not_tell_which_of_them_is_gone() -> None:
 def test_a_start_that_is_refused_enrols_nothing() -> None:
     """A chain of two batches of three needs six records: four are refused, and six take their place later."""
     ledger, check = Ledger.in_memory("meter-17", REPLACE_ONE), chain_count_check("without-replacement", 3, 2)
-    with pytest.raises(DataError, match="4 records make no chain of 2 batches of 3"):
+    with pytest.raises(DataError, match="4 records are too few for a chain of 2 batches of 3"):
         enrolled(some(4), ledger, check)
     assert ledger.numbers.enrolled_records(0) is None
     assert rows(enrolled(some(6, seed=2), ledger, check)) == rows(some(6, seed=2))
-    with pytest.raises(DataError, match="6 records make no chain of 2 batches of 4"):
+    with pytest.raises(DataError, match="6 records are too few for a chain of 2 batches of 4"):
         enrolled(some(8), ledger, chain_count_check("without-replacement", 4, 2))
 
 

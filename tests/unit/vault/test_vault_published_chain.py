@@ -164,5 +164,5 @@ def test_other_questions_are_refused(kind: str, slot: int, point: NDArray[np.flo
 def test_the_letter_promises_nothing(terms: Any) -> None:
     with pytest.raises(PrivacyError, match="sound"):
         vault(terms, pairs(5), promised=1.0)
-    with pytest.raises(DataError, match="records make no"):
+    with pytest.raises(DataError, match="records are too few"):
         vault(terms, Records(np.zeros((1, 2)), np.zeros(1, dtype=np.int64)))

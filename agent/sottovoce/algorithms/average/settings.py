@@ -43,7 +43,7 @@ class AverageSettings(LearnerSettings, frozen=True, tag="average"):
             raise invalid_key("prior", "each number must be finite")
         if self.harmonics is not None and self.shape_clip is None:
             raise invalid_key(
-                "shape_clip", "the shape has a threshold of its own beside harmonics; choose a public one"
+                "shape_clip", "needed with harmonics: the shape is clipped separately; choose a public threshold"
             )
         if self.harmonics is None and self.shape_clip is not None:
             raise invalid_key("shape_clip", "without harmonics there is no shape; set harmonics too, or leave it out")

@@ -28,21 +28,21 @@ def from_bytes(payload: bytes) -> Contributions:
     """See PayloadCodec.from_bytes."""
     said = contributions_pb2.Contributions.FromString(payload)
     if len(said.ranks) != len(said.steps) or max(len(said.ranks), len(said.contributions)) > _MAX:
-        raise MessageRefused("shape", "ranks and steps that do not go together, or too many of them")
+        raise MessageRefused("shape", "the ranks and steps do not match, or there are too many of them")
     if len({one.owner for one in said.contributions}) < len(said.contributions):
-        raise MessageRefused("shape", "two contributions of one device in a message")
+        raise MessageRefused("shape", "the message has two contributions of one device")
     if sum(one.size for one in said.contributions) > MAX_PARAMETERS:
-        raise MessageRefused("shape", f"contributions of more than {MAX_PARAMETERS} numbers in one message")
+        raise MessageRefused("shape", f"the contributions in the message have more than {MAX_PARAMETERS} numbers")
     return Contributions(dict(zip(said.ranks, said.steps, strict=True)), from_wire(said.contributions))
 
 
 def check(message: Contributions) -> None:
     """See PayloadCodec.check."""
     if max(message.steps.values(), default=0) > _LARGEST_STEPS:
-        raise MessageRefused("range", "more steps than any device takes")
+        raise MessageRefused("range", "the number of steps is too large")
     for one in message.contributions:
         if not 1 <= one.steps <= _LARGEST_STEPS:
-            raise MessageRefused("range", "a contribution of no steps, or of more than any device takes")
+            raise MessageRefused("range", "a contribution has no steps, or too many")
         if one.numerator.min() < -MAX_NUMERATOR or one.numerator.max() > MAX_NUMERATOR:
             raise MessageRefused("range", "a value of a contribution is beyond 2^60 in units of 2^-40")
 

@@ -49,8 +49,8 @@ class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
         known = [*_PERTURBATIONS, *installed_plugins(MECHANISM)]
         if self.perturbation not in known:
             near = suggestion(self.perturbation, known)
-            what = f"did you mean {near}?" if near else f"there are {', '.join(known)}"
-            raise invalid_key("perturbation", f"there is no such perturbation; {what}")
+            what = f"did you mean {near}?" if near else f"choose one of {', '.join(known)}"
+            raise invalid_key("perturbation", f"unknown perturbation; {what}")
         if self.fidelity == "paper" and self.perturbation != "best":
             raise invalid_key("perturbation", "the paper's variant has only one perturbation; leave it out")
         if self.mixing == "push-sum":

@@ -32,7 +32,7 @@ def check(message: Proposal | Move) -> None:
     if numerator.min() < -MAX_NUMERATOR or numerator.max() > MAX_NUMERATOR:
         raise MessageRefused("range", "a value is beyond 2^60 in units of 2^-40")
     if isinstance(message, Proposal) and not (2 <= message.parts <= _MAX_PARTS and message.reach > 0):
-        raise MessageRefused("range", "a proposal moves more than half of the way, or by no length")
+        raise MessageRefused("range", "a proposal would move more than half of the way, or not at all")
 
 
 class Proposals:

@@ -34,8 +34,8 @@ def published_terms(config: AgentConfig) -> PublishedTerms:
         bound = 1.0
     if bound is None:
         raise ConfigError(
-            "learner.gradient_bound: constd2p to the letter needs G, the longest gradient of five runs without "
-            "privacy; a testbed computes it; an agent needs it in its configuration"
+            "learner.gradient_bound: constd2p with fidelity = paper needs G, the longest gradient of five runs "
+            "without privacy; a testbed computes it, but an agent needs it in its configuration"
         )
     return PublishedTerms(
         learner=learner.name,

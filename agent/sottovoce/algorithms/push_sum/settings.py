@@ -88,7 +88,9 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
                     raise invalid_key(key, f'{self.mixing} has no such key; write mixing = "contributions"')
         if self.mixing != "push-sum" and self.clipping == "quantile":
             remedy = 'choose "constant", "decay" or "automatic", or mixing = "push-sum"'
-            raise invalid_key("clipping", f"few dishonest devices could bend the threshold that all share; {remedy}")
+            raise invalid_key(
+                "clipping", f"a few dishonest devices could distort the threshold that all share; {remedy}"
+            )
 
     def completed(self, *, follows: bool) -> Self:
         """See LearnerSettings.completed: a contribution sums a known number of steps, and a feed has no last step."""

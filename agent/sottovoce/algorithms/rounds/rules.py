@@ -67,7 +67,7 @@ def _check_pdsl(config: AgentConfig) -> None:
     players = max(_answers_per_round(config), 1 + len(config.transport.peers))
     if learner.shapley == "exact" and players > EXACT_AT_MOST:
         raise ConfigError(
-            f"learner.shapley: exact values are for at most {EXACT_AT_MOST - 1} neighbours, and as many answers: "
+            f"learner.shapley: exact values allow at most {EXACT_AT_MOST - 1} neighbours, and as many answers: "
             "choose monte-carlo or cosine, or a sparser graph"
         )
 

@@ -76,7 +76,7 @@ class WithoutReplacementSettings(SharedModelSettings, frozen=True, tag="without-
         super().__post_init__()
         if self.fidelity == "sound" and self.controller == "deep-q":
             raise invalid_key(
-                "controller", "deep-q reveals values that no budget pays for; it exists to the letter: fidelity = paper"
+                "controller", "deep-q reveals values that no budget pays for; it requires fidelity = paper"
             )
 
     @property

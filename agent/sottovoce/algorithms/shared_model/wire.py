@@ -47,7 +47,7 @@ def check(message: Said) -> None:
     if isinstance(message, ModelWanted):
         return
     if not 0 <= message.head.step <= MAX_STEP or len(message.head.writer) > _LONGEST_NAME:
-        raise MessageRefused("range", "the head is beyond its limits")
+        raise MessageRefused("range", "the step or the writer in the head is out of range")
     if isinstance(message, SharedModelMessage):
         check_model(message.parameters, message.head.step)
 

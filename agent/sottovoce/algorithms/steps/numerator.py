@@ -20,7 +20,7 @@ def numerator_of(message: Holder) -> NDArray[np.int64]:
         MessageRefused: for `shape` or `malformed`.
     """
     if len(message.numerator) % _ENCODED_BEFORE.itemsize:
-        raise MessageRefused("shape", "the numerator is not a whole number of parameters")
+        raise MessageRefused("shape", "the numerator does not contain a whole number of parameters")
     if message.numerator:
         return np.frombuffer(message.numerator, dtype=_ENCODED_BEFORE).astype(np.int64)
     return take_numbers(message)

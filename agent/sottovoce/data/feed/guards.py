@@ -54,7 +54,9 @@ class Fresh:
             MessageRefused: retained and of unknown or old age, or measured too long ago, or in the future.
         """
         if retained and (measured is None or now - measured > self._longest_gap):
-            raise MessageRefused("retained", "what the broker retained is not known to be new; the next one will be")
+            raise MessageRefused(
+                "retained", "the message that the broker retained may not be new; the next one will be"
+            )
         if measured is None:
             return
         if measured - now > _AHEAD:
@@ -127,14 +129,15 @@ class Counting:
             MessageRefused: if the value is negative or a first 0, or it fell or jumped.
         """
         if wh < 0 and not self._net:
-            raise MessageRefused("range", "a counter below 0; of one that falls while energy is fed in say net = true")
+            raise MessageRefused("range", "a counter below 0; if it falls while energy is fed in, set net = true")
         if self._last is not None and self._continues(self._last, (tick, wh)):
             self._last = tick, wh
             self._apart.clear()
             return True
         if wh == 0 and not self._zeros:
             raise MessageRefused(
-                "zero-start" if self._last is None else "fell", "a counter that says 0 may not have found its count yet"
+                "zero-start" if self._last is None else "fell",
+                "a counter that reads 0 may not have recovered its count yet",
             )
         if self._last is not None:
             self._check_new_count(self._last[1], (tick, wh))

@@ -60,7 +60,7 @@ def parse_number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise MessageRefused("not-a-number", "the declared value is not a number")
     if not -_LARGEST_VALUE <= value <= _LARGEST_VALUE:  # neither is NaN
-        raise MessageRefused("not-a-number", "the declared value is not finite, or beyond all meters")
+        raise MessageRefused("not-a-number", "the declared value is not finite, or larger than any meter can read")
     return float(value)
 
 
@@ -91,5 +91,5 @@ def possible_times(value: Any, form: TimeFormat, zone: str | None = None) -> lis
     there = ZoneInfo(zone)
     meant = {moment.replace(tzinfo=there, fold=fold).timestamp() for fold in (0, 1)}
     if not (found := sorted(at for at in meant if datetime.fromtimestamp(at, there).replace(tzinfo=None) == moment)):
-        raise MessageRefused("no-time", "no clock of the declared time_zone has ever shown this time")
+        raise MessageRefused("no-time", "this time does not exist in the declared time_zone")
     return found

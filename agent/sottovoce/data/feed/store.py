@@ -182,7 +182,7 @@ def read_windows(path: Path, since: int = 0) -> Windows:
             return Windows(tuple(name for _, name in meters), 0, seconds, np.empty((len(meters), 0), dtype=np.int64))
         first, last = int(rows[:, 1].min()), int(rows[:, 1].max())
         if first < 0 or last - first >= _MAX_WINDOWS:
-            raise ValueError("its windows are of no time")
+            raise ValueError("its window numbers are out of range")
         wh = np.full((len(meters), last - first + 1), MISSING, dtype=np.int64)
         row_of = {number: row for row, (number, _) in enumerate(meters)}
         wh[[row_of[number] for number in rows[:, 0].tolist()], rows[:, 1] - first] = rows[:, 2]

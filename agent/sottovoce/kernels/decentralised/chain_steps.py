@@ -94,5 +94,5 @@ def projected(model: NDArray[np.float64], radius: float) -> NDArray[np.float64]:
 
 def _check_positive(name: str, number: float) -> float:
     if not 0 < number < math.inf:
-        raise ConfigError(f"the {name} is a positive number, not {number}: correct the learner's settings")
+        raise ConfigError(f"the {name} must be a positive number, not {number}: correct the learner's settings")
     return number

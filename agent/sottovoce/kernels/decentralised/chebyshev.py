@@ -64,5 +64,7 @@ def published_coefficients(gap: float, steps: int) -> NDArray[np.float64]:
 
 def _checked_gap(gap: float) -> float:
     if not 0 < gap <= 1:
-        raise ConfigError("a spectral gap is in (0, 1], and 0 where the graph is not connected: connect all agents")
+        raise ConfigError(
+            "a spectral gap must lie in (0, 1]; it is 0 if the graph is not connected: connect all agents"
+        )
     return gap

@@ -22,7 +22,9 @@ def decayed_threshold(initial: float, ratio: float, step: int, steps: int) -> fl
         ConfigError: C_0, r or K is not positive.
     """
     if not (0 < initial < math.inf and 0 < ratio < math.inf and steps > 0):
-        raise ConfigError("a clipping threshold, its ratio and its steps are positive: correct the learner's settings")
+        raise ConfigError(
+            "a clipping threshold, its ratio and its steps must be positive: correct the learner's settings"
+        )
     return initial * math.pow(ratio, step / steps)
 
 
@@ -40,7 +42,8 @@ def next_threshold(threshold: float, bit: float, target: float, rate: float) -> 
     """
     if not (0 < target < 1 and 0 < threshold < math.inf and 0 < rate < math.inf):
         raise ConfigError(
-            "a threshold follows a quantile between 0 and 1 at a positive rate: correct the learner's settings"
+            "a threshold must be positive and follow a quantile between 0 and 1 at a positive rate: "
+            "correct the learner's settings"
         )
     return threshold * math.exp(-rate * (bit + 0.5 - target))
 

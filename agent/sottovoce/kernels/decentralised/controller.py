@@ -50,9 +50,13 @@ class Terms:
     def __post_init__(self) -> None:
         counts = (self.state_size, self.exploration_steps, self.hidden, self.batch, self.copy_every)
         if min(counts) < 1 or self.batch > self.memory:
-            raise ConfigError("a controller counts from 1, and remembers a batch or more: correct its settings")
+            raise ConfigError(
+                "a controller's counts must be at least 1, and its memory at least a batch: correct its settings"
+            )
         if not (0 <= self.min_exploration <= 1 and 0 <= self.discount <= 1 and self.rate > 0):
-            raise ConfigError("a discount and an exploration are in [0, 1], and a rate is positive: correct them")
+            raise ConfigError(
+                "discount and exploration must lie in [0, 1], and the rate must be positive: correct them"
+            )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -24,7 +24,9 @@ def weight(own_degree: int, other_degree: int) -> float:
         ConfigError: if either end of the edge has no neighbour.
     """
     if own_degree < 1 or other_degree < 1:
-        raise ConfigError("a node with a neighbour has a degree of 1 or more: count each agent's neighbours again")
+        raise ConfigError(
+            "a node with a neighbour must have a degree of at least 1: count each agent's neighbours again"
+        )
     return 1 / (1 + max(own_degree, other_degree))
 
 

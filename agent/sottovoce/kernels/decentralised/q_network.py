@@ -42,7 +42,9 @@ class QNetwork:
             ConfigError: if a layer has no unit.
         """
         if state_size < 1 or hidden < 1:
-            raise ConfigError("a Q-network has one state variable and one hidden unit, or more: correct the controller")
+            raise ConfigError(
+                "a Q-network must have at least one state variable and one hidden unit: correct the controller"
+            )
 
         def draw_weights(inputs: int, outputs: int) -> NDArray[np.float64]:
             bound = math.sqrt(6 / (inputs + outputs))

@@ -122,7 +122,7 @@ def exact_from_worth(worth: Worth, players: int) -> NDArray[np.float64]:
     """Return `exact` for a game that evaluates many coalitions at once."""
     if not 1 <= players <= EXACT_AT_MOST:
         raise ConfigError(
-            f"exact Shapley values are for 1 to {EXACT_AT_MOST} players, not {players}: choose monte-carlo, or a "
+            f"exact Shapley values need 1 to {EXACT_AT_MOST} players, not {players}: choose monte-carlo, or a "
             f"topology with fewer neighbours"
         )
     masks = np.arange(1 << players)
@@ -141,7 +141,7 @@ def monte_carlo_from_worth(
     """Return `monte_carlo` for a game that evaluates many coalitions at once."""
     if not 1 <= players <= SAMPLED_AT_MOST or permutations < 2:
         raise ConfigError(
-            f"Shapley values are sampled from 2 permutations or more of 1 to {SAMPLED_AT_MOST} players, not from "
+            f"sampled Shapley values need at least 2 permutations of 1 to {SAMPLED_AT_MOST} players, not "
             f"{permutations} of {players}: choose more permutations, or a topology with fewer neighbours"
         )
     orders = generator.permuted(np.tile(np.arange(players), (permutations, 1)), axis=1)

@@ -102,7 +102,7 @@ def _test_graph(session: GraphSession) -> dict[str, Any]:
         if alone[place] != _digest(trial.sum({place: 0}, chunk, among)):
             raise ConfigError(_fault("the part of an example depends on other examples"))
     if not _length(trial.sum({0: 0, last: 1}, chunk) - first - trial.sum({last: 1}, chunk)) <= SUM_ERROR * _CLIP:
-        raise ConfigError(_fault("a sum is not that of its examples"))
+        raise ConfigError(_fault("a sum differs from that of its examples"))
     by_place = len(set(alone)) > 1
     return {"chunk": 1 if by_place else chunk, "by_place": by_place}
 

@@ -149,8 +149,7 @@ def refuse_promise(learner: str, budget: Budget) -> None:
     """
     if budget.epsilon is not None:
         raise PrivacyError(
-            f"learner `{learner}` to the letter has no ε that is proved, and none may be promised: take its sound "
-            "variant"
+            f"learner `{learner}` with fidelity = paper has no proved ε and can promise none: use fidelity = sound"
         )
 
 
@@ -164,8 +163,8 @@ def chain_count_check(learner: str, batch: int, period: int) -> Callable[[int], 
     def check(count: int) -> None:
         if 0 < count < batch * period:
             raise DataError(
-                f"learner `{learner}`: {count} records make no chain of {period} batches of {batch}: take smaller "
-                "batches or a shorter period"
+                f"learner `{learner}`: {count} records are too few for a chain of {period} batches of {batch}: use "
+                "smaller batches or a shorter period"
             )
 
     return check

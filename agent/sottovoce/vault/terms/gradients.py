@@ -144,5 +144,5 @@ def kernel_clips_and_sums(kernel: Kernel, budget: Budget, records: Records | Non
     if kernel.sum_error is None or budget.unit != "record":
         return False
     if records is not None and len(records) > MAX_SUMMED:
-        raise DataError(f"more than {MAX_SUMMED} records, for which such a model's sums are not proved: use fewer")
+        raise DataError(f"the sums of such a model are proved for at most {MAX_SUMMED} records: use fewer")
     return True

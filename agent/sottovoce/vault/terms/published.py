@@ -85,7 +85,7 @@ class PublishedTerms:
         budget = ledger.budget
         if budget.epsilon is not None:
             raise PrivacyError(
-                f"learner `{self.learner}` with fidelity = paper has no ε that is proved, so none may be promised: use "
+                f"learner `{self.learner}` with fidelity = paper has no proved ε and can promise none: use "
                 "fidelity = sound"
             )
         mechanism = PublishedGaussian(kernel.size, self.batch, self.clip, self.clipped, self.sigma, self.scaled)

@@ -70,13 +70,13 @@ def _check_promise(terms: RecordTerms, budget: Budget) -> None:
         if budget.epsilon is not None:
             raise PrivacyError(
                 "ranges computed from the training set are a release that no budget pays for, so no ε holds and none "
-                "may be promised: declare the ranges of the features"
+                "can be promised: declare the ranges of the features"
             )
         return
     if isinstance(scheme, OfPlugin):
         if budget.epsilon is not None:
             raise PrivacyError(
-                f"no ε is proved for scheme `{scheme.name}` of package {scheme.plugin.package}, so none may be "
+                f"no ε is proved for scheme `{scheme.name}` of package {scheme.plugin.package}, so none can be "
                 "promised: set privacy.allow_unproved"
             )
         return

@@ -40,9 +40,11 @@ class StreamTerms:
         """See Terms.context."""
         budget = ledger.budget
         if budget.epsilon is None or budget.unit != "window":
-            raise PrivacyError("a stream of totals has a finite ε and its unit is a window: set privacy.unit=window")
+            raise PrivacyError("a stream of totals needs a finite ε and a window as its unit: set privacy.unit=window")
         if records.features.shape[1] != self.features:
-            raise DataError(f"the stream has {self.features} features, and the records have not: correct data.features")
+            raise DataError(
+                f"the records do not have the {self.features} features of the stream: correct data.features"
+            )
         mechanism = calibrate_stream(
             clip=self.clip,
             size=self.features,

@@ -83,7 +83,7 @@ def _check_promise(terms: WalkTerms, budget: Budget) -> None:
         if budget.epsilon is not None:
             raise PrivacyError(
                 "ranges computed from the training set are a release that no budget pays for, so no ε holds and none "
-                "may be promised: declare the ranges of the features"
+                "can be promised: declare the ranges of the features"
             )
         return
     if math.isinf(terms.epsilon) != (budget.epsilon is None):

@@ -139,7 +139,7 @@ def test_numbers_of_no_time_are_damage(tmp_path: Path) -> None:
     connection.execute("INSERT INTO window VALUES (1, 9000000000000000, 5)")
     connection.commit()
     connection.close()
-    with pytest.raises(DataError, match="of no time"):
+    with pytest.raises(DataError, match="its window numbers are out of range"):
         read_windows(path)
 
 

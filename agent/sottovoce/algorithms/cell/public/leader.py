@@ -230,7 +230,7 @@ def _abort_round(roster: Roster) -> Led:
 
 def _roster(leading: Leading) -> Roster:
     if leading.roster is None:
-        raise MessageRefused("cell", "this device leads no round")
+        raise MessageRefused("cell", "this device is not leading a round")
     return leading.roster
 
 

@@ -466,7 +466,7 @@ class Cells:
         """Note a device that claims later sums: believe it once enough devices claim the same, and ask the others."""
         known = self._knowledge.verified_knowledge(sender, said)
         if known.slot > self.course.rounds:
-            raise Lie("cell", "it knows more sums than there are")
+            raise Lie("cell", "it claims to know more sums than exist")
         if known.slot <= state.slot:
             return self._note_contradictions(state, {sender: said}), []
         votes = {**state.votes, sender: said}

@@ -334,7 +334,7 @@ class Golf:
         except PrivacyError as error:
             raise MessageRefused("range", "a published record names a perturbation that does not exist") from error
         if record.values.shape != (theirs.width,):
-            raise MessageRefused("shape", "a published record does not have the numbers of its perturbation")
+            raise MessageRefused("shape", "a published record does not have its perturbation's number of values")
         if not theirs.emits(record.values):
             raise MessageRefused(
                 "range", "a published record holds values that its perturbation never gives: someone made it up"
