@@ -298,7 +298,7 @@ def test_a_qr_code_holds_the_token_and_its_package_is_named_when_missing(
         (("--pinned",), "give --name NAME to make a device"),
         (("--external",), "--external: first --name NAME --request FILE"),
         (("--token", "t", "--valid", "3d"), "--valid is for the issuer"),
-        (("--valid", "3 weeks"), "write for example 30s, 5m, 12h or 90d"),
+        (("--valid", "3 weeks"), "for example, write 30s, 5m, 12h or 90d"),
     ],
 )
 def test_ways_are_not_mixed(authority: Path, tmp_path: Path, how: tuple[str, ...], words: str) -> None:

@@ -66,7 +66,7 @@ def test_its_configuration_is_checked_and_explained(beside: Path, tmp_path: Path
         in above.stderr
     )
     alone = run(tmp_path, SOTTOVOCE, "config", "check", file)
-    assert "learner.name: there is no such learner" in alone.stderr
+    assert "learner.name: unknown learner" in alone.stderr
 
 
 def test_it_is_audited_on_the_wire(beside: Path) -> None:

@@ -144,7 +144,7 @@ def test_a_file_of_ones_own_its_report_and_its_trace(tmp_path: Path) -> None:
         (["golf", "--trace", "trace.json", "--set", "agents=1000"], 2, "2000 agents times cycles"),
         (["gradient-walk", "--trace", "trace.json"], 2, "--trace supports only the learner golf"),
         (["gradient-walk", "--set", "learner.batch=2000"], 2, "only 1000 records"),
-        (["golf", "--report", "no/such/directory.json"], 2, "there is no such directory"),
+        (["golf", "--report", "no/such/directory.json"], 2, "no such directory"),
     ],
 )
 def test_what_cannot_be_run_is_refused_in_one_sentence(

@@ -67,7 +67,7 @@ def compose(releases: Mapping[Release, int], delta: float) -> Composed:
         PrivacyError: δ is not in (0, 1).
     """
     if not 0 < delta < 1:
-        raise PrivacyError(f"delta must lie in (0, 1), got {delta}: choose for example 1e-5")
+        raise PrivacyError(f"delta must lie in (0, 1), got {delta}: for example, choose 1e-5")
     mu, pure, directions = _split_releases(releases)
     if math.isinf(pure) or math.isinf(mu):
         return Composed(math.inf, delta, "none: nothing is promised")
@@ -88,7 +88,7 @@ def compose_delta(releases: Mapping[Release, int], epsilon: float) -> Composed:
         PrivacyError: ε is negative or not finite.
     """
     if not 0 <= epsilon < math.inf:
-        raise PrivacyError(f"epsilon must be finite and not negative, got {epsilon}: choose for example 1")
+        raise PrivacyError(f"epsilon must be finite and not negative, got {epsilon}: for example, choose 1")
     mu, pure, directions = _split_releases(releases)
     if math.isinf(pure) or math.isinf(mu):
         return Composed(epsilon, 1.0, "none: nothing is promised")

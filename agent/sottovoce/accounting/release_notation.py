@@ -204,7 +204,7 @@ def _parse_plain(text: str) -> dict[str, object]:
     for part in filter(None, parts):
         key, equals, value = part.partition("=")
         if not equals or not value:
-            raise UsageError(f"{name}: `{part}` is not key=value: write for example {name}:sigma=2,count=10")
+            raise UsageError(f"{name}: `{part}` is not key=value: for example, write {name}:sigma=2,count=10")
         if key in found:
             raise UsageError(f"{name}: `{key}` is given twice: leave one out")
         found[key] = value
@@ -250,7 +250,7 @@ def _parse_positive(value: float | str, key: str, where: str) -> float:
 
 def _required_value(given: dict[str, float | str], key: str, where: str) -> float:
     if key not in given:
-        raise UsageError(f"{where}: {key} is missing: write for example {where}:{key}=2")
+        raise UsageError(f"{where}: {key} is missing: for example, write {where}:{key}=2")
     return _parse_positive(given[key], key, where)
 
 

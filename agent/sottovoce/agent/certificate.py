@@ -92,7 +92,7 @@ def verify(text: bytes, fleet_certificate: bytes, source: Path) -> dict[str, Any
     except InvalidSignature as error:
         raise IdentityError(f"{source}: was not signed by the device it names; export it again") from error
     if (subject.node_id, subject.fleet) != (account.owner, certificate.fleet):
-        raise IdentityError(f"{source}: is about another device or fleet than the one that signed it")
+        raise IdentityError(f"{source}: describes a different device or fleet from the one that signed it")
     try:
         spending, head = audit_account(account)
     except LedgerError as error:

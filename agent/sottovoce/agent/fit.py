@@ -50,7 +50,7 @@ def fit(records: Sequence[PublishedRecord], model: str, epochs: int = 1) -> Fitt
         DataError: if there are none, or they are of different models.
     """
     if not records:
-        raise DataError("there is no published record yet to learn from: let the agent gather some first")
+        raise DataError("there are no published records to learn from yet: let the agent collect some first")
     shapes = {(record.perturbation.features, record.perturbation.classes) for record in records}
     if len(shapes) > 1:
         raise DataError(

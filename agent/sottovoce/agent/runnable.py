@@ -61,9 +61,7 @@ def check_readers(config: AgentConfig) -> None:
             f"agent.readers_socket: {path}: too long for a local socket; choose a path below 90 characters"
         )
     if not path.absolute().parent.is_dir():
-        raise ConfigError(
-            f"agent.readers_socket: {path.parent}: there is no such directory; make it, or leave the key out"
-        )
+        raise ConfigError(f"agent.readers_socket: {path.parent}: no such directory; create it, or leave the key out")
 
 
 def check_peers(config: AgentConfig, identity: Identity) -> None:

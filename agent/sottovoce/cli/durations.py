@@ -18,5 +18,5 @@ def seconds_of(text: str, option: str) -> float:
     match = _SPAN.fullmatch(text.strip())
     seconds = float(match["number"]) * _SECONDS[match["unit"]] if match else 0.0
     if not 0 < seconds <= _LONGEST_SECONDS:
-        raise UsageError(f"{option}: {text!r} is not a time span; write for example 30s, 5m, 12h or 90d")
+        raise UsageError(f"{option}: {text!r} is not a time span; for example, write 30s, 5m, 12h or 90d")
     return seconds

@@ -60,7 +60,7 @@ def invite(
 
     if not fleet.is_dir():
         raise IdentityError(
-            f"--fleet {fleet}: there is no such directory; make a fleet with `sottovoce fleet init --name NAME "
+            f"--fleet {fleet}: no such directory; make a fleet with `sottovoce fleet init --name NAME "
             f"--fleet {fleet}`, or name the directory of yours"
         )
     if (out is None) == (serve is None):

@@ -20,7 +20,7 @@ def check_writable(option: str, path: Path) -> None:
     except PermissionError:  # this user cannot even read the directory
         made, free = True, False
     if not made:
-        raise UsageError(f"{option} {path}: there is no such directory; make it first")
+        raise UsageError(f"{option} {path}: no such directory; create it first")
     if not free:
         raise UsageError(f"{option} {path}: cannot be written; name a file in a directory of yours")
 

@@ -51,7 +51,7 @@ def calibrate(
 
     if mechanism.endswith("gaussian") and not 0 < delta < 1:
         raise UsageError(
-            f"--delta {delta:g}: {mechanism} noise needs a δ between 0 and 1; give for example --delta 1e-5"
+            f"--delta {delta:g}: {mechanism} noise needs a δ between 0 and 1; for example, give --delta 1e-5"
         )
     try:
         found = calibrated(

@@ -53,7 +53,7 @@ def explain(
         from sottovoce.registry import ALGORITHMS, unknown_name_hint
 
         if learner not in ALGORITHMS:
-            raise UsageError(f"--learner {learner}: there is no such learner; {unknown_name_hint(str(learner))}")
+            raise UsageError(f"--learner {learner}: unknown learner; {unknown_name_hint(str(learner))}")
 
         windows = {"windows": [0, 365]} if unit == "window" else {}
         tables = {

@@ -206,7 +206,7 @@ class FeedSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
             )
         if meter.time_zone is not None and not is_zone(meter.time_zone):
             raise invalid_key(
-                f"{key}.time_zone", f"this system has no time zone {meter.time_zone}; write for example Europe/Berlin"
+                f"{key}.time_zone", f"this system has no time zone {meter.time_zone}; for example, write Europe/Berlin"
             )
         if meter.name in [f"{one.name}{EXPORT}" for one in self.meters if one.net]:
             raise invalid_key(

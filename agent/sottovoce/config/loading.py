@@ -178,7 +178,7 @@ def _split_learner_table(table: Any, origin: str, line_of: LineOf) -> tuple[type
         return usual, table, []
     name = table.get("name", DEFAULT)
     if not isinstance(name, str) or name not in ALGORITHMS:
-        what = f"there is no such learner; {unknown_name_hint(name)}" if isinstance(name, str) else "Expected `str`"
+        what = f"unknown learner; {unknown_name_hint(name)}" if isinstance(name, str) else "Expected `str`"
         return usual, {}, [_problem(f"{what} - at `$.name`", ("learner",), {}, origin, line_of)]
     foreign = {key: problem for key in table if (problem := foreign_key_error(name, key)) is not None}
     own = {key: value for key, value in table.items() if key not in foreign}

@@ -55,7 +55,11 @@ class DataSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     features: Annotated[int, Meta(ge=1, le=1_000_000, description="columns of the feature matrix, public")]
     classes: Annotated[
         int,
-        Meta(ge=1, le=10_000, description="labels are 0 … classes-1; 1: the last column is to be predicted; public"),
+        Meta(
+            ge=1,
+            le=10_000,
+            description="labels are 0 … classes-1; with 1, the last column is predicted; public",
+        ),
     ]
     expected_records: Annotated[
         float, Meta(gt=0, le=_MAX_RECORDS, description="records a device of this fleet is expected to hold, public")

@@ -76,7 +76,7 @@ def bounds_option(text: str, features: int, origin: str) -> Bounds:
     if len(ranges) != features:
         raise DataError(
             f"{origin}: bounds={text} does not give one range for each of the {features} features. "
-            "Write for example bounds=0:100*54,1:20000 for 55."
+            "For example, write bounds=0:100*54,1:20000 for 55."
         )
     lows, highs = zip(*ranges, strict=True)
     return checked_bounds(np.array(lows), np.array(highs), features, origin)
@@ -90,4 +90,4 @@ def _expand_range(part: str, text: str, features: int, origin: str) -> list[tupl
             return [(float(match[1]), float(match[2]))] * min(int(match[3] or 1), features + 1)
     except ValueError:
         pass
-    raise DataError(f"{origin}: bounds={text} is not LOW:HIGH. Write for example bounds=0:255.")
+    raise DataError(f"{origin}: bounds={text} is not LOW:HIGH. For example, write bounds=0:255.")

@@ -55,7 +55,7 @@ def load_csv(path: Path, options: Mapping[str, str]) -> DataSet:
     """
     delimiter = options.get("delimiter", ",")
     if len(delimiter) != 1 or delimiter in '"\r\n':
-        raise DataError(f"{path}: the delimiter must be one character. Write for example delimiter=;")
+        raise DataError(f"{path}: the delimiter must be one character. For example, write delimiter=;")
     header = options.get("header", "yes")
     if header not in ("yes", "no"):
         raise DataError(f"{path}: header={header} is neither yes nor no. Write header=no when line 1 is a record.")

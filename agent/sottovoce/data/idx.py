@@ -31,7 +31,9 @@ def load_idx(directory: Path) -> DataSet:
     """
     train = _load_split(directory, "train")
     if train is None:
-        raise DataError(f"{directory} holds no file train-images-idx3-ubyte[.gz]. Name the directory that does.")
+        raise DataError(
+            f"{directory} does not contain train-images-idx3-ubyte[.gz]. Name the directory that contains it."
+        )
     features = train[0].shape[1]
     return assemble_dataset(
         f"idx:{directory.name}",
@@ -48,7 +50,7 @@ def _load_split(directory: Path, part: str) -> Arrays | None:
         return None
     if image_file is None or label_file is None:
         absent = f"{part}-images-idx3-ubyte" if image_file is None else f"{part}-labels-idx1-ubyte"
-        raise DataError(f"{directory} holds no file {absent}[.gz]. Images and labels come in pairs: add it.")
+        raise DataError(f"{directory} does not contain {absent}[.gz]. Images and labels come in pairs: add it.")
     images, labels = _read_array(image_file, 3), _read_array(label_file, 1)
     return images.reshape(len(images), math.prod(images.shape[1:])).astype(np.float64), labels
 

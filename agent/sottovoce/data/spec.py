@@ -113,11 +113,11 @@ def parse(spec: str) -> DataSpec:
         raise DataError(f"There is no data kind {name!r}. {_remedy(name)} Known kinds: {', '.join(KINDS)}.")
     if kind.has_path != bool(location) or (colon and not location):
         problem = "needs a path" if kind.has_path else "takes no path"
-        raise DataError(f"Data kind {name!r} {problem}. Write for example {kind.example}")
+        raise DataError(f"Data kind {name!r} {problem}. For example, write {kind.example}")
     options = _options(name, kind, tail) if hash_sign else {}
     for option in kind.required:
         if option not in options:
-            raise DataError(f"Data kind {name!r} needs the option {option!r}. Write for example {kind.example}")
+            raise DataError(f"Data kind {name!r} needs the option {option!r}. For example, write {kind.example}")
     if kind.file is not None:
         location = options.pop(kind.file)
     return DataSpec(name, Path(location).expanduser() if kind.has_path else None, options)
@@ -185,11 +185,11 @@ def _load_from_plugin(name: str, kind: DataKind, given: list[Any]) -> DataSet:
 def _remedy(name: str) -> str:
     """Return the remedy for an unknown kind."""
     if (suffix := Path(name).suffix.lower()) in _SUFFIXES:
-        return f"Write for example {_SUFFIXES[suffix].format(name)} to read this file."
+        return f"For example, write {_SUFFIXES[suffix].format(name)} to read this file."
     if name.lower() in _IN_IDX:
-        return f"Write for example idx:DIRECTORY for the directory that holds the files of {name}."
+        return f"For example, write idx:DIRECTORY for the directory that holds the files of {name}."
     near = suggestion(name, KINDS)
-    return f"{f'Did you mean {near!r}? ' if near else ''}Write for example {KINDS[near or 'csv'].example}."
+    return f"{f'Did you mean {near!r}? ' if near else ''}For example, write {KINDS[near or 'csv'].example}."
 
 
 def _options(name: str, kind: DataKind, text: str) -> dict[str, str]:
@@ -198,9 +198,9 @@ def _options(name: str, kind: DataKind, text: str) -> dict[str, str]:
         option, _, value = item.partition("=")
         if option not in kind.options:
             hint = f"It takes {', '.join(kind.options)}." if kind.options else "It takes none."
-            raise DataError(f"Data kind {name!r} has no option {option!r}. {hint} Write for example {kind.example}")
+            raise DataError(f"Data kind {name!r} has no option {option!r}. {hint} For example, write {kind.example}")
         if option in options or not value:
             problem = "is given twice" if option in options else "has no value"
-            raise DataError(f"Option {option!r} of data kind {name!r} {problem}. Write for example {kind.example}")
+            raise DataError(f"Option {option!r} of data kind {name!r} {problem}. For example, write {kind.example}")
         options[option] = value
     return options

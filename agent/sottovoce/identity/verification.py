@@ -117,7 +117,7 @@ def subject_in(
             names.get_values_for_type(x509.UniformResourceIdentifier) == [device_uri(device, fleet)]
         )
     if not right:
-        raise IdentityError(f"{source} names another device or fleet than its device key does: {ENROL}")
+        raise IdentityError(f"{source} names a different device or fleet from its device key: {ENROL}")
     return Subject(
         node_id=device,
         fleet=fleet,

@@ -29,7 +29,7 @@ def claimed_mu(budget: Budget) -> float:
         InternalError: if the budget has no finite ε.
     """
     if budget.epsilon is None:
-        raise InternalError("a mechanism that promises no ε has no σ: report this")
+        raise InternalError("a mechanism without an ε guarantee has no σ: report this")
     return gaussian_mu(budget.epsilon, budget.delta)
 
 

@@ -60,7 +60,7 @@ def run_build(
         declaration, weights = found.declaration, found.parameters
     target = out or Path(f"{declaration.name}.onnx")
     if target.suffix != ".onnx" or target.absolute() == source.absolute():
-        raise UsageError(f"--out {target}: name another file, which ends in .onnx")
+        raise UsageError(f"--out {target}: the file name must end in .onnx")
     check_writable("--out", target)
     if parameters is not None:
         check_writable("--parameters", parameters)

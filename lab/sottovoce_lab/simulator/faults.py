@@ -163,7 +163,7 @@ class Faults:
         if faults.restart and (not faults.kill or faults.restart.cycle < faults.kill.cycle):
             raise UsageError(
                 "--fault restart=… needs a --fault kill=… at an earlier cycle, or there is no agent to restart: "
-                f"write for example --fault {_KINDS['kill']} --fault {_KINDS['restart']}"
+                f"for example, write --fault {_KINDS['kill']} --fault {_KINDS['restart']}"
             )
         return faults
 

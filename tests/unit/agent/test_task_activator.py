@@ -200,7 +200,7 @@ def test_whether_a_task_is_taken_up_depends_on_no_record(bench: Bench, monkeypat
         ({"learner": {"name": "clipd2p", "threads": 2}}, "learner.threads: belongs to each device"),
         ({"learner": {"name": "clipd2p", "model": "/etc/x.onnx"}}, "without a directory"),
         ({"learner": {"name": "clipd2p", "model": "x.onnx"}}, "vault.graph_directory: missing"),
-        ({"learner": {"name": "no-such"}}, "there is no such learner"),
+        ({"learner": {"name": "no-such"}}, "unknown learner"),
         ({"vault": {"tasks": "any"}}, "the rest is each device's own"),
         ({"agent": {"state": "/"}}, "the rest is each device's own"),
         ({"privacy": {"unit": "window"}}, "windows"),

@@ -85,15 +85,15 @@ def test_damaged_gzip_is_refused(tmp_path: Path) -> None:
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="holds no file train-images-idx3-ubyte"):
+    with pytest.raises(DataError, match="does not contain train-images-idx3-ubyte"):
         load(f"idx:{tmp_path}")
     images, labels = write(tmp_path)
     labels.unlink()
-    with pytest.raises(DataError, match=r"holds no file train-labels-idx1-ubyte.*come in pairs"):
+    with pytest.raises(DataError, match=r"does not contain train-labels-idx1-ubyte.*come in pairs"):
         load(f"idx:{tmp_path}")
     write(tmp_path)
     images.unlink()
-    with pytest.raises(DataError, match=r"holds no file train-images-idx3-ubyte.*come in pairs"):
+    with pytest.raises(DataError, match=r"does not contain train-images-idx3-ubyte.*come in pairs"):
         load(f"idx:{tmp_path}")
 
 

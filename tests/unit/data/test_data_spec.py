@@ -40,9 +40,9 @@ def test_the_home_directory_is_expanded() -> None:
     [
         ("digit", "no data kind 'digit'. Did you mean 'digits'"),
         ("", "no data kind ''"),
-        ("mnist", "no data kind 'mnist'. Write for example idx:DIRECTORY "),
+        ("mnist", "no data kind 'mnist'. For example, write idx:DIRECTORY "),
         ("metres:/a.npz", "no data kind 'metres'. Did you mean 'meters'"),
-        ("days.csv", "Write for example csv:days.csv#label=COLUMN to read"),
+        ("days.csv", "For example, write csv:days.csv#label=COLUMN to read"),
         ("mqtt://broker/topic", "no data kind 'mqtt'.*Known kinds: digits, breast-cancer, idx, csv"),
         ("digits:/data", "'digits' takes no path"),
         ("digits:", "'digits' takes no path"),
@@ -60,7 +60,7 @@ def test_the_home_directory_is_expanded() -> None:
 def test_a_malformed_spec_is_refused_with_an_example(text: str, problem: str) -> None:
     with pytest.raises(DataError, match=problem) as caught:
         parse(text)
-    assert "Write for example " in str(caught.value)
+    assert "For example, write " in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["npz:{}/no.npz", "csv:{}/no.csv#label=y", "csv:{}/no.csv.gz#label=y"])

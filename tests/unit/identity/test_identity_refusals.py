@@ -191,12 +191,12 @@ def test_a_binding_that_does_not_hold_is_refused(
             attempt(binding)
 
     another = bind(Ed25519PrivateKey.generate(), tls_key.public_key())
-    with pytest.raises(IdentityError, match="names another device or fleet"):
+    with pytest.raises(IdentityError, match="names a different device or fleet"):
         attempt(another)
-    with pytest.raises(IdentityError, match="names another device or fleet"):
+    with pytest.raises(IdentityError, match="names a different device or fleet"):
         attempt(good, name="a" * 32)
     for wrong in (device_names("a" * 32, device.fleet), device_names(device.node_id, "another")):
-        with pytest.raises(IdentityError, match="names another device or fleet"):
+        with pytest.raises(IdentityError, match="names a different device or fleet"):
             attempt(good, names=wrong)
 
     for binding, explanation in ((None, "does not bind"), (good, None)):
