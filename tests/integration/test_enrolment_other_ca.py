@@ -82,7 +82,7 @@ def test_devices_of_another_ca_learn_together(tmp_path: Path) -> None:
     two.configure([one.entry()], **settings)
     they_learn(one, two)
     with running(one) as (agent,):
-        for stranger, words in ((another_fleet, "names another device or fleet"), (another_ca, "")):
+        for stranger, words in ((another_fleet, "names a different device or fleet"), (another_ca, "")):
             with Attacker(one, stranger.identity) as attacker:
                 outcome = attacker.deliver(attacker.envelope(sequence=1))
                 assert outcome.duplicate is None

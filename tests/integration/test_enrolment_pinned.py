@@ -70,7 +70,7 @@ def test_pinned_fails_closed(fleet: Fleet, tmp_path: Path) -> None:
     assert 'identity.mode: is "fleet-ca", but this device joined as "pinned"' in start(one, **QUICK)
     assert 'identity.mode: is "pinned", but this device joined as "fleet-ca"' in start(member, **settings)
     for other, words in (
-        (elsewhere, "names another device or fleet"),
+        (elsewhere, "names a different device or fleet"),
         (member, "is not self-signed"),
         (one, "is the certificate of this device itself"),
     ):
