@@ -1,4 +1,4 @@
-"""Finding peers without a coordinator: signed records, NewsCast views, an address book. Only sources open sockets."""
+"""Peer discovery without a coordinator: signed records, NewsCast views, an address book. Only sources open sockets."""
 
 from sottovoce_bootstrap.address_book import AddressBook
 from sottovoce_bootstrap.boot_counter import BootCounter

@@ -1,8 +1,9 @@
 """Address book of devices that have answered, so that a device that was off, or cut off, finds its fleet again.
 
-A cache: a device that lost it starts from its seeds. So a damaged book is started over, and a power cut may cost the
-last entries (SQLite, WAL, synchronous = NORMAL), never the rest. Entries are addresses to try, and prove nothing. Many
-devices have no clock that survives a power cut: time counts while a book is open, and continues where it stopped.
+The book is a cache: a device that has lost it starts from its seeds. So a damaged book is replaced by an empty one, and
+a power cut may lose the latest entries (SQLite, WAL, synchronous = NORMAL), but no others. Entries are addresses to
+try; they prove nothing. Many devices have no clock that survives a power cut, so the book's own clock runs only while
+the book is open, and resumes where it stopped.
 """
 
 import json
@@ -74,7 +75,7 @@ class AddressBook:
         """Return all contacts, the last to answer at the end.
 
         Raises:
-            DataError: if it cannot be read.
+            DataError: if the book cannot be read.
         """
         try:
             rows = self._connection.execute("SELECT node_id, endpoints FROM contact ORDER BY answered").fetchall()
@@ -85,10 +86,10 @@ class AddressBook:
     def remember(self, contact: Contact, now: float) -> None:
         """Add a contact that has answered, or renew it as the latest; drop contacts that are too old or too many.
 
-        A new address, or one not written for a day, is written at once, with all the rest.
+        A new address, or an address last written at least a day ago, is written at once, with all pending entries.
 
         Raises:
-            DataError: if it cannot be written; the book is as before.
+            DataError: if the book cannot be written; the file is then unchanged.
         """
         seconds, endpoints = self._seconds + max(0.0, now - self._opened), json.dumps(contact.endpoints)
         before, answered = self._written.get(contact.node_id, ("", 0.0))
@@ -125,7 +126,7 @@ class AddressBook:
         return {node: (endpoints, answered) for node, endpoints, answered in rows}
 
     def close(self) -> None:
-        """Write the rest, if possible, and close the file."""
+        """Write the pending entries, if possible, and close the file."""
         if self._unwritten:
             with suppress(DataError):
                 self._write(max(seconds for _, seconds in self._unwritten.values()))

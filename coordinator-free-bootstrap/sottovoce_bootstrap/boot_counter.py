@@ -1,7 +1,7 @@
-"""Counter of a device's starts: the incarnation of its records, so that no record of an earlier start counts as new.
+"""Counter of a device's starts, used as its records' incarnation, so that earlier starts' records never count as new.
 
-Not the incarnation of envelopes, which lasts as long as the agent's state does: records are issued again after a start,
-envelopes are sent again as they are.
+This is not the incarnation of envelopes, which lasts for the lifetime of the agent's state: after a start, records are
+issued again, but envelopes are resent unchanged.
 """
 
 import time
@@ -14,7 +14,7 @@ from sottovoce_bootstrap.record import MAX_NUMBER
 
 
 class BootCounter:
-    """Counter in a small file of its own, on the disk before it is used.
+    """Counter in a small file of its own; each count is on the disk before it is used.
 
     Args:
         path: path of the file, which is created at the first start.
@@ -26,11 +26,11 @@ class BootCounter:
     def begin(self) -> int:
         """Count a start: call this once per process, before the first record is issued.
 
-        Without the file, or if it is malformed, the count continues from the time of day, which is above any
-        number of starts.
+        If the file is missing or malformed, the count continues from the current Unix time, which exceeds any number of
+        starts.
 
         Raises:
-            DataError: if it cannot be written or read.
+            DataError: if the file cannot be written or read.
         """
         try:
             last = int(self._path.read_text(encoding="ascii"))
@@ -46,7 +46,7 @@ class BootCounter:
         """Make an incarnation durable before it is used.
 
         Raises:
-            DataError: if it cannot be written.
+            DataError: if the file cannot be written.
         """
         draft = self._path.with_name(self._path.name + ".new")
         try:

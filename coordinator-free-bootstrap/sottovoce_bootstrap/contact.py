@@ -26,8 +26,8 @@ class Contact:
 
     Attributes:
         node_id: id of the device that must answer.
-        endpoints: host:port, or mqtt:REALM for whom a broker of that public name reaches, the one to try first at the
-            front; 1 to 5.
+        endpoints: 1 to 5 addresses, in the order in which to try them: host:port, or mqtt:REALM for a device that is
+            reached through the broker with that public name.
 
     Raises:
         MessageRefused: for `record`: an attribute is malformed.

@@ -14,7 +14,7 @@ CANDIDATES = 32
 
 
 class Contacts:
-    """Address book in memory, the seeds, and the sources' present contacts.
+    """Seeds, the address book in memory, and the contacts that sources currently give.
 
     Args:
         seeds: seeds from the configuration, which are never dropped.
@@ -88,7 +88,7 @@ class Contacts:
 
 
 def merged(contacts: Iterable[Contact]) -> dict[str, Contact]:
-    """Return contacts merged by device, with their endpoints in order, as many as a contact may have."""
+    """Return contacts merged by device, each with its endpoints in order, up to a contact's limit."""
     found: dict[str, Contact] = {}
     for contact in contacts:
         before = found.get(contact.node_id)

@@ -1,4 +1,4 @@
-"""Effects of a membership."""
+"""Effects that a membership asks its caller to carry out."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from sottovoce_bootstrap.exchange import Exchange
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Effect that sends `exchange` to `contact`; report a reply with on_reply, and none in time with on_failure."""
+    """Effect that sends `exchange` to `contact`; report a reply by on_reply, a missing reply by on_failure."""
 
     contact: Contact
     exchange: Exchange

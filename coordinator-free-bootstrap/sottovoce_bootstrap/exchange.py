@@ -16,7 +16,8 @@ class Entry:
 
     Attributes:
         record: the record.
-        age: seconds, at least 0; unsigned. No clock is compared with another: each holder adds the time it held it.
+        age: seconds, at least 0; not signed. Clocks are never compared: each holder adds the time for which it held the
+            record.
 
     Raises:
         MessageRefused: for `record`: the age is not a number of seconds.
@@ -36,10 +37,10 @@ class Exchange:
     """Sender's own entry, with entries that it chose from its view.
 
     Attributes:
-        entries: 1 to 16 of different devices; the sender's own is the first.
+        entries: 1 to 16 entries of different devices; the sender's own entry comes first.
 
     Raises:
-        MessageRefused: for `entries`: none, too many, or two of one device.
+        MessageRefused: for `entries`: there are none or too many, or two belong to one device.
     """
 
     entries: tuple[Entry, ...]

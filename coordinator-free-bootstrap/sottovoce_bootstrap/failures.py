@@ -1,4 +1,4 @@
-"""Failed contacts, and the times of the next attempts. They are local: no device is declared dead to others."""
+"""Failed contacts, and the times of the next attempts. Both are local: no device is declared dead to others."""
 
 import random
 from collections import OrderedDict
@@ -37,7 +37,7 @@ class Failures:
         self._failed.pop(peer, None)
 
     def forgive(self, peer: str | None, now: float) -> None:
-        """Allow an immediate retry for a device that called, which proves one direction; None: for all devices."""
+        """Allow an immediate retry of a peer whose call proves that one direction works; of all peers for None."""
         for one in list(self._failed) if peer is None else {peer} & self._failed.keys():
             self._failed[one] = min(self._failed[one][0], ENOUGH - 1), now
 
@@ -46,6 +46,6 @@ class Failures:
         return self._failed.get(peer, (0, float("-inf")))[1]
 
     def is_shunned(self, peer: str, now: float) -> bool:
-        """Return whether a peer failed too often to be in the view, and is in its pause."""
+        """Return whether a peer failed too often to be in the view, and its pause has not yet ended."""
         count, retry_at = self._failed.get(peer, (0, float("-inf")))
         return count >= ENOUGH and now < retry_at

@@ -1,4 +1,4 @@
-"""View rule of NewsCast: keep the freshest of all candidates, and few of one neighbourhood of the Internet."""
+"""NewsCast's view rule: keep the freshest candidates, but only a few from each neighbourhood of the Internet."""
 
 import random
 from collections import Counter

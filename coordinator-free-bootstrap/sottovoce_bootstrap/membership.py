@@ -34,7 +34,7 @@ _JITTER = 0.1
 
 
 class Issue(Protocol):
-    """Signer of this device's records; sottovoce_bootstrap.record.Author.issue."""
+    """Signer of this device's records, such as sottovoce_bootstrap.record.Author.issue."""
 
     def __call__(self, incarnation: int, sequence: int, *, leaving: bool = False) -> PeerRecord:
         """Return the record of this version."""
@@ -64,8 +64,8 @@ class Membership:
         book: contacts of the address book.
         rng: source of all randomness.
         now: seconds.
-        reaches: whether a transport of this device leads to an endpoint. Whom none leads to is known of and told of to
-            others, and not sent to.
+        reaches: returns whether a transport of this device leads to an endpoint. A device to which no transport leads
+            stays known and is forwarded to others, but this device sends it nothing.
 
     Attributes:
         due: time of the next call of `tick`. It may change with every call of any method.
@@ -119,7 +119,7 @@ class Membership:
         return tuple(record for peer in self._view.ids if (record := self._view.get(peer)) is not None)
 
     def known(self, now: float) -> tuple[tuple[PeerRecord, float], ...]:
-        """Return the newest record, with age in seconds, of each device known lately, in view or not; 1,024 at most."""
+        """Return each recently seen device's newest record, in view or not, and its age in seconds; at most 1,024."""
         return tuple((sighting.record, max(0.0, now - sighting.born)) for sighting in self._view.known())
 
     @property
@@ -172,8 +172,8 @@ class Membership:
             now: seconds.
 
         Raises:
-            MessageRefused: for `rate`, `sender` (its own entry is not the first), or as the sender's record is refused;
-                the view did not change.
+            MessageRefused: for `rate`; for `sender`, if the first entry is not the sender's own; or for the reason for
+                which the sender's record is refused. The view is unchanged.
         """
         self._view.admit(sender, exchange, now)
         self.traffic["received"] += 1
@@ -187,8 +187,8 @@ class Membership:
         """Process the reply to a request.
 
         Raises:
-            MessageRefused: for `unsolicited`, `sender`, or as the peer's record is refused; the view did not change. A
-                pending request stays pending: report on_failure.
+            MessageRefused: for `unsolicited`, for `sender`, or for the reason for which the peer's record is refused.
+                The view is unchanged, and a pending request stays pending: report it by on_failure.
         """
         if peer not in self._pending:
             raise MessageRefused("unsolicited", f"{peer} replied, but no exchange with it is pending")
@@ -233,7 +233,7 @@ class Membership:
         self._hurry(now)
 
     def on_return(self, peer: str | None, now: float) -> None:
-        """Retry peers that failed: this one, which is reachable again, or, for None, all of them."""
+        """Retry a failed peer, which is reachable again, or all failed peers if `peer` is None."""
         self._failures.forgive(peer, now)
         self._rewarm(now)
         self._hurry(now)
@@ -253,12 +253,12 @@ class Membership:
         self._hurry(now)
 
     def adopt(self, incarnation: int, now: float) -> None:
-        """Continue in an incarnation that DuplicateIdentity named, now that it is durable."""
+        """Continue in the incarnation that a DuplicateIdentity states, after that incarnation has been made durable."""
         self._record = self._issue(incarnation, 1, leaving=self._record.leaving)
         self._issued = now
 
     def leave(self, now: float) -> list[Effect]:
-        """Announce the departure: requests notify the warm peers, which forward it. Later ticks begin no exchange."""
+        """Announce the departure by requests to the warm peers, which forward it. Later ticks begin no exchange."""
         self._record = self._issue(self._record.incarnation, self._record.sequence + 1, leaving=True)
         self._issued = now
         self.due = float("inf")
@@ -279,7 +279,7 @@ class Membership:
         return tuple(self._dice.sample(peers, min(count, len(peers))))
 
     def warm(self) -> tuple[Contact, ...]:
-        """Return peers whose channels are kept open: drawn from the view, replaced on failure and now and then."""
+        """Return the peers whose channels are kept open, drawn from the view, replaced on failure or at intervals."""
         return tuple(self._contacts_of(self._warm))
 
     def find(self, node_id: str) -> Contact | None:
@@ -319,7 +319,7 @@ class Membership:
         except MessageRefused as refusal:
             self.refused[refusal.reason] += 1
             return []
-        if now - self._conflict_at < self._settings.horizon:  # two copies that outbid each other do so slowly
+        if now - self._conflict_at < self._settings.horizon:  # limits how often two copies outbid each other
             return []
         self._conflict_at = now
         return [DuplicateIdentity(min(record.incarnation + 1, MAX_NUMBER))]
@@ -333,7 +333,7 @@ class Membership:
         self._issued = now
 
     def _draw(self, redraws: int, now: float, *, old: bool) -> list[Effect]:
-        """Return a request to a peer of the view, or, if requested or the view is empty, to an old contact."""
+        """Return a request to a peer of the view, or to an old contact if `old` is set or the view is empty."""
         view = [peer for peer in self._view.ids if self._is_free(peer, now)]
         if old or not view:
             others = sorted(set(self._contacts) - set(self._view.ids))

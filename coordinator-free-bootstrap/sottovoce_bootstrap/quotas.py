@@ -1,15 +1,15 @@
-"""Quotas per period: of one device, and of all devices together."""
+"""Quotas per period, for each device and for all devices together."""
 
 from collections import Counter
 
 from sottovoce.errors import MessageRefused
 
-REQUESTS_OF_ONE = 6  # four of the shortest period, and a margin for chance
+REQUESTS_OF_ONE = 6  # four requests at the shortest period, and a margin for chance
 REQUESTS_OF_ALL = 128
 
 
 class Quotas:
-    """Counts that start again every period, so they never hold more than a period's worth.
+    """Counters that are reset every period, so they never cover more than one period.
 
     Args:
         period: length of a period, in seconds.

@@ -1,7 +1,7 @@
 """Peer record: a device's signed statement about itself, which any device may forward and none may change.
 
-Like libp2p's signed peer records (specs, RFC 0002 and 0003) it has its own domain string and a version that only
-rises and is not a time; unlike those it carries its device's certificate, so that strangers can verify it.
+Like libp2p's signed peer records (specs, RFC 0002 and 0003), it has its own domain string, and a version that only
+rises and is not a time. Unlike them, it contains its device's certificate, so that strangers can verify it.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ Version = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class PeerRecord:
-    """Descriptor in the sense of peer sampling.
+    """Signed record of a device: its descriptor in the terms of peer sampling.
 
     Attributes:
         fleet: fleet of the device.

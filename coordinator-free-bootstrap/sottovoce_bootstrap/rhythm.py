@@ -2,9 +2,9 @@
 
 After Tölgyesi and Jelasity, "Adaptive Peer Sampling with Newscast", Euro-Par 2009: a device that loses more messages
 than others is in fewer views than others; it detects this by the exchanges received, and compensates by sending more.
-Exchanges received are compared with what a device of this fleet receives on average, which is one in each of the
-fleet's periods, and not with its own: a faster device would conclude that it receives too few, and speed up further,
-until chance alone had brought whole fleets to the shortest period.
+The rate of exchanges received is compared with the fleet's average, one exchange in each of the fleet's periods, and
+not with one in each of the device's own periods: otherwise a faster device would conclude that it receives too few and
+would speed up further, until chance alone had brought whole fleets to the shortest period.
 """
 
 CYCLES = 20

@@ -40,7 +40,7 @@ class Settings:
     def horizon(self) -> float:
         """Age, in seconds, beyond which no device accepts or forwards an entry, eight periods.
 
-        It limits the age that a relay can add, so a device that has died is out of every view in ten periods.
+        This limits the age that a relay can add, so a dead device has left every view after ten periods.
         """
         return _HORIZON_PERIODS * self.period
 

@@ -1,13 +1,13 @@
-"""Sightings: the newest record of every recently seen device, with a bound on its age, as the memory behind the view.
+"""Memory behind the view: the newest record of every recently seen device, with a bound on its age.
 
-Ages are unsigned, so a relay may lie about them. Two rules bound the lie, both by this device's own knowledge:
+Ages are not signed, so a relay can lie about them. Two rules, based on this device's own knowledge, limit such lies:
 
-- A record cannot be younger than the time since it was first seen here. Anyone who says "age 0" of a dead device's last
-  record, however often, buys it one horizon in this view, counted from its first appearance, and no more.
-- A record cannot be older than the one it replaces. Making a newer record older than that gains nothing.
+- A record is at least as old as the time since it was first seen here. A relay that claims "age 0" for a dead device's
+  last record, however often, keeps the record in this view for one horizon from its first appearance, and no longer.
+- A record is no older than the record that it replaces, so claiming a higher age for a newer record gains nothing.
 
-A record stays in this memory after it has left the view, so that no older one takes its place: replayed, or of a device
-that has announced its departure.
+A record stays in this memory after it has left the view, so that no older record of its device can take its place:
+neither a replayed record, nor a record from before the device announced its departure.
 """
 
 from collections import OrderedDict
@@ -71,10 +71,10 @@ class Sightings:
             record: the record.
             age: seconds since it was issued, as its bearer states.
             now: seconds.
-            keep: ids that must not be forgotten to make room; fewer than the memory holds.
+            keep: ids that must not be forgotten to make room; fewer than the memory has room for.
 
         Returns:
-            Note a record as its device's newest.
+            the sighting of the device's newest known record.
         """
         known = self._sightings.get(record.node_id)
         if known is None:

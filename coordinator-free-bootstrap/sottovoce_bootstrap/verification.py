@@ -27,7 +27,7 @@ class Verifier:
 
     Args:
         trust: trust that decides which devices belong to the fleet.
-        clock: returns an aware datetime to judge certificates by.
+        clock: returns the time at which certificates must be valid, as an aware datetime.
     """
 
     def __init__(self, trust: Trust, clock: Callable[[], datetime] = _clock) -> None:
@@ -41,7 +41,7 @@ class Verifier:
         """Check everything that a record claims.
 
         Raises:
-            MessageRefused: for `fleet`, `revoked`, `certificate` (not issued by this fleet, or it does not hold now),
+            MessageRefused: for `fleet`, `revoked`, `certificate` (not issued by this fleet, or not valid now),
                 `sender` (the certificate is another device's) or `signature`.
         """
         if record.fleet != self._trust.identity.fleet:

@@ -1,4 +1,4 @@
-"""View of a fleet on a device: the entries that it takes from an exchange, and those that it gives."""
+"""A device's view of its fleet: the entries that it takes from an exchange, and the entries that it gives."""
 
 import random
 from collections import Counter
@@ -66,7 +66,7 @@ class View:
             self._ids.remove(node_id)
 
     def expel(self, node_id: str) -> None:
-        """Remove a device and forget its records: a record that arrives again is verified again."""
+        """Remove a device and forget its records, so that a record that arrives later is verified again."""
         self.drop(node_id)
         self._sightings.forget(node_id)
         if node_id in self._departed:
@@ -76,7 +76,7 @@ class View:
         """Admit a request.
 
         Raises:
-            MessageRefused: for `rate`, or as `check` does.
+            MessageRefused: for `rate`, or for a reason of `check`.
         """
         self._quotas.request(sender, now)
         self.check(sender, exchange)
@@ -85,7 +85,8 @@ class View:
         """Check that an exchange is from its sender.
 
         Raises:
-            MessageRefused: for `sender`: the first entry is another device's; or as the sender's record is refused.
+            MessageRefused: for `sender`, if the first entry is another device's; or for the reason for which the
+                sender's record is refused.
         """
         if exchange.sender.node_id != sender:
             raise MessageRefused("sender", f"the first entry of an exchange from {sender} is another device's")
@@ -97,12 +98,12 @@ class View:
 
         Args:
             introducer: node id of the sender.
-            exchange: the freshest of its entries that are new to the view enter, up to the introducer's limit.
+            exchange: the exchange; the freshest of its entries that are new to the view enter it, up to the limit.
             now: seconds.
             shunned: returns whether a device must not enter.
 
         Returns:
-            Ids of the devices whose newest records it held.
+            ids of the devices whose newest records the exchange contained.
         """
         own, *others = exchange.entries
         heard = [
@@ -124,8 +125,8 @@ class View:
         """Return entries for another device: the devices that have just left, and the freshest of the view.
 
         Args:
-            recipient: receives no record of itself, unless a newer one is known than it has stated.
-            stated: its own record as it has just sent it, if it has.
+            recipient: node id of the other device; its own record is included only if it is newer than `stated`.
+            stated: the recipient's own record that it has just sent; None without one.
             count: largest number of entries.
             now: seconds.
         """

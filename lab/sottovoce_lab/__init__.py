@@ -1,4 +1,4 @@
-"""Fleets on a workstation: simulations, testbeds, the papers' figures, and the audit. No device runs any of it.
+"""Fleets on a workstation: simulations, testbeds, the papers' figures, and the audit. Devices never run this package.
 
 The public names are those of sottovoce_lab.library, which is imported when a public name is first used.
 """

@@ -13,10 +13,10 @@ def family_of(config: AgentConfig, public: Records | None = None) -> Family:
 
     Args:
         config: configuration of an agent.
-        public: transformed records on which models are scored, instead of those that data.public names.
+        public: transformed records on which models are scored, in place of the records that data.public names.
 
     Raises:
-        PrivacyError: if the budget allows no such release.
+        PrivacyError: if the budget does not allow the learner's releases.
         PluginError: if the learner comes from a plug-in that is broken.
     """
     parts, plugin = config.learner.algorithm.parts, plugin_of(config.learner.name)

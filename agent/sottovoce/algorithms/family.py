@@ -1,6 +1,6 @@
-"""Construction, from a configuration, of the parts that differ between learners, for real and simulated agents.
+"""Parts that differ between learners, built from a configuration, for real and simulated agents.
 
-Codecs are imported where a learner is made: a separate vault makes no learner, and has no use for the wire's code.
+Codecs are imported only when a learner is made: a separate vault makes no learner, and does not need the wire's code.
 """
 
 import math
@@ -77,11 +77,11 @@ class Family:
         model: public model: its size, its predictions, its loss.
         kernel: the loss that the vault differentiates, if any.
         terms: terms of the vault.
-        learner: makes the state machine and its codec, for (node id, provenance, published records kept).
+        learner: function of (node id, provenance, stored published records) that makes the state machine and its codec.
         keeps_records: whether published records are to be kept on the disk.
         facts: more about the algorithm for reports, JSON-ready.
-        check: raises ConfigError for a configuration that its learner cannot run, before one is made.
-        signal: the size of a device's signal beside its noise; None if it is not known.
+        check: raises ConfigError, before a learner is made, for a configuration that the learner cannot run.
+        signal: a device's signal and noise; None if they are not known.
     """
 
     model: Model
@@ -95,7 +95,7 @@ class Family:
 
 
 def settings_of(config: AgentConfig, kind: type[Settings]) -> Settings:
-    """Return settings of a learner, in its family's type.
+    """Return the learner's settings as an object of its family's type.
 
     Args:
         config: configuration of an agent.
@@ -110,7 +110,7 @@ def kernel_of(config: AgentConfig) -> Kernel:
     """Return the kernel of a model that is trained by its gradient.
 
     Raises:
-        ConfigError: if there is none of that name for such data, or its graph may not be loaded or does not run here.
+        ConfigError: if no kernel of that name fits the data, or its graph must not be loaded or does not run here.
     """
     learner, data = config.learner, config.data
     return kernel_named(
@@ -171,7 +171,7 @@ def noise_bounded_step(
         clip: C.
         records: B, records in a sum.
         noisy: distance that noise moves the model.
-        largest: largest step size, also without noise.
+        largest: largest step size, which is also the step size without noise.
     """
     if math.isinf(config.privacy.epsilon) or steps == 0:
         return largest

@@ -74,7 +74,7 @@ def _watch_own_model(plugin: Plugin, thing: Any) -> Any:
 
 
 class GuardedLearner:
-    """Learner of a plug-in, whose results are checked.
+    """Wrapper of a plug-in's learner that checks its results.
 
     Args:
         plugin: plug-in that provides the learner.
@@ -177,7 +177,7 @@ def _problem_of_numbers(values: object, shape: tuple[int, ...]) -> str | None:
 
 
 def _arrays(thing: object) -> Iterable[np.ndarray[Any, Any]]:
-    """Yield the arrays of a message, from its fields and from theirs, recursively."""
+    """Yield the arrays of a message by searching its fields recursively."""
     if isinstance(thing, np.ndarray):
         yield thing
     elif is_dataclass(thing):

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 
 class StateCodec(Protocol):
-    """Codec of one learner's states, to and from bytes."""
+    """Codec that converts one learner's states to bytes and back."""
 
     def encode(self, state: Any) -> bytes:
         """Encode the part of a state that survives a restart."""
@@ -33,7 +33,7 @@ def saved_model(raw: bytes, like: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return a saved model in the shape of `like`, from the bytes of float64.
 
     Raises:
-        ValueError: if it has another size, or holds a NaN or an infinity.
+        ValueError: if it has another size, or contains a NaN or an infinity.
     """
     parameters = np.frombuffer(raw, dtype="<f8").astype(np.float64)
     if parameters.size != like.size:

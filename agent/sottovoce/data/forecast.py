@@ -6,8 +6,8 @@ household's errors are of one size at all loads, and the target is u minus the u
 zeros is persistence, "as in the last half hour", and learning starts from there.
 
 **A record is made from the readings of a single day**, midnight to midnight, UTC. The first half hours of a day have no
-record, because theirs would reach across midnight. Apart from readings, only constants are used. So the readings of a
-day determine the records of that day and no others: if windows are numbered by day, a bound on a window bounds the
+record, because it would reach across midnight. Apart from readings, only constants are used. So a day's readings
+determine the records of that day and no others: if windows are numbered by day, a bound on a window bounds the
 entire influence of a day's readings (docs/decisions/0023-forecast-windows.md).
 """
 
@@ -74,7 +74,7 @@ def forecast_dataset(
         share: share of the days to hold back, from 0 up to but not including 1.
 
     Raises:
-        DataError: half hours cannot be made of such windows, or the share is out of range.
+        DataError: if such windows cannot be combined into half hours, or the share is out of range.
     """
     if not 0 <= share < 1:
         raise DataError(f"{origin}: test={share:g}: the share of days held back must be at least 0 and below 1")
@@ -82,7 +82,7 @@ def forecast_dataset(
     count = days.shape[1]
     targets, learnt = _target_mask(days), count - round(count * share)
     meters, day, half_hour = np.nonzero(targets[:, :learnt])
-    targets[:, : max(1, learnt)] = False  # there is no reading of the day before the first
+    targets[:, : max(1, learnt)] = False  # the day before the first has no readings
     targets[:, 1:] &= days[:, :-1] >= 0
     held: Places = np.nonzero(targets)  # type: ignore[assignment]  # of three dimensions
     baselines = {
@@ -111,7 +111,7 @@ def days_of(wh: NDArray[np.integer], first: int, seconds: int, origin: str) -> t
         origin: the file or source to name in an error.
 
     Raises:
-        DataError: half hours cannot be made of such windows.
+        DataError: if such windows cannot be combined into half hours.
     """
     energies, start = _half_hours(wh, first, seconds, origin)
     days = _pad_to_multiple(energies, start, HALF_HOURS)

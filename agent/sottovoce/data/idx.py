@@ -20,8 +20,8 @@ def load_idx(directory: Path) -> DataSet:
     """Load the training images and labels of a directory, and its `t10k` files as the official test split.
 
     Args:
-        directory: holds `train-images-idx3-ubyte` and `train-labels-idx1-ubyte`, and may hold the same two with
-            `t10k`; `.idx3-ubyte` is also accepted, each with or without `.gz`.
+        directory: contains `train-images-idx3-ubyte` and `train-labels-idx1-ubyte`, and may contain the same two
+            with `t10k`; `.idx3-ubyte` is also accepted, each with or without `.gz`.
 
     Returns:
         the data set: one row of float64 pixels per image, declared bounds 0 to 255.

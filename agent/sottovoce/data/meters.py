@@ -29,7 +29,7 @@ def load_meters(path: Path, options: Mapping[str, str]) -> DataSet:
         options: `task`, by default `profile`; `test`, for a forecast: share of the days to hold back.
 
     Raises:
-        DataError: if the file cannot be read, or holds no such array, or an option is invalid.
+        DataError: if the file cannot be read or does not contain that array, or an option is invalid.
     """
     task = options.get("task", _TASKS[0])
     if task not in _TASKS:

@@ -1,7 +1,7 @@
 """Partition of one data set among many agents, for testbeds and simulations. Reproducible from a seed.
 
-Annotations that name `np.random` are quoted: numpy loads it on first use, which spares an agent, which never deals out
-records, its 7 MB.
+Annotations that mention `np.random` are quoted: numpy loads that module on first use, so an agent, which never deals
+out records, saves its 7 MB.
 """
 
 import re
@@ -27,7 +27,7 @@ def partition(
         name: `iid`: every record dealt at random, shares differ by at most one record; `iid(K)`: K random records each;
             `one-record`: one random record each; `dirichlet(ALPHA)`: the records of each class dealt in proportions
             drawn from a symmetric Dirichlet distribution (Yurochkin et al. 2019, arXiv:1905.12022), more uneven as
-            ALPHA falls; `by-group`: whole groups, the largest first, to one agent after the other, over and over;
+            ALPHA falls; `by-group`: whole groups, the largest first, dealt to the agents in turn, repeatedly;
             `one-group`: one random group each;
             `overlapping(N)`: N random records each, drawn by each agent from all there are (Jin, He & Dai 2023, second
             study); `overlapping`: the same with as many as there are. No record goes to two agents, except with

@@ -121,7 +121,7 @@ def wavelet(scale: int, angle: int) -> NDArray[np.complex128]:
 def _scattering_maps(images: Rows, scales: int) -> Rows:
     """Return the normalised maps, float64[n, maps, cells²], of images float64[n, channels, pixels, pixels].
 
-    Uses only elementwise operations and sums along rows, in a fixed order, so other images do not change a bit.
+    Uses only elementwise operations and sums along rows, in a fixed order, so other images do not affect the result.
     """
     first = [_wavelet_moduli(images, scale) for scale in range(scales)]
     second = [_wavelet_moduli(first[narrow], wide) for narrow in range(scales) for wide in range(narrow + 1, scales)]

@@ -25,7 +25,7 @@ class DataSpec:
 
     Attributes:
         kind: one of the known kinds.
-        path: the file or directory, of a feed its store; None for a kind that has none.
+        path: the file or directory, or a feed's store; None for a kind without a path.
         options: options after `#`.
     """
 
@@ -44,7 +44,7 @@ class DataKind:
             any. In this package: file and function in this folder, imported when such data is loaded.
         has_path: whether a path is given.
         options: options that it takes.
-        required: those of the options that it needs.
+        required: options that must be given.
         file: the option that names the file, if the text after the kind is another address.
         seconds: seconds that loading may take, of a kind that another package brings; 3,600 at most.
     """
@@ -165,7 +165,7 @@ def _find_kind(name: str) -> DataKind | None:
 
 
 def _load_from_plugin(name: str, kind: DataKind, given: list[Any]) -> DataSet:
-    """Return the data set of a kind that another package brings, checked like one of a file."""
+    """Return a data set whose kind comes from another package, checked like a data set from a file."""
     plugin = find(DATA_KIND, name, KINDS)
     if plugin is None or isinstance(kind.loader, str):
         raise DataError(f"There is no data kind {name!r}.")

@@ -216,7 +216,7 @@ def hog_weights(side: int) -> tuple[float, ...]:
 def _oriented_gradients(images: Rows, side: int) -> Rows:
     """Return the normalised edges of images float64[n, pixels, pixels], float64[n, cells, cells, directions].
 
-    Only elementwise operations, in one order: no other image changes a bit.
+    Uses only elementwise operations, in a fixed order, so other images do not affect the result.
     """
     edged = np.pad(images, ((0, 0), (1, 1), (1, 1)), mode="edge")
     across, down = edged[:, 1:-1, 2:] - edged[:, 1:-1, :-2], edged[:, 2:, 1:-1] - edged[:, :-2, 1:-1]
@@ -244,7 +244,7 @@ def _sum_around_cells(votes: Rows, side: int) -> Rows:
 def weighted_sums(images: Rows, weights: Iterable[float], stride: int = 1) -> Rows:
     """Return weighted sums down images, wherever the weights fit: float64[..., p, q] → float64[..., p', q].
 
-    The sums are added up elementwise, in the order of the weights, so other images do not change a bit.
+    The sums are added up elementwise, in the order of the weights, so other images do not affect the result.
     """
     column = list(weights)
     count = (images.shape[-2] - len(column)) // stride + 1

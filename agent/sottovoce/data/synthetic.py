@@ -23,7 +23,7 @@ def synthetic(features: int, classes: int, count: int, seed: int) -> DataSet:
         seed: seed of all draws, not negative.
 
     Returns:
-        `count` records, and 2,000 more as the test split, equally many of each class, as far as that goes.
+        `count` records, and 2,000 more as the test split, with numbers of each class as equal as possible.
 
     Raises:
         DataError: if a value is out of range.

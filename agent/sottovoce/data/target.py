@@ -11,11 +11,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
-    """Measurement of predictions of the last column by test harnesses.
+    """Description of a regression's target, by which test harnesses measure predictions of the last column.
 
     Attributes:
         unit: unit in which errors are reported, for example `kWh`.
-        told: targets float64[N, m], predicted or true, in that unit, for records float64[m, d].
+        told: function that converts targets float64[N, m], predicted or true, of records float64[m, d] to that unit.
         baselines: by name, predictions for the test records without learning, float64[m] in the unit.
         overlap: most records that one measured value is part of.
     """

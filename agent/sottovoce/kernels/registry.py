@@ -33,7 +33,7 @@ def kernel_named(
         threads: threads that run a graph, 1 or 2.
 
     Raises:
-        ConfigError: if there is no such kernel, or it does not fit a regression or this data; or its graph may not be
+        ConfigError: if there is no such kernel, or it does not fit a regression or this data; or its graph must not be
             loaded, or ONNX Runtime does not run it here.
     """
     if name not in _KERNELS:

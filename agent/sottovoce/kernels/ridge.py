@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:  # not needed on a device that fits no ridge regression
     from sottovoce.perturbation import Moments
 
-_PART = 0.7  # chosen on parts of MNIST's training images: a whole |e| and a half are worse with 50,000 records
+_PART = 0.7  # chosen on parts of MNIST's training images: all of |e| and half of it are worse with 50,000 records
 _LARGEST_SHARE = 0.05
 
 
@@ -18,8 +18,8 @@ def ridge(moments: "Moments") -> NDArray[np.float64]:
     Unlike the loss of a model that walks over noisy records, both moments are free of bias: their noise averages out.
     Noise may make S₂ indefinite, so its eigenvalues are cut off at 0, and λ follows from public quantities alone:
     0.7 |e|, with |e| the magnitude of the lowest eigenvalue where it is negative, which shows how far noise has moved
-    the spectrum of a matrix that has none below 0; at most 5 % of the trace, since with a larger λ a model would only
-    know which class is the more frequent; plus trace/n, the usual size without noise.
+    the spectrum of a matrix that has no negative eigenvalue without noise; at most 5 % of the trace, since with a
+    larger λ a model would only know which class is more frequent; plus trace/n, the usual size without noise.
 
     Args:
         moments: sums over n ≥ 1 records.

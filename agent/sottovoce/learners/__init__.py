@@ -1,4 +1,4 @@
-"""Common base of all learners: a public half is a state machine without I/O."""
+"""Types and interfaces of all learners, whose public half is a state machine without I/O."""
 
 from sottovoce.learners.events import (
     Ask,

@@ -66,7 +66,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Effect that replies to the sender of the message just received, with the confirmation of its arrival.
+    """Effect that replies to the sender of the message just received, together with the confirmation of its arrival.
 
     It is sent once, and lost if this device crashes or the sender gives up. Only for learners that restate knowledge.
     """

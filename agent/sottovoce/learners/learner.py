@@ -37,7 +37,7 @@ class Progress:
         steps_done: private steps finished.
         steps: private steps planned; None when the records decide.
         exhausted: the vault has permanently refused.
-        details: the learner's own, JSON-ready.
+        details: the learner's own details, JSON-ready.
     """
 
     phase: str
@@ -78,7 +78,7 @@ class Learner(Protocol[S]):
         ...
 
     def progress(self, state: S) -> Progress:
-        """Return progress of the learner."""
+        """Return the learner's progress."""
         ...
 
 

@@ -28,7 +28,7 @@ class Perturbation:
         scheme: name of a sottovoce.perturbation scheme.
         features: d, of the transformed record.
         classes: c.
-        epsilon: pure, replace-one, of this one release; None for none.
+        epsilon: ε of this one release, pure and replace-one; None if it has no noise.
     """
 
     scheme: str
@@ -100,7 +100,7 @@ class Signed(Protocol):
         ...
 
     def signed_bytes(self, fleet: str, task: bytes) -> bytes:
-        """Return bytes under the owner's signature: each field after its length, in a domain of its own.
+        """Return the bytes that the owner signs: each field after its length, in a domain of its own.
 
         Args:
             fleet: name of the fleet.

@@ -1,12 +1,12 @@
 """Choice of the best scheme for a ridge model, from public d, c and ε.
 
-`perturbation.best` compares errors of y^(k)x, which a travelling model meets. A ridge model is linear in the
+`perturbation.best` compares errors of y^(k)x, which affect a travelling model. A ridge model is linear in the
 mean y^(k)x and its label is the one with the largest of c scores, so an error common to all c copies moves all scores
 alike and changes nothing. Only the error of the contrasts, copy minus mean of the copies, matters. The mean of y^(k)
 over k is -m with m = 1 - 2/c, so:
 
 - of a tensor T = x ⊗ e_y, where y^(k)x = 2 T_k - Σ_j T_j, the mean over k is -m Σ_j T_j: m² of all noise is common;
-- of (2 q_k - 1) z, since Σ_k q_k = 1, the mean over k is -m z: m² times the error of z is common.
+- for (2 q_k - 1) z, since Σ_k q_k = 1, the mean over k is -m z: m² times the error of z is common.
 """
 
 from sottovoce.errors import PrivacyError

@@ -12,7 +12,7 @@ def sphere_exponent(dimension: int) -> int:
 
 
 def length(values: NDArray[np.int64], exponent: int) -> float:
-    """Return L2 length of a vector int64[D] on the grid with step 2**exponent."""
+    """Return the L2 length of a vector int64[D] on the grid with step 2**exponent."""
     return float(np.linalg.norm(values.astype(np.float64))) * 2.0**exponent
 
 

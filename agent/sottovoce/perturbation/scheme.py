@@ -87,7 +87,7 @@ class Scheme(Protocol):
         ...
 
     def emits(self, values: Values) -> bool:
-        """Return whether a release may have these values, int64[width]; all others together have P ≤ e^-60."""
+        """Return whether a release may have these values, int64[width]; all other values have P ≤ e^-60 together."""
         ...
 
     def decode(self, values: Values) -> Floats:

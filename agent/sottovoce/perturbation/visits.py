@@ -8,7 +8,7 @@ VisitBudget = Literal["once", "k-times", "halving"]
 
 
 def visit_epsilons(budget: VisitBudget, visits: int, epsilon: float) -> tuple[float, ...]:
-    """Return ε of each visit to a device, public before the first; further visits cost nothing and teach nothing.
+    """Return ε of each visit to a device, public before the first visit; further visits cost and teach nothing.
 
     Args:
         budget: `once`: all of it at the only visit; `k-times`: ε/k at each of k; `halving`: ε/2ʳ at visit r = 1, 2, ….

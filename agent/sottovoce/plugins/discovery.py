@@ -116,7 +116,7 @@ def _entry_points(group: str) -> Iterator[tuple[Any, str, tuple[str, ...]]]:
         except Exception:  # noqa: BLE001, S112 - torn metadata of any package must not end commands that do not need it
             continue
         if name in seen:
-            continue  # shadowed by one earlier on the path
+            continue  # shadowed by a package earlier on the path
         seen.add(name)
         for point in points:
             if point.group == group:

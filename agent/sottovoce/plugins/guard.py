@@ -108,7 +108,8 @@ def guarded_proxy(plugin: Plugin, thing: Any) -> Any:
 def attribute_to_plugin(error: BaseException) -> PluginError | None:
     """Return the error of a plug-in for an exception outside a guard; None where no plug-in was called in this process.
 
-    It is blamed on the plug-in whose code raised it, or else on the plug-in called last, whose result must be faulty.
+    The exception is blamed on the plug-in whose code raised it, or else on the plug-in called last, whose result must
+    be faulty.
     """
     frames = _frames(error.__traceback__)
     for frame in reversed(frames):
@@ -158,7 +159,7 @@ def _ending_exceptions() -> tuple[type[BaseException], ...]:
 
 
 def _raised_by(plugin: Plugin, error: BaseException) -> bool:
-    """Return whether a plug-in's own code raised the exception, and not a function that it called."""
+    """Return whether a plug-in's own code raised the exception, rather than a function that the plug-in called."""
     frames = _frames(error.__traceback__)
     return bool(frames) and frames[-1][0] == plugin.root
 

@@ -1,6 +1,6 @@
 """Watchdog over calls into plug-ins: a call that takes too long ends the process, and the error names the plug-in.
 
-A thread cannot be stopped from outside, so the whole process ends; everything that matters is durable, as in a power
+A thread cannot be stopped from outside, so the whole process ends; everything that matters is durable, as after a power
 cut. Only Sottovoce's commands enforce this; in another program's process, that program must notice a slow plug-in.
 """
 
@@ -72,7 +72,7 @@ def timed(plugin: Plugin, words: str, seconds: float) -> Iterator[None]:
 def _running() -> _Watchdog | None:
     global _watchdog
     if _late is not None and (_watchdog is None or not _watchdog.is_alive()):
-        _watchdog = _Watchdog(_late)  # of a process that was forked, too
+        _watchdog = _Watchdog(_late)  # also in a process that was forked
         _watchdog.start()
     return _watchdog
 

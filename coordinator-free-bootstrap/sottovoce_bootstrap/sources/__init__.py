@@ -3,7 +3,7 @@
 A source gives contacts: node ids with possible addresses. The exchange with a contact proves its identity, and brings
 a signed record; a contact alone enters no view and is not forwarded. So a source that lies only costs attempts.
 
-Peers of the configuration and of the invitation need no search: they are a membership's seeds.
+Peers from the configuration and the invitation need no search: they are a membership's seeds.
 """
 
 from sottovoce_bootstrap.sources.pace import pause

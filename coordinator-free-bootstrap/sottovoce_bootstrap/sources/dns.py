@@ -1,13 +1,12 @@
-"""Contacts from the DNS: SRV records of `_sottovoce._tcp.DOMAIN` (RFC 2782), kept by anyone who owns the domain.
+"""Contacts from the DNS: SRV records of `_sottovoce._tcp.DOMAIN` (RFC 2782), maintained by the domain's owner.
 
 The first label of a record's target is the id of the device at that address, as in the name in its certificate:
 
     _sottovoce._tcp.example.org.                    SRV 0 0 7400 krsxg5ctmvrxezlumuqhg33nm54gi2lu.example.org.
     krsxg5ctmvrxezlumuqhg33nm54gi2lu.example.org.   A   192.0.2.7
 
-Priorities and weights are ignored: any device that answers will do. Nothing here is signed, and
-nothing
-need be: TLS proves who answers.
+Priorities and weights are ignored: any device that answers will do. The records are not signed and need not be: TLS
+proves the identity of a device that answers.
 """
 
 import random
@@ -27,7 +26,7 @@ LOOK_SECONDS = 10.0
 
 
 class DnsSource:
-    """Implementation of Source by DNS.
+    """Source that reads contacts from DNS records.
 
     Args:
         domain: domain whose records to read.
@@ -35,7 +34,7 @@ class DnsSource:
         resolver: resolver to ask; None for the system's resolver, which is looked up again each time.
 
     Raises:
-        ConfigError: if the domain cannot be one, or the package for DNS is not installed.
+        ConfigError: if the domain name is not valid, or the package for DNS is not installed.
     """
 
     name = "dns"

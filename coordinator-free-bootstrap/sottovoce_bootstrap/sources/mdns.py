@@ -1,11 +1,11 @@
 """Contacts on the local network, by multicast DNS (RFC 6762 and 6763): this device is announced, others are found.
 
-Fleets stay separate: a device is announced under its fleet's fingerprint as a subtype, and searches for no other.
-Its instance has a random name, new at every start, as in libp2p's discovery; its id is in the TXT record. Anyone on
-the network can read that a device is present, and which.
+Fleets stay separate: a device is announced with its fleet's fingerprint as a subtype, and searches only for that
+subtype. Its instance has a random name, new at every start, as in libp2p's discovery; its id is in the TXT record.
+Anyone on the network can read that a device is present, and which device it is.
 
-Whatever strangers send is bounded: python-zeroconf keeps at most 10,000 records, and a look draws 256 of the names that
-it hears, and asks for the addresses of few.
+The data that strangers can send is bounded: python-zeroconf stores at most 10,000 records, and a query draws 256 of the
+names that it receives, and requests the addresses of only a few.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ _FINGERPRINT_CHARACTERS = 16
 
 
 class MdnsSource:
-    """Implementation of Source by multicast DNS, which announces this device from its first query on.
+    """Source that finds contacts by multicast DNS, and announces this device from its first query on.
 
     Args:
         node_id: node id of this device.
@@ -144,7 +144,7 @@ class MdnsSource:
             return list(dict.fromkeys(str(address[4][0]) for address in found))[:_MAX_ADDRESSES]
 
     async def _resolved(self, zeroconf: "Zeroconf", names: Sequence[str]) -> list["AsyncServiceInfo"]:
-        """Return the known records of these names; for a few names missing records are requested."""
+        """Return the known records of these names, after requesting missing records for a few of the names."""
         from zeroconf import BadTypeInNameException
         from zeroconf.asyncio import AsyncServiceInfo
 

@@ -1,4 +1,4 @@
-"""Contacts from a broker, on which devices announce their presence to others (retained messages)."""
+"""Contacts from a broker to which devices announce their presence by retained messages."""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
@@ -23,10 +23,10 @@ class Presence(Protocol):
 
 
 class PresenceSource:
-    """Implementation of Source by presence on a broker.
+    """Source that finds devices by their announcements on a broker.
 
     Args:
-        presence: presence of devices.
+        presence: transport on which the announcements are visible.
         realm: public name of the broker.
     """
 

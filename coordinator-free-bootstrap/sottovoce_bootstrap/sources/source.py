@@ -13,7 +13,7 @@ class Source(Protocol):
     """Source of contacts.
 
     Attributes:
-        name: one word: `dns`, `mdns`, `mqtt`; it names the source in logs, waits and the status.
+        name: one word, `dns`, `mdns` or `mqtt`, which identifies the source in logs, waits and the status.
     """
 
     name: str

@@ -71,7 +71,7 @@ def _log_factorials(most: int) -> NDArray[np.float64]:
 
 
 def _centre(trials: int, probability: float) -> tuple[float, float]:
-    """Return the mean, and the distance beyond it or a count past which all terms sum to < e^-700 of the rest."""
+    """Return the mean, and the distance from it or a count beyond which the terms sum to < e^-700 of all others."""
     mean = trials * probability
     return mean, 40 * math.sqrt(mean * (1 - probability)) + 60
 

@@ -1,8 +1,7 @@
 """Lower bounds on ε from the success rate of an attack.
 
 - From two error rates (Jagielski, Ullman & Oprea 2020): P[say D | D] ≤ e^ε P[say D | D′] + δ, and the inequality with
-both
-  answers exchanged, each rate at its confidence limit. Nothing is assumed about the mechanism.
+  both answers exchanged, each rate at its confidence limit. Nothing is assumed about the mechanism.
 - From their difference, for a mechanism of a known shape and unknown noise (Nasr et al. 2023): see `shapes`.
 - From one run with many canaries (Steinke, Nasr & Jagielski 2023, Theorem 5.2), whose releases need not be independent.
 """
@@ -60,7 +59,7 @@ def one_run_p(canaries: int, guesses: int, right: int, epsilon: float, delta: fl
 
     Args:
         canaries: m; a fair coin decides which of the two worlds each is in.
-        guesses: r ≤ m, the number of canaries guessed at, chosen without their coins.
+        guesses: r ≤ m, the number of canaries guessed at, chosen without knowledge of their coins.
         right: v, the number of right guesses.
         epsilon: ε.
         delta: δ.
@@ -100,7 +99,7 @@ def pure_sample_size(epsilon: float, alpha: float, hit: float, factor: float = 2
 
 
 def _sample_size(hit: float, alarm: float, refutes: Callable[[Rates], bool]) -> int | None:
-    """Return the least n, to 2 %, that refutes with both counts at their unlucky 95 % quantile; None beyond 2^16."""
+    """Return the least n, to 2 %, that refutes even at both counts' unlucky 95 % quantiles; None beyond 2^16."""
     share = (1 + _POWER) / 2
 
     def enough(n: int) -> bool:

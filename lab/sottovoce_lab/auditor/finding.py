@@ -61,8 +61,8 @@ class Audit:
         statement: the claim.
         delta: δ of the claim, 0 for a pure one.
         findings: game by game.
-        sample_size: trials in each world that would refute ε if it were twice as large; None without a claim,
-            or beyond counting.
+        sample_size: trials in each world that would refute the claim if the true ε were twice as large; None without a
+            claim, or if the number is too large to compute.
         trials: number of trials that were asked for.
         seconds: duration of the audit.
     """

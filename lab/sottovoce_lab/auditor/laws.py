@@ -130,7 +130,7 @@ class OnSphere:
     Attributes:
         cap: γ, p and E⟨V, u⟩.
         epsilon: ε.
-        tolerance: the most by which rounding changes the length of V, which is 1.
+        tolerance: largest change of V's length, which is 1, by rounding.
     """
 
     cap: Cap
@@ -143,7 +143,7 @@ class OnSphere:
         return self.cap.probability
 
     def p_values(self, values: Floats, exact: Floats) -> dict[str, float]:
-        """See Law.p_values; `exact` holds unit vectors."""
+        """See Law.p_values; `exact` contains unit vectors."""
         heights = (values * exact).sum(axis=1)
         n = len(heights)
         off = float(np.abs(np.sqrt((values**2).sum(axis=1)) - 1).max())

@@ -44,7 +44,7 @@ def audit(
         progress: called with the name of each game.
 
     Raises:
-        UsageError: if there is no such target, or no such claim.
+        UsageError: if the target or the claim does not exist.
         PrivacyError: if the target cannot be built for such a budget.
     """
     if not (0 < epsilon <= MAX_EPSILON and 0 < delta < 1):

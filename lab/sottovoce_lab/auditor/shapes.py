@@ -1,8 +1,8 @@
-"""Families of mechanisms, one member for each amount of noise, and the power of the best test of a member.
+"""Families of mechanisms, with one member for each amount of noise, and the power of the best test of a member.
 
 A test that answers "first" with probability t in one world and f in the other has an advantage of t - f. No test of two
-neighbours has a larger advantage than the δ of their mechanism at ε = 0. So an observed advantage bounds the noise from
-above, if the mechanism belongs to the family that it claims, and thereby ε from below (Nasr et al. 2023).
+neighbours has a larger advantage than the δ of their mechanism at ε = 0. So if the mechanism belongs to the claimed
+family, an observed advantage bounds its noise from above, and thereby its ε from below (Nasr et al. 2023).
 """
 
 import math

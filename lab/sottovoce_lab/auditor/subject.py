@@ -27,8 +27,8 @@ class Sighting:
         points: float64[n, P], the points at which the releases were requested, known to the observer; float64[n, 0] for
             releases without a point.
         versions: number of versions in which a release was seen; more than one means that noise was drawn again.
-        key: key of the device's ledger. No peer sees the key, but the promise holds even for an observer who has the
-            block of each record.
+        key: key of the device's ledger. No peer sees the key, but the promise holds even for an observer who knows each
+            record's block.
     """
 
     values: Floats
@@ -42,7 +42,7 @@ Watch = Callable[[Vault, int], Sighting]
 
 
 class Subject(Protocol):
-    """One target, made for one ε and δ.
+    """Audited target, built for one ε and δ.
 
     The auditor chooses the records, knows the start and every public parameter, and sees only a device's messages.
     """
@@ -89,7 +89,7 @@ class Subject(Protocol):
 
     @property
     def canaries(self) -> int:
-        """Number m of canaries in one device; each can be told apart in the device's messages."""
+        """Number m of canaries in one device; each can be distinguished in the device's messages."""
         ...
 
     @property

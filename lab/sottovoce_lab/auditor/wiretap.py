@@ -1,4 +1,4 @@
-"""A device's wire, with emulated peers: the shipped core, learner, vault and codec under the auditor's clock.
+"""Wiretap on a device with emulated peers: the shipped core, learner, vault and codec under the auditor's clock.
 
 The rest of a frame (sender, order, signature) does not depend on the records.
 """

@@ -1,4 +1,4 @@
-"""`sottovoce model build`: build a graph that devices train from a declaration or another program's model."""
+"""`sottovoce model build`: build a graph for training on devices, from a declaration or another program's model."""
 
 import hashlib
 import io

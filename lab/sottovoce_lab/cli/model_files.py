@@ -27,10 +27,10 @@ def require_models() -> None:
 
 
 def graph_of(name: str) -> "GraphFile":
-    """Return the validated graph of a stock model's name or of a file.
+    """Return the validated graph of a stock model, by its name, or of a file.
 
     Raises:
-        ConfigError: if there is no such graph, or if it cannot be trusted.
+        ConfigError: if the graph does not exist or cannot be trusted.
     """
     from sottovoce.kernels.onnx.allowed import STOCK, SUFFIX, stock_hashes
 

@@ -27,7 +27,7 @@ def load_experiment(name: str, known: Collection[str] | None = KEYS) -> dict[str
         known: the valid keys; None to check keys later.
 
     Raises:
-        UsageError: if there is no such experiment.
+        UsageError: if the experiment does not exist.
         ConfigError: if the file cannot be read, or has an unknown key.
     """
     if name in names():

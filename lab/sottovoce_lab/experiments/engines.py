@@ -1,4 +1,4 @@
-"""Execution of a run's description on the engine that it names, up to the report."""
+"""Execution of a described run on the engine that the description names, and the report."""
 
 from typing import Any
 

@@ -152,7 +152,7 @@ def _load_data(settings: Settings) -> DataSet:
 
 
 def _default_transform(settings: Settings, data: DataSet) -> str:
-    """Return the default: min-max to [0, 1] to the letter; else declared bounds or a log, less the record's own mean.
+    """Return min-max to [0, 1] for fidelity `paper`; else declared bounds or a log, less the record's own mean.
 
     Records of few features keep their mean, which carries much of their information. Large images are pooled, which
     costs a linear model little and makes every message three quarters smaller.
@@ -173,8 +173,8 @@ def _default_transform(settings: Settings, data: DataSet) -> str:
 def _model(settings: Settings, agents: int) -> str:
     """Return the chosen model; by default ridge, which learns most from the releases.
 
-    The default is the paper's model to the letter, on a walk, and in fleets too large for every device to keep every
-    record.
+    With fidelity `paper`, on a walk, and in fleets too large for every device to store every record, the default is the
+    paper's model.
     """
     published = settings.fidelity == "paper" or settings.learner.name != "golf"
     return settings.learner.model or ("pegasos" if published or agents > MAX_STORES else "ridge")

@@ -39,7 +39,7 @@ def run(fleet: Fleet, watcher: Watcher, traced: bool = False) -> tuple[Document,
 
     Raises:
         PrivacyError: if no ε holds, and the settings do not allow a run without ε.
-        UsageError: for too many devices for a model that needs all records.
+        UsageError: if there are too many devices for a model that needs all records.
     """
     began = time.monotonic()
     settings, statement = fleet.settings, statement_of(fleet)
@@ -123,7 +123,7 @@ def _share_bytes(moments: PackedMoments, values: "np.ndarray[Any, np.dtype[np.in
 
 
 def _varint_bytes(values: "np.ndarray[Any, np.dtype[np.int64]]") -> float:
-    """Return the mean bytes of a record as protobuf's zigzag varints, 7 bits a byte."""
+    """Return a record's mean size in bytes as protobuf's zigzag varints, 7 bits per byte."""
     total = 0
     for row in np.array_split(values, max(1, values.size // 2**20)):
         zigzag = (row << 1 ^ row >> 63).astype(np.uint64)

@@ -86,7 +86,7 @@ def run_remaining(
 
 @contextmanager
 def processes(most: int) -> Iterator[Executor]:
-    """Provide a process for each processor, `most` at most; each process ends with this one, however this one ends."""
+    """Provide one process per processor, at most `most`; they end with the calling process, however it ends."""
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(min(most, AT_ONCE), mp_context=context, initializer=_end_with_parent)
     try:

@@ -39,7 +39,7 @@ def run(plan: Plan, watcher: Watcher) -> dict[str, Any]:
         the report.
 
     Raises:
-        UsageError: if the engine has no arithmetic for the plan; the message names an engine that has.
+        UsageError: if the engine has no arithmetic for the plan; the message names an engine that can run the plan.
     """
     began, options = time.monotonic(), plan.options
     vaults = _Vaults(plan)

@@ -49,7 +49,7 @@ def report(
         final: measures at the end.
         curve: measures during the run.
         traffic: messages and bytes sent.
-        online: state of each device at the end; above 10,000 devices, the report lists no single devices.
+        online: state of each device at the end; above 10,000 devices, the report lists no individual devices.
         releases: noised outputs of each device.
         facts: further facts about the run.
         warnings: warnings for the reader.

@@ -6,7 +6,7 @@ import numpy as np
 
 
 class Stream(IntEnum):
-    """Purpose of a stream."""
+    """Purpose for which a run uses a random stream."""
 
     DATA = 0
     NOISE = 1

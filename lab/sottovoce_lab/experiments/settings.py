@@ -157,7 +157,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def mixes_sums(self) -> bool:
-        """Whether sums over records travel in place of the records."""
+        """Whether devices exchange sums over records in place of the records."""
         return self.learner.mixing == "push-sum"
 
     @property

@@ -21,7 +21,7 @@ def sweep(
     """Run every combination of values.
 
     Args:
-        values: values by dotted key; a list has one run per entry.
+        values: values by dotted key; each entry of a list gives one run.
         origin: origin of the values, for errors.
         file: path of a file with one JSON line per run; runs that it contains are not repeated.
         on: `dask://HOST:PORT`; None for processes of this machine.

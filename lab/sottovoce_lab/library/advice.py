@@ -1,6 +1,6 @@
-"""Advice on which learner suits a fleet of a given shape, by simulations on made-up public data.
+"""Advice on which learner suits a fleet of a given shape, based on simulations with made-up public data.
 
-How well the classes of private records can be told apart is not known, so every learner runs on mixtures of three
+How well the classes of private records can be distinguished is not known, so every learner runs on mixtures of three
 difficulties; the interval of the expected accuracy spans all three.
 """
 
@@ -88,7 +88,7 @@ class Advised:
         accuracies: accuracies by separation, for one or more seeds.
         wire_bytes: bytes that one device sent.
         promise: adversary that a record is protected against.
-        one_member: harm that one dishonest member can do.
+        one_member: harm that a single dishonest member can do.
         local: whether each device's own noise protects it, whatever other devices do.
         settings: the learner's decisive keys.
     """

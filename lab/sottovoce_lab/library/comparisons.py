@@ -1,4 +1,4 @@
-"""A run beside simulations of the same data: without noise, with secure sums, and with one device alone."""
+"""Comparison of a run with simulations of the same data: without noise, with secure sums, and with one device alone."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -34,8 +34,8 @@ class _Fleet(BaseEstimator):  # type: ignore[misc]
         epsilon: total ε of each device's budget; infinite for no noise.
         delta: total δ.
         bounds: the publicly known range of the features, lowest and highest, each one number or one per feature.
-            Without it, the range of the training records is used, with a PrivacyWarning, since it reveals single
-            records.
+            Without `bounds`, the range of the training records is used, with a PrivacyWarning, since that range reveals
+            single records.
         cycles: cycles of each device.
         settings: other keys of a device's configuration.
         random_state: seed of the partition, the network and the simulated noise, which protects nothing.

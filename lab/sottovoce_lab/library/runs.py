@@ -28,7 +28,8 @@ class Run:
         curves: float64[t] by measure, such as `accuracy_mean`: the mean over devices, on records that no device holds.
         final: each measure at the end.
         majority: accuracy of always predicting the most frequent class; None in a regression.
-        privacy: the statement that devices would have if the noise were real, as `sottovoce.PrivacyStatement` names it.
+        privacy: the statement that devices would have if the noise were real, with the names of
+            `sottovoce.PrivacyStatement`.
         wire_bytes: bytes sent by all devices together.
         models: float64[devices, P], each device's model at the end.
     """
@@ -86,11 +87,11 @@ class Runs(Sequence[Run]):
         return pandas.DataFrame(rows)
 
     def plot(self, axes: "Axes | None" = None, measure: str = "accuracy_mean") -> "Axes":
-        """Draw a measure: against ε if the runs have several, else cycles; means over seeds with 95 % intervals.
+        """Plot a measure against ε if the runs have several, else over cycles; means over seeds with 95 % intervals.
 
         Args:
             axes: matplotlib axes to draw into; None for new axes.
-            measure: a name of `Run.final`.
+            measure: a key of `Run.final`.
 
         Returns:
             the axes.

@@ -1,4 +1,4 @@
-"""Simulation of fleets from a program."""
+"""Simulations of fleets, started by a program."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ ARRAYS = "arrays"
 
 
 class _Remembering:
-    """Meter that keeps the final models.
+    """Meter that stores the final models.
 
     Args:
         meter: the meter that measures the models.
@@ -71,8 +71,8 @@ def simulate(
         delta: total δ.
         cycles: number of cycles of each device.
         seed: seed of the data split, the network and the noise.
-        bounds: bounds of arrays: the publicly known range of the features, lowest and highest, each one number or one
-            per feature.
+        bounds: for arrays, the publicly known range of the features: lowest and highest, each one number or one per
+            feature.
         test: test features and labels, which no device holds; by default a fifth of the data.
         settings: other keys of a configuration, such as `{"learner.steps": 50, "data.partition": "dirichlet(0.25)"}`.
 

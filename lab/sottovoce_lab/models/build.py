@@ -28,8 +28,8 @@ def build(declaration: Declaration, real: DTypeLike = np.float32) -> ModelProto:
 
     Inputs are `parameters` real[P], `features` real[B, d], `labels` int64[B] (of a regression: targets real[B]), `mask`
     bool[B] and `clip` float64[]; outputs are `loss` float64[], `predictions` int64[B] (of a regression: real[B]) and
-    `gradient_sum` float64[P]. The graph's metadata hold all else that a device needs. Equal declarations give equal
-    bytes.
+    `gradient_sum` float64[P]. The graph's metadata contain everything else that a device needs. Equal declarations give
+    equal bytes.
 
     Args:
         declaration: declaration of the model to build.
@@ -87,7 +87,7 @@ def build_forward(declaration: Declaration, parameters: NDArray[np.float64]) -> 
         parameters: parameters of the model, float64[P].
 
     Raises:
-        ConfigError: if `parameters` has not as many numbers as the model.
+        ConfigError: if `parameters` does not have the model's number of parameters.
     """
     tensors = declaration.network.parameters
     sizes = [tensor.size for tensor in tensors]

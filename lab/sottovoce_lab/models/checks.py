@@ -1,7 +1,8 @@
 """Checks of a model file before ONNX Runtime sees it, whatever its source.
 
 The bytes are counted, parsed, and then inspected. Nothing in the file may name another file, claim more numbers than
-the file has, call anything but operators of ONNX, or contain a program of its own. `onnx` itself checks the file last.
+the file has, use any operators except those of ONNX, or contain a program of its own. `onnx` itself checks the file
+last.
 """
 
 import hashlib

@@ -42,7 +42,7 @@ class Contribution(Protocol):
 
         Args:
             tape: the tape to write on.
-            ok: valid examples, bool[B, 1]; the gradients of invalid examples may be anything.
+            ok: valid examples, bool[B, 1]; the gradients of invalid examples may have any values.
             weight: weight of each example, float64[B, 1]; 0 for invalid examples.
         """
         ...

@@ -62,7 +62,7 @@ def read_declaration(path: Path) -> Declaration:
     """Read the model that a file declares.
 
     Raises:
-        ConfigError: if there is no such file, or the file is not a valid declaration.
+        ConfigError: if the file does not exist or is not a valid declaration.
     """
     try:
         return parse_declaration(path.read_text(encoding="utf-8"), str(path))

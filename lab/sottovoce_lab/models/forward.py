@@ -1,7 +1,7 @@
 """Reader of ONNX models from any program: returns a declaration, and the parameters in the declaration's order.
 
 The graph is read from its input on: each node is recognised as a layer, or as a computation of a shape. Two paths that
-meet in an Add are, from the last point that they share, a residual block.
+meet in an Add form a residual block, which begins at the last point that they share.
 """
 
 from collections.abc import Callable, Sequence
@@ -73,7 +73,7 @@ def read_forward(model: ModelProto, file: str, name: str, loss: LossName | None 
             else squared.
 
     Raises:
-        ConfigError: if an operator is no supported layer; the message names the operator, its node and the remedy.
+        ConfigError: if an operator is not a supported layer; the message names the operator, its node and the remedy.
     """
     reader = _Reader(model.graph, file)
     chain = reader.chain()

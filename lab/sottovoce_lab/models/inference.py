@@ -26,7 +26,7 @@ class Inference:
         file: name of the file, for errors.
 
     Raises:
-        ConfigError: if the file holds no such model, or ONNX Runtime cannot load it.
+        ConfigError: if the file does not contain such a model, or ONNX Runtime cannot load it.
     """
 
     def __init__(self, model: ModelProto, file: str) -> None:

@@ -1,7 +1,8 @@
 """Outline of a model file, read from its bytes before any library parses it.
 
-A parser makes an object of every part, whatever its content: two bytes of a file may cost a hundred bytes of memory,
-and a small number eight. So the parts are counted first, and the size of everything but the weights is added up.
+A parser creates an object for every part, whatever its content: two bytes of a file may take a hundred bytes of memory,
+and a small number may take eight. So the parts are counted first, and the sizes of all parts except the weights are
+added up.
 """
 
 from functools import lru_cache
@@ -26,11 +27,11 @@ def read(path: Path, most: int) -> bytes:
     """Read the bytes of a model file.
 
     Args:
-        path: path of the file, which may be of any origin.
+        path: path of the file, which may come from any source.
         most: largest accepted size, in bytes.
 
     Raises:
-        ConfigError: if the file cannot be read, is larger, or must not be given to a parser.
+        ConfigError: if the file cannot be read, is larger than `most`, or must not be given to a parser.
     """
     try:
         if not path.is_file():

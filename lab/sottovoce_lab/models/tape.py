@@ -1,4 +1,4 @@
-"""Recording of a graph, one operation after another."""
+"""Recorder of a graph, operation by operation."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Checks of the tensors of a model file: stored in the file itself, of the stated size, and of plain numbers."""
+"""Checks that a model file's tensors are stored in the file itself, have the stated size and are plain numbers."""
 
 from collections.abc import Iterator
 from math import prod

@@ -1,4 +1,4 @@
-"""Page of a device: its whole life, from the ledger, and its present state."""
+"""Page about a device: its whole life, read from the ledger, and its present state."""
 
 import math
 from dataclasses import dataclass

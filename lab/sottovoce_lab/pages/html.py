@@ -92,7 +92,7 @@ def collapsible(summary: str, inner: Markup) -> Markup:
 
 
 def budget(spent: float, total: float) -> Markup:
-    """Return a bar of the share of ε spent, with its words; in no alarming colour, since budgets are there to spend."""
+    """Return a bar for the share of ε spent, with a caption; its colour is calm, since budgets are for spending."""
     label, left = f"ε = {spent:.3f} of {total:g} spent", max(0.0, total - spent)
     shown = f'<progress class="budget" max="{total:g}" value="{spent:g}" aria-label="{escape(label)}"></progress>'
     end = f"{left:.3f} left" if left >= 0.0005 else "none left: nothing more is released"

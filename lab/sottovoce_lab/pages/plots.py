@@ -86,7 +86,7 @@ class Plotter:
         self, title: str, x_label: str, y_label: str, lines: Sequence[Line], *, limit: float | None = None,
         rules: Sequence[tuple[str, float]] = (), bottom: float | None = None, top: float | None = None,
     ) -> Markup:  # fmt: skip
-        """Draw several curves over one another.
+        """Draw several curves in one plot.
 
         Args:
             title: description of the plot, for readers who cannot see it.

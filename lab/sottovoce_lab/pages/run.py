@@ -107,7 +107,7 @@ def _learning(report: RunReport, plotter: Plotter) -> list[Markup]:
 
 
 def _band(points: list[Measures], name: str) -> tuple[list[float], list[float], str]:
-    """Return the range from the least to the largest over agents, if both were measured."""
+    """Return the range from the smallest to the largest value over agents, if both were measured."""
     if all(_has_finite_values(point, f"{name}_min", f"{name}_max") for point in points):
         return _column(points, f"{name}_min"), _column(points, f"{name}_max"), "all agents"
     return [], [], ""
@@ -159,7 +159,7 @@ def _privacy(report: RunReport, plotter: Plotter) -> list[Markup]:
 
 
 def _spending(spent: list[float], total: float, plotter: Plotter) -> Markup:
-    """Show the spending of each agent, if spending differs."""
+    """Show the spending of each agent, if it differs between agents."""
     if spent[0] == spent[-1]:
         return paragraph("Every agent spent the same.")
     words = f"Spent by each agent: ε from {spent[0]:.3g} to {spent[-1]:.3g} of {total:g}"

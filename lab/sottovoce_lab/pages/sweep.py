@@ -40,7 +40,7 @@ class Group:
 
 
 def groups_of(report: SweepReport) -> list[Group]:
-    """Return the groups of a sweep, in its order."""
+    """Return the groups of a sweep, in the order of the sweep's runs."""
     varied = [key for key, values in report.keys.items() if key != _SEED and len(values) > 1]
     found: dict[str, Group] = {}
     for run in report.runs:
@@ -65,7 +65,7 @@ def sweep_page(report: SweepReport, plotter: Plotter) -> str:
 
 
 def _merge_similar(words: list[str]) -> list[str]:
-    """Return the first of all warnings that differ only in figures, with the number of runs that have one."""
+    """Return one of each group of warnings that differ only in figures, with the number of runs that have one."""
     kinds: dict[str, list[str]] = {}
     for warning in words:
         kinds.setdefault(re.sub(r"\d+\.\d+", "", warning), []).append(warning)

@@ -1,8 +1,8 @@
 """One run of an experiment in this process: agents under the virtual clock, arrays, or a walk over perturbed records.
 
 There are seven keys besides those of a run. `engine` may be `arrays`. `prepare` fits a transform to all training
-records, as in the papers; no ε pays for that. `updates` is the length of a walk. `solver` names the method that
-separates records in the plane. `points` is the number of points on a curve. `test_records` limits the test set.
+records, as in the papers; this is not charged to any ε. `updates` is the length of a walk. `solver` names the method
+that separates records in the plane. `points` is the number of points on a curve. `test_records` limits the test set.
 `gradient_norm = true` measures the gradient norm too.
 """
 

@@ -32,7 +32,7 @@ def reproduce(
     say: Callable[[str], None],
     told: Callable[[int, int, str], None],
 ) -> list[Finding]:
-    """Run an experiment and write its JSON file and its picture; runs that an earlier call kept are not run again.
+    """Run an experiment and write its JSON file and its picture; runs that an earlier call saved are not repeated.
 
     Args:
         name: `PAPER/FIGURE`.

@@ -169,7 +169,7 @@ def _mean(cell: Cell | None) -> float:
 
 
 def _without_common_part(words: list[str]) -> list[str]:
-    """Faults without the part before their @, if it is the same for all."""
+    """Return fault specifications without the part before their @, if that part is the same for all."""
     parts = [word.partition("@") for word in words]
     return [part[2] for part in parts] if len({part[0] for part in parts}) == 1 and all(p[2] for p in parts) else words
 

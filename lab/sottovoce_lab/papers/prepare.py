@@ -1,4 +1,4 @@
-"""Transforms fitted to all training records, as in the papers: no ε pays for their release."""
+"""Transforms fitted to all training records, as in the papers; their release is not charged to any ε."""
 
 import re
 from dataclasses import replace

@@ -84,7 +84,7 @@ def collect_outcomes(
 def _timed(keys: Mapping[str, Any]) -> Outcome:
     began = time.monotonic()
     outcome = run_one(keys)
-    gc.collect()  # the releases of a fleet are gigabytes, in cycles that a few objects make
+    gc.collect()  # a fleet's releases are gigabytes, and a few objects keep them in reference cycles
     return {**outcome, "seconds": round(time.monotonic() - began, 2)}
 
 

@@ -40,7 +40,7 @@ class Axis(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     Attributes:
         key: the dotted key; empty if each series gives the meaning of a value by `at`.
-        also: other keys that take this value too.
+        also: other keys that take the same value.
         label: displayed name.
     """
 
@@ -81,7 +81,7 @@ class Claim(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     Attributes:
         claim: the statement in words.
         series: the series that the claim concerns.
-        check: `ahead`: on average over the values better than each of `than` by more than the margin; `not-behind`:
+        check: `ahead`: better, on average over the values, than each of `than` by more than the margin; `not-behind`:
             at no value worse than any of `than` by more than the margin; `at-least`: nowhere below `bound`; `rises`,
             `falls`: from the first value to the last by more than the margin.
         of: source of the claim: the paper, or this project.
@@ -173,7 +173,7 @@ class Paper(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         readings: our readings of ambiguous points.
         errors: errors in the paper, one sentence each.
         set: dotted keys and values for every run of every experiment.
-        panels: panels of experiments that name none.
+        panels: panels for experiments that define none of their own.
     """
 
     title: str
@@ -204,7 +204,7 @@ def expand_names(names: list[str]) -> list[str]:
     """Return the experiments that names of papers and of experiments stand for, without repetition; all without names.
 
     Raises:
-        UsageError: if there is no such paper or experiment.
+        UsageError: if the paper or experiment does not exist.
     """
     known = {**{name: [name] for name in experiments()}, **{name: experiments(name) for name in papers()}}
     if unknown := [name for name in names if name not in known]:

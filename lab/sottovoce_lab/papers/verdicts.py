@@ -1,7 +1,7 @@
-"""Verdicts on the claims of an experiment: computed from paired runs, never written down.
+"""Verdicts on the claims of an experiment: computed from paired runs, never entered by hand.
 
 A claim holds or fails when the 95 % interval over at least five seeds lies on one side of the claimed value; else it is
-undecided. Two series that both do no better than the majority class decide nothing, whatever their order.
+undecided. A comparison of two series is undecided if neither does better than the majority class, whichever is ahead.
 """
 
 import math

@@ -1,6 +1,6 @@
-"""Law of contributions: no device returns to an older one, and its own sum is its vault's releases (decision 36).
+"""Law of contributions: no device returns to an older contribution; its own sum is its vault's releases (decision 36).
 
-While a device is up, the contribution that it holds from an owner is the one with the most steps it ever had. The
+While a device is up, the contribution that it holds from an owner is the one with the most steps that it ever held. The
 device's own sum changes by what each release contributes, and by nothing else.
 """
 
@@ -21,7 +21,7 @@ _CHANGED = "a device's own sum changed by more than the release of this event"
 
 
 class ContributionsGrow:
-    """Implementation of Law for contributions.
+    """Law that contributions only grow. Implements Law.
 
     Args:
         devices: the fleet.

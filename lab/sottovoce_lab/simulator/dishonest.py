@@ -1,14 +1,14 @@
 """Dishonest members of a fleet: `--fault dishonest=SHARE@WHAT`.
 
-Some put other vectors than their vaults' answers into the model (`flip`, `tenfold`, `noise`, `zero`, `giant`), and do
+Some put vectors other than their vaults' answers into the model (`flip`, `tenfold`, `noise`, `zero`, `giant`), and do
 not shorten their steps as honest devices do; otherwise they are honest, so that every law about messages holds. Others
 lie in the statements they sign, and in pairs in their proposals and answers:
 
 opposite   sign the opposite of the model
-close      against the mean, as far off it as an honest contribution is; in pairs the opposite of the model, as long as
-           is accepted
+close      against the mean, as far from it as an honest contribution is; in pairs the opposite of the model, with the
+           greatest length that is accepted
 little     "a little is enough" (Baruch, Baruch & Goldberg 2019): the mean, moved by a standard deviation in each number
-late       honest until all steps are taken, then `close` as far as is still accepted
+late       honest until all steps are taken, then `close`, as far as other devices still accept
 """
 
 from collections.abc import Callable

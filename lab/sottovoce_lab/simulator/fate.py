@@ -104,7 +104,7 @@ class Fate:
 
     def _absent(self, passed: range) -> frozenset[int]:
         if self._churn is not None:
-            for cycle in passed:  # every cycle, so that the draws are equal
+            for cycle in passed:  # no cycle is skipped, so that the draws are equal
                 self._online = self._churn.at(cycle)
             return frozenset(np.flatnonzero(~self._online).tolist())
         absences = self._faults.churn if isinstance(self._faults.churn, tuple) else ()

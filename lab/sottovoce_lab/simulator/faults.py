@@ -2,23 +2,23 @@
 
 loss=P                        each message, and each confirmation, is lost with probability P
 duplicate=P                   each message arrives twice with probability P
-delay=MEAN±SPREAD             each message takes MEAN±SPREAD, uniformly, like 50ms±20ms; SPREAD ≤ MEAN, or left out
+delay=MEAN±SPREAD             each message takes MEAN±SPREAD, uniformly, as in 50ms±20ms; SPREAD ≤ MEAN, or omitted
 reorder=P                     each message is held back with probability P, so that later ones overtake it
 partition=SHARE@cycle:A-B     from cycle A until cycle B a share of the agents is cut off from the others
 kill=P@cycle:N                a share P of the agents is killed (kill -9) when the fleet reaches cycle N
 restart=P@cycle:N             a share P of the killed agents comes back, with its state, at cycle N
 churn=lognormal(MU,SIGMA)     agents crash and come back: sessions of log-normal length in cycles, nine in ten up
-churn=trace:FILE              the same by a trace of lines `agent,down_cycle,up_cycle`; agents count from 0
-broker-kill=TIME@cycle:N      the testbed's MQTT broker is killed (kill -9) at cycle N and back after TIME, like 3s
+churn=trace:FILE              likewise, from a trace with lines `agent,down_cycle,up_cycle`; agents count from 0
+broker-kill=TIME@cycle:N      the testbed's MQTT broker is killed (kill -9) at cycle N, and is back after TIME, as in 3s
 vault=MEAN±SPREAD             each answer of a vault takes MEAN±SPREAD, likewise
 dishonest=SHARE@WHAT          a share of the agents, the last ones, lies from the beginning: see simulate.dishonest
-revoke=SHARE@cycle:N          the fleet revokes a share of the agents, the last ones, at cycle N; the others hear of it
-                              within three cycles. An honest agent that hears of its own revocation ends for good
-renew=CYCLES                  certificates hold for CYCLES, at least 3, and are renewed after two thirds of them
+revoke=SHARE@cycle:N          the fleet revokes a share of the agents, the last ones, at cycle N; the others learn of it
+                              within three cycles. An honest agent that learns of its own revocation stops for good
+renew=CYCLES                  certificates are valid for CYCLES, at least 3, and are renewed after two thirds of them
 clock=SHARE@cycle:A-B         from cycle A until cycle B the wall clocks of a share of the agents are wrong by months
 disk-full=SHARE@cycle:A-B     from cycle A until cycle B a share of the agents cannot write: neither state nor ledger
 
-Each at most once; cycles count from 1.
+Each fault may be given at most once; cycles count from 1.
 """
 
 import re

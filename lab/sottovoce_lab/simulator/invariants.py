@@ -40,7 +40,8 @@ LAWS: dict[type, Callable[[Sequence[Device]], Law]] = {
 class AppliedOnce:
     """Law of messages: no message is applied twice, and a duplicate changes nothing. Implements Law.
 
-    A device whose learner restates its knowledge loses in a crash the record of applied messages, and may reapply them.
+    In a crash, a device whose learner restates its knowledge loses its record of applied messages, and may reapply
+    them.
     """
 
     def __init__(self) -> None:
@@ -65,7 +66,7 @@ class AppliedOnce:
 
 
 class Charged:
-    """Law of charges: every release was stored and charged before, within the budget. Implements Law.
+    """Law of charges: every release was first stored and charged, within the budget. Implements Law.
 
     A repeated question gets an identical answer.
     """

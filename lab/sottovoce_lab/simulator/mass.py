@@ -1,4 +1,4 @@
-"""Law of mass: push-sum conserves it to the last bit (Kempe, Dobra & Gehrke 2003, Section 2; SGP, Section 3).
+"""Law of mass: push-sum conserves mass to the last bit (Kempe, Dobra & Gehrke 2003, Section 2; SGP, Section 3).
 
 The law is checked one device at a time. In an event, a device's numerator and weight change by the shares that it
 received, minus those that it sent, plus what its release contributed; a share stays in transit until its recipient has
@@ -25,7 +25,7 @@ _CHANGED = "push-sum mass changed by more than the shares and the release of thi
 
 
 class PushSumMass:
-    """Implementation of Law for the mass of a push-sum fleet.
+    """Law that a push-sum fleet conserves its mass. Implements Law.
 
     Args:
         devices: devices of the push-sum fleet.

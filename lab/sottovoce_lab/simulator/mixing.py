@@ -37,7 +37,8 @@ def rotation(peers: Peers) -> Matrix:
     """Return the matrix of one full rotation, in which every device sends to its peers in turn, float64[n, n].
 
     The matrix is the product of the rounds' column-stochastic matrices, the last one leftmost. There are as many rounds
-    as the device with the most peers has peers; a device with fewer begins again, and one without any keeps everything.
+    as the device with the most peers has peers; a device with fewer peers starts over, and a device without peers keeps
+    everything.
     """
     product = np.eye(len(peers))
     for turn in range(max(map(len, peers))):
@@ -49,7 +50,7 @@ def spectral_gap(W: Matrix) -> float:
     """Return 1 - |λ₂| of a stochastic matrix, λ₂ its eigenvalue of second largest modulus; 1 for a single device.
 
     Each application of a symmetric W shrinks the L2 distance of all values from their average at least by the factor
-    |λ₂|; another W does so by this factor in the long run. With `rotation`, one application is one whole rotation.
+    |λ₂|; any other W does so in the long run. With `rotation`, one application is one whole rotation.
     """
     symmetric = np.array_equal(W, W.T)
     moduli = np.sort(np.abs(np.linalg.eigvalsh(W) if symmetric else np.linalg.eigvals(W)))

@@ -1,11 +1,11 @@
 """NewsCast views of a whole fleet in one array: 10⁴ to 10⁷ devices, one push-pull exchange per device and cycle.
 
 The rule is that of sottovoce_bootstrap (Jelasity, Voulgaris, Guerraoui, Kermarrec and van Steen, "Gossip-based Peer
-Sampling", TOCS 25(3), 2007): a device sends itself and the freshest 15 of its view, keeps the c freshest of what it has
-and gets, takes at most c/4 devices that are new to its view from one message, drops entries older than nine cycles when
-a message comes in, and draws another peer, twice at most, when no answer comes. Ages are whole cycles, and exchanges of
-one round see the views from before it. What a device learns from its own failures, its address book and the limits per
-prefix are left out.
+Sampling", TOCS 25(3), 2007): a device sends itself and the freshest 15 of its view, keeps the c freshest of its own and
+the received entries, takes at most c/4 devices that are new to its view from one message, drops entries older than nine
+cycles when a message comes in, and draws another peer, at most twice, when no answer comes. Ages are whole cycles, and
+the exchanges of one round use the views from before that round. The model leaves out what a device learns from its own
+failures, its address book and the limits per prefix.
 """
 
 from typing import Final

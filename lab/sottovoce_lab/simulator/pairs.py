@@ -1,9 +1,9 @@
-"""Law of pairs: each gains its peer's loss, to the last bit (Boyd et al. 2006, Section 1), and little at once.
+"""Law of pairs: a device gains its peer's loss to the last bit, and little at once (Boyd et al. 2006, Section 1).
 
-The law is checked one device at a time. A model changes by its own release, by a move that its device has just answered
-with, or against a move that it received as an answer. Each answer moves its recipient at most once, and no move is
-longer than allowed. Over the fleet, the sum of all models is therefore their sum at the start plus everything released,
-except for moves whose answers are in transit or were lost when a device crashed.
+The law is checked one device at a time. A model changes by its own release, by a move that its device has just sent as
+an answer, or by the reverse of a move that it received as an answer. Each answer moves its recipient at most once, and
+no move is longer than allowed. Over the fleet, the sum of all models is therefore their sum at the start plus
+everything released, except for moves whose answers are in transit or were lost when a device crashed.
 """
 
 from collections import defaultdict
@@ -29,7 +29,7 @@ _TOO_FAR = "a device went farther in one exchange than its reach allows"
 
 
 class PairwiseSum:
-    """Implementation of Law for pairwise averaging.
+    """Law that pairwise averaging conserves the sum of all models. Implements Law.
 
     Args:
         devices: devices of the fleet.

@@ -1,4 +1,4 @@
-"""Laws of secure sums: honest devices agree on rounds that they open, strike no honest one, join no revoked one.
+"""Laws of secure sums: honest devices agree on opened rounds, strike out no honest device, join no revoked device.
 
 A dishonest device may hold any state and send any message; the laws hold for honest devices whatever it does.
 """
@@ -19,7 +19,7 @@ _REVOKED = "a vault joined a roster with a device that its fleet has revoked"
 
 
 class SumsAgree:
-    """Implementation of Law for secure sums.
+    """Law that honest devices obey in secure sums. Implements Law.
 
     Args:
         devices: devices of the fleet.

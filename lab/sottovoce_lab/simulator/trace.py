@@ -50,7 +50,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class VaultTrace:
-    """Implementation of sottovoce.vault.Observer for one device of a traced simulation."""
+    """Observer of one device's vault in a traced simulation. Implements sottovoce.vault.Observer."""
 
     trace: Trace
     device: str

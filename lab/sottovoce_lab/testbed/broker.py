@@ -1,4 +1,4 @@
-"""Broker of a testbed over MQTT: the user's own if one is named, else hardened Mosquitto, else the embedded broker."""
+"""Broker of a testbed over MQTT: the user's own if configured, else hardened Mosquitto, else the embedded broker."""
 
 import getpass
 import importlib.util

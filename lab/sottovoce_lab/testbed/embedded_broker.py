@@ -1,6 +1,6 @@
 """Embedded broker: for a testbed on a host without Mosquitto, on loopback, without access control.
 
-Run by the testbed as `python -m sottovoce_lab.testbed.embedded_broker PORT`. The broker supports MQTT 3.1.1.
+The testbed runs this module as `python -m sottovoce_lab.testbed.embedded_broker PORT`. The broker supports MQTT 3.1.1.
 """
 
 import asyncio

@@ -22,7 +22,7 @@ class Reach:
 
 
 class FaultyTransport:
-    """Implementation of sottovoce.transport.Transport with faults.
+    """Transport with faults. Implements sottovoce.transport.Transport.
 
     Args:
         inner: transport of the messages that are not lost.
@@ -54,8 +54,8 @@ class FaultyTransport:
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
         """Deliver a message unless a fault prevents it; the message, or only its answer, may be lost.
 
-        A message that is held back has failed for its sender, which sends to other peers or tries again; it is
-        delivered later, within `timeout` seconds.
+        To its sender, a message that is held back has failed, so the sender sends to other peers or tries again; the
+        message is delivered later, within `timeout` seconds.
         """
         faults = self._faults
         await asyncio.sleep(max(0.0, faults.delay + self._random.uniform(-1, 1) * faults.delay_spread))

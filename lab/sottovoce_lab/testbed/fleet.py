@@ -94,7 +94,7 @@ class ProcessFleet:
 
     Args:
         plan: plan of the fleet.
-        directory: an existing, empty directory, or a directory that held this fleet before.
+        directory: an existing, empty directory, or a directory that contained this fleet before.
     """
 
     def __init__(self, plan: Plan, directory: Path) -> None:
@@ -218,7 +218,7 @@ class ProcessFleet:
         return stubborn
 
     def charges_when_stopped(self, member: Member) -> int | None:
-        """Return charges in the agent's last log line; None without such a line."""
+        """Return the number of charges in the agent's last log line; None without such a line."""
         said = _STOPPED.findall(member.log.read_text(encoding="utf-8", errors="replace"))
         return int(said[-1]) if said else None
 

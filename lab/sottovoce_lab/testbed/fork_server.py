@@ -1,8 +1,8 @@
 """Server that forks agents from one process, which has imported their modules.
 
-A testbed runs it as `python -m sottovoce_lab.testbed.fork_server DIRECTORY`. DIRECTORY is the fleet's, and identifies
-the server and its agents in a list of processes. Its standard input is one end of a pair of sockets, where it receives,
-in JSON:
+A testbed runs it as `python -m sottovoce_lab.testbed.fork_server DIRECTORY`. DIRECTORY is the fleet's directory; it
+identifies the server and its agents in a list of processes. The server's standard input is one end of a pair of
+sockets, from which it receives, in JSON:
 
 - `[[module, …], null]`, with two descriptors: start an agent by calling the module's `main` with the words that follow.
   The descriptors become its standard input and its log. The answer is `[pid, null]`; once the agent has ended,

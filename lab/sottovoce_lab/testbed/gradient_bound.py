@@ -1,7 +1,7 @@
 """Bound G of ConstD²P: the longest gradient of five runs without any privacy (AdaD²P 2024, Section 5). For testbeds.
 
-The runs are of push-sum SGD as in the paper, on a network that mixes at once: a step takes one random record of
-each device. The runs read all records of the fleet, and their result is not charged to any budget.
+The runs use push-sum SGD as in the paper, on a network that mixes at once: a step takes one random record of each
+device. The runs read all records of the fleet, and their result is not charged to any budget.
 """
 
 import numpy as np

@@ -261,7 +261,7 @@ def _surviving_models(devices: list[Device]) -> dict[str, NDArray[np.float64]]:
 
 
 def _traffic(simulation: Simulation) -> Traffic:
-    """Return traffic in memory, without encoding: bytes are those of the numbers."""
+    """Return traffic in memory, without encoding: only the bytes of the numbers count."""
     sent = simulation.traffic
     numbers = sent.numbers * _BYTES_PER_NUMBER
     return Traffic(sent.messages, numbers, numbers)

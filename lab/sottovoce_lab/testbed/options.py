@@ -258,7 +258,7 @@ class Options:
 
     @property
     def steps(self) -> int:
-        """Default number of private releases. The last fifth of the cycles, two fifths in large fleets, only mixes.
+        """Default number of private releases; devices only mix in the last fifth (large fleets: two fifths) of cycles.
 
         A secure sum takes two or three cycles, and no mixing follows it.
         """

@@ -100,7 +100,7 @@ class Plan:
 
     @property
     def isolated_agents(self) -> frozenset[int]:
-        """Agents without any link in either direction: no peer can notify them of a newer ledger of theirs."""
+        """Agents without any link in either direction: no peer can notify them that their ledger is out of date."""
         met = {i for i, others in enumerate(self.peers) if others} | {j for others in self.peers for j in others}
         return frozenset(range(self.options.agents)) - met
 
@@ -208,7 +208,7 @@ def _check_cell(options: Options, config: AgentConfig) -> None:
 
 
 def _check_contributors(options: Options, config: AgentConfig) -> None:
-    """Refuse the default mixing of a fleet in which some contributions would count nowhere.
+    """Refuse the default mixing in a fleet whose devices would ignore some contributions.
 
     Raises:
         UsageError: if the mixing is refused; the message names the choices.
@@ -225,7 +225,7 @@ def _check_contributors(options: Options, config: AgentConfig) -> None:
 
 
 def _with_window_unit(options: Options) -> Options:
-    """Adapt options to a feed's kept windows, dealt out as unfollowed files; units are days, as on a device."""
+    """Adapt options to a feed's stored windows, dealt out as files without a feed; units are days, as on a device."""
     if ALGORITHMS[options.learner].unit != "record":
         return options
     return replace(options, settings={"privacy.unit": "window", **options.settings})

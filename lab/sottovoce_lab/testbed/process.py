@@ -1,8 +1,8 @@
 """Agent process of a testbed: a real agent that also stops when the testbed ends.
 
 Run by the testbed as `python -m sottovoce_lab.testbed.process CONFIG SEED [FAULT …]`, with a pipe as its standard
-input. A line of input names the node ids that this agent does not reach from now on; an empty line ends the partition.
-This is the one place where an agent may run without noise, and only on loopback, in a fleet that a testbed made.
+input. A line of input lists the node ids that this agent does not reach from now on; an empty line ends the partition.
+Only this module may run an agent without noise, and only on loopback, in a fleet that a testbed made.
 """
 
 import asyncio

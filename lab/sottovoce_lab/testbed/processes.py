@@ -247,10 +247,10 @@ class _Run:
         )
 
     def _ledgers_agree(self, ledgers: dict[str, Spending]) -> bool:
-        """Check that the spending that agents reported when they stopped is the spending in their ledgers.
+        """Check that the spending that agents reported when they stopped matches their ledgers.
 
         One release may have been in progress at that time. An agent that had to be killed has reported nothing: its
-        ledger must hold at least its last reported spending.
+        ledger must contain at least its last reported spending.
         """
         agree = True
         for member in self._fleet.running():

@@ -20,7 +20,7 @@ class Moment:
 
 
 class Watcher:
-    """Base class of watchers of a run, which shows nothing."""
+    """Watcher of a run that shows nothing; base class of all watchers."""
 
     def note(self, text: str) -> None:
         """Show a note on an event of the run."""

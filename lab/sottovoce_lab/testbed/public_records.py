@@ -1,8 +1,8 @@
 """Public labelled records on which a learner scores models, and their sources in a testbed.
 
-`held-apart`: a share of the training part, which no agent holds and nothing is measured on. `test`: some of the test
-records, as in the PDSL paper; weights are then chosen on the test records, and the report states this. Either takes a
-number of records: `held-apart(200)`.
+`held-apart`: a share of the training part that no agent holds and on which nothing is measured. `test`: some of the
+test records, as in the PDSL paper; weights are then chosen on the test records, and the report states this. Either
+takes a number of records: `held-apart(200)`.
 """
 
 import re

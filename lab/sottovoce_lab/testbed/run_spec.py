@@ -99,13 +99,13 @@ def run_spec(values: Mapping[str, Any], origin: str, typed: Collection[str] = ()
     """Build a run's description from dotted keys.
 
     Args:
-        values: values by key; those of a table `[faults]` are in the vector engine's own terms.
+        values: values by key; values in a table `[faults]` are in the vector engine's own terms.
         origin: name of the file, for errors.
         typed: keys that were given on the command line rather than by the file.
 
     Raises:
         ConfigError: if a value is impossible; the message names its key.
-        UsageError: if there is no such key.
+        UsageError: if a key does not exist.
     """
     named = {ALIASES.get(key, key): value for key, value in values.items()}
     own = {ALIASES[key]: key for key in RunSpec.__struct_fields__ if key in ALIASES}
@@ -151,7 +151,7 @@ def _fault_words(named: dict[str, Any], origin: str) -> list[str]:
 
 
 def split_sweep(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
-    """Split keys into those with one value and those with a list: a sweep is over all combinations.
+    """Split keys into keys with one value and keys with a list; a sweep covers all combinations.
 
     Args:
         values: values by dotted key.
@@ -177,7 +177,7 @@ def combinations(values: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def override_values(values: Mapping[str, Any], typed: Mapping[str, Any]) -> dict[str, Any]:
-    """Override a file's keys by those of `--set`, whichever name of a key each of the two uses."""
+    """Override a file's keys by the keys of `--set`, even if the two use different names for a key."""
     taken = {ALIASES.get(key, key) for key in typed}
     kept = {key: value for key, value in values.items() if ALIASES.get(key, key) not in taken}
     return {

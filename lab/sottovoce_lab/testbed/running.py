@@ -65,7 +65,7 @@ class RunningFleet(Protocol):
         ...
 
     def charges_when_stopped(self, member: Member) -> int | None:
-        """Return charges in the agent's last log line; None without such a line."""
+        """Return the number of charges in the agent's last log line; None without such a line."""
         ...
 
     def spending(self, member: Member) -> Spending:

@@ -12,7 +12,7 @@ from sottovoce_lab.testbed.run_facts import curve_point
 
 
 class Showing(Watcher):
-    """Watcher that also writes the newest measures to the testbed's directory, over the previous ones.
+    """Watcher that also writes the newest measures to the testbed's directory, in place of the previous measures.
 
     Args:
         watcher: watcher that also receives every call.

@@ -19,7 +19,7 @@ def family(config: AgentConfig) -> Family:
     """Return the parts of `average`.
 
     This is push-sum with a single step on a single vector: the mean minimises Σ ½‖z - v‖², and one step of length 1
-    against its gradient at 0, which is -v, adds v to the mass.
+    against the gradient of ½‖z - v‖² at 0, which is -v, adds v to the mass.
     """
     learner, data = settings_of(config, AverageSettings), config.data
     model = Mean(width(data.transform, data.features))
@@ -66,7 +66,7 @@ def _profile(learner: AverageSettings, size: int) -> Profile:
 
 
 def _facts(config: AgentConfig, terms: MeanTerms) -> dict[str, float]:
-    """Return facts about the noise; where it is shared, of the smallest round, in which each device adds most."""
+    """Return facts about the noise; if the devices share it, for the smallest round, in which each adds most."""
     members = 1 if config.cell is None else config.cell.least
     return {"noise_deviation": terms.deviation(budget_of(config), members), "clip": terms.profile.bound}
 

@@ -63,7 +63,7 @@ def from_wire(packed: Iterable[contributions_pb2.Contribution]) -> tuple[Contrib
     """Return the contributions; their arrays are read-only, and their signatures not verified yet.
 
     Raises:
-        MessageRefused: for `shape`, `malformed` or `range`.
+        MessageRefused: with the reason `shape`, `malformed` or `range`.
     """
     found = []
     for one in packed:

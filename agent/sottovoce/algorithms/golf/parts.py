@@ -84,7 +84,7 @@ def _push_sum_family(config: AgentConfig, learner: GolfSettings, model: OneVsAll
 
 
 def scheme_of(config: AgentConfig) -> Scheme:
-    """Return the perturbation of records: by the public rule, as configured, or exactly as in the paper."""
+    """Return the perturbation of records: chosen by the public rule, as configured, or exactly as in the paper."""
     learner, data = settings_of(config, GolfSettings), config.data
     features, epsilon = width(data.transform, data.features), config.privacy.epsilon
     if epsilon == float("inf"):

@@ -44,7 +44,7 @@ class GolfSettings(LearnerSettings, frozen=True, tag="golf"):
     ] = 4096
 
     def __post_init__(self) -> None:
-        """Check `perturbation`, of which the paper has one, and `mixing`."""
+        """Check `perturbation`, for which the paper has a single value, and `mixing`."""
         super().__post_init__()
         known = [*_PERTURBATIONS, *installed_plugins(MECHANISM)]
         if self.perturbation not in known:

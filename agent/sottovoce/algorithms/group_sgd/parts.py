@@ -70,7 +70,7 @@ def _cell(config: AgentConfig) -> Cell:
 
 
 def _step_size(config: AgentConfig, size: int) -> float:
-    """Return γ of the first step: as configured, or by one device's rule with the smallest cell's records."""
+    """Return γ of the first step: as configured, or by the rule for one device with the smallest cell's records."""
     learner = settings_of(config, GroupSgdSettings)
     if learner.step_size is not None or config.unit != "record":
         return learner.rate

@@ -1,4 +1,4 @@
-"""The durable state of a device that averages in pairs: push-sum's, with weight 1, or 0 while the device is blank.
+"""Durable state of a device that averages in pairs, in push-sum's form: with weight 1, or 0 while the device is blank.
 
 So a device that mixed by push-sum before continues from its last estimate of the model.
 """

@@ -37,7 +37,7 @@ _USUAL_CONTRIBUTORS = 64
 _HELD_NUMBERS = 2**22
 """Largest size of all contributions: 32 MiB, and five times that while their mean is taken."""
 
-_LARGEST, _LARGEST_BOUNDED = 2.0, 8.0  # times the usual step size; of contributions, whose influence is bounded
+_LARGEST, _LARGEST_BOUNDED = 2.0, 8.0  # times the usual step size; the second for contributions, which are bounded
 _BOUNDED_NOISY = 150.0  # of contributions, whose steps shrink more
 _LAST = 0.25  # largest last step size of contributions, in usual step sizes: longer ones oscillate
 _REGRESSION, _NOISY_REGRESSION = 4.0, 1.5  # docs/decisions/0023-forecast-windows.md
@@ -93,7 +93,7 @@ def family(config: AgentConfig) -> Family:
 
 
 def _check_size(learner: PushSumSettings, size: int) -> None:
-    """Refuse a model whose answers no broker forwards, or whose contributions exceed a small device's memory.
+    """Refuse a model whose answers are too large for brokers, or whose contributions are too large for a small device.
 
     Raises:
         ConfigError: if the model is too large for either; the message names the limit.
@@ -205,7 +205,7 @@ def _has_noise_rule(config: AgentConfig) -> bool:
 
 
 def _share_bits(config: AgentConfig, size: int) -> int:
-    """Return the fractional bits of shares: as configured, else enough that the noise of a step hides the rounding."""
+    """Return the fractional bits of shares: as configured, else enough for a step's noise to hide the rounding."""
     from sottovoce.algorithms.steps.public.descent import SHARE_BITS
 
     learner = settings_of(config, PushSumSettings)

@@ -25,7 +25,7 @@ def published_terms(config: AgentConfig) -> PublishedTerms:
     """Return terms for one random record per step, drawn with replacement, with the paper's noise.
 
     Raises:
-        ConfigError: ConstD²P without a bound on its gradients.
+        ConfigError: if ConstD²P has no bound on its gradients.
     """
     learner, sigma = settings_of(config, ClipD2pSettings), published_sigma(config)
     clip = learner.clip if learner.name == "clipd2p" else None
@@ -74,7 +74,7 @@ def true_epsilon(sigma: float, steps: int, records: int, delta: float) -> float:
 
 
 def _formula(config: AgentConfig, value: float) -> float:
-    """Return σ of ε, or ε of σ: the formula is its own inverse."""
+    """Return σ for a given ε, or ε for a given σ: the formula is its own inverse."""
     steps, records = settings_of(config, ClipD2pSettings).steps, config.data.expected_records
     return math.sqrt(max(1, steps) * math.log(1 / config.privacy.delta)) / (records * value)
 

@@ -73,7 +73,7 @@ class PushSumSettings(ScheduledSettings, frozen=True, tag="push-sum"):
     ] = 0.2
 
     def __post_init__(self) -> None:
-        """Check the mixing: the papers only have push-sum; otherwise, if unset, it follows from the configuration."""
+        """Check the mixing: the papers use only push-sum; otherwise, if unset, it follows from the configuration."""
         super().__post_init__()
         shares = self.fidelity == "paper" or self.name == "push-sum" or self.clipping == "quantile"
         if self.mixing is None and shares:

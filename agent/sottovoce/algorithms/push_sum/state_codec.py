@@ -15,6 +15,6 @@ class PushSumCodec:
         return encoded(state, state.weight)
 
     def decode(self, raw: bytes) -> PushSumState:
-        """Decode a state, also of version 0.1; see StateCodec.decode."""
+        """Decode a state, including one of version 0.1; see StateCodec.decode."""
         weight, saved = decoded(raw, self._size)
         return self._state_type(weight=weight, **saved)

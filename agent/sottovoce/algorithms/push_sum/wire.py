@@ -17,7 +17,7 @@ def to_bytes(message: PushSumShare) -> bytes:
 
 
 def from_bytes(payload: bytes) -> PushSumShare:
-    """See PayloadCodec.from_bytes; also of shares that version 0.1 has left in an outbox."""
+    """Decode a share, including one that version 0.1 has left in an outbox; see PayloadCodec.from_bytes."""
     share = envelope_pb2.PushSumShare.FromString(payload)
     numerator = numerator_of(share)
     numerator.setflags(write=False)

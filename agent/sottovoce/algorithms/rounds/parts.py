@@ -61,7 +61,7 @@ def _check(config: AgentConfig, rule: Rule, public: Records | None) -> None:
     """Refuse a configuration that a learner in rounds cannot run.
 
     Raises:
-        ConfigError: if its neighbours are not fixed, or its own rule refuses.
+        ConfigError: if its neighbours are not fixed, or its own rule refuses the configuration.
         DataError: if the public records on which models are scored do not exist.
     """
     scores = config.learner.scores

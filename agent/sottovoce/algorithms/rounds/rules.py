@@ -36,9 +36,9 @@ class Rule:
     """Rule of an algorithm in rounds.
 
     Attributes:
-        made: the algorithm of one round, for (configuration, kernel, public records by which models are scored: None
-            for those that data.public names).
-        questions: gradients that a device may be asked for in one round.
+        made: function of (configuration, kernel, public records on which models are scored, or None for the records
+            that data.public names) that returns the algorithm of one round.
+        questions: number of gradients that a device may be asked for in one round.
         check: raises ConfigError for a configuration that it cannot run.
     """
 

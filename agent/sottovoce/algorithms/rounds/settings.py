@@ -39,7 +39,7 @@ class CrossSettings(RoundsSettings, frozen=True):
 
     @property
     def answered(self) -> Literal["all"] | int:
-        """Gradients released in one round, one's own included."""
+        """Number of gradients released in one round, the device's own included."""
         return self.answers or (self.sound_answers if self.fidelity == "sound" else "all")
 
 

@@ -135,13 +135,13 @@ def _question_kind(config: AgentConfig) -> Asks:
 
 
 def _period(config: AgentConfig) -> int:
-    """Return R, batches in a chain."""
+    """Return R, the number of batches in a chain."""
     controller, every = settings_of(config, SharedModelSettings).control
     return every if controller == "schedule" else 1
 
 
 def _turns(config: AgentConfig) -> int:
-    """Return turns of one device."""
+    """Return the number of one device's turns."""
     learner, records = settings_of(config, SharedModelSettings), _records(config)
     if learner.name == "with-replacement" and learner.fidelity == "paper":
         return visits(records, batch_of(config))

@@ -1,4 +1,4 @@
-"""Jin, He & Dai 2023 to the letter: their noise, their step sizes, and the guarantee of their theorem."""
+"""Jin, He & Dai 2023 to the letter: their noise, their step sizes, and their theorem's guarantee."""
 
 import math
 
@@ -53,7 +53,7 @@ def letter_sizes(config: AgentConfig, slope: float) -> StepSizes:
 
 
 def visits(records: int, batch: int) -> int:
-    """Return the number of turns with replacement, after which five times as many records were drawn as there are."""
+    """Return the number of turns with replacement after which five times as many records as exist have been drawn."""
     return max(1, -(-_VISITS * records // batch))
 
 

@@ -40,7 +40,7 @@ class SharedModelSettings(GradientSettings, frozen=True):
 
     @property
     def control(self) -> tuple[Controller, int]:
-        """The rule that decides which steps are global and, for a schedule, one in how many steps is."""
+        """The rule that decides which steps are global and, for a schedule, the number of steps per global step."""
         return "schedule", 1
 
 

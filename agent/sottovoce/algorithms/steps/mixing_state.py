@@ -1,4 +1,4 @@
-"""Durable state of a device that mixes a model: one form for push-sum and for pairs, so that either can continue it."""
+"""Durable state of a device that mixes a model: one form, from which push-sum and pairs can both continue."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def encoded(state: Any, weight: int) -> bytes:
 
 
 def decoded(raw: bytes, size: int) -> tuple[int, dict[str, Any]]:
-    """Return the push-sum weight that was saved, and the other fields of the state, by name; also of version 0.1.
+    """Return the push-sum weight that was saved, and the state's other fields by name, also for a state of version 0.1.
 
     Args:
         raw: the bytes.

@@ -14,7 +14,7 @@ _ENCODED_BEFORE = np.dtype("<i8")
 
 
 def numerator_of(message: Holder) -> NDArray[np.int64]:
-    """Return the numerator in a message, int64[P]; also of version 0.1.
+    """Return the numerator in a message, also in one of version 0.1, int64[P].
 
     Raises:
         MessageRefused: for `shape` or `malformed`.

@@ -19,7 +19,7 @@ class Clock:
 
         Args:
             monotonic: seconds.
-            wall: seconds of Unix time, as the system has it.
+            wall: seconds of Unix time, by the system's clock.
 
         Raises:
             MessageRefused: if the clock has not been set since the start of this device.

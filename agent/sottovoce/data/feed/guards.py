@@ -22,7 +22,7 @@ class OneTopic:
         """Refuse every topic but the first.
 
         Raises:
-            MessageRefused: if the topic is another one.
+            MessageRefused: if the topic is not the first one.
         """
         if self._topic is None:
             self._topic = topic
@@ -51,7 +51,7 @@ class Fresh:
             now: Unix time.
 
         Raises:
-            MessageRefused: retained and of unknown or old age, or measured too long ago, or in the future.
+            MessageRefused: if it is retained and of old or unknown age, or measured too long ago or in the future.
         """
         if retained and (measured is None or now - measured > self._longest_gap):
             raise MessageRefused(

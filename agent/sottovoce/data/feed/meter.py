@@ -23,7 +23,7 @@ class Arrival:
     Attributes:
         topic: topic that it was published to.
         payload: payload of any length and content.
-        retained: whether the broker had stored the message from before.
+        retained: whether the broker had stored the message earlier.
         monotonic: time of arrival on the monotonic clock, in seconds.
         wall: time of arrival by this device's clock, in seconds of Unix time.
     """

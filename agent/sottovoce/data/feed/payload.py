@@ -37,7 +37,7 @@ def value_at(found: Any, path: tuple[str, ...]) -> Any:
     """Return the value at a path: keys of objects, indices of lists.
 
     Raises:
-        MessageRefused: if there is none.
+        MessageRefused: if there is no value at that path.
     """
     for part in path:
         if isinstance(found, dict) and part in found:
@@ -70,7 +70,7 @@ def possible_times(value: Any, form: TimeFormat, zone: str | None = None) -> lis
     Args:
         value: the time as published.
         form: format of the time.
-        zone: zone of times that do not name one.
+        zone: time zone of times that do not state one.
 
     Raises:
         MessageRefused: if the time does not have the declared format, names no zone where none is declared, or is in

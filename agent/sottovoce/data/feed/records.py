@@ -31,7 +31,7 @@ def load_feed(path: Path, options: Mapping[str, str]) -> DataSet:
             in; `test`, the share of the last days that is held back for measuring, by default none.
 
     Raises:
-        DataError: if there is no such store or meter, or half hours cannot be made of its windows.
+        DataError: if the store or meter does not exist, or its windows cannot be combined into half hours.
     """
     windows = read_windows(path)
     wh = windows.wh

@@ -55,7 +55,7 @@ class WindowStore:
     """The writing side of a store, open in one process only.
 
     Args:
-        path: path of the file, made with mode 0600 when it is missing.
+        path: path of the file, which is created with mode 0600 if it does not exist.
         seconds: length of a window; a file has windows of one length only.
         keep_days: windows this many days older than the newest window are deleted, within a day.
 
@@ -93,10 +93,10 @@ class WindowStore:
         refused: Mapping[tuple[str, str], int],
         heard: Mapping[str, Heard] = MappingProxyType({}),
     ) -> None:
-        """Add windows, and refusals since the last time, durably; then delete old ones.
+        """Durably add windows, and the refusals since the last call; then delete old windows.
 
         Args:
-            windows: finished windows; one that is stored already is unchanged.
+            windows: finished windows; a window that is already stored stays unchanged.
             refused: number of refusals, by meter and reason.
             heard: times by meter; `counts` are those since the last call.
 

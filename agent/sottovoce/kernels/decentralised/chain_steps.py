@@ -36,7 +36,7 @@ def global_step(
     """Return w^G ← (w^G + w^L)/2 - η(∇f_D(w^G) + N); the agent publishes the result and takes it as its next w^L.
 
     Args:
-        latest: w^G, as the last agent to update it published it.
+        latest: w^G, as published by the last agent that updated it.
         local: w^L.
         gradient: the mean gradient of the batch D at w^G.
         noise: N. Theorem 2 calibrates ηN to the sensitivity of Lemma 4, so divide its noise by η.

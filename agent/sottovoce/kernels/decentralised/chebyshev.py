@@ -30,7 +30,7 @@ def plain_coefficients(steps: int) -> NDArray[np.float64]:
 
 
 def accelerated_coefficients(gap: float, steps: int) -> NDArray[np.float64]:
-    """Return coefficients of the polynomial T_S(·/λ)/T_S(1/λ), λ = 1 - gap: the least worst error after S steps.
+    """Return coefficients of the polynomial T_S(·/λ)/T_S(1/λ), λ = 1 - gap: the smallest worst-case error in S steps.
 
     1 + c_s = 2 T_s(1/λ)/(λ T_(s+1)(1/λ)) follows from T_(s+1)(y) = 2y T_s(y) - T_(s-1)(y), which gives
     1 + c_1 = 2/(2 - λ²) and 1 + c_s = 1/(1 - λ²(1 + c_(s-1))/4) (Golub & Varga 1961; on graphs Scaman, Bach, Bubeck,

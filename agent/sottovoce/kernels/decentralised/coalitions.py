@@ -1,9 +1,10 @@
 """Accuracy of the mean of each coalition's candidates, eqs. (16), (17) of PDSL, for many coalitions at once.
 
-The output of a first layer is linear in its parameters: the layer of a mean is the mean of the layers. So
-records go through the first layer once for each candidate, and not once for each of 2ⁿ coalitions. Coalitions are
-scored in float32, which is a hundred times as fast where there is a tanh. Records whose label wins or loses by so
-little that rounding could decide it are scored again in float64. So the outcome is that of float64.
+The output of a first layer is linear in its parameters, so the layer of a mean of candidates is the mean of their
+layers. So records go through the first layer once for each candidate, and not once for each of 2ⁿ coalitions.
+Coalitions are scored in float32, which is a hundred times as fast if the model has a tanh. Records whose label wins or
+loses by so little that rounding could decide the outcome are scored again in float64. The result is therefore that of
+float64.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """The controller of Jin, He & Dai 2023, Algorithm 2: a deep Q-network that chooses between local and global steps.
 
 Its state is computed from un-noised losses and un-noised local models, and its decisions are visible: anyone who sees
-them learns about records, and there is no bound on how much. It serves only the algorithm as published, and its traces.
+them learns about records, and there is no bound on how much. It only serves to run or trace the algorithm as published.
 """
 
 from collections import deque

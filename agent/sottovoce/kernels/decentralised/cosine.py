@@ -26,7 +26,7 @@ def weights_by_mean(gradients: NDArray[np.float64]) -> NDArray[np.float64]:
 def weights_by_own(gradients: NDArray[np.float64], own: int) -> NDArray[np.float64]:
     """Return π_j = max(cos(g_j, g_own), 0)/Σ: stays close to the agent's own data.
 
-    The agent's cosine with itself is 1 whatever its noise: the more noise, the more weight on its own gradient alone.
+    The own gradient's cosine with itself is 1 whatever its noise: the more noise, the more weight it alone has.
 
     Args:
         gradients: as for `weights_by_mean`.

@@ -38,7 +38,7 @@ def weights(own_degree: int, degrees: Mapping[Peer, int]) -> tuple[float, dict[P
         degrees: the degree of each neighbour present in this round; the weight of an absent one goes to the agent.
 
     Returns:
-        the agent's weight for itself, which is positive, and those for `degrees`. Their exact sum rounds to 1.
+        the agent's weight for itself, which is positive, and its weights for `degrees`. Their exact sum rounds to 1.
 
     Raises:
         ConfigError: if there are more neighbours than the degree, or a neighbour has degree 0.

@@ -68,7 +68,7 @@ def _remainder(matrix: NDArray[np.float64], aim: NDArray[np.float64]) -> NDArray
             u[~free] = 0.0
             best = _least_squares(matrix, aim, free)
         u = best
-        # Not as aim - matrix·u, where large u for nearly opposite columns would cancel.
+        # Not computed as aim - matrix·u, where large u for nearly opposite columns would cancel.
         span = np.linalg.qr(matrix[:, free]).Q
         rest = aim - span @ (span.T @ aim)
     return rest

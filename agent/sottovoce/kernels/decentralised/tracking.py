@@ -11,7 +11,7 @@ def corrected(
 
     From v^0 = g(x^0) the corrections telescope: before v is mixed, v^k = g(x^k), and mixing by a doubly stochastic
     matrix leaves the mean of v over agents at the mean of their last gradients. Without noise, and where both gradients
-    are of the same batch, one record moves v twice as far as one gradient.
+    are of the same batch, one record moves v twice as far as it moves one gradient.
 
     Args:
         tracked: v^(k-1), float64[P].

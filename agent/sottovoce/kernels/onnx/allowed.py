@@ -1,7 +1,7 @@
 """Graphs that a vault may load: those of this package, by the hashes it ships, and those that the owner lists.
 
-A graph determines which values leave the vault: an unchecked one could omit clipping. So neither its name nor its
-location is enough. The hashed bytes are the loaded bytes: the file is read only once.
+A graph determines which values leave the vault: an unchecked one could omit clipping. So a graph is
+identified neither by its name nor by its location. The hashed bytes are the loaded bytes: the file is read only once.
 """
 
 import hashlib
@@ -59,7 +59,7 @@ def allowed_graph(name: str, graphs: Sequence[str]) -> Graph:
         graphs: `sha256:HEX` of each other graph that may be loaded.
 
     Raises:
-        ConfigError: if there is no such file, it cannot be a graph, or it is not on the list.
+        ConfigError: if the file does not exist, cannot be a graph, or is not on the list.
     """
     stock = stock_hashes()
     path = STOCK / f"{name}{SUFFIX}" if name in stock else Path(name)
@@ -79,7 +79,7 @@ def digest_of(name: str) -> str:
     """Return `sha256:HEX` of a graph file, for the list.
 
     Raises:
-        ConfigError: if there is no such file, or it cannot be a graph.
+        ConfigError: if the file does not exist, or cannot be a graph.
     """
     return f"sha256:{hashlib.sha256(_read(Path(name), name)).hexdigest()}"
 

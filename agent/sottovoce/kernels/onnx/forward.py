@@ -1,7 +1,7 @@
 """Extraction of the part of a graph that leads to given outputs.
 
 ONNX Runtime computes the whole graph, whichever outputs are requested: it computes the gradient even if a model only
-predicts. So the nodes that do not lead to those outputs are cut out of the file's bytes. This relies only on protocol
+predicts. So nodes that do not lead to requested outputs are cut out of the file's bytes. This relies only on protocol
 buffer framing and the field numbers of onnx.proto, which never change; devices do not have the onnx library.
 """
 

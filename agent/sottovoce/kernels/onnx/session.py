@@ -43,7 +43,7 @@ class GraphSession:
         threads: 1 or 2.
 
     Raises:
-        ConfigError: ONNX Runtime is missing, or cannot load the graph, or it is not a graph of this kind.
+        ConfigError: if ONNX Runtime is missing or cannot load the graph, or the graph is not of this kind.
     """
 
     def __init__(self, model: bytes, origin: str, threads: int = 1) -> None:

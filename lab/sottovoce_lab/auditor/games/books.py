@@ -1,4 +1,4 @@
-"""Game: does the ledger pay for every release, across restarts too, and is no noise drawn twice?"""
+"""Game: does the ledger pay for every release, even across restarts, and is noise never drawn twice?"""
 
 import tempfile
 from dataclasses import replace
@@ -19,7 +19,7 @@ _MAX_RECORDS = 5
 
 
 def books(subject: Subject) -> Finding:
-    """Ask every query three times in each of three lives on one ledger, and one query too many.
+    """Ask every query three times in each of three lives on one ledger, and one query beyond the budget.
 
     The first life ends half-way, so that the ledger is opened again in the middle of a run.
 
@@ -77,7 +77,7 @@ def _run_life(
 
 
 def _takes_part(subject: Subject, vault: Vault, records: Records) -> bool:
-    """Check whether a device that answers no queries, but takes part in sums, does so once it has paid for all sums."""
+    """Check whether a device that answers no queries still takes part in a sum after it has paid for all sums."""
     try:
         subject.watch(vault, len(records))
     except PrivacyError:

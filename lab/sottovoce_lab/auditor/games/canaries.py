@@ -1,8 +1,8 @@
 """Game: can canaries be told apart better than ε allows?
 
 Each canary is in one of two neighbouring worlds by a fair coin. The observer scores its view by the stated law's
-likelihood ratio and answers "first" above a threshold fixed before anything is seen. In one device it guesses only at
-the eighth of the canaries of which it is surest.
+likelihood ratio and answers "first" above a threshold fixed before anything is seen. Within one device, it guesses only
+the eighth of the canaries about which it is most certain.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from sottovoce_lab.auditor.bounds import Rates, one_run_epsilon
 from sottovoce_lab.auditor.finding import Finding
 from sottovoce_lab.auditor.subject import Floats, Subject, watch_new_device
 
-_GUESSED = 8  # guess at one canary in this many
+_GUESSED = 8  # one canary in this many is guessed
 _MIN = 16  # canaries in a device; with fewer, one run proves nothing
 _BOUNDS = 3  # at most: two bounds from error rates, one from one run
 

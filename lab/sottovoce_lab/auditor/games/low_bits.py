@@ -1,4 +1,4 @@
-"""Game: do the last bits of a release reveal nothing? Those of a float would (Mironov 2012)."""
+"""Game: do the last bits of a release reveal anything? The last bits of a float would (Mironov 2012)."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Observer of the vault's answers, as strong as any observer of values computed from them."""
+"""Observer of the vault's answers, as strong as any observer of values computed from these answers."""
 
 import numpy as np
 from sottovoce.door import Query, Refused

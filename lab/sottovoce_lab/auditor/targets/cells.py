@@ -1,7 +1,7 @@
-"""A device in a cell, against an attacker who is the leader, the network, and all colluding members.
+"""Device in a cell, attacked by the leader, the network and all colluding members together.
 
-The auditor holds the keys of all other members, so it can take the masks off the audited vector. Then it adds the noise
-shares of the honest members among them, which a real attacker does not know.
+The auditor has the keys of all other members, so it can remove the masks from the audited vector. It then adds the
+noise shares of the honest members among them, since a real attacker does not know these shares.
 """
 
 import math
@@ -51,7 +51,7 @@ class Others:
     Attributes:
         learner: the learner that takes the sums.
         mechanism: mechanism of each member.
-        honest: number of noise shares in a sum that the attacker does not know, including this device's.
+        honest: number of a sum's noise shares that are unknown to the attacker, including this device's share.
         owner: the id of this device.
     """
 
@@ -197,7 +197,7 @@ class CellMeans(Means):
 
 @dataclass(frozen=True, slots=True)
 class CellGradients(GaussianSums):
-    """Gradient sums of a device in a cell; the terms are those of equally many sums without a cell.
+    """Gradient sums of a device in a cell; the terms equal those for the same number of sums without a cell.
 
     Attributes:
         cell: rule of the cell.

@@ -1,4 +1,4 @@
-"""Ends of chains of steps without replacement: mechanism `chain`."""
+"""Subject for mechanism `chain`: the ends of chains of steps on records drawn without replacement."""
 
 import math
 from collections.abc import Mapping
@@ -29,7 +29,8 @@ _SURE = 40.0  # weight at which softmax is certain
 class Chains:
     """Subject whose canary is a record in its own chain's last batch: one of two records with orthogonal gradients.
 
-    At the auditor's weights the model is certain of the wrong label of both, so their gradients are longest.
+    At the auditor's weights the model is certain of a wrong label for both records, so their gradients have the
+    greatest length.
 
     Attributes:
         budget: budget of a device.

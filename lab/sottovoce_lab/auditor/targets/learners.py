@@ -1,4 +1,4 @@
-"""A peer's reading of a learner's messages: the releases behind them, as far as they can be recovered."""
+"""Releases that a peer can recover from a learner's messages."""
 
 import math
 from collections.abc import Callable
@@ -51,7 +51,7 @@ def push_sum(terms: GradientTerms, size: int, thresholds: Thresholds | None = No
 
 
 def contributions(terms: GradientTerms, size: int, thresholds: Thresholds | None = None) -> Watch:
-    """Undo contributions: each is the previous one plus the vault's answers since, here one, which reveals most."""
+    """Undo contributions: each adds the vault's answers since the last, here one answer, which reveals most."""
     return _steps(terms, size, thresholds, _sums)
 
 
@@ -187,7 +187,7 @@ def gradient_walk(features: int, classes: int) -> Watch:
 
 @dataclass(frozen=True, slots=True)
 class Unchecked:
-    """Implementation of sottovoce.learners.Provenance with signatures that are never checked."""
+    """Provenance whose signatures are never checked. Implements sottovoce.learners.Provenance."""
 
     def signed(self, own: S) -> S:
         """See Provenance.signed."""

@@ -1,4 +1,4 @@
-"""Single vector of a whole device, released once: learner `average`."""
+"""Subject for learner `average`: one vector of a whole device, released once."""
 
 import math
 from collections.abc import Mapping

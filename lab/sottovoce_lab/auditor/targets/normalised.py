@@ -1,4 +1,4 @@
-"""Sums of gradients in units of a moving threshold: mechanism `normalised`, learner `adad2p`."""
+"""Subject for mechanism `normalised` and learner `adad2p`: sums of gradients in units of a moving threshold."""
 
 import math
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ _HOSTILE = (CLIP, 1e-300, 1e3, 1e-3)  # thresholds that an attacker might choose
 
 @dataclass(frozen=True, slots=True)
 class NormalisedSums(GaussianSums):
-    """GaussianSums' canaries under thresholds that an attacker has chosen.
+    """Subject with the canaries of GaussianSums, under thresholds that an attacker has chosen.
 
     Attributes:
         rule: treatment of a gradient.

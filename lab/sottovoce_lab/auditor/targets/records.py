@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 FEATURES = 8
 CLASSES = 3
 _RECORDS = 200
-_NEAR = 0.9  # fraction of ε: the event with the largest likelihood ratio has the odds that change most
+_NEAR = 0.9  # threshold as a fraction of ε: the odds change most for the event with the largest likelihood ratio
 _EACH = 64  # releases in a world of the noise game
 
 
@@ -148,7 +148,7 @@ class PublishedRecords:
         return Sighting(values, np.empty((count, 0)))
 
     def _zero_length_records(self) -> dict[str, Records]:
-        """Return records of length 0, for laws that add noise: these add as much as to any other record."""
+        """Return records of length 0, to which a law that adds noise must add as much as to any other record."""
         return {"zero": self._records(np.zeros(_EACH))} if isinstance(self.law, MaxNorm) else {}
 
     def _records(self, lengths: Floats) -> Records:

@@ -1,4 +1,4 @@
-"""Neighbours' reading of the messages of a learner in rounds: every release behind them.
+"""Releases that neighbours recover from the messages of a learner in rounds.
 
 The emulated neighbours send each message back. A mean of equal vectors is that vector, so from round to round the model
 moves by the device's own gradient alone; the device's answer to a neighbour is a gradient at the neighbour's model.
@@ -37,7 +37,7 @@ def watch(terms: GradientTerms, size: int, algorithm: Algorithm) -> Watch:
     rounds = terms.releases // algorithm.questions
     schedule = RoundsSchedule(terms.learner, size, 1.0, rounds, _RATE, 0.0, 1.0, 1.0)
     answering = isinstance(algorithm, Pdsl | DpCga)
-    step_first = algorithm.widths[0] == 0  # the first message is already one step along
+    step_first = algorithm.widths[0] == 0  # the first message already includes one step
 
     def echoed(message: Message) -> Message | None:
         if not isinstance(message, RoundMessage) or message.round > rounds:

@@ -26,7 +26,7 @@ _RATIO = 1.1
 
 @dataclass(frozen=True, slots=True)
 class ScaledNoiseSums:
-    """Subject with one canary per device: a record whose gradient is 1.1 long in its first world, 1 in its second.
+    """Subject with one canary per device: a record whose gradient has length 1.1 in its first world, 1 in its second.
 
     The tested law follows from the published (ε, δ): a Gaussian whose scale does not depend on the record.
 

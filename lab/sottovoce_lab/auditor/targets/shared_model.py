@@ -1,4 +1,4 @@
-"""A peer's reading of a shared model: the releases behind its versions."""
+"""Releases that a peer recovers from the versions of a shared model."""
 
 from dataclasses import replace
 

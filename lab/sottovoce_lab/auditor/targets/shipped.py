@@ -37,7 +37,7 @@ _RECORDS = 256.0
 
 
 def shipped(name: str, fidelity: str, epsilon: float, delta: float) -> Subject:
-    """Return a learner with its shipped defaults under this budget; without a budget if it adds no noise.
+    """Return a learner with its shipped defaults and this budget, or without a budget if it adds no noise.
 
     Raises:
         PrivacyError: if the budget allows no such release.

@@ -1,4 +1,4 @@
-"""Totals of windows, published without end: mechanism `stream`."""
+"""Subject for mechanism `stream`: totals of windows, published without end."""
 
 import math
 from collections.abc import Mapping

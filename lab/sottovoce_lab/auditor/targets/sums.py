@@ -1,4 +1,4 @@
-"""Clipped sums of gradients in discrete Gaussian noise: over all records, secret random batches, or blocks."""
+"""Clipped sums of gradients with discrete Gaussian noise, over all records, secret random batches, or blocks."""
 
 import math
 from collections.abc import Mapping
@@ -212,8 +212,8 @@ class GaussianSums:
     def _batch_p_values(self, values: Floats, parts: list[Floats]) -> dict[str, float]:
         """Return p-values for sums over unknown records whose contributions all lie along one direction.
 
-        Across it there is only noise. Along it the total of all releases is noise plus something between the sum of
-        an empty batch and that of the largest batch; a record is in as many blocks as there are passes.
+        At right angles to that direction there is only noise. Along it, the total of all releases is noise plus a value
+        between the sum of an empty batch and the sum of the largest batch; a record is in one block per pass.
         """
         every = np.concatenate(parts)
         longest = every[int((every**2).sum(axis=1).argmax())]

@@ -1,4 +1,4 @@
-"""Sums of one-vs-all gradients in noise of a pure ε: mechanism `k-norm`, learner `gradient-walk`."""
+"""Subject for mechanism `k-norm` and learner `gradient-walk`: sums of one-vs-all gradients with noise for a pure ε."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from sottovoce_lab.auditor.targets.asking import ask_vault
 Floats = NDArray[np.float64]
 FEATURES = 256
 CLASSES = 3
-_NEAR = 0.9  # fraction of ε: the event with the largest likelihood ratio has the odds that change most
+_NEAR = 0.9  # threshold as a fraction of ε: the odds change most for the event with the largest likelihood ratio
 
 
 @dataclass(frozen=True, slots=True)

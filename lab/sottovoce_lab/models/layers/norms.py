@@ -1,4 +1,4 @@
-"""Norms within an example: over groups of channels (Wu & He 2018), or over the whole (Ba, Kiros & Hinton 2016).
+"""Norms within an example: over groups of channels (Wu & He 2018), or over all of it (Ba, Kiros & Hinton 2016).
 
 Batch norm is missing on purpose: it mixes the examples of a batch, so no example has a gradient of its own to clip.
 """

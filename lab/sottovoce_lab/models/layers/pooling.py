@@ -98,7 +98,7 @@ class AveragePool(_Pool, frozen=True, tag="average-pool"):
 
 
 def _pool_by_comparison(tape: Tape, x: Value, seen: Windows) -> tuple[Value, Pullback]:
-    """Pool small windows that do not overlap. ONNX Runtime pools quickly, but finds places slowly."""
+    """Pool small disjoint windows by comparisons, since ONNX Runtime pools quickly, but finds places slowly."""
     y = tape.op("MaxPool", x, kernel_shape=list(seen.kernel), **seen.attributes)
 
     def back(D: Value) -> tuple[Value, tuple[()]]:
@@ -113,9 +113,9 @@ def _pool_by_comparison(tape: Tape, x: Value, seen: Windows) -> tuple[Value, Pul
 def _offsets(tape: Tape, x: Value, y: Value, seen: Windows) -> Value:
     """Return the offset of each window's first largest number from its corner, int32[B, channels, *places].
 
-    The offset is that of the first place, in C order, such that the rows and columns up to it hold a number as large as
-    y, which further poolings find. If no place has such a number, as can happen with NaN, the offset is that of the
-    last place.
+    The offset is that of the first place, in C order, for which the rows and columns up to that place contain a number
+    as large as y; further poolings find this place. If no place has such a number, as can happen with NaN, the offset
+    is that of the last place.
     """
     *others, last = np.ndindex(*seen.kernel)
     high, wide = (count * step for count, step in zip(seen.places, seen.kernel, strict=True))

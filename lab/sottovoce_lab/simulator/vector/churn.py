@@ -1,8 +1,8 @@
 """Online times of devices: alternating sessions of log-normal length, as in PeerSim studies of gossip learning.
 
 Ormándi, Hegedűs and Jelasity, "Gossip learning with linear models on fully distributed data" (2013): online sessions
-have log-normal lengths; offline ones have the same law, stretched so that a given share of devices is online at any
-moment; a device keeps its state while it is offline.
+have log-normal lengths; offline sessions follow the same law, stretched so that a given share of devices is online at
+any moment; a device keeps its state while it is offline.
 """
 
 import math

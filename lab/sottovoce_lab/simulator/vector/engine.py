@@ -1,8 +1,8 @@
 """Synchronous cycles of push gossip over a whole fleet, with loss, delay and churn.
 
-In every cycle each online device sends its state at the beginning of the cycle to one peer. Messages are processed one
-after another; messages to an offline device are lost. All randomness comes from one
-seed, in streams that do not disturb one another.
+In every cycle each online device sends its state at the beginning of the cycle to one peer. Messages are processed in
+sequence; messages to an offline device are lost. All randomness comes from one seed, in streams that do not affect one
+another.
 """
 
 from collections import defaultdict

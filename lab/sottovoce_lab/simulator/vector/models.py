@@ -58,7 +58,7 @@ class TravellingModels:
         ]
 
     def sent(self) -> Parcel:
-        """See State.sent. A message holds a device's weights and counter."""
+        """See State.sent. A message contains a device's weights and counter."""
         weights, steps = self._sent
         self._each(self.nodes, lambda part: np.copyto(weights[part], self.weights[part]))
         np.copyto(steps, self.steps)
@@ -95,8 +95,8 @@ class TravellingModels:
 def _keep_freed_memory() -> None:
     """Make glibc keep freed memory, which halves the time of a small fleet.
 
-    glibc returns a freed temporary to the system and must request fresh pages for the next one, until a large block has
-    been freed; from then on it keeps that much.
+    glibc returns a freed temporary array to the system and must request fresh pages for the next array, until a large
+    block has been freed; from then on, it keeps as much freed memory as that block had.
     """
     np.empty(_LARGE_BLOCK, dtype=np.uint8)
 

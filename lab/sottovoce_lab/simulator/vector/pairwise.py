@@ -1,8 +1,8 @@
 """Pairwise averaging of a whole fleet in synchronous cycles: the agents' state machines, with all vaults asked at once.
 
-In a cycle every device, one after another, exchanges with its next peers in rotation, with no time between proposal and
-answer; then all vaults answer at once. An exchange that loses a message does not happen, and is not repeated. The sum
-of all models is conserved to the last bit.
+In a cycle the devices act in sequence: each exchanges with its next peers in rotation, with no time between proposal
+and answer; then all vaults answer at once. An exchange that loses a message does not happen, and is not repeated. The
+sum of all models is conserved to the last bit.
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,9 @@
 """Push-sum SGD of a whole fleet in a few arrays, in synchronous cycles: the arithmetic of the agents' state machine.
 
-A cycle is that of sottovoce.algorithms.push_sum.public.machine: every device splits its mass among itself and the peers
-that are next in rotation, then steps along a privatised sum at its estimate. A share arrives before the next
-cycle; if it is lost, it arrives in the first later cycle in which its retry gets through, and until then the device
-sends nothing more to that peer. The mass of the fleet is conserved to the last bit.
+A cycle is that of sottovoce.algorithms.push_sum.public.machine: every device splits its mass among itself and its next
+peers in rotation, then steps along a privatised sum at its estimate. A share arrives before the next cycle; if it is
+lost, it arrives in the first later cycle in which its retry gets through, and until then the device sends nothing more
+to that peer. The mass of the fleet is conserved to the last bit.
 """
 
 from collections.abc import Callable, Sequence

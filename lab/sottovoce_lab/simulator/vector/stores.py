@@ -53,7 +53,7 @@ class RecordStores:
         return -(-self.nodes // 8)
 
     def sent(self) -> Parcel:
-        """See State.sent. A message holds a device's store."""
+        """See State.sent. A message contains a device's store."""
         np.copyto(self._sent[0], self.bits)
         return self._sent
 

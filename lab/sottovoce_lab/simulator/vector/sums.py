@@ -44,7 +44,7 @@ class MixedSums:
         return self._message_bytes
 
     def sent(self) -> Parcel:
-        """See State.sent. A cycle begins; the number of the sender identifies a share."""
+        """See State.sent. This call begins a cycle; a share is identified by its sender's number."""
         self._recipients.append(np.arange(self._nodes))
         return (np.arange(self._nodes),)
 

@@ -31,7 +31,7 @@ class Tracer:
         self._each(cycle, "send", senders, receivers, delay=delay)
 
     def received(self, cycle: int, senders: Places, receivers: Places) -> None:
-        """Record processed messages, all of distinct receivers; the order of calls is the order at a receiver."""
+        """Record processed messages, all with distinct receivers; the order of calls is the order at a receiver."""
         self._each(cycle, "receive", receivers, senders)
 
     def cycle_ended(self, cycle: int, online: NDArray[np.bool_]) -> None:

@@ -1,7 +1,7 @@
 """Walks of one model over all devices, the two baselines of Hegedűs & Jelasity 2017.
 
-`GradientWalk` adds noise to a gradient at every visit. `SequentialDescent` walks over records perturbed once, as gossip
-does, without the merging. Several independent walks advance side by side, on the leading axis.
+`GradientWalk` adds noise to a gradient at every visit. `SequentialDescent` walks over records that were perturbed once,
+as in gossip learning, but without merging models. Several independent walks advance side by side, on the leading axis.
 """
 
 import itertools
@@ -20,10 +20,10 @@ class GradientWalk:
     """Gradient perturbation: a visit to a device adds discrete Laplace noise to its loss gradient.
 
     A device's gradient is the mean over its b records of slope · y^(k)x with ‖x‖₁ ≤ 1 and a slope from 0 to 1, each
-    rounded toward zero on a grid. So one record changes the sum over its b by at most 2 in L1, in each of the copies.
+    rounded toward zero on a grid. So one record changes its device's sum by at most 2 in L1, in each of the copies.
     Since all copies hold the same |x|, the largest over the copies, summed over features, changes by at most 2 as well.
-    To the letter, each copy gets independent noise of scale 2·copies/ε. Otherwise the copies get joint noise for the
-    latter norm, of scale 2/ε; its law is that of sottovoce.vault.max_norm_laplace, drawn in floats.
+    Without `joint`, as in the paper, each copy gets independent noise of scale 2·copies/ε. With `joint`, the copies get
+    joint noise of scale 2/ε for the latter norm; its law is that of sottovoce.vault.max_norm_laplace, drawn in floats.
 
     Args:
         records: records y^(k)x of each device, float64[devices, b, copies, d].

@@ -20,7 +20,7 @@ class MomentumSgdSettings(RoundsSettings, frozen=True, tag="momentum-sgd"):
 
 @dataclass(frozen=True, slots=True)
 class MomentumSgd:
-    """Sends its model, one vector per message, and asks for one gradient. `Work.direction` is u."""
+    """Algorithm that sends its model, one vector per message, and requests one gradient. `Work.direction` is u."""
 
     momentum: float
     widths: tuple[int, ...] = (1,)

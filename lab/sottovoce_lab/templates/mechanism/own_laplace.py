@@ -1,4 +1,4 @@
-"""A record mechanism of one's own: Laplace noise on every number of a record, for learners such as golf."""
+"""Example of your own record mechanism: Laplace noise on every number of a record, for learners such as golf."""
 
 import math
 from dataclasses import dataclass

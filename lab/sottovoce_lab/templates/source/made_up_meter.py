@@ -1,4 +1,4 @@
-"""A meter source of one's own: here a made-up counter; in its place read a serial port, a web page or a file."""
+"""Example of your own meter source: a made-up counter; read a serial port, a web page or a file in its place."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -8,13 +8,13 @@ from sottovoce.data.feed import MeterSource
 
 
 async def messages(settings: Mapping[str, Any]) -> AsyncIterator[tuple[str, bytes]]:
-    """A message (topic, payload) for each reading; `[[feed.formats]]` gives their meaning.
+    """Yield a message (topic, payload) for each reading; `[[feed.formats]]` gives their meaning.
 
     Args:
         settings: `[feed.settings]`: `every`, seconds between two readings; `watts`, the power of the home.
 
     Raises:
-        OSError: the meter is away; it is asked again later.
+        OSError: if the meter cannot be reached; it is queried again later.
     """
     every, watts = float(settings.get("every", 10.0)), float(settings.get("watts", 300.0))
     counted = 1000.0

@@ -1,4 +1,4 @@
-"""A transport of one's own: TLS over Unix sockets, between processes of one machine."""
+"""Example of your own transport: TLS over Unix sockets, between processes of one machine."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ _LARGEST = 2**18
 
 
 class UnixPipe:
-    """Sends each message on a connection of its own; the certificates of both ends say who they are."""
+    """Transport that opens a connection for each message; both ends prove their identity by their certificates."""
 
     largest = _LARGEST
 

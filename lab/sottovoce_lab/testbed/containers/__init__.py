@@ -1,5 +1,5 @@
-"""Testbed whose agents are containers that a compose file starts: its preparation, their program, and their reports.
+"""Testbed whose agents are containers that a compose file starts: the preparation, the agents' program, and the report.
 
-The three parts meet in directories that the containers share, and nowhere else: no service waits for another over a
-network. See docs/how-to/containers.md.
+The three parts communicate only through directories that the containers share: no service waits for another service
+over a network. See docs/how-to/containers.md.
 """

@@ -1,4 +1,4 @@
-"""Agent in a container: it takes a place, joins from the bundle there, and runs until it is stopped."""
+"""Agent in a container: it takes a place, joins with the bundle in that place, and runs until it is stopped."""
 
 import asyncio
 import tempfile

@@ -1,1 +1,1 @@
-"""Public half of the protocol of a cell."""
+"""Public half of a cell's protocol."""

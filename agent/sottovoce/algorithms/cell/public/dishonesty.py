@@ -1,4 +1,4 @@
-"""Record of devices caught lying in secure sums: kept off the rosters for a while, and named in the status."""
+"""Record of devices caught lying in secure sums, which are kept off the rosters for a while and named in the status."""
 
 from base64 import b64encode
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ _STRUCK_BEATS = 1_000
 
 
 class Dishonesty:
-    """Record of lies, and their reports to the other devices.
+    """Record of lies, which also reports them to the other devices.
 
     A device is struck off when this device has seen it lie, when a proof shows its lie, or when more devices accuse
     it than may be dishonest.

@@ -1,4 +1,4 @@
-"""Collection of the members' statements by a leader and its deputies; each is checked on arrival."""
+"""Collection of the members' statements by a leader and its deputies, which check each statement on arrival."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -79,7 +79,7 @@ class Gathering:
         """Handle a message from a member.
 
         Raises:
-            MessageRefused: if the message does not fit; nothing has changed.
+            MessageRefused: if the message does not fit; the state stays as it was.
         """
         if isinstance(said, Offered):
             slot = body_of(said.offer, Offer).slot

@@ -1,4 +1,4 @@
-"""Knowledge of sums on a device: openings that it verifies itself, and results that enough members sign identically."""
+"""A device's knowledge of sums: openings that it verifies itself, and results that enough members sign identically."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -163,7 +163,7 @@ def knowledge_statement(slot: int, members: int, numerator: Numerator) -> Knows:
 
 
 def check_vector(given: Given, h: bytes, size: int) -> None:
-    """Check that a masked vector is of this round and the one its owner signed; the signature is not checked here.
+    """Check that a masked vector is the one that its owner signed for this round, but not the signature itself.
 
     Raises:
         Lie: if it is not.

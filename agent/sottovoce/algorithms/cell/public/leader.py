@@ -96,7 +96,7 @@ class Leader:
         )
 
     def take_over(self, leading: Leading, named: Statement | None, beat: int) -> Led:
-        """Take over as a deputy, with the survivors for whom it or others stand; nothing is sent if it cannot."""
+        """Take over as a deputy, with the survivors that it or others have acknowledged; send nothing if it cannot."""
         named = named or leading.named
         leading = replace(leading, deputy=False, since=beat, named=None)
         if named is None:
@@ -150,7 +150,7 @@ class Leader:
         return Led(stage, said)
 
     def _begin(self, leading: Leading, beat: int, *, late: bool) -> Led:
-        """Begin the round once enough members are ready: only now is anyone charged."""
+        """Begin the round once enough members are ready; no member is charged before that."""
         roster = _roster(leading)
         if leading.readies.keys() | leading.unready < {*leading.members} and not late:
             return Led(leading)

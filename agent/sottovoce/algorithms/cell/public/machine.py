@@ -1,9 +1,9 @@
 """Secure sums by gossip: a device offers to take part, follows the leader of a round, and leads one in its turn.
 
-The leader follows from the devices' ids: it is the lowest in an order by hash, among the devices that have not led a
-round to nothing before. Privacy does not depend on which device leads, when, or whether two do: the vault checks each
-step (sottovoce.vault.cell_member). Every wait is bounded. A round that fails yields nothing, and a device makes a new
-offer, as long as its vault pays.
+The leader follows from the devices' ids: it is the first device, in an order by hash, that has not yet led a round
+without a result. Privacy does not depend on which device leads, when it leads, or whether two devices lead: the vault
+checks each step (sottovoce.vault.cell_member). Every wait is bounded. A round that fails yields nothing, and a device
+makes a new offer if its vault still pays.
 
 A masked vector is sent on the beat after the vault has made it, so that the timing does not reveal how long the
 records took.
@@ -336,7 +336,7 @@ class Cells:
         return replace(state, turn=turn + 1), [Send(state.peers[turn], message)]
 
     def _hand_over_to_deputy(self, state: CellState, given: Given) -> Step:
-        """Send the next deputy everything that the leader received and that the deputy continues from."""
+        """Turn to the next deputy, and send it the messages that it needs in order to continue the round."""
         leader, stood = state.deputies[0], state.stood
         state = replace(state, leader=leader, deputies=state.deputies[1:], silent=state.silent | {state.leader})
         state = self._at_stage(state, "given" if stood is None else "stood")

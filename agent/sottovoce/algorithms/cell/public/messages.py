@@ -116,14 +116,14 @@ class Result(Content, frozen=True):
 
 
 class Want(Content, frozen=True):
-    """Message to a device that has opened this round: request for the masked vectors of these members."""
+    """Request for these members' masked vectors, to a device that has opened this round."""
 
     round: Digest
     places: Places
 
 
 class Vectors(Content, frozen=True):
-    """Masked vectors, as they were signed."""
+    """Message with masked vectors, each as its owner signed it."""
 
     round: Digest
     given: Annotated[tuple[Given, ...], Meta(max_length=MAX_MEMBERS)]
@@ -193,7 +193,7 @@ def content_of(raw: bytes) -> Said:
     """Decode the content of a message.
 
     Raises:
-        MessageRefused: for `malformed`: the bytes are not the content of a message.
+        MessageRefused: with the reason `malformed`, if the bytes are not the content of a message.
     """
     try:
         return _SAID.decode(raw)

@@ -12,7 +12,7 @@ Step = tuple[CellState, list[Effect]]
 
 
 def queue_sends(step: Step) -> Step:
-    """Return the effects that are due: each peer is sent one message at a time, the rest is queued."""
+    """Return the effects that are due: each peer is sent one message at a time, and the others are queued."""
     state, effects = step
     due: list[Effect] = []
     for effect in effects:
@@ -28,7 +28,7 @@ def queue_sends(step: Step) -> Step:
 
 
 def send_next(state: CellState, recipient: str) -> Step:
-    """Return the next message after one that has been delivered."""
+    """Return the effect that sends the recipient's next message, now that its last one has been delivered."""
     queued = dict(state.queued)
     queue = queued.pop(recipient, ())
     if not queue:

@@ -28,9 +28,9 @@ def with_credential(roster: Roster, statement: Statement) -> Statement:
 
 
 def roots_of(provenance: Provenance, roster: Roster, said: Agreed, lead: Lead) -> tuple[bytes, ...] | None:
-    """Return the commitments of the members if their leader signed this round; None otherwise.
+    """Return the members' commitments if their leader signed this round; None otherwise.
 
-    Every member signs its own commitment, so the leader lies if a commitment does not hold.
+    Every member signs its own commitment, so if a commitment fails this check, the leader lies.
     """
     roots = []
     try:

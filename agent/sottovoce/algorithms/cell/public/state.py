@@ -1,4 +1,4 @@
-"""State of a device in secure sums. Only an opened sum survives a crash."""
+"""State of a device that takes part in secure sums. Only opened sums survive a crash."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -73,11 +73,11 @@ class Leading:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Lie of a device.
+    """A lie in which a device was caught.
 
     Attributes:
         why: description of the lie.
-        how: source of this device's knowledge.
+        how: how this device learnt of the lie.
         until: the beat on which it may be in a roster again.
         proof: a proof that every device can verify; None if there is none.
     """
@@ -114,8 +114,8 @@ class CellState:
         named: the survivors that a leader named, signed.
         given: the masked vector, which is sent on the beat after it was made.
         stood: the statement that this device has published about itself.
-        dishonest: lies of each device that this one has proof of.
-        doubts: lies of each device that others report, by the reporting device.
+        dishonest: by device, the lies of which this device has proof.
+        doubts: by device, the lies that others report, by the reporting device.
         silent: devices that led a round without result, and are skipped.
         turn: index of the peer to ask next for a sum.
         opening: the present sum, which others have opened, while its masked vectors are fetched.
@@ -124,7 +124,7 @@ class CellState:
         sought: the beat on which all peers were last asked for later sums.
         leading: by sum, the rounds that this device leads or may take over.
         failed: rounds that failed on this device.
-        queued: queued messages, by peer that a message is being sent to.
+        queued: waiting messages, by peer; a peer has an entry while a message is being sent to it.
         simulated: whether part of the state stems from a seeded noise stream.
     """
 

@@ -63,7 +63,7 @@ class MeanCourse:
         return None
 
     def point(self, numerator: Numerator | None) -> bytes:
-        """Return no bytes: the sum of a mean is taken at no point."""
+        """Return no bytes: a mean's sum does not depend on a point."""
         del numerator
         return b""
 
@@ -83,7 +83,7 @@ class DescentCourse:
     """DP-SGD over the union of all members' records: each sum adds clipped gradients at one model.
 
     Args:
-        schedule: gives K, γ_t and B, the records that a device is expected to hold.
+        schedule: gives K, γ_t and B, the number of records that a device is expected to hold.
         initial: float64[P], the public start.
         step: step of the sum's grid.
         width: see SumConsumer.

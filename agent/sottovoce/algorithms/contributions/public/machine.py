@@ -1,25 +1,27 @@
 """Learning from contributions: every device publishes its own part of the model, signed, and no claim about others.
 
-A device adds up its own releases, each times γ_t/B and damped while gradients vary (steps/public/damping.py), and signs
-the sum every second step: its contribution. Contributions travel whole, from device to device, each under its maker's
-signature; of one maker's contributions the one with the most steps counts. A model is the public start less a mean of
-contributions that a few of them cannot distort (robust.py). It depends only on a set that grows monotonically, whatever
-is lost, late, repeated or refused in transit: devices that hold the same contributions have the same model.
+A device adds up its own releases, each times γ_t/B and damped while gradients vary (steps/public/damping.py). Every
+second step it signs the sum, which is its contribution. Contributions travel whole from device to device, each under
+its maker's signature; if there are several by one maker, the one with the most steps counts. A model is the public
+start minus a mean of contributions that a few of them cannot distort (robust.py). It depends only on a set of
+contributions that grows monotonically, whatever is lost, late, repeated or refused in transit: devices that hold the
+same contributions have the same model.
 
 A newer contribution may differ from its predecessor by as much as its additional steps account for, and is declined
 otherwise. So a device that was honest until the end cannot reverse its whole contribution in a last step.
 
-One device's influence on the others is bounded by one contribution, its own. No mass is handed over, so that no device
-runs out of it beside one that is slow, away or cut off.
+One device's influence on the others is limited to its own contribution. No mass is handed over, so no device can run
+out of mass because a peer is slow, away or cut off.
 
-A revoked device's contribution is sent to no one, and no newer one is accepted. It is removed from the model if this
-device has not asked for a gradient since it arrived. Otherwise it stays unchanged: gradients have been taken at models
-that include it, and without it they would correct a part that is no longer there.
+A revoked device's contribution is not sent to any device, and no newer one is accepted. It is removed from the model if
+this device has not asked for a gradient since the contribution arrived. Otherwise it stays unchanged: gradients have
+been taken at models that include it, and would otherwise correct a part that is no longer there.
 
-On the beat of its own clock a device signs its sum, sends this contribution to the next peers in turn, with a
-list of those it holds, and asks its vault for a gradient at its model, unless the vault has yet to answer. A peer
-replies with contributions that the device lacks, so that each reaches a device once. The time of sending reveals
-nothing about its records; a vault slower than a period is visible through missing steps.
+On each beat of its own clock, a device signs its sum and sends this contribution, with a list of the contributions that
+it holds, to the next peers in turn. Then it asks its vault for a gradient at its model, unless the vault has yet to
+answer. A peer replies with contributions that the device lacks, so that each contribution reaches a device only once.
+The time of sending reveals nothing about the device's records; a vault slower than a period is visible through missing
+steps.
 """
 
 import math
@@ -68,7 +70,7 @@ from sottovoce.learners.rotation import places_in_turn
 _CYCLE = "cycle"
 _ANEW_CYCLES = 64
 _HIGHEST = 2**64
-_SHORTEST = 1e-3  # of the first step
+_SHORTEST = 1e-3  # as a share of the first step's length
 _JUMP = 2.0
 """Largest distance of a newer contribution, in lengths that d of s steps of noise add, √(d/s) of the whole length."""
 _RECENT = 1
@@ -91,7 +93,7 @@ class Mixer:
         initial: float64[P], the public start, the same for the whole fleet.
         owner: node id of this device.
         provenance: signs and verifies contributions.
-        capacity: largest number of others' contributions held: those of the lowest ranks.
+        capacity: largest number of other devices' contributions to hold; those of the lowest ranks are held.
         max_steps: largest number of steps that any device of the fleet takes.
         dishonest: share of the devices that the robust mean leaves out, at most a quarter; with 0 the mean is bounded.
         stride: steps from one signed contribution to the next: each replaces the one before, and need not travel at
@@ -126,7 +128,7 @@ class Mixer:
         self._stride = stride
         beside = () if schedule.thresholds is None else schedule.thresholds.start
         self._start = np.append(initial, beside)
-        everybody = replace(schedule, steps=max_steps)  # all devices agree on it, however many steps this one takes
+        everybody = replace(schedule, steps=max_steps)  # the same on all devices, however many steps this one takes
         self._taken = np.append(0.0, np.cumsum([_step_length(everybody, done) for done in range(max_steps)]))
 
     def fresh(self) -> ContributionsState:
@@ -320,9 +322,9 @@ class Mixer:
     def _offer(self, state: ContributionsState, peer: str) -> tuple[Contribution, ...] | None:
         """Return contributions for a peer, beside the list of those held here; None if both hold the same.
 
-        A device gets others' contributions in replies, as far as they fit. So a peer that sends messages here is only
-        sent this device's own contribution; any other peer is also sent those that it still lacks a turn after it was
-        sent the list.
+        A device receives other devices' contributions in replies, as far as they fit. So a peer that sends messages
+        here is sent only this device's own contribution. Any other peer is also sent the contributions that it still
+        lacks one turn after it was sent the list.
         """
         known, own = state.known.get(peer), state.held.get(self.rank)
         if known is None:
@@ -505,7 +507,7 @@ def _with_sent(state: ContributionsState, peer: str, some: tuple[Contribution, .
 
 
 def _still_lacks(known: Mapping[int, int], listed: Mapping[int, int], at: int) -> bool:
-    """Return whether a peer still lacks steps of one owner that it was sent before it listed them."""
+    """Return whether a peer still lacks steps of one owner that were in the last list sent to it."""
     return known.get(at, 0) < listed.get(at, 0)
 
 

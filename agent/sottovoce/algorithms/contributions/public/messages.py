@@ -18,7 +18,7 @@ _DOMAIN = b"sottovoce/contribution/v1"
 class Contribution:
     """Sum of everything that one device has put into the model: Σ γ_t/B · release of its private steps.
 
-    Of two contributions of one owner, the one with more steps replaces the other. A contribution is made of releases,
+    Of two contributions by one owner, the one with more steps replaces the other. A contribution is made of releases,
     which are charged.
 
     Attributes:
@@ -38,7 +38,7 @@ class Contribution:
     simulated: bool = False
 
     def signed_bytes(self, fleet: str, task: bytes) -> bytes:
-        """See Signed.signed_bytes: bound to one task, since the values mean something else in another."""
+        """See Signed.signed_bytes: bound to one task, since the values would mean something else in another task."""
         numbers = self.numerator.astype("<i8").tobytes()
         return framed(_DOMAIN, (fleet.encode(), task, self.owner.encode(), struct.pack(">Q", self.steps), numbers))
 

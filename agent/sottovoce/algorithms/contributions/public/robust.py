@@ -1,7 +1,7 @@
-"""Means of vectors that a few of the vectors cannot distort, and that cost little where no device tries to.
+"""Means of vectors that a few of the vectors cannot distort, and that cost little if no device tries to distort them.
 
-The bounded mean: no vector counts for more than a multiple of the lower median length, so one of n moves the mean by at
-most two n-th parts of that multiple.
+The bounded mean: no vector counts for more than a multiple of the lower median length, so one of n vectors moves the
+mean by at most 2/n of that multiple.
 
 The robust mean also leaves vectors out. Allouah, Farhadkhani, Guerraoui, Gupta, Pinot & Stephan 2023 ("Fixing by
 mixing"): each vector is replaced by the mean of those nearest to it (nearest-neighbour mixing), and the coordinate-wise

@@ -15,7 +15,7 @@ Held = Mapping[int, Contribution]
 
 @dataclass(frozen=True, slots=True)
 class ContributionsState:
-    """State of a device. Never changed in place; peers, pending and the peers' holdings are not kept.
+    """State of a device. Never changed in place; peers, pending and the peers' holdings do not outlive a restart.
 
     Attributes:
         numerator: int64[width], sum of its own releases in units of 2^-40, unrounded.

@@ -68,8 +68,8 @@ class GolfSchedule:
         period: seconds from cycle to cycle.
         batch: largest number of published records in one message.
         capacity: number of published records kept.
-        each: largest number of records of one device; their slots are 0 to each - 1. One device cannot outvote the
-            others.
+        each: largest number of records that one device may publish, in slots 0 to each - 1, so that one device cannot
+            outvote the others.
     """
 
     scheme: Scheme
@@ -81,7 +81,7 @@ class GolfSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Acquaintance:
-    """Memory of a device about a peer that it currently knows.
+    """A device's memory of a peer that it currently knows.
 
     Attributes:
         holding: digest of the peer's records in its last message.
@@ -98,7 +98,7 @@ class GolfState:
 
     Attributes:
         parameters: float64[copies, d], currentModel.
-        age: t, the updates behind it.
+        age: t, the number of updates in the model's history.
         cycle: cycles begun.
         turn: position in the peers at which the next cycle begins.
         shelf: the published records it holds, its own among them.
@@ -154,7 +154,7 @@ class Golf:
         fit: makes the model from the records held; None when it travels.
         owner: node id of this device.
         provenance: signs and verifies published records.
-        kept: records kept from an earlier life.
+        kept: records stored before the last restart.
     """
 
     def __init__(
@@ -257,7 +257,7 @@ class Golf:
             return state.parameters
         if not state.moments.count:
             return None
-        if self._fitted is None or self._fitted[0] is not state.moments:  # a fit takes a while, and a record is rare
+        if self._fitted is None or self._fitted[0] is not state.moments:  # a fit is slow, and new records are rare
             self._fitted = state.moments, self._fit(state.moments)
         return self._fitted[1]
 

@@ -15,7 +15,7 @@ class GolfMessage:
 
     Attributes:
         parameters: float32[P], the sender's current model; empty when its model is fitted from records alone.
-        age: t, the updates behind the model.
+        age: t, the number of updates in the model's history.
         holding: digest of the records the sender holds.
         records: the records sent.
         simulated: some of it stems from a seeded noise stream; the wire refuses to encode it.

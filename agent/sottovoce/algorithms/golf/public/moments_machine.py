@@ -1,8 +1,9 @@
 """Golf by push-sum: gossip learning in which sums over perturbed records travel, not the records.
 
 A device publishes each of its records once, in noise, as in golf; but it sends only the debiased sums over its
-records, Σ y⁽ᵏ⁾x and Σ xxᵀ, in shares of push-sum. Every device learns their mean over the fleet, and fits a ridge
-model from it: the model of all published records, however many, in messages whose size does not depend on their number.
+records, Σ y⁽ᵏ⁾x and Σ xxᵀ, in shares of push-sum. Every device learns the mean of these sums over the
+fleet, and fits a ridge model to it: the model of all published records, in messages whose size does not depend on the
+number of records.
 """
 
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ class MomentsState(PushSumState):
     """State of a golf device that mixes by push-sum. Its `step` counts the records that are in its mass.
 
     Attributes:
-        answered: the vault has no more records to release, or this device has published as many as one may.
+        answered: whether the vault has no more records to release, or this device has published as many as it may.
     """
 
     answered: bool = False

@@ -31,7 +31,7 @@ class PackedMoments:
 
     @property
     def size(self) -> int:
-        """Length P of a row: copies · d of Σ y⁽ᵏ⁾x, d (d + 1)/2 of Σ xxᵀ, and the count."""
+        """Length P of a row: copies · d for Σ y⁽ᵏ⁾x, d (d + 1)/2 for Σ xxᵀ, and one for the count."""
         features = self.scheme.features
         return self.scheme.copies * features + features * (features + 1) // 2 + 1
 
@@ -47,7 +47,7 @@ class PackedMoments:
         return row
 
     def model(self, mean: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the ridge model of a fleet, float64[copies · d], by its devices' mean row; 0 while it has no record.
+        """Return the ridge model of a fleet, float64[copies · d], from its devices' mean row; 0 without records.
 
         Args:
             mean: float64[size].

@@ -1,13 +1,13 @@
 """Walk of a model that takes a noisy gradient step at each device: Hegedűs & Jelasity 2017, gradient perturbation.
 
-A device that holds the model (w, t) asks its vault for the loss gradient at w, summed over its n records, in noise. It
-divides by n, which is public, for the mean g, and takes the step t ← t + 1, w ← w - (λw + g)/(λt). Then it hands the
-model on. When its visits are used up, it hands the model on untouched. Visits and their ε are a public schedule, so
-that neither reveals anything about the records.
+A device that holds the model (w, t) asks its vault for the loss gradient at w, summed over its n records, with noise.
+It divides the sum by n, which is public, to obtain the mean g, and takes the step t ← t + 1, w ← w - (λw + g)/(λt).
+Then it hands the model on. When its visits are used up, it hands the model on unchanged. Visits and their ε follow a
+public schedule, so that neither reveals anything about the records.
 
-A device asks on one beat of its own clock and sends on a later one, never at the moment its vault finishes, so that the
-time of sending does not reveal how long the records took. The exception: a vault slower than a period costs whole
-beats, and those are visible. Choose a period that the vault can keep.
+A device asks on one beat of its own clock and sends on a later beat, never at the moment its vault finishes, so that
+the time of sending does not reveal how long the vault worked on the records. There is one exception: a vault that takes
+longer than a period misses whole beats, which is visible. Choose a period within which the vault can answer.
 
 A model that has been sent belongs to its recipient: the link hands it over once, however long that takes. While the
 recipient is down, the walk waits for it; a second copy sent to another device would turn one walk into two.
@@ -77,7 +77,7 @@ class Walk:
 
     Attributes:
         parameters: float64[copies, d], w.
-        age: t, the steps behind it.
+        age: t, the number of steps in the model's history.
         visited: whether this device has taken its step.
         simulated: a seeded release is part of it.
     """
@@ -97,7 +97,7 @@ class GradientWalkState:
         age: its t.
         cycle: cycles begun.
         turn: position in the peers at which the next cycle begins.
-        visits: made so far; the slot of the next query.
+        visits: number of visits so far, which is the slot of the next query.
         exhausted: whether the vault has permanently refused.
         begun: whether the walk that this device was to begin has begun.
         walks: held walks, in order of arrival.
@@ -143,7 +143,7 @@ class GradientWalk:
         self.schedule = schedule
 
     def fresh(self) -> GradientWalkState:
-        """Return the state of a device that joins: the zero model seen, and none held."""
+        """Return the state of a device that joins: it has seen the zero model, and holds no walk."""
         return GradientWalkState(np.zeros((self.schedule.copies, self.schedule.features)))
 
     def without_state(self, releases: int) -> GradientWalkState:

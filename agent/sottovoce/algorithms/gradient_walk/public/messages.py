@@ -13,7 +13,7 @@ class GradientWalkMessage:
 
     Attributes:
         parameters: float32[P], w.
-        age: t, the steps behind it.
+        age: t, the number of steps in the model's history.
         simulated: some of it stems from a seeded noise stream; the wire refuses to encode it.
     """
 

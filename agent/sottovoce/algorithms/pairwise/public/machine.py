@@ -1,20 +1,20 @@
 """Learning by averaging in pairs: AD-PSGD (Lian et al. 2018) with clipped steps (ClippedGossip, He et al. 2022).
 
 On each beat of its own clock, a device sends its model to the next peer in turn. The peer moves part of the way towards
-it, half unless more proposals are in transit, and answers with its move; the device moves as far in the opposite
-direction. So the sum over both is preserved, to the last bit, and no device gains or loses weight: each model counts as
-one, whatever its device does. A device that is slow, cut off or gone answers late or not at all, which costs the others
-nothing. If only one half of an exchange takes place, because a device crashed in between, the sum moves by that half,
-which is bounded, once.
+that model (half of the way, unless more proposals are in transit) and answers with its move; the device moves as far in
+the opposite direction. So the sum of the two models is preserved to the last bit, and no device gains or loses weight:
+each model counts once, whatever its device does. A device that is slow, cut off or gone answers late or not at all,
+which costs the others nothing. If a device crashes during an exchange, so that only one of the two moves takes place,
+the sum changes once, by that move, which is bounded.
 
 One neighbour's influence is bounded: the difference between two models counts up to about the length of one step
-(`reach`), a device declines a model farther away than a device that learns alone can get, and a peer that has just been
-met has to wait until others have been met. The total length of all moves with one peer has a bound, which grows with
-the steps of the schedule and no further: so mixing ends with the schedule.
+(`reach`), a device declines a model farther away than a device that learns alone can get, and a peer that has just
+proposed has to wait until other peers have proposed. The total length of all moves with one peer has a bound that grows
+only with the steps of the schedule, so mixing ends with the schedule.
 
 Then the device asks its vault for a gradient at its model, unless the vault has yet to answer. An answer takes effect
-on the next beat, also towards peers that call in between: so neither the time of sending nor a reply reveals how long
-the records took; a vault slower than a period is visible through missing steps.
+only on the next beat, even for peers that send proposals in between. So neither the time of sending nor a reply reveals
+how long the vault worked on the records; a vault slower than a period is visible through missing steps.
 """
 
 import math

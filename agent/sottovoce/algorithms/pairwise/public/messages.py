@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Proposal of a model's sender that sender and recipient move towards each other by the same distance.
+    """Proposal that the sender of a model and its recipient move towards each other by the same distance.
 
     Attributes:
         numerator: int64[P] in units of 2^-40: the sender's model, rounded for sending.

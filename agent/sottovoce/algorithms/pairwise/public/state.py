@@ -34,7 +34,7 @@ class PairwiseState:
         numerator: int64[P], the model in units of 2^-40.
         blank: whether it has lost its state, and adopts the first model that it receives.
         cycle: cycles begun: beats on which it did not wait for the vault.
-        beat: beat of its clock, since it started.
+        beat: number of beats of its clock since it started.
         step: private steps finished; the slot of the next query.
         turn: position in the peers at which the next cycle begins.
         exhausted: whether the vault has permanently refused.
@@ -81,7 +81,7 @@ class PairwiseState:
 
     @property
     def estimate(self) -> NDArray[np.float64] | None:
-        """The model, float64[P]; None while it has none."""
+        """The model, float64[P]; None while the device has no model."""
         return None if self.blank else self.numerator / UNIT
 
     def traced(self) -> dict[str, Any]:

@@ -1,14 +1,15 @@
 """Push-sum SGD over directed, time-varying peers: SGP (Assran et al. 2019) and ClipD²P (AdaD²P, 2024, Section 4).
 
-Each device holds a numerator x and a weight w and believes in z = x/w. A cycle, on the device's own clock, is: split
-(x, w) among itself and the next peers in rotation, then ask the vault for one privatised gradient sum at z and, when
-it comes, x ← x - γ_t/B · release. The shares of a cycle were settled before the cycle began, and cycles begin
-on the beat of that clock alone, so that the time of sending does not reveal how long the records took. The exception: a
-vault slower than a period costs whole beats, and those are visible. Choose a period that the vault can keep.
+Each device holds a numerator x and a weight w; its estimate is z = x/w. In each cycle of its own clock, it splits
+(x, w) among itself and the next peers in rotation, then asks its vault for one privatised gradient sum at z. When the
+answer comes, x ← x - γ_t/B · release. A cycle's shares are fixed before the cycle begins, and cycles begin only on the
+beats of that clock, so that the time of sending does not reveal how long the vault worked on the records. There is one
+exception: a vault that takes longer than a period misses whole beats, which is visible. Choose a period within which
+the vault can answer.
 
 Amounts are integers in units of 2^-40. A share is rounded to a coarser grid, as fine as the share's weight needs,
-and so takes a third of the bytes. A split leaves the remainder with the sender, so that the mass of the whole fleet is
-conserved to the last bit as long as every share sent is applied exactly once; the driver sees to that.
+and so takes a third of the bytes. A split leaves the remainder with the sender, so that the whole fleet's mass is
+conserved to the last bit, provided that every share sent is applied exactly once, which the driver ensures.
 
 B is a public constant, the number of records that a device is expected to hold or to draw, because the actual number is
 private under add/remove neighbours.
@@ -311,7 +312,7 @@ class PushSum:
         """Return a numerator after the answer to the question that a state awaits.
 
         Args:
-            state: holds the question.
+            state: state that contains the question.
             numerator: int64[width], x.
             answer: the release.
         """

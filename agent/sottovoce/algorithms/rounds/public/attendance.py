@@ -30,7 +30,7 @@ def without_finished_phases(state: RoundsState) -> RoundsState:
 
 
 def missing_neighbours(state: RoundsState) -> frozenset[str]:
-    """Return neighbours that the present phase waits for."""
+    """Return the neighbours that the device still waits for in the present phase."""
     here = (state.work.round, state.phase)
     return frozenset(peer for peer in state.expected if (*here, peer) not in state.came)
 

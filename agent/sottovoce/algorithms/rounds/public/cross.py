@@ -33,7 +33,7 @@ class Rationing:
         return {neighbours[(first + i) % len(neighbours)]: OWN + 1 + i for i in range(turns)}
 
     def question(self, work: Work, models: Mapping[str, Floats]) -> tuple[int, Floats] | None:
-        """Return the next gradient to ask for: at the own model, then at neighbours' models received, float64[P]."""
+        """Return the next gradient to ask for: at its own model, then at neighbours' received models, float64[P]."""
         if OWN not in work.answers:
             return OWN, work.model
         places = self.positions(work).items()

@@ -15,7 +15,7 @@ from sottovoce.kernels.decentralised.projection import project
 
 @dataclass(frozen=True, slots=True)
 class DpCga:
-    """Implements Algorithm: models out, answers back. `Work.kept` is the mixed model, `Work.direction` is v.
+    """Implements Algorithm: sends models, then answers. `Work.kept` is the mixed model, `Work.direction` is v.
 
     Attributes:
         rationing: choice of the neighbours that are answered.

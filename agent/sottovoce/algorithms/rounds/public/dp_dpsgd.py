@@ -1,6 +1,6 @@
 """DP-DPSGD: decentralised parallel SGD with noisy gradients, in synchronous rounds.
 
-x_i ← Σ_j w_ij x_j - γ g_i(x_i), the gradient at the model before it is mixed (Lian et al. 2017; with noise Xu et al.
+x_i ← Σ_j w_ij x_j - γ g_i(x_i), with the gradient at the model before mixing (Lian et al. 2017; with noise Xu et al.
 2022, whose asynchronous algorithm the PDSL paper runs in rounds).
 """
 
@@ -11,7 +11,7 @@ from sottovoce.algorithms.rounds.public.work import Floats, Work
 
 @dataclass(frozen=True, slots=True)
 class DpDpsgd:
-    """Implements Algorithm: models out; meanwhile the gradient."""
+    """Implements Algorithm: sends the model, and meanwhile asks for the gradient."""
 
     widths: tuple[int, ...] = (1,)
     questions: int = 1

@@ -1,10 +1,11 @@
 """DP-NET-FLEET: local steps along a recursively corrected gradient, then gossip (Zhang et al. 2022, with noise).
 
-K times v ← v + g(x) - g′ and x ← x - γ v, where g′ is the previous gradient; then x and v are mixed. As v begins with g
-and the corrections telescope, the mean of v over devices is the mean of their last gradients.
+A device takes K steps v ← v + g(x) - g′ and x ← x - γ v, where g′ is the previous gradient; then x and v are mixed. As
+v begins with g and the corrections telescope, the mean of v over devices is the mean of their last gradients.
 
-The paper takes g and g′ from one batch, two gradients of each record per step. Here g′ is the release of the previous
-step, noise and all: using it again is post-processing. So a step costs one release, and noise does not accumulate in v.
+The paper takes g and g′ from the same batch, hence two gradients of each record per step. Here g′ is the previous
+step's release, including its noise: using it again is post-processing. So a step costs one release, and noise does not
+accumulate in v.
 """
 
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from sottovoce.kernels.decentralised.tracking import corrected
 
 @dataclass(frozen=True, slots=True)
 class DpNetFleet:
-    """Implements Algorithm: K gradients; then models with their directions. `Work.kept` is g′.
+    """Implements Algorithm: takes K gradients, then sends models with their directions. `Work.kept` is g′.
 
     Attributes:
         local_steps: K.

@@ -1,14 +1,14 @@
 """Synchronous rounds without a server: each device keeps its own clock, and waits for its neighbours within a deadline.
 
 A round is a fixed sequence of phases. In each phase a device sends its messages to its neighbours and waits for theirs;
-when all have arrived, or after the deadline, it continues to the next. It adds the weights of missing neighbours to its
-own. A device acts on the beats of its own clock alone, so that the time of sending does not reveal how long the records
-took. The exception: a vault slower than a beat costs whole beats, and those are visible. Choose a period that the vault
-can keep.
+when all have arrived, or after the deadline, it continues to the next phase. It adds the weights of missing neighbours
+to its own. A device acts only on the beats of its own clock, so that the time of sending does not reveal how long the
+vault worked on the records. There is one exception: a vault that takes longer than a beat misses whole beats, which is
+visible. Choose a period within which the vault can answer.
 
-A neighbour that was missing is not waited for again until it sends a message of the present round. A device that is far
-behind, or restarts, keeps its model and continues in the round after the one that more than half of its neighbours are
-in.
+A device does not wait again for a neighbour that was missing until that neighbour sends a message of the present round.
+A device that is far behind, or restarts, keeps its model and continues in the round after the one that more than half
+of its neighbours have reached.
 
 A gradient of round t has a slot of its own, t · questions + position, so that a vault limits the cost of a round. A
 device that starts again leaves the round that it was in: no slot is asked for again at another point.
@@ -77,7 +77,7 @@ class Rounds:
         return replace(self._reset_for_round(self.fresh(), turn), joining=turn > 0)
 
     def resumed(self, state: RoundsState, pending: frozenset[str]) -> RoundsState:
-        """Resume a state; see Learner.resumed. The round in progress at the stop has ended for this device."""
+        """Resume a state; see Learner.resumed. The round that was in progress has ended for this device."""
         whole = replace(self.fresh(), work=state.work, exhausted=state.exhausted, simulated=state.simulated)
         return replace(self._reset_for_round(whole, state.cycle), pending=pending, joining=state.cycle > 0)
 

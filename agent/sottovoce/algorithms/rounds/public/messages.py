@@ -20,7 +20,7 @@ class RoundMessage:
     Attributes:
         round: t, from 0.
         phase: phase of that round, from 0.
-        degree: neighbours of the sender, from which both ends of an edge compute its weight.
+        degree: number of the sender's neighbours, from which both ends of an edge compute its weight.
         vectors: float32[v, P]; v is 0 where the sender has nothing for this neighbour in this phase.
         simulated: some of it stems from a seeded noise stream; the wire refuses to encode it.
     """

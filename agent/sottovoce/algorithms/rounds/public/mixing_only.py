@@ -7,7 +7,7 @@ from sottovoce.algorithms.rounds.public.work import Floats, Work
 
 @dataclass(frozen=True, slots=True)
 class MixingOnly:
-    """Implements Algorithm: models out."""
+    """Implements Algorithm: only sends models."""
 
     widths: tuple[int, ...] = (1,)
     questions: int = 0

@@ -16,7 +16,7 @@ from sottovoce.algorithms.rounds.public.work import Floats, Work
 
 @dataclass(frozen=True, slots=True)
 class Pdsl:
-    """Implements Algorithm: models out, answers back, then (û, x̂) out. `Work.direction` is u.
+    """Implements Algorithm: sends models, then answers, then (û, x̂). `Work.direction` is u.
 
     Attributes:
         rationing: choice of the neighbours that are answered.

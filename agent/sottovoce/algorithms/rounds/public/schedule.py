@@ -17,7 +17,7 @@ class RoundsSchedule:
         learner: the name under which it asks the vault.
         size: P.
         period: seconds from round to round.
-        steps: private rounds, the first ones; in all others models are averaged.
+        steps: number of private rounds, which come first; in all later rounds models are averaged.
         step_size: γ of the first round.
         step_decay: share of γ lost, linearly, by the last private round.
         batch: B, by which sums of gradients are divided; need not be a whole number.

@@ -1,4 +1,4 @@
-"""Value of each neighbour's gradient to a device, and the weights that follow.
+"""Value of each neighbour's gradient to a device, and the weights that follow from these values.
 
 `exact` and `monte-carlo` are PDSL's: the Shapley value of a candidate y_ij = x_i - γ g_{i←j} in the game whose
 coalitions are worth the accuracy of their mean on public records. `cosine` and `uniform` need no such records.

@@ -1,4 +1,4 @@
-"""Common base of the algorithms of one round: the messages of each phase, and how replies are combined."""
+"""Interface of the algorithms for one round: the messages of each phase, and the combination of replies."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -51,7 +51,7 @@ class Work:
         answers: gradients of one's own records, by their position in the round.
         received: for each phase that has ended, or is in progress, the vectors received, float64[v, P] by sender.
         mixing: weights among the devices that were present in the phase that has just ended.
-        noted: values of the last round that left any, `noted_in`, for step-by-step comparisons.
+        noted: values from `noted_in`, the last round in which any were noted, for step-by-step comparisons.
     """
 
     round: int
@@ -79,16 +79,16 @@ class Work:
 
 
 class Algorithm(Protocol):
-    """The algorithm of a private round. It keeps only public settings."""
+    """Algorithm of a private round, which stores only public settings."""
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Vectors in a message of each phase, at most; 0 for a phase in which nothing is sent."""
+        """Largest number of vectors in a message of each phase; 0 for a phase in which nothing is sent."""
         ...
 
     @property
     def questions(self) -> int:
-        """Gradients asked of the vault in one round, at most."""
+        """Largest number of gradients that the vault is asked for in one round."""
         ...
 
     def question(self, work: Work, phase: int) -> tuple[int, Floats] | None:

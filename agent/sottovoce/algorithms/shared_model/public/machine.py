@@ -2,14 +2,14 @@
 
 The newest model is announced with two integers, its step and its writer, and fetched from the writer. The next writer
 follows from the announced head alone: the device after the writer in the order of node ids, or one drawn by a
-public hash. On a beat of its own clock that device fetches the model and asks its vault; on the next it announces the
-result, so that neither the time nor the order reveals how long the records took, except that a vault slower than a
-period costs whole beats, and those are visible.
+public hash. On a beat of its own clock that device fetches the model and asks its vault; on the next beat it announces
+the result. So neither the time nor the order reveals how long the vault worked on the records, with one exception: a
+vault that takes longer than a period misses whole beats, which is visible.
 
-Others wait some beats for a silent device, then the one after it continues. If a writer does not answer, the next one
-asks another holder, then continues from its own model. So two devices may write the same step. The larger step wins,
-and between equal steps a hash that favours no device decides; the loser's step is lost, and counted. After its last
-turn a device continues fetching, so that all end with the newest model.
+The other devices wait some beats for a silent device, then the device after it continues. If a writer does not answer,
+the next writer asks another holder, then continues from its own model. So two devices may write the same step. The
+larger step wins, and between equal steps a hash that favours no device decides; the loser's step is lost, and counted.
+After its last turn a device continues to fetch models, so that all devices end with the newest one.
 
 A link carries one message at a time: others for the same peer wait in the state, at most one of each kind.
 """
@@ -289,6 +289,6 @@ def _head_changes(state: SharedModelState, head: Head, source: str) -> dict[str,
 
 
 def _note_attempt(state: SharedModelState) -> SharedModelState:
-    """Return the state with one more holder noted that has no newer model, or does not answer."""
+    """Return the state after noting one more holder that has no newer model or does not answer."""
     tries = state.tries + 1
     return replace(state, wanting="", tries=tries, resolved=tries >= _TRIES)

@@ -18,7 +18,7 @@ class Head:
     """Identity of a model, by which the newest is found: the paper's two integers.
 
     Attributes:
-        step: t, global steps behind it, lost ones included.
+        step: t, the number of global steps up to this model, lost ones included.
         writer: node id of the device that took the last step; empty for the public model at step 0.
     """
 
@@ -39,7 +39,7 @@ class HeadAnnounced:
     """Announcement that the sender holds this model, and hands it to devices that ask.
 
     Attributes:
-        head: which it is.
+        head: the model's head.
         simulated: it stems from a seeded noise stream; the wire refuses to encode it.
     """
 
@@ -85,7 +85,7 @@ class SharedModelMessage:
     """The newest model that the sender has announced.
 
     Attributes:
-        head: which it is.
+        head: the model's head.
         parameters: float32[P].
         simulated: it stems from a seeded noise stream; the wire refuses to encode it.
     """

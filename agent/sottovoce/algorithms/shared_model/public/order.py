@@ -27,7 +27,7 @@ def devices_before(state: SharedModelState, schedule: SharedModelSchedule, owner
 def holders(state: SharedModelState, owner: str) -> list[str]:
     """Return devices to ask for the newest model, in order: writer, announcer, earlier writers, other peers.
 
-    Only peers, unless there are none: a writer that is not a peer may be out of reach.
+    Only peers are returned, unless there are none: a writer that is not a peer may be out of reach.
     """
     first = [node for node in (state.heard.writer, state.source, *state.recent) if node in state.peers]
     found = list(dict.fromkeys([*first, *state.peers]))

@@ -21,7 +21,7 @@ class SharedModelSchedule:
     Attributes:
         learner: the name under which it asks the vault.
         period: seconds from beat to beat.
-        turns: turns of this device; for `decisions` the most that there can be, one a batch.
+        turns: number of this device's turns; for `decisions` the largest possible number, one per batch.
         asks: the question of a turn: the noisy `gradient` sum of a batch at the global model, the noisy end of a
             `chain` of steps, or `decisions`, batch by batch, until one is to continue with the chain's end.
         batch: B, public, by which a gradient sum is divided.
@@ -90,7 +90,7 @@ class SharedModelState(Struct, frozen=True):
         written: heads heard of, by those of their writers that are peers.
         waited: beats since the newest head was heard of; below 0 while a device that starts only listens.
         source: device that announced the newest head.
-        recent: writers of the heads before it, the newest first.
+        recent: writers of earlier heads, the newest first.
         served: whether a device has fetched this device's own last model.
         wanting: the device that it has asked for a model, if any.
         wants: beats since it chose that device.

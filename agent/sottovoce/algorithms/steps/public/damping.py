@@ -5,8 +5,8 @@ swing from side to side, and more so the less noise there is. The sum of squared
 gradients shows this, as in the step sizes of optimistic methods (Rakhlin & Sridharan 2013; Kavis et al. 2019). Their
 lengths do not: where devices differ, each device's gradients stay long at the best model for all.
 
-The rule reads nothing but the device's own releases, so it costs no privacy. The part of the noise is subtracted, with
-three standard deviations, so that noise alone shortens hardly any step.
+The rule reads only the device's own releases, so it costs no privacy. The part of the sum that is due to noise is
+subtracted, plus three standard deviations, so that noise alone hardly ever shortens a step.
 """
 
 import math

@@ -88,12 +88,12 @@ class Asked(Protocol):
 
     @property
     def threshold(self) -> float | None:
-        """C_t of the question, where it moves."""
+        """C_t of the question, if the threshold varies."""
         ...
 
 
 class Damped(Asked, Protocol):
-    """Such a state, with the variation of earlier releases."""
+    """State with such a question, and with the variation of earlier releases."""
 
     @property
     def variation(self) -> float:

@@ -1,9 +1,9 @@
-"""Schedule of private steps: after the one before, or, for followed records, after a finished window.
+"""Schedule of private steps: each follows the previous step or, for followed records, a finished window.
 
-With a source that does not grow, a device takes its K steps one after the other. With a feed, windows come one by one,
-and each pays for K releases. A device takes half of its steps at once, over all windows that have ended by then; from
-then on it takes one step for each window that ends, over all windows that can still pay. In the long run these are the
-last K, which tells as much about a window as consecutive steps would, with far less noise. Older windows have been
+With a source that does not grow, a device takes its K steps in succession. With a feed, windows come one by one, and
+each pays for K releases. A device takes half of its steps at once, over all windows that have ended by then; after that
+it takes one step for each window that ends, over all windows that can still pay. In the long run these are the last K
+windows. This reveals as much about a window as consecutive steps would, with far less noise. Older windows have been
 forgotten by then, by a public rule. If the device as a whole pays, its K steps are spread evenly over a year of
 windows.
 """
@@ -72,7 +72,7 @@ def progress(schedule: Schedule, state: ScheduleProgress, own: dict[str, float |
     Args:
         schedule: schedule of the learner.
         state: state of its device.
-        own: details of the learner's own.
+        own: the learner's own details.
     """
     learnt = {} if state.learnt is None else {"last_window": state.learnt}
     return Progress(

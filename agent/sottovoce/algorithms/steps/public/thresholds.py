@@ -1,10 +1,10 @@
 """Clipping thresholds that move while a fleet learns: by a public rule, or after noised bits that the fleet averages.
 
-The threshold travels in the query's point, and the release comes back in units of it, so that its privacy is the same
-whatever the threshold. Under `quantile` (Andrew, Thakkar, McMahan & Ramaswamy 2021) each release also holds one noised
-number: how many gradients were no longer than C_t. ln C is one more coordinate of the mass that push-sum mixes, and a
-step along it is as additive as one along the gradient; so every device follows the bits of all, which are far less
-noisy than its own, and neither a message nor a release is spent on it.
+The threshold travels in the query's point, and the release comes back in units of the threshold, so that the release's
+privacy is the same whatever the threshold. Under `quantile` (Andrew, Thakkar, McMahan & Ramaswamy 2021) each release
+also contains one noised number: how many gradients were no longer than C_t. ln C is one more coordinate of the mass
+that push-sum mixes, and a step along it is as additive as a step along the gradient. So every device follows the bits
+of all devices, which are far less noisy than its own, and no additional message or release is spent on the threshold.
 """
 
 import math
@@ -19,7 +19,7 @@ from sottovoce.kernels.decentralised.normalisation import Rule, undo_normalisati
 THRESHOLD_RATE = 0.05
 """η_C: slower than in Andrew et al. 2021, whose bits are of many more records."""
 
-_FURTHEST = math.log(100.0)  # largest factor of C from C_0, so that noise alone does not carry it away
+_FURTHEST = math.log(100.0)  # logarithm of the largest factor between C and C_0, which limits the effect of noise
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The records are those of the data SPEC."""
+"""The loaded records match the data SPEC."""
 
 from sottovoce.data import load
 

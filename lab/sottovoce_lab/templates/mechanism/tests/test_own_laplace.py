@@ -1,4 +1,4 @@
-"""Its estimates are unbiased, and its noise is as large as it says."""
+"""The mechanism's estimates are unbiased, and its noise has the stated size."""
 
 import numpy as np
 import pytest

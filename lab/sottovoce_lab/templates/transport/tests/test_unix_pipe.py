@@ -1,4 +1,4 @@
-"""A message arrives whole, from whom it says it is, and a stranger is turned away."""
+"""Messages arrive whole and from their stated sender, and a stranger is refused."""
 
 from pathlib import Path
 
