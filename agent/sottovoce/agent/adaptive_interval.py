@@ -1,7 +1,7 @@
 """Adaptive message interval of a device with nothing left to learn: it grows until there is news.
 
-Only a learner that states its belief is paced, and only once its private steps are finished. The rule depends on
-nothing but that belief, which is made of released values: how often a device sends reveals nothing about its records.
+Only a learner that reports its belief is paced, and only after its private steps are finished. The rule depends on
+that belief alone, which is computed from released values, so a device's sending rate reveals nothing about its records.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ _MAX_DOUBLINGS = 60
 
 
 class AdaptiveInterval:
-    """Adaptive message interval of one device. It does not outlive a restart: a start counts as news.
+    """Adaptive message interval of one device. A restart resets it, because a start counts as news.
 
     Args:
         longest: pause between two cycles, seconds; the learner's own pause is never shortened.

@@ -1,4 +1,4 @@
-"""Assembly of an agent from a configuration and a state directory; anything missing ends it here, with one message."""
+"""Assembly of an agent from a configuration and a state directory; it fails with one message if anything is missing."""
 
 import logging
 import random
@@ -59,7 +59,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """How a testbed's agent may differ from a device's.
+    """Permitted differences between a testbed's agent and a device's agent.
 
     Attributes:
         transport: wraps the transport, to damage messages.
@@ -92,7 +92,7 @@ def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
 
 
 def _day_watch(config: AgentConfig, clock: Callable[[], float], waits: Waits) -> DayWatch | None:
-    """Return the watch that reports finished days to a learner; None if it learns from all days at once, or none."""
+    """Return the watch that reports finished days to a learner; None if the learner needs no such reports."""
     if config.followed_days is None or not config.learner.algorithm.regression:
         return None
     return DayWatch(config.followed_days, clock, waits)

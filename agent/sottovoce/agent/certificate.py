@@ -73,7 +73,7 @@ def verify(text: bytes, fleet_certificate: bytes, source: Path) -> dict[str, Any
 
     Raises:
         IdentityError: if it was not signed by a device of this fleet.
-        LedgerError: if it is not a certificate, or does not hold.
+        LedgerError: if it is not a certificate, or its account fails a check.
     """
     try:
         certificate = msgspec.json.decode(text, type=Certificate)

@@ -37,7 +37,7 @@ def save_consent(directory: Path, task: SignedTask, said: Said) -> None:
 
     Raises:
         IdentityError: if it cannot be written, or the present file cannot be read.
-        TaskRefused: if its owner has withdrawn.
+        TaskRefused: if the owner has withdrawn from it.
     """
     before, digest = _load_consents(directory), _digest(task)
     if read_consent(directory, task) == "withdrawn":

@@ -80,7 +80,7 @@ class ControlServer:
         self._predicting = asyncio.Lock()
 
     async def start(self) -> None:
-        """Listen, with access for the owner alone; on the readers' socket, for the group too."""
+        """Listen on the owner's socket, and on the readers' socket, which the group may also use."""
         for path, forbidden, answer, longest in self._places:
             server = RequestServer(
                 str(path),
@@ -100,7 +100,7 @@ class ControlServer:
                 path.unlink(missing_ok=True)
 
     async def _answer_reader(self, question: bytes | None) -> dict[str, Any]:
-        """Return the answer for a reader: public facts of the fleet, and as much of a fault as its kind allows."""
+        """Return the answer for a reader: public facts about the fleet, and what a fault's kind allows to be shown."""
         if question == b"status":
             return public_status(self._agent.status())
         return (

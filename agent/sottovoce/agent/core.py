@@ -1,11 +1,11 @@
 """The agent without its I/O: a learner, a store, and links on which every share is applied exactly once.
 
 A link is stop-and-wait: one share is on its way to a peer at a time, so the outbox is bounded by the number of peers.
-A message is durable before it leaves, and before it is confirmed on arrival; a share confirmed or a release
-applied is written with the next commit, because repeating either after a crash changes nothing. A share that its
-recipient has permanently and durably refused is taken back in the same way. For a learner that repeatedly sends
+A message is durable at the sender before it leaves, and at the recipient before it is confirmed; a confirmed share or
+an applied release is written with the next commit, because repeating either after a crash changes nothing. A share that
+its recipient has permanently and durably refused is taken back in the same way. For a learner that repeatedly sends
 its whole state (Restating), only the numbers of its messages are durable before they leave; received data is written
-with the next commit, on the next beat at the latest. The asyncio agent and the simulator drive one class, Core.
+with the next commit, on the next beat at the latest. The asyncio agent and the simulator both use the class Core.
 """
 
 from collections import OrderedDict

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from sottovoce.agent.wait_status import Waits
 from sottovoce.days import DAY, last_day_over
 
-_LONGEST = 10.0  # seconds, since a clock may be set meanwhile
+_LONGEST = 10.0  # seconds; short, because the clock may be set during the wait
 _WAIT = "day"
 
 

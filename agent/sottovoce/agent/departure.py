@@ -36,7 +36,7 @@ class Departure:
 
     Attributes:
         begun: whether the departure has begun: no cycle begins any more, and the vault is not asked.
-        closed: whether nothing more is accepted: messages stay with their senders.
+        closed: whether the device accepts no more messages, which then stay with their senders.
     """
 
     def __init__(
@@ -73,8 +73,8 @@ class Departure:
 
         Args:
             stopping: set when the device must stop at once.
-            informed: whether others have been informed, so that they will soon stop sending. Messages are then accepted
-                until no one has sent for a second, or for three seconds; otherwise none are.
+            informed: whether other devices have been informed, so that they will soon stop sending. If so, messages are
+                accepted until none has arrived for a second, for three seconds at most; otherwise, none is accepted.
         """
         if not self._core.requires_hand_off:
             return
@@ -124,7 +124,7 @@ class Departure:
         return None
 
     async def _wait_for_progress(self) -> bool:
-        """Return whether a message arrives or is confirmed within a second; sooner, if more is to be handed over."""
+        """Return whether a message is received or confirmed within a second, or within less time before a hand-over."""
         pause = _PAUSE_SECONDS if self._core.has_part_to_hand_off else _QUIET_SECONDS
         with contextlib.suppress(TimeoutError):
             return await asyncio.wait_for(self._progress.wait(), pause)

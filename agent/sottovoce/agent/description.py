@@ -100,7 +100,7 @@ def ranges_of(config: AgentConfig) -> tuple[Literal["declared", "none", "unknown
             case "csv" | "feed" | "meters" | "synthetic":
                 return "none", None
     except (DataError, TypeError, ValueError):
-        return "unknown", None  # a separate vault may be able to read it when the agent is not
+        return "unknown", None  # a separate vault may be able to read it even if the agent cannot
     return "unknown", None
 
 

@@ -147,7 +147,7 @@ class Discovery:
 def sources_of(
     config: AgentConfig, identity: Identity, transports: Iterable[Transport], rng: random.Random
 ) -> list[Source]:
-    """Return the configured sources, and the presence on each broker that is in use anyway.
+    """Return the configured sources, and a presence source for each broker that carries messages.
 
     Raises:
         ConfigError: if one of them needs a package that is not installed, or has nothing to announce.

@@ -46,7 +46,7 @@ class DocumentGossip(Generic[Document]):
     async def tell(self, peer: Peer) -> Exception | None:
         """Tell a peer the version held here, and send the document if it is newer; return the failure, if any.
 
-        A peer that answers but does not take the document is not sent it again and again.
+        The document is not sent repeatedly to a peer that answers but does not take it.
         """
         for given in (False, True):
             held = self._held()

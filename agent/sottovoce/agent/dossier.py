@@ -1,7 +1,7 @@
 """Dossier of a device's promise for auditors and data-protection officers, from its ledger and configuration.
 
-Every fact is the vault's statement, the ledger's, or a key of the configuration. A fact that neither of them states
-is not guessed: it is marked open, for the operator of the device to answer.
+Every fact comes from the vault's statement, the ledger or a configuration key. A fact that none of them states is not
+guessed but marked open, for the device's operator to answer.
 """
 
 import json
@@ -38,7 +38,7 @@ def dossier(config: AgentConfig, ledger: Ledger, where: str, version: str) -> di
         version: version of this program.
 
     Raises:
-        LedgerError: if the ledger does not hold together.
+        LedgerError: if the ledger is inconsistent.
         PrivacyError: if the configuration has no guarantee.
     """
     account = account_of(ledger)

@@ -39,8 +39,8 @@ class AgentEvent:
 class Agent:
     """Agent of a device, running for the duration of its `async with` block.
 
-    Signals and the loop's exception handler stay the program's own. A fault ends the block with its error, which says
-    the remedy; the command `sottovoce agent run` also survives faults.
+    The program keeps its own signal handlers and its loop's exception handler. A fault ends the block with its error,
+    which states the remedy; the command `sottovoce agent run` also survives faults.
 
     Args:
         config: configuration of the device.
@@ -110,7 +110,7 @@ class Agent:
         await asyncio.shield(self._running_task())
 
     def status(self) -> dict[str, Any]:
-        """Return the document of `sottovoce agent status --json`: public state, and nothing of a record."""
+        """Return the document of `sottovoce agent status --json`: public state, without any record data."""
         return self._agent.status()
 
     @property

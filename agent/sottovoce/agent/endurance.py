@@ -31,7 +31,7 @@ def run(config: AgentConfig) -> ExitCode:
         See Agent.run.
 
     Raises:
-        SottovoceError: for a fault that a person must fix, if one is present, or that needs a new process.
+        SottovoceError: for a fault that a person must fix, if a person is present, or that needs a new process.
     """
     use_single_arena()
     before = signal.getsignal(signal.SIGTERM)

@@ -1,8 +1,8 @@
 """Enroller: admits one invited device, or renews certificates, for as long as an operator runs it.
 
-The enroller holds the fleet's key, so it is no part of a running fleet: it is started briefly, on the machine with the
-fleet's directory. The secret of an invitation is only in its memory, as is the key of the certificate that a token
-names: a restarted enroller does not accept tokens that were issued before the restart.
+The enroller has the fleet's key, so it is not part of a running fleet: it is started briefly, on the machine with the
+fleet's directory. An invitation's secret exists only in the enroller's memory, as does the key of the certificate that
+a token names, so a restarted enroller does not accept tokens that were issued before the restart.
 """
 
 import asyncio

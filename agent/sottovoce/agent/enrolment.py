@@ -1,4 +1,4 @@
-"""Protocol between a device and an enroller: one question and one answer over TLS, a line of JSON each."""
+"""Protocol between a device and an enroller: one question and one answer over TLS, each a line of JSON."""
 
 import socket
 import ssl

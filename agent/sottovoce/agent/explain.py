@@ -104,7 +104,7 @@ def person_promises(config: AgentConfig) -> list[dict[str, Any]]:
 def _person_promises(budget: Budget, lifetime: Mapping[Event, int]) -> list[dict[str, Any]]:
     """Return the promise for several units of one person, at the same δ; null where ε is too large to mean anything.
 
-    Records of a device are in the same releases, devices in releases of their own; windows may be either.
+    A device's records all enter the same releases; devices have separate releases; windows may share releases or not.
     """
     several = [(count, f"{count} {budget.unit}s") for count in (2, 5)]
     several += [(7, "a week of days"), (30, "a month of days"), (365, "a year of days")] * (budget.unit == "window")

@@ -1,8 +1,8 @@
 """Classification of faults: transient ones, and ones that need a person.
 
 The agent waits for a transient fault to pass, with growing pauses; the device then continues from its disk, as after a
-power cut. A fault that needs a person is reported to callers, by an agent that a service manager has started; any
-other agent ends, with its exit code.
+power cut. If a fault needs a person, an agent that a service manager has started reports it to
+callers; any other agent ends with the fault's exit code.
 """
 
 import errno
@@ -80,7 +80,7 @@ class Fault:
 
     @property
     def public_reason(self) -> str:
-        """Return the error for people who may not read the device's log: nothing about its records or their rows."""
+        """Return the reason without details of records or rows, for people who cannot read the device's log."""
         return "its log and `sottovoce agent status` say why" if self.kind == _RECORDS else self.reason
 
     @classmethod
@@ -120,8 +120,8 @@ def transient_fault_kind(error: BaseException, *, worked: bool) -> str | None:
 
     Args:
         error: the error that ended the agent.
-        worked: whether the agent had been at work before. Permissions and addresses with which it worked were right,
-            and will be again, and so are all while `read_only`; those with which it never worked are wrong.
+        worked: whether the agent had been at work before. Permissions and addresses with which it worked count
+            as correct, as do all permissions and addresses while `read_only`; any others count as wrong.
     """
     for cause in _chain(error):
         if (kind := _kind(cause, worked=worked)) is not None:

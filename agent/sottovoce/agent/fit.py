@@ -44,10 +44,10 @@ def fit(records: Sequence[PublishedRecord], model: str, epochs: int = 1) -> Fitt
     Args:
         records: records whose provenance is verified.
         model: `ridge`, `pegasos` or `logistic`.
-        epochs: passes of a walking model over all records.
+        epochs: passes of `pegasos` or `logistic` over all records.
 
     Raises:
-        DataError: if there are none, or they are of different models.
+        DataError: if there are no records, or their features or classes differ.
     """
     if not records:
         raise DataError("there are no published records to learn from yet: let the agent collect some first")

@@ -40,14 +40,14 @@ _MAX_REMEMBERED = 1024
 
 
 class _Payload(Struct, frozen=True, forbid_unknown_fields=True):
-    """Task held by a peer: the epoch, 0 for none; and the task, for a peer that lacks it."""
+    """Task that a device has: its epoch, 0 for none; and the task itself, if the recipient lacks it."""
 
     epoch: Annotated[int, Meta(ge=0, le=2**53)]
     task: SignedTask | None = None
 
 
 def kept_task(directory: Path, authority: Authority) -> SignedTask | None:
-    """Return the newest task in a device's or the fleet's directory; None before any, or if a retired key signed it.
+    """Return the newest task in a device's or the fleet's directory; None if it is missing or a retired key signed it.
 
     Raises:
         IdentityError: if it cannot be read, or does not belong to this fleet.
@@ -150,7 +150,7 @@ class FleetTasks:
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         change: Callable[[], None],
     ) -> None:
-        """Connect the writer of files, the peers with links, background work, and the change to another task."""
+        """Set the executor for writes, and the functions for linked peers, background work and a change of task."""
         self._disk, self._peers, self._spawn, self._change = disk, peers, spawn, change
 
     @property

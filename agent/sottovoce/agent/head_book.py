@@ -1,6 +1,6 @@
 """Book of the highest ledger head that each device has reported, on the disk: it exposes a restored copy.
 
-Nothing about this device's own spending is stored here alone, so a book that cannot be read is replaced by a new one;
+This book is not the only record of the device's own spending, so an unreadable book is replaced by a new one;
 but until its peers have sent their heads again, this device is not a witness for them, and its answers state that.
 """
 
@@ -36,8 +36,8 @@ class Taken:
     """Outcome of recording a head.
 
     Attributes:
-        known: the highest of its device that was known before; None when none was.
-        fits: whether it continues the head known before; the book keeps only heads that do.
+        known: the device's highest head known before; None if there was none.
+        fits: whether the new head continues the known one; the book stores only heads that do.
     """
 
     known: SignedHead | None
@@ -106,7 +106,7 @@ class HeadBook:
 
         Args:
             head: the head as its device sent it.
-            kept: devices that never make room for others.
+            kept: devices whose heads are never dropped to make room for others.
 
         Raises:
             DataError: if it cannot be written; the book is as before.

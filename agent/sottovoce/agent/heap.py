@@ -1,4 +1,4 @@
-"""Return of freed memory that the C library retains, which matters on a small device."""
+"""Release to the system of freed memory that the C library retains, for the sake of small devices."""
 
 import ctypes
 
@@ -13,7 +13,7 @@ def use_single_arena() -> None:
 
 
 def release_free_memory() -> None:
-    """Return memory that the start has freed to the operating system."""
+    """Return to the operating system the memory that the start has freed."""
     library = ctypes.CDLL(None)
     if hasattr(library, "malloc_trim"):  # of glibc
         library.malloc_trim(0)

@@ -43,7 +43,7 @@ class Inbox:
         """Apply a message of an authenticated sender, durably; return the outcome.
 
         Raises:
-            MessageRefused: if the message is not for the present, or does not fit; nothing changed.
+            MessageRefused: if the message cannot be accepted now, or does not fit; nothing changed.
         """
         receipt, key, clock = Receipt(), (sender, opened.incarnation, opened.sequence), asyncio.get_running_loop().time
 

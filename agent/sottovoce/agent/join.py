@@ -35,7 +35,7 @@ def join(
         vault: the directory of a separate vault, to make too: the ledger belongs there, and not to `state`.
 
     Raises:
-        IdentityError: if there is something already; a device joins once.
+        IdentityError: if the directory already exists; a device joins only once.
     """
     return _make_state(state, lambda: budget, vault, lambda draft: enrol(fleet, draft / IDENTITY, validity=validity))
 
@@ -112,7 +112,7 @@ def request_external(fleet: str, state: Path) -> bytes:
     """Make the keys, beside `state`, of a device whose certificate another CA will issue; return the request, PEM.
 
     Raises:
-        IdentityError: if there is something already.
+        IdentityError: if the directory already exists.
     """
     _check_new(state)
     keys, beside = DeviceKeys.generate(), _request_directory(state)

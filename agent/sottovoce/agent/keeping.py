@@ -68,7 +68,7 @@ class Keeping:
         """Send the head to keepers that lack it, `most` at a time and in turn; absent keepers are noted.
 
         Raises:
-            LedgerError: if a keeper knows a newer head, or a head of another past.
+            LedgerError: if a keeper knows a newer head, or a head from a diverged history.
         """
         order = [*self.keepers[self._turn :], *self.keepers[: self._turn]]
         chosen = [keeper for keeper in order if due(keeper.node)][:most]

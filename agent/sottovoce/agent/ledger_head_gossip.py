@@ -68,7 +68,7 @@ class LedgerHeadGossip:
         contacts: whether the configuration names any peer, or a way to find some.
 
     Raises:
-        LedgerError: if the book remembers a newer head of this device, or one of another past.
+        LedgerError: if the book contains a newer head of this device, or one from a diverged history.
         DataError: if the book cannot be used.
     """
 
@@ -120,7 +120,7 @@ class LedgerHeadGossip:
         Later calls wait for no one. Returns False if the agent stops before.
 
         Raises:
-            LedgerError: if a keeper knows a newer head, or one of another past.
+            LedgerError: if a keeper knows a newer head, or one from a diverged history.
         """
         if not self._permitted and not await self._wait_for_first_permission():
             return False
@@ -191,7 +191,7 @@ class LedgerHeadGossip:
         Raises:
             DeliveryFailed: if it is not known to have arrived.
             MessageRefused: if the answer is malformed, or its head does not belong to this device.
-            LedgerError: if the head that the peer knew is newer than this ledger, or of another past.
+            LedgerError: if the head that the peer knew is newer than this ledger, or from a diverged history.
         """
         head, question = await self.question(peer.id)
         voice = self._voice
@@ -222,12 +222,12 @@ class LedgerHeadGossip:
         """Process a peer's head, and the head of this device that the peer knows.
 
         Returns:
-            the answer, and why the head was not kept, if it was not: the answer tells its device the known head, and
-            the next answer to the device whose head is kept tells it of this one.
+            the answer, and, if the head was not stored, the reason. The answer contains the sender's known head; after
+            a rejection, the answer to the sender's next head that is stored contains the rejected head instead.
 
         Raises:
-            MessageRefused: if the message is malformed, or a head of it is not signed by its device.
-            LedgerError: if the head that the peer knows is newer than this ledger, or of another past.
+            MessageRefused: if the message is malformed, or contains a head that its device has not signed.
+            LedgerError: if the head that the peer knows is newer than this ledger, or from a diverged history.
         """
         heads = decode_heads(payload)
         if heads.head is None or heads.head.owner != sender:
@@ -310,5 +310,5 @@ class LedgerHeadGossip:
 
 
 def _shows_another_past(head: SignedHead, known: SignedHead) -> bool:
-    """Return whether a head that follows the known one shows another past, and not merely messages out of order."""
+    """Return whether a head that follows the known one shows a diverged history, and not merely reordered messages."""
     return head.life != known.life or (head.charges, head.released) == (known.charges, known.released)

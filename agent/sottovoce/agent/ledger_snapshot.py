@@ -16,7 +16,7 @@ from sottovoce.vault import Ledger
 
 @contextmanager
 def snapshot(path: Path) -> Iterator[tuple[Ledger, Path]]:
-    """Open a ledger for reading, and give the path of the file that is read in its place.
+    """Open a ledger for reading; yield it with the path of the file that is read in its place.
 
     Raises:
         LedgerError: if it is missing or damaged, or cannot be read.

@@ -53,7 +53,7 @@ class Link:
         head_gossip: sender of this device's ledger head.
         confirmed: called once the recipient has made a share durable, with its learner's reply, if any.
         declined: called with the reason once the recipient has permanently refused it.
-        missed: called with the peer's id after each attempt that failed, and may have failed because of the peer.
+        missed: called with the peer's id after each failed attempt for which the peer may be the cause.
         counters: counters of attempts and failures.
         waits: the metric of waits in progress.
         timeout: timeout of one attempt, in seconds.

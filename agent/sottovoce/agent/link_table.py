@@ -18,7 +18,7 @@ class LinkTable:
         make_link: returns a link to a peer, not started yet.
         spawn: runs a coroutine in the background.
         find_peer: returns a peer by its node id, from all sources besides the links; None if it is unknown.
-        is_refused: returns whether nothing may be sent to a node any more.
+        is_refused: returns whether sending to a node is forbidden.
         on_forget: called with a node that no longer has a link.
 
     Attributes:
@@ -75,7 +75,7 @@ class LinkTable:
             link.nudge()
 
     def offer(self, outgoing: Outgoing) -> None:
-        """Deliver a message by a link, which is opened if the recipient has no link but is known otherwise."""
+        """Deliver a message over its recipient's link, which is opened if the recipient is known but has none."""
         recipient = outgoing.recipient
         if self._is_refused(recipient):
             return

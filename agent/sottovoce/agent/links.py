@@ -31,7 +31,7 @@ class Seen:
     Attributes:
         incarnation: the life of the sender's durable state.
         sequence: position on the link from the sender.
-        refused: one-word reason for which it was permanently refused; empty if it was applied.
+        refused: one-word reason for a permanent refusal; empty if the message was applied.
     """
 
     incarnation: int

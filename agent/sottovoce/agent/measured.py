@@ -58,7 +58,7 @@ def agent_values(agent: Reported, seen: Machine | None) -> Values:
 
 
 def fault_values(fault: Fault | None) -> Values:
-    """Return the values of an agent that are known whether it works or not."""
+    """Return the metrics of an agent that are known whether or not it is working."""
     kinds = dict.fromkeys((*KINDS, *FOR_A_PERSON), 0)
     return {
         "sottovoce_build_info": {sottovoce.__version__: 1},

@@ -1,4 +1,4 @@
-"""A store that lasts as long as the object: for simulated agents, whose power cuts are simulated too."""
+"""Store in memory, lost with the object, for simulated agents, whose power cuts are simulated too."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,7 +26,7 @@ class MemoryStore:
     def commit(
         self, state: Any, sent: Sequence[Outgoing], confirmed: Sequence[str], seen: tuple[str, Seen] | None
     ) -> None:
-        """See Store.commit."""
+        """Replace the saved content; see Store.commit."""
         self._state = state
         for recipient in confirmed:
             self._outbox.pop(recipient, None)

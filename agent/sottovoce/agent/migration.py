@@ -1,9 +1,9 @@
 """Migration of a device: it continues in the new place, from the same ledger, and the old ledger is closed for good.
 
-The order matters. Everything in the new place is on its disk, except for the ledger's name, before the old ledger ends;
-and the new ledger gets its name only after that. Whenever power fails, at most one of the two can be used, and the same
-command continues. The new ledger begins with an entry that costs nothing and makes its head newer than any copy's: from
-the first start on, the keepers know it.
+The new place is complete on its disk, except for the ledger's final name, before the old ledger ends; the new ledger
+gets that name only afterwards. After a power failure at any point, at most one of the two ledgers can be used, and the
+same command resumes the move. The new ledger begins with an entry that costs nothing and makes its head newer than any
+copy's, so the keepers know this head from the first start on.
 """
 
 import hashlib
@@ -104,7 +104,7 @@ def _copy(state: Path, draft: Path, mark: str) -> None:
 
 
 def _begin_new_ledger(old: Ledger, path: Path, nonce: str) -> None:
-    """Make the ledger that continues, under a name by which no program opens it yet."""
+    """Create the new ledger, under a name that no program opens yet."""
     old.copy(path)
     with closing(Ledger.open(path, old.owner, old.own_budget)) as new:
         new.charge(hashlib.sha256(b"sottovoce/moved/v1|" + nonce.encode()).digest(), Moved(nonce))

@@ -1,6 +1,6 @@
 """Notifications to the service manager that started this process, if any: sd_notify(3), one datagram each.
 
-Every message is shown to every user of the machine: public words only, and nothing that was computed from records.
+Every user of the machine can see the messages, so they contain only public words and nothing computed from records.
 """
 
 import asyncio
@@ -60,7 +60,8 @@ async def notify_while_running(
         stopping: set when the process begins to stop.
         thread: a thread that must not get stuck. While it is stuck, ALIVE is not sent, and the service manager acts.
         status: a line for `systemctl status`.
-        ends: asked at the end: whether the process ends. A process that sends STOPPING, and continues, is killed.
+        ends: called at the end; returns whether the process will exit. A process that sends STOPPING but continues is
+            killed.
     """
     if not notify_manager(READY, f"STATUS={status}"):
         return

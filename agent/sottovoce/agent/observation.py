@@ -1,8 +1,8 @@
 """Observation of an agent: its metrics and its health, read on request. Imported only if it is configured.
 
-Processor time, memory and free space depend on the records that a process holds. If the vault is inside, they are
-published on this machine alone, whose users see them anyway. The vault's time is reported to no one, and metrics are
-read at most once a second, however often they are asked for.
+Processor time, memory and free space depend on the records in a process. If the vault runs in this process, they are
+published only on this machine, whose users can see them anyway. The vault's response time is never reported, and
+metrics are read at most once a second, however often they are requested.
 """
 
 import asyncio

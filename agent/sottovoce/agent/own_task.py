@@ -20,7 +20,7 @@ _LONG = LARGEST // 8  # size of a value in bytes above which its digest replaces
 
 
 def task_of(config: AgentConfig, ranges: str | None = None) -> Task:
-    """Return the device's task, in the form that must be equal on all devices that mix.
+    """Return the device's task, in the form that must be identical on all devices that learn together.
 
     Args:
         config: configuration of the device.
@@ -81,7 +81,7 @@ def _settings(config: AgentConfig, ranges: str) -> Iterator[tuple[str, Value]]:
 
 
 def _model_identity(name: str) -> str:
-    """Return a graph's identity by its content, wherever its file is."""
+    """Return a graph's identity, which depends on its content and not on its file's location."""
     if not has_graph(name):
         return name
     from sottovoce.kernels.onnx.allowed import digest_of, stock_hashes

@@ -19,7 +19,7 @@ def consent_directory(config: AgentConfig) -> Path:
 
 
 def newest_task(config: AgentConfig) -> SignedTask | None:
-    """Return the fleet's newest task that the device knows; None for none.
+    """Return the fleet's newest task that the device knows; None if there is none.
 
     Raises:
         IdentityError: if the device's keys, or the task, cannot be read.

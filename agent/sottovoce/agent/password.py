@@ -11,7 +11,7 @@ def read_password(key: str, file: Path) -> str:
 
     Args:
         key: the configuration key that names the file.
-        file: UTF-8.
+        file: path of the file, which is in UTF-8.
 
     Raises:
         ConfigError: if it cannot be read, or others may read it.

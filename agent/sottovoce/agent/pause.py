@@ -1,4 +1,4 @@
-"""Stand-in for an agent that a fault keeps from working: its status, its metrics, and the service manager."""
+"""Stand-in for an agent that a fault keeps from working: it serves status and metrics, and notifies the manager."""
 
 import asyncio
 import contextlib

@@ -142,7 +142,7 @@ class PeerSampling:
         """Answer a peer's exchange.
 
         Raises:
-            MessageRefused: if it is malformed, or comes too often, or its own record does not hold; nothing changed.
+            MessageRefused: if it is malformed or too frequent, or the peer's own record is invalid; nothing changed.
         """
         reply, effects = self.membership.on_request(sender, decode_exchange(payload), self._loop.time())
         self._perform(effects)
@@ -169,7 +169,7 @@ class PeerSampling:
         self.membership.expel(peers, asyncio.get_running_loop().time())
         for peer in peers:
             self.troubles.pop(peer, None)
-        if hasattr(self, "_door"):  # before that, no peer was met
+        if hasattr(self, "_door"):  # before `run`, there are no peers to report
             self._perform([])
 
     async def leave(self) -> None:

@@ -37,7 +37,7 @@ class Question(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Predictor:
-    """Predictor for requests. The kernel is made when it is first needed, and kept.
+    """Predictor for requests. Its kernel is built on first use and then reused.
 
     Args:
         config: configuration of the agent.
@@ -111,7 +111,7 @@ def predictive_model(config: AgentConfig) -> Model:
     return family_of(config).model
 
 
-@np.errstate(over="ignore", invalid="ignore")  # a warning would be a message about a record
+@np.errstate(over="ignore", invalid="ignore")  # a warning would reveal something about a record
 def predict(model: Model, parameters: Floats, rows: Floats, classes: int) -> NDArray[Any]:
     """Return labels int64[M], or values float64[M] of a regression.
 

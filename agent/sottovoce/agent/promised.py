@@ -53,7 +53,7 @@ def agreed_budget(promised: Promised | None, **chosen: Any) -> Budget:
         chosen: fields of Budget that the owner has chosen; None for the fleet's.
 
     Raises:
-        IdentityError: if the owner's choice does not keep the fleet's promise.
+        IdentityError: if the owner's choice breaks the fleet's promise.
     """
     common = _ALONE if promised is None else Budget(**msgspec.structs.asdict(promised))
     budget = replace(common, **{name: value for name, value in chosen.items() if value is not None})

@@ -57,7 +57,7 @@ class Witness:
         """Verify a record, and that the owner's certificate is valid now.
 
         Raises:
-            MessageRefused: if it does not.
+            MessageRefused: if a check fails.
         """
         self.verify(published)
         subject, at = self._subject(published.credential), datetime.fromtimestamp(now, UTC)
@@ -105,7 +105,7 @@ class RosterWitness:
 
 
 class FleetProvenance:
-    """Implementation of sottovoce.learners.Provenance with the keys of a fleet.
+    """A sottovoce.learners.Provenance that uses the keys of a fleet.
 
     Args:
         identity: identity of this device.
@@ -154,7 +154,7 @@ def _revocation_error(owner: str) -> MessageRefused:
 
 
 class Unsigned:
-    """Implementation of sottovoce.learners.Provenance inside one process, where no device lies."""
+    """A sottovoce.learners.Provenance for a single process, where no device lies."""
 
     def signed(self, own: S) -> S:
         """Return the record unchanged."""

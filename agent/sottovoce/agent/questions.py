@@ -1,4 +1,4 @@
-"""Questions to the vault: one at a time, and only while peers permit releases and the disk may be written."""
+"""Questions to the vault: one at a time, and only while peers permit releases and disk writes are allowed."""
 
 import asyncio
 import contextlib

@@ -83,7 +83,7 @@ class Quota:
         """Charge the sender for a message of `size` bytes, or for a part of one.
 
         Raises:
-            MessageRefused: if it is one too many.
+            MessageRefused: if the sender's quota is used up.
         """
         self._charge(sender, "messages", 1)
         self._charge(sender, "bytes", size)
@@ -92,7 +92,7 @@ class Quota:
         """Charge the sender for a share that was not applied before.
 
         Raises:
-            MessageRefused: if it is one too many.
+            MessageRefused: if the sender's quota is used up.
         """
         self._charge(sender, "shares", 1)
 

@@ -98,7 +98,7 @@ class Reception:
             self._failed(failure)
             raise
         except MemoryError as failure:
-            if opened is not None:  # unfinished work is unknown: only the disk is certain
+            if opened is not None:  # it is unknown how much was done: only the disk is certain
                 self._failed(failure)
             raise
         if receipt.refused:

@@ -120,7 +120,7 @@ def _open_connection(path: Path, epoch: int) -> sqlite3.Connection:
             SCHEMA.create(connection)
         SCHEMA.upgrade(connection, path)
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")  # a record lost with the last second comes again
+        connection.execute("PRAGMA synchronous = NORMAL")  # a record lost in the last second is received again
         if connection.execute("SELECT epoch FROM task").fetchone()[0] < epoch:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("DELETE FROM record")

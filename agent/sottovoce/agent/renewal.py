@@ -30,7 +30,7 @@ class Renewal:
         trust: trust to which each new identity is given.
         directory: directory of the identity's files.
         watched: other files, and the function to call when one has changed.
-        floor: floor of the clock, to which the time is written hourly.
+        floor: lower bound of the clock, to which the current time is written hourly.
         enroller: host:port of the enroller that issues new certificates; None if an operator installs them.
         pinned: the node ids that a pinned device trusts.
         pause: seconds between two checks of the files.

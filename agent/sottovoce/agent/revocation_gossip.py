@@ -45,7 +45,7 @@ class RevocationGossip:
         period: seconds between two questions, before jitter.
 
     Raises:
-        IdentityError: if the list that is kept is damaged, or has this device in it.
+        IdentityError: if the stored list is damaged or contains this device.
     """
 
     def __init__(self, *, trust: Trust, state: Path, voice: Voice, period: float) -> None:
@@ -186,7 +186,7 @@ class RevocationGossip:
         self._awake.set()
 
     def _identity_under(self, revoked: RevocationList) -> Identity | None:
-        """Return the identity under the keys that a list brings, which are kept; None if it is the present one."""
+        """Store the keys in a list, and return the identity under these keys; None if it is unchanged."""
         if keep_keys(self._identity, revoked.keys) or _is_identity_outdated(revoked, self._trust.identity):
             return load(self._identity, dated=False)
         return None

@@ -22,7 +22,7 @@ def read_list(raw: bytes, authority: Authority, source: object) -> RevocationLis
     """Return a list from a file, verified; `source` names it in the error.
 
     Raises:
-        IdentityError: if it is damaged, of another fleet, or not signed by this one.
+        IdentityError: if it is damaged, belongs to another fleet, or is not signed by this fleet.
     """
     try:
         revoked = decode_list(raw)
@@ -119,7 +119,7 @@ class RevokedHere:
         """Return the node ids of the revoked devices.
 
         Raises:
-            MessageRefused: if the list cannot be read, so that no one may be believed.
+            MessageRefused: if the list cannot be read, so that no device can be trusted.
         """
         try:
             found = (self._directory / NAME).stat()

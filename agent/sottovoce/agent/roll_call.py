@@ -1,4 +1,4 @@
-"""Roll call of a fleet: each device reports its own condition on request, and asks others for its operator."""
+"""Roll call of a fleet: each device reports its condition on request, and asks others on its operator's behalf."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
@@ -108,7 +108,7 @@ _SILENT = (DeliveryFailed, MessageRefused, TimeoutError, asyncio.CancelledError)
 
 
 def _decoded(raw: bytes) -> Condition:
-    """Decode an answer; raise MessageRefused if it is not one."""
+    """Decode an answer; raise MessageRefused if it is malformed."""
     try:
         if len(raw) > _LONGEST:
             raise ValidationError(f"{len(raw)} bytes")

@@ -3,8 +3,8 @@
 A device restored from a copy has forgotten part of its spending, and a second one with the same keys spends the same
 budget again: peers' heads reveal both. Peers can withhold heads, but they cannot forge them.
 
-Once anything was charged, a peer that does not know the ledger is no evidence about it. Then the keepers of its newest
-head count, which the ledger itself names: they know it however large the fleet is.
+Once anything has been charged, a peer that does not know the ledger provides no evidence about it. From then on, the
+keepers of its newest head count; the ledger itself names them, and they know it however large the fleet is.
 """
 
 from dataclasses import dataclass, field
@@ -72,7 +72,7 @@ class RollbackDetector:
         Args:
             peer: node id of the peer.
             own: this device's head now.
-            known: the highest of this device that the peer knows, its signature verified; None when it knows none.
+            known: this device's highest head that the peer knows, with a verified signature; None if it knows none.
             mark: this ledger's own head at `known`'s charges and releases; None when it never held those.
 
         Raises:
@@ -89,7 +89,7 @@ class RollbackDetector:
         """Note that a peer answered a message with head `sent_head`; its own knowledge was recorded before.
 
         Raises:
-            LedgerError: if another process sends the peer heads of this device, in turn with this one.
+            LedgerError: if another process sends the peer heads of this device, alternately with this process.
         """
         state = self._peers.setdefault(peer, _Peer(known))
         before, has_changed = state.acknowledged_head, known != state.first

@@ -17,7 +17,7 @@ SCHEMA = "sottovoce.fleet/1"
 
 
 class Listing(Protocol):
-    """Parts of an agent that its roster is made of."""
+    """Parts of an agent from which its roster is built."""
 
     config: AgentConfig
     trust: Trust

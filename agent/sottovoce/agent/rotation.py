@@ -1,4 +1,4 @@
-"""Rotation of a fleet's key, authorised by the present key as usual, or by the spare key when that one is lost."""
+"""Rotation of a fleet's key, authorised by the present key or, if the present key is lost, by the spare key."""
 
 import time
 from collections.abc import Callable

@@ -17,7 +17,7 @@ def check_state(state: Path) -> None:
     """Refuse a state directory that does not exist.
 
     Raises:
-        IdentityError: if it is not.
+        IdentityError: if it does not exist.
     """
     if not state.is_dir():
         raise IdentityError(f"{state}: no such state directory; make one with `sottovoce fleet join`")
@@ -27,7 +27,7 @@ def check_mode(config: AgentConfig, identity: Identity) -> None:
     """Refuse a device whose way of joining differs from the configuration's.
 
     Raises:
-        ConfigError: if it did.
+        ConfigError: if the two differ.
     """
     mode = config.identity.mode
     if identity.mode != mode:
@@ -68,7 +68,7 @@ def check_peers(config: AgentConfig, identity: Identity) -> None:
     """Refuse a device that lists itself.
 
     Raises:
-        ConfigError: if it does.
+        ConfigError: if the device is among its own peers.
     """
     if identity.node_id in (peer.id for peer in config.transport.peers):
         raise ConfigError(f"transport.peers: {identity.node_id} is this device itself; list only others")
@@ -78,7 +78,7 @@ def check_cell(config: AgentConfig) -> None:
     """Refuse a device that knows fewer others than a secure sum needs, and looks for none.
 
     Raises:
-        ConfigError: if it does.
+        ConfigError: if there are too few other devices.
     """
     devices = len(config.transport.peers) + 1
     if config.cell is not None and config.membership.sampling == "static" and devices < config.cell.least:

@@ -1,7 +1,7 @@
 """Agent at work: one asyncio loop that drives the core, the vault, the links and the control socket.
 
 The core runs on a thread of its own, one call at a time, because its commits wait for the disk; the vault on another.
-Any failure inside ends the agent with that failure's exit code: nothing is skipped over.
+Any failure inside ends the agent with that failure's exit code; no failure is ignored.
 """
 
 import asyncio

@@ -30,7 +30,7 @@ def saved_model(config: AgentConfig) -> tuple[NDArray[np.float64] | None, int]:
         config: configuration of the agent.
 
     Raises:
-        SottovoceError: if there is no state, it is damaged, or of another configuration.
+        SottovoceError: if the state is missing or damaged, or belongs to another configuration.
     """
     state = config.agent.state
     identity, family = load(state / IDENTITY), family_of(config)

@@ -56,7 +56,7 @@ SCHEMA = Schema(
 
 
 class SqliteStore:
-    """Implementation of sottovoce.agent.links.Store in SQLite.
+    """A sottovoce.agent.links.Store in a SQLite file.
 
     A device's first start begins its first incarnation with the learner's fresh state. If the file is ever lost, the
     next start begins another incarnation, without_state: the content of the lost state is gone, not counted twice.
@@ -116,7 +116,7 @@ class SqliteStore:
     def commit(
         self, state: Any, sent: Sequence[Outgoing], confirmed: Sequence[str], seen: tuple[str, Seen] | None
     ) -> None:
-        """See Store.commit.
+        """Write all changes in one transaction; see Store.commit.
 
         Raises:
             DataError: if the disk is full or failing; nothing was written.

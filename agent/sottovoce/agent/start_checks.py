@@ -35,7 +35,8 @@ def problems(config: AgentConfig) -> Iterator[SottovoceError]:
 def doubts(config: AgentConfig) -> list[tuple[str, str]]:
     """Return declarations that do not fit this device's records, each with its remedy.
 
-    They are for the owner alone: an agent that acted on them, or ended, would reveal something of its records to peers.
+    They are for the owner alone: an agent that acted on them, or ended because of them, would reveal something about
+    its records to peers.
     """
     if not config.agent.state.is_dir() or not _can_read_records(config):
         return []

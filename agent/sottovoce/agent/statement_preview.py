@@ -15,7 +15,7 @@ from sottovoce.vault import Budget, Ledger, OperatingSystemNoise, build
 def preview_statement(
     config: AgentConfig, budget: Budget, family: Family
 ) -> tuple[PrivacyStatement, Mapping[Event, int]]:
-    """Return the vault's own statement, and the charge of one unit in all; no records are involved.
+    """Return the vault's own statement, and the total charge of one unit; no records are involved.
 
     Raises:
         PrivacyError: if nothing can be promised under this budget.

@@ -26,7 +26,7 @@ SCHEMA = "sottovoce.status/1"
 
 
 class Reported(Protocol):
-    """Parts of an agent that its status is made of."""
+    """Parts of an agent from which its status is built."""
 
     config: AgentConfig
     revocations: RevocationGossip

@@ -70,7 +70,7 @@ class TaskActivator:
         family = family_of(config)
         family.check()
         self.ledger.check(preview_statement(config, mandate.budget, family)[1], mandate)
-        if (self.directory / FLEET_CERTIFICATE).exists():  # of a separate vault, which hears of no keys otherwise
+        if (self.directory / FLEET_CERTIFICATE).exists():  # a separate vault, which learns of new keys only here
             keep_keys(self.directory, task.keys)
         self.ledger.take_up(mandate)
 
@@ -94,7 +94,7 @@ def _check_shape(own: AgentConfig, config: AgentConfig) -> None:
     """Check public facts about the records, without reading them: which devices activate a task is visible to all.
 
     Raises:
-        ConfigError: if the task is for other records than the owner has declared.
+        ConfigError: if the task needs records that differ from those that the owner has declared.
     """
     for key in ("features", "classes"):
         declared, wanted = getattr(own.data, key), getattr(config.data, key)
@@ -108,9 +108,9 @@ def make_closing_check(
     """Return the VaultContext.closed of the last activated task: the reason why nothing more is released for it.
 
     Args:
-        config: the device's own.
-        ledger: opened for charging.
-        directory: where it is, and the owner's consent.
+        config: the device's own configuration.
+        ledger: the ledger, opened for charging.
+        directory: directory of the ledger and of the owner's consent.
         clock: seconds of Unix time.
 
     Raises:

@@ -157,7 +157,7 @@ class Tasks:
         self._check_mixing_peers()
 
     def _request_document(self, node: str, digest: bytes) -> None:
-        """Have a peer asked for the document of its task, unless it is known, or enough peers are being asked."""
+        """Ask a peer for its task's document in the background, unless it is known or enough peers are being asked."""
         now, peer = time.monotonic(), self._find(node)
         known = digest in self._differences or digest in self._asking or len(self._asking) >= _MAX_QUESTIONS
         if known or peer is None or now - self._asked.get(node, -_ASK_EVERY_SECONDS) < _ASK_EVERY_SECONDS:

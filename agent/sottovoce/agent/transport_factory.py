@@ -139,5 +139,5 @@ def _tls_context_factory(section: MqttSection, directory: Path) -> Callable[[], 
             raise ConfigError(f"transport.mqtt.ca: {authority} and the device's certificate: {error}") from error
         return made
 
-    context()  # anything missing stops the agent now
+    context()  # so that anything missing stops the agent at once
     return context

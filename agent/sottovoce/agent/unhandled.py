@@ -13,8 +13,8 @@ _seldom = RateLimitedLog(_log)
 def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Handle an error that no task waits for; see asyncio.loop.set_exception_handler.
 
-    The system may refuse something that is tried again, such as a descriptor or memory: one line a minute. Everything
-    else is a defect, logged with its traceback, once a minute for each kind.
+    If the system refuses a resource that is requested again later, such as a descriptor or memory, one line a minute is
+    logged. Every other error is a defect, logged with its traceback, once a minute for each kind.
     """
     error, message = context.get("exception"), context["message"]
     if isinstance(error, OSError | MemoryError):

@@ -83,7 +83,7 @@ def make_vault(
 def _apply_limits(config: AgentConfig, ledger: Ledger) -> None:
     """Apply the owner's limits for a month, a year and a budget period, and count the time of each.
 
-    If tasks follow one another, or days do, time is counted without limits too, to tell how long the budget lasts.
+    If tasks or days are added over time, time is counted even without limits, to estimate how long the budget lasts.
     """
     policy, unit = read_policy(config.vault.policy), ledger.own_budget.unit
     if policy.renews != "never" and unit != "device":
@@ -102,7 +102,7 @@ def _apply_limits(config: AgentConfig, ledger: Ledger) -> None:
 def load_configured_records(data: DataSection) -> Records:
     """Return the configured records, clamped and transformed as declared.
 
-    A feed gives a regression its forecasting records, and anything else the loads of the days that are declared.
+    From a feed, a regression gets its forecasting records, and any other learner gets the declared days' loads.
 
     Raises:
         DataError: if they cannot be read, or differ from the declaration.

@@ -107,7 +107,7 @@ def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
         family = family_of(config)
         belongs = None
         if config.cell is not None:
-            from sottovoce.agent.provenance import RosterWitness  # memory that a vault without a cell has no use for
+            from sottovoce.agent.provenance import RosterWitness  # saves memory without a cell
             from sottovoce.agent.revoked import RevokedHere
 
             authority = _authority(directory)
@@ -136,7 +136,7 @@ def _serve(config: AgentConfig, file: Path, user: int) -> ExitCode | None:
 
 
 def _take_up(config: AgentConfig, ledger: Ledger, directory: Path, document: bytes) -> None:
-    """See sottovoce.agent.task_activator; the authority is that of the certificate in the vault's directory."""
+    """Activate a task, under the authority in the vault's directory; see sottovoce.agent.task_activator."""
     from sottovoce.agent.task_activator import TaskActivator
 
     TaskActivator(config, ledger, directory, lambda: _authority(directory))(document)

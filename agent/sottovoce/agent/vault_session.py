@@ -46,7 +46,7 @@ class VaultSession:
 def open_local_vault(config: AgentConfig, trust: Trust, clock: Callable[[], float]) -> VaultSession:
     """Open a session with the vault in this process.
 
-    A task that cannot begin, because the records do not fit it, is given up for the next task, if that one can begin.
+    If a task cannot begin because the records do not fit it, the next task replaces it, if that task can begin.
     """
     state, identity, authority = config.agent.state, trust.identity, Following(trust)
     ledger = Ledger.open(state / LEDGER, identity.node_id, budget_of(config))

@@ -46,9 +46,9 @@ class Waits:
     def begin(
         self, name: str, reason: str, seconds: float, since: float | None = None, *, repeats: bool = False
     ) -> None:
-        """Begin a wait of at most `seconds` more, or continue it since then; it replaces a wait of this name.
+        """Begin a wait of at most `seconds`, or continue the one begun at `since`; it replaces any wait of this name.
 
-        A wait that repeats has no such end: after `seconds` it is checked whether it has ended.
+        A repeating wait has no such limit: after `seconds`, its condition is checked again.
         """
         now = time.monotonic()
         goes_on = since is not None and name in self.current

@@ -8,7 +8,7 @@ from sottovoce.threads import USUAL, Threads
 
 
 async def run(agent: Agent, *, embedded: bool = False) -> ExitCode:
-    """See Agent.run, and sottovoce.agent.observation.watched."""
+    """Run the agent and serve its metrics; see Agent.run and sottovoce.agent.observation.serve_observation."""
     if not embedded:
         asyncio.get_running_loop().set_default_executor(Threads(USUAL))
     if agent.config.observe.metrics is None:

@@ -1,4 +1,4 @@
-"""Write throttle: a day's allowance is spent evenly, so a device that writes much slows down and never stops."""
+"""Write throttle: a day's allowance is spread evenly, so a device that writes a lot slows down but never stops."""
 
 import asyncio
 import contextlib

@@ -144,7 +144,7 @@ def _tasks(task: dict[str, Any]) -> list[str]:
 
 
 def _period(period: dict[str, Any] | None) -> list[str]:
-    """Return the period of a budget that is renewed."""
+    """Return lines about the period of a renewable budget."""
     if period is None or period["spent_epsilon"] is None:
         return []
     least = "" if period["least_days"] is None else f" of at least {period['least_days']:.0f}"

@@ -29,7 +29,7 @@ def command_line(first: str | None = None) -> TyperGroup:
     """Return the command group; on a device it loads only the part that runs.
 
     Args:
-        first: first word of the command line; any word but the name of a command loads all commands.
+        first: first word of the command line; any word that is not a command's name loads all commands.
     """
     app = typer.Typer(
         name="sottovoce",

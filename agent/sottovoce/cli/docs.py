@@ -35,7 +35,7 @@ def run_docs(
 
 
 def all_pages() -> dict[str, Path]:
-    """Return files of all pages, by their names.
+    """Return the files of all pages, by page name.
 
     Raises:
         UsageError: if they are not installed.

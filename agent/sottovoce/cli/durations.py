@@ -13,7 +13,7 @@ def seconds_of(text: str, option: str) -> float:
     """Return a duration in seconds; `option` names it in the error.
 
     Raises:
-        UsageError: if it is not a duration, or an implausible one.
+        UsageError: if it is not a duration, or is implausible.
     """
     match = _SPAN.fullmatch(text.strip())
     seconds = float(match["number"]) * _SECONDS[match["unit"]] if match else 0.0

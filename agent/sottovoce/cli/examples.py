@@ -1,4 +1,4 @@
-"""One example of each command, shown below its help."""
+"""One example for each command, shown below the command's help."""
 
 EXAMPLES = {
     "testbed": "sottovoce testbed --agents 12 --data digits --epsilon 2 --report run.json",

@@ -129,7 +129,7 @@ def _serve(
         await enroller.serve(listening)
         return enroller.joined
 
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # or the note would stay behind
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # otherwise the note would remain
     with recorded_invitation(directory, address, seconds):
         joined = asyncio.run(wait())
     if joined is None:

@@ -1,4 +1,4 @@
-"""`sottovoce fleet join`: make a device, by one of five ways into a fleet."""
+"""`sottovoce fleet join`: create a device in one of five ways of joining a fleet."""
 
 import sys
 from functools import partial

@@ -82,7 +82,7 @@ def _new(manifest: Path, count: int | None) -> list[dict[str, str]]:
 
 
 def _read_rows(manifest: Path) -> list[dict[str, str]]:
-    """Return the rows of a list."""
+    """Return the rows of a manifest."""
     from sottovoce_bootstrap import Contact
 
     from sottovoce.errors import MessageRefused

@@ -1,4 +1,4 @@
-"""Options that commands of `sottovoce fleet` share, and how their values are read."""
+"""Options that several `sottovoce fleet` commands share, and functions that read their values."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""`sottovoce fleet rotate`: another key for the fleet."""
+"""`sottovoce fleet rotate`: a new key for the fleet."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`sottovoce fleet status`: the fleet as a joined device knows it, and who of it answers now."""
+"""`sottovoce fleet status`: the fleet as a joined device knows it, and which devices answer now."""
 
 import json
 from datetime import UTC, datetime

@@ -18,7 +18,7 @@ def add(app: typer.Typer, name: str, panel: str | None = None, group: str = "") 
     """Add a command of the lab, or, without the lab, a hidden one that names the package to install.
 
     Args:
-        app: the application it is a command of.
+        app: the application to which the command is added.
         name: name of the command.
         panel: heading in the help.
         group: its parent command, if any.

@@ -93,7 +93,7 @@ def export(
 
 
 def _facts(state: Path) -> dict[str, Any]:
-    """Return contents of the ledger of a state directory; opening it checks all of it."""
+    """Return the contents of a state directory's ledger; opening the ledger checks all of it."""
     from sottovoce.agent.assemble import LEDGER
     from sottovoce.vault import Ledger
 

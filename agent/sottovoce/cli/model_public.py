@@ -25,7 +25,7 @@ class Found:
     """A public model.
 
     Attributes:
-        description: description of its model.
+        description: description of the model.
         parameters: float64[P].
         cycle: the cycle after which it was published.
         config: configuration, if the agent is not running; None if it runs.

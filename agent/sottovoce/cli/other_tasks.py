@@ -1,4 +1,4 @@
-"""Descriptions of devices with which a device does not mix models."""
+"""Descriptions of devices with which a device exchanges no models because their tasks differ."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

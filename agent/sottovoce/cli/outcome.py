@@ -53,7 +53,7 @@ def _report_error(error: SottovoceError) -> int:
 
 
 def _abort(error: PluginError) -> None:
-    """End this process, whichever call it hangs in."""
+    """End this process, even while it hangs in a call."""
     if os.environ.get(_TRACEBACK):
         faulthandler.dump_traceback()
     _say(str(error))

@@ -38,7 +38,7 @@ def write_text_file(option: str, path: Path, text: str) -> None:
 
 
 def write_binary_file(option: str, path: Path, raw: bytes, mode: int = 0o666) -> None:
-    """Write a file, renamed into place once it is all on the disk; write directly to a pipe or device, as /dev/stdout.
+    """Write a file, renamed into place once it is all on the disk; write directly to a pipe or device (/dev/stdout).
 
     Args:
         option: option that named it.

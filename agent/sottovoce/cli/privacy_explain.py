@@ -92,7 +92,7 @@ def ledger_of(settings: "AgentConfig") -> Iterator["tuple[Ledger, Path]"]:
     """Yield a device's own ledger, to read, and its path.
 
     Raises:
-        LedgerError: if there is none, it is damaged, or it was made for another budget.
+        LedgerError: if the ledger is missing or damaged, or was made for another budget.
     """
     from sottovoce.algorithms.family import budget_of
     from sottovoce.vault import Ledger, check_budget

@@ -36,7 +36,7 @@ def newest_testbed(processes: Path = Path("/proc")) -> Path:
         processes: directory in which the kernel lists processes.
 
     Raises:
-        NetworkError: if there is none.
+        NetworkError: if no testbed is running.
     """
     found = [directory for directory in _directories(processes) if directory.is_dir()]
     if not found:

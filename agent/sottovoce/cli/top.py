@@ -1,4 +1,4 @@
-"""`sottovoce top`: a device, or all of a testbed, as they are now."""
+"""`sottovoce top`: the present state of a device or of a whole testbed."""
 
 import json
 import math

@@ -96,7 +96,7 @@ class Devices:
 
 
 def _ask_status(state: Path) -> dict[str, Any] | None:
-    """Return the status of one device; None if nothing answers that speaks this version."""
+    """Return the status of one device; None if no agent that supports this version answers."""
     try:
         status = ask(state, "status", _ANSWERS_SECONDS)
     except NetworkError:

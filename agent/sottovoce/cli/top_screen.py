@@ -122,7 +122,7 @@ class _Column:
 
 
 def _testbed(devices: list[Device], width: int) -> tuple[Table, list[str]]:
-    """Return a row per device with the columns that fit, and the names of those that do not."""
+    """Return a table with a row per device, and the names of the columns that do not fit."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     used = 0
     chosen: list[_Column] = []

@@ -1,4 +1,4 @@
-"""`sottovoce vault`: the vault as a process of its own."""
+"""`sottovoce vault`: the vault as a separate process."""
 
 from pathlib import Path
 from typing import Annotated

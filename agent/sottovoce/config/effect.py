@@ -1,4 +1,4 @@
-"""Keys without effect: set by a user, but not used given the rest of the file."""
+"""Keys without effect: a user has set them, but the rest of the file makes them irrelevant."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -58,7 +58,7 @@ class FormatSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     time_format: Literal["iso8601", "seconds", "milliseconds"] = "iso8601"
 
     def __post_init__(self) -> None:
-        """Check that energies are counted and powers measured, and that paths are for JSON."""
+        """Check that counters have units of energy and gauges units of power, and that only JSON formats have paths."""
         energy = self.unit.endswith("h")
         if energy != (self.kind == "counter"):
             raise invalid_key(

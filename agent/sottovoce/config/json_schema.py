@@ -11,7 +11,7 @@ _NAME = "AgentConfig"
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the JSON schema of a configuration; `[learner]` is one of the algorithms' own."""
+    """Return the JSON schema of a configuration; `[learner]` has the settings of any one algorithm."""
     learners: Any = Union[tuple(known.settings for known in loaded_algorithms().values())]  # noqa: UP007 - made at run time
     found = msgspec.json.schema(WholeConfig[learners], schema_hook=lambda _: {"type": "string"})
     definitions = found["$defs"]

@@ -124,8 +124,8 @@ def config_from_tables(tables: Mapping[str, Any], origin: str, line_of: LineOf =
     """Return a configuration from parsed tables.
 
     Args:
-        tables: as tomllib gives them.
-        origin: their name in errors.
+        tables: the tables, as tomllib returns them.
+        origin: name of their source, for errors.
         line_of: returns the line of a key, if there are lines.
 
     Raises:
@@ -155,8 +155,8 @@ def learner_settings(table: Mapping[str, Any], origin: str) -> LearnerSettings:
     """Return a learner's settings alone, for the algorithm that is named.
 
     Args:
-        table: `[learner]`, as tomllib gives it.
-        origin: its name in errors.
+        table: `[learner]`, as tomllib returns it.
+        origin: name of its source, for errors.
 
     Raises:
         ConfigError: with a line for each problem, naming the key and the remedy.

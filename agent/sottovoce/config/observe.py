@@ -24,7 +24,7 @@ class ObserveSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     ] = False
 
     def __post_init__(self) -> None:
-        """Check that other machines are admitted only if that is stated."""
+        """Check that other machines are admitted only if the configuration says so."""
         if self.metrics is None:
             return
         host, port = self.address

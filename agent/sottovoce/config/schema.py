@@ -23,7 +23,7 @@ _MAX_EPSILON = 500.0
 _EVERY_ADDRESS = {"0.0.0.0", "[::]"}  # noqa: S104 - nothing is bound here
 _MAX_RECORDS = 10_000_000
 _HALF_HOURS = 48  # in the load of a day
-_A_DAY, _MAX_A_DAY = 44, 1000  # records of a meter, and of all of a home
+_A_DAY, _MAX_A_DAY = 44, 1000  # records a day of one meter, and of a whole home at most
 
 BytesPerDay = Annotated[int, Meta(ge=2**20, le=2**50)]
 
@@ -413,7 +413,7 @@ class WholeConfig(Struct, Generic[Learner], frozen=True, forbid_unknown_fields=T
 
     @property
     def followed_days(self) -> tuple[int, int] | None:
-        """The first and the last day that is followed; None if none are."""
+        """The first and the last day that is followed; None if no days are followed."""
         followed = self.data.source.startswith("feed:") and self.unit in ("window", "device")
         return self.data.windows if followed else None
 

@@ -31,7 +31,7 @@ def config_for_task(config: AgentConfig, tables: Tables, epoch: int, epsilon: fl
     The device's data, period and limits stay; the learner and its settings are the task's.
 
     Args:
-        config: the device's own.
+        config: the device's own configuration.
         tables: tables of the task.
         epoch: epoch of the task.
         epsilon: an additional limit on ε; None for only the device's limit and the task's.
@@ -78,7 +78,7 @@ def read_proposed_task(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str,
         path: a TOML file with `[task]`, `[data]`, `[learner]` and `[privacy]`.
 
     Returns:
-        The tables, and of purpose, begins, ends and period those that are given; times in seconds of Unix time.
+        The tables, and purpose, begins, ends and period, as far as given; times are in seconds of Unix time.
 
     Raises:
         ConfigError: if it cannot be read, or has errors; names each with line, key and remedy.

@@ -65,7 +65,7 @@ class MqttSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     password_file: Annotated[Path | None, Meta(description="file with the password, for its owner alone")] = None
 
     def __post_init__(self) -> None:
-        """Check that traffic without TLS was asked for."""
+        """Check that TLS is absent only if the configuration says so."""
         if self.url is not None and not self.encrypted and not self.loopback and not self.plaintext:
             raise invalid_key(
                 "url", "without TLS only a broker on this host may be used; write mqtts://, or plaintext = true"
@@ -153,7 +153,7 @@ class TransportSection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             raise invalid_key("backoff", "longer than backoff_max; the first pause is the shortest")
 
     def _check_plugin(self, name: str) -> None:
-        if name in OWN:  # the default, too: a package that takes such a name ends `plugins --check` alone
+        if name in OWN:  # a package that takes such a name breaks only `plugins --check`, not the agent
             return
         plugin = find(TRANSPORT, name, OWN)
         if plugin is None:

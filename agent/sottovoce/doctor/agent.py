@@ -1,4 +1,4 @@
-"""Checks of the running agent by its status."""
+"""Checks of the running agent, based on its status."""
 
 from collections.abc import Iterator
 

@@ -8,7 +8,7 @@ from sottovoce.doctor.subject import Subject
 
 
 def cells(subject: Subject) -> Iterator[Finding]:
-    """Check that this device can take part in secure sums, and the agent's report of them.
+    """Check that this device can take part in secure sums, and check the agent's report on them.
 
     Raises:
         ConfigError: if the device knows too few others and does not look for more.

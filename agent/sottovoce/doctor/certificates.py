@@ -1,4 +1,4 @@
-"""Checks of keys and certificates: complete, private, of one fleet, and for how long they are still valid."""
+"""Checks of keys and certificates: that they are complete, private and of one fleet, and remain valid long enough."""
 
 import stat
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Check of the clock, which decides on certificates and windows; on many devices it does not survive a power cut."""
+"""Check of the clock, on which certificates and windows depend, and which many devices lose in a power cut."""
 
 from collections.abc import Callable, Iterator
 

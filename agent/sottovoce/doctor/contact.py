@@ -33,7 +33,7 @@ def obstacle(host: str, port: int, tls: ssl.SSLContext | None = None, name: str 
         host: a name or an address.
         port: port of TCP.
         tls: None for a connection in the clear.
-        name: name that the certificate must carry; without it the host.
+        name: name that the certificate must contain; by default, the host.
     """
     try:
         with socket.create_connection((host, port), timeout=_CONNECT_SECONDS) as plain:

@@ -1,4 +1,4 @@
-"""Check of the disk under a state directory, by an unnamed temporary file, the doctor's only write."""
+"""Check of the disk under a state directory, with an unnamed temporary file, which is the doctor's only write."""
 
 import os
 import tempfile

@@ -12,7 +12,7 @@ from sottovoce.doctor.finding import Finding, ok, problem, warning
 from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode
 
-_EMPTY_DAYS = 30  # a new home's empty days, many compared with the days that it has
+_EMPTY_DAYS = 30  # empty days of a new home that are many compared with its recorded days
 _DEAF = 900  # seconds in which a meter sends messages and none counts
 _LATE_WINDOWS = 4  # a window is written only when the next reading arrives
 _RUN = "see that `sottovoce feed run` runs, and that the meter still publishes: `sottovoce feed show` counts refusals"

@@ -23,7 +23,7 @@ class Finding:
         level: severity of the finding.
         what: the result in one line; nothing secret, and nothing computed from records.
         remedy: the remedy, in one line; empty where none is needed.
-        code: the exit code of a problem's kind; 0 for other results.
+        code: exit code for this kind of problem; 0 for other results.
     """
 
     level: Level

@@ -1,4 +1,4 @@
-"""Check of the privacy ledger: undamaged, this device's, made for this budget, and how much of it is left."""
+"""Check of the privacy ledger: that it is intact, this device's and for this budget, and how much budget is left."""
 
 import os
 from collections.abc import Iterator

@@ -13,7 +13,7 @@ from sottovoce.listening import cannot_listen, listening_error, split_address
 
 
 def listening(subject: Subject) -> Iterator[Finding]:
-    """Check that the agent can listen where it should, or already does."""
+    """Check that the agent listens, or could listen, at its configured addresses."""
     config = subject.config
     if config is None:
         return

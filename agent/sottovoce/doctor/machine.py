@@ -17,7 +17,7 @@ def machine(
 
     Args:
         subject: unused.
-        processor: as the system names it.
+        processor: the system's name for the processor.
         wide: whether Python's integers of a machine word have 64 bits.
     """
     del subject

@@ -8,7 +8,7 @@ from sottovoce.doctor.subject import Subject
 from sottovoce.errors import ExitCode
 
 _MIB = 2**20
-_NEEDED = 96 * _MIB  # an idle agent of a linear model has 80
+_NEEDED = 96 * _MIB  # an idle agent with a linear model uses 80 MiB
 _COMFORTABLE = 160 * _MIB
 
 

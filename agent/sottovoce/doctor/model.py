@@ -1,4 +1,4 @@
-"""Check that this machine runs the configured model."""
+"""Check that this machine can run the configured model."""
 
 from collections.abc import Iterator
 

@@ -18,7 +18,7 @@ class Extra:
     """A package that a part of the configuration needs.
 
     Attributes:
-        module: module that it is imported as.
+        module: name under which it is imported.
         extra: the extra that installs it.
         because: the reason for which it is needed.
         needed: whether a configuration needs it.

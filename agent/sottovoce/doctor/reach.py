@@ -82,7 +82,7 @@ def broker(subject: Subject) -> Iterator[Finding]:
 
 
 def _contacts(config: AgentConfig, state: Path) -> dict[str, str]:
-    """Return addresses for gRPC by node id: those configured, and those that came with the invitation."""
+    """Return gRPC addresses by node id, from the configuration and from the invitation."""
     if "grpc" not in config.transport.use:
         return {}
     invited = {

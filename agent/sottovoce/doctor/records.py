@@ -15,7 +15,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def records(subject: Subject) -> Iterator[Finding]:
-    """Check that an agent can start with `data.source`, and that this user alone can read it."""
+    """Check that an agent can start with `data.source`, and that only this user can read it."""
     if subject.config is None:
         return
     data = subject.config.data

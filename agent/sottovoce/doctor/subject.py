@@ -28,7 +28,7 @@ class Subject:
         config: its configuration; None if it cannot be used.
         state: its state directory; None if unknown.
         status: status of its agent; None if none answers.
-        now: an aware datetime, the clock's.
+        now: the clock's time, an aware datetime.
         wrong: the reason why the configuration cannot be used.
     """
 

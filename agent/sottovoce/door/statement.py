@@ -1,4 +1,4 @@
-"""Privacy statements: an ε with what it protects, against whom, by which mechanism, and the status of its proof."""
+"""Privacy statements: an ε, with the protected unit, the adversary, the mechanism, and the status of its proof."""
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum

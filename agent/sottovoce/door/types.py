@@ -65,7 +65,7 @@ class Release(Protocol):
 
     @property
     def units(self) -> int:
-        """Number of privacy units charged, whether they hold records or not."""
+        """Number of privacy units charged, whether or not they contain records."""
         ...
 
 

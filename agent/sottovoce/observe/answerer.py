@@ -36,7 +36,7 @@ class Page:
     """HTTP response.
 
     Attributes:
-        status: status of HTTP.
+        status: HTTP status code.
         kind: its media type.
         body: its bytes.
     """

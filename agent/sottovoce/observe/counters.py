@@ -12,7 +12,7 @@ class Counters:
     Attributes:
         messages: envelopes handed to a transport for the first time.
         retries: envelopes handed over again, with the same bytes.
-        payload_bytes: in messages, without envelope.
+        payload_bytes: payload bytes in messages, without envelopes.
         wire_bytes: envelopes sent, retries included, and receipts sent; before HTTP/2 and TLS.
         received: messages applied.
         received_at: time of the last message or duplicate on the monotonic clock; before any, the time of the start.

@@ -10,10 +10,10 @@ JSON = "application/json"
 
 
 def health(findings: Mapping[str, str]) -> Page:
-    """Return the page of some checks.
+    """Return the page with the findings of the checks.
 
     Args:
-        findings: faults, by the name of the check; empty if there are none.
+        findings: each check's fault, by the name of the check; an empty string if there is none.
 
     Returns:
         status 200 when nothing is wrong, else 503, with every check and its finding as JSON.

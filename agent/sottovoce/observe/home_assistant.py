@@ -42,7 +42,7 @@ TASK_KEYS = ("task", "takes_part")
 
 
 def take_part_payload(epoch: int) -> str:
-    """Return the switch's payload when it is turned on: it names one task, since a newer one may have arrived."""
+    """Return the switch's payload when it is turned on: it identifies one task, since a newer task may have arrived."""
     return f"take part in {epoch}"
 
 

@@ -59,7 +59,7 @@ def fields(template: str, values: object) -> dict[str, Any]:
         values: the arguments that belong to it, in order.
 
     Returns:
-        by name the value: a number where it is one, else text.
+        the values by name, as numbers where possible and otherwise as text.
     """
     if not isinstance(values, tuple):
         return {}

@@ -1,4 +1,4 @@
-"""Operating system's figures on this process and its memory. They depend on the records held."""
+"""Operating-system figures about this process and its memory, which depend on the records in it."""
 
 import os
 import resource

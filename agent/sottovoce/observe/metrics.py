@@ -1,6 +1,7 @@
 """Catalogue of an agent's metrics, and their output. Only an agent with monitoring imports this module.
 
-All count public events, and none is computed from records; docs/reference/metrics.md explains how this is verified.
+All metrics count public events, and none is computed from records; docs/reference/metrics.md explains how this is
+verified.
 """
 
 import re
@@ -111,7 +112,7 @@ def page(values: Values) -> Page:
         values: values of metrics of the catalogue.
 
     Raises:
-        InternalError: if a metric is unknown, or has a label without needing one, or needs one and has none.
+        InternalError: if a metric is unknown, has an unexpected label, or lacks a required label.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Values(values))

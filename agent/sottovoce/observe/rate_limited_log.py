@@ -11,7 +11,7 @@ class RateLimitedLog:
     """Log that writes at most one line a minute per cause.
 
     Args:
-        log: logger of the lines.
+        log: logger that writes the lines.
     """
 
     def __init__(self, log: logging.Logger) -> None:

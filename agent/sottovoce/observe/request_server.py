@@ -1,8 +1,9 @@
 """Server of short requests: each connection sends one, reads one answer, and is closed.
 
 The number of connections is bounded. Beyond the bound, the server closes the oldest connection without a complete
-request, from the origin (user or address) with the most of them. So a client that sends its request at once is answered
-however many connections are silent. If most connections do not read their answers, the oldest of those is closed.
+request, from the origin (user or address) with the most such connections. So a client that sends its request at once is
+answered, however many connections are silent. If most connections do not read their answers, the oldest one that does
+not is closed.
 """
 
 import asyncio
@@ -36,7 +37,7 @@ class _Connection:
         socket: socket to the client.
         origin: its address, or its user on this machine.
         request: the request as received so far.
-        deadline: closes the connection unless the whole request is there by then.
+        deadline: time at which the connection is closed unless the whole request has arrived.
         answering: makes the answer and sends it; None before the request is complete.
         sending: the answer is made.
     """

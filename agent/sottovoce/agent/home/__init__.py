@@ -1,1 +1,1 @@
-"""Process of a home, `sottovoce feed run`. It has the readings, which the agent lacks, and no key."""
+"""Process for a home's meters, `sottovoce feed run`: unlike the agent, it sees the readings but has no key."""

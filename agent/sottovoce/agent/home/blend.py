@@ -1,7 +1,7 @@
 """Mixture of the fleet's model and this home's own, weighted by their forecasts of the home's last days.
 
-The home's own model is a ridge regression of all its days. It is fitted here, is kept in memory alone, and never leaves
-the home: it is made from private data without noise.
+The home's own model is a ridge regression of all its days. It is fitted here, stays in memory, and never leaves the
+home, because it is computed from private data without noise.
 """
 
 from collections import deque

@@ -33,7 +33,7 @@ _REFUSED_SUBSCRIPTION = 0x80
 
 
 class BrokerRefuses(NetworkError):
-    """Refusal of this client by the broker: a retry without a change will not help."""
+    """Error raised when the broker refuses this client; a retry without a change will not help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Will:
     """Message that the broker publishes when this client disconnects.
 
     Attributes:
-        topic: where.
+        topic: topic to publish on.
         payload: content of the message, which is retained.
     """
 
@@ -99,7 +99,7 @@ class Session:
         """Publish a message.
 
         Args:
-            topic: where.
+            topic: topic to publish on.
             payload: the bytes.
             retain: whether the broker stores the message for later subscribers.
             confirmed: whether to wait until the broker has received the message.
@@ -173,7 +173,7 @@ def tls_context(ca: Path | None) -> ssl.SSLContext:
         ca: certificates of trusted issuers; without them the system's.
 
     Raises:
-        ConfigError: if there are none in that file.
+        ConfigError: if that file contains no certificates.
     """
     try:
         return ssl.create_default_context(cafile=ca)

@@ -16,7 +16,7 @@ _SILENCE = 600.0
 
 
 class Listener:
-    """Receiver of messages from the home's broker, which stores windows.
+    """Receiver that turns messages from the home's broker into stored windows.
 
     Args:
         meters: meters of this home.

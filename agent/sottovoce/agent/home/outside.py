@@ -35,7 +35,7 @@ class Outside:
         self._settings = settings
 
     async def serve(self, receive: Callable[[str, bytes], None]) -> None:
-        """Pass on every message; end only by an error, or when cancelled.
+        """Pass on every message; end only on an error or when cancelled.
 
         Raises:
             PluginError: if the package is broken. An unavailable source is retried.

@@ -28,7 +28,7 @@ _LEAVING = 2.0
 
 
 class Panel:
-    """Agent as a device of Home Assistant.
+    """Agent presented as a Home Assistant device.
 
     Args:
         config: the whole file.

@@ -18,7 +18,7 @@ _SECONDS = 1800
 
 
 class Predictor:
-    """Predictor of the next half hour, if the fleet learns to forecast it: a regression.
+    """Predictor of the next half hour's energy, if the fleet learns a regression that forecasts it.
 
     Args:
         config: the whole file.

@@ -1,4 +1,4 @@
-"""Process of the feed: from its start to SIGTERM, across connections to brokers."""
+"""Process that runs the feed until SIGTERM, and reconnects to brokers when needed."""
 
 import asyncio
 import logging
@@ -155,7 +155,7 @@ class _Home:
         self._listener.count_rejection("-", "dropped", "more messages came in than could be looked at")
 
     async def _serve_session(self, connection: Session) -> None:
-        """Serve one session until it ends, which is an error, or until it is cancelled."""
+        """Serve one session until it ends, which raises an error, or until it is cancelled."""
         looking = _watch_and_save(self._listener, self._kept.set)
         tasks = [asyncio.create_task(self._listen(connection)), asyncio.create_task(looking)]
         if self._panel is not None:

@@ -33,7 +33,7 @@ def broker_settings(config: AgentConfig, identifier: str) -> BrokerSettings:
         identifier: public identifier of this client.
 
     Raises:
-        ConfigError: if something that it names is missing, or readable by others.
+        ConfigError: if a file that the configuration names is missing, or readable by others.
     """
     feed = config.feed
     host, port, encrypted = address_of(broker_url(config))

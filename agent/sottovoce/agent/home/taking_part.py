@@ -1,4 +1,4 @@
-"""Fleet's newest task in Home Assistant: a description, and a switch by which the owner takes part or not."""
+"""Display of the fleet's newest task in Home Assistant, with a switch for the owner to take part or not."""
 
 import logging
 from typing import Any
