@@ -38,7 +38,7 @@ class Task:
 
     @cached_property
     def canonical(self) -> bytes:
-        """The canonical form: JSON with sorted names and no blanks."""
+        """The canonical form: JSON with sorted keys and no whitespace."""
         return json.encode(self.settings, order="sorted")
 
     @cached_property

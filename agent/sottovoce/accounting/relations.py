@@ -42,15 +42,15 @@ def charged_as(event: Event, made: Promise, kept: Promise) -> tuple[Event, int]:
 
     Args:
         event: the event as calibrated.
-        made: the promise of its release.
-        kept: the promise of the ledger.
+        made: the guarantee that the release was made under.
+        kept: the guarantee that the ledger keeps.
 
     Returns:
-        The event over the ledger's units, and how many changes of `made` lead from one of `kept`'s neighbours to the
+        The event expressed in the ledger's units, and how many `made` steps separate two `kept` neighbours: 1 or 2.
         other: 1 or 2.
 
     Raises:
-        TaskRefused: if no number of changes is proved to do so here.
+        TaskRefused: if no bound on the number of steps has been proved for this case.
     """
     if made == kept or isinstance(event, Moved | Unproved):
         return event, 1

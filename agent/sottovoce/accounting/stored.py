@@ -1,4 +1,4 @@
-"""Parser of events from the canonical terms that ledgers store."""
+"""Parser for events in the canonical form that ledgers store."""
 
 import json
 from functools import lru_cache

@@ -14,13 +14,13 @@ from sottovoce.wire import Receipt, VerifiedMessage, decode, encode
 
 
 class Inbox:
-    """Inbox of one device's learner.
+    """The inbox for a device's learner.
 
     Args:
         core: core that applies the messages.
         tasks: tasks of this device.
         quota: limit on the messages of one peer.
-        departure: departure of this device, after whose close no message is accepted.
+        departure: tracks this device's departure; once it is closed, messages are rejected.
         serially: function that runs an action of the core, one at a time.
     """
 

@@ -31,7 +31,7 @@ class TaskActivator:
     """Activator of tasks for one device.
 
     Attributes:
-        config: the device's own.
+        config: the device's configuration.
         ledger: opened for charging.
         directory: directory of the ledger and of the owner's consent.
         authority: the authority whose signatures are accepted.
@@ -45,7 +45,7 @@ class TaskActivator:
     clock: Callable[[], float] = time.time
 
     def __call__(self, document: bytes) -> None:
-        """Charge for this task from now on, and for no earlier task any more; durably.
+        """Durably switch charging to this task, and stop charging for any earlier one.
 
         Args:
             document: the task document, from an untrusted source.

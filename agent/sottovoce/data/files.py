@@ -1,4 +1,4 @@
-"""Opening of data files, with one clear error for every way in which reading can fail."""
+"""Open data files, raising a clear error for each way a read can fail."""
 
 import gzip
 import zlib

@@ -106,7 +106,7 @@ class RequestServer:
             await asyncio.wait(self._answering)
 
     def _accept_connection(self, caller: socket.socket, address: Any) -> float:
-        """Keep a new connection; return the pause before the next is accepted."""
+        """Register a new connection and return how long to wait before accepting the next one."""
         full = len(self._connections) >= MAX_CONNECTIONS
         if full and not self._make_room():
             caller.close()

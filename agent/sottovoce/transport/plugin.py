@@ -12,14 +12,14 @@ from sottovoce.transport.transport import Transport
 
 @dataclass(frozen=True, slots=True)
 class TransportContext:
-    """Inputs from which a plug-in transport is made.
+    """Inputs for constructing a plug-in transport.
 
     Attributes:
         trust: this device's identity, and whom it trusts; `trust.authenticate(pem)` is the node id of a peer's
             certificate.
         settings: table `[transport.plugins.NAME]` of the transport; `announce` is this device's own address.
-        certificate: file of this device's TLS certificate, PEM; renewed from time to time.
-        key: file of this device's TLS key, PEM.
+        certificate: path to this device's TLS certificate (PEM), which is renewed periodically.
+        key: path to this device's TLS private key (PEM).
         longest_pause: longest pause between attempts to connect, in seconds.
     """
 

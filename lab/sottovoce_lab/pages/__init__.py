@@ -1,1 +1,1 @@
-"""Reports as pages: one self-contained HTML file each, without network requests or scripts."""
+"""HTML reports: each is one self-contained file with no scripts and no network requests."""

@@ -72,7 +72,7 @@ def _facts(config: AgentConfig, terms: MeanTerms) -> dict[str, float]:
 
 
 def _secure_sum_family(config: AgentConfig, learner: AverageSettings, model: Mean, terms: MeanTerms) -> Family:
-    """Return the parts of averaging by secure sums."""
+    """Return the components needed for averaging by secure sums."""
     mechanism = terms.cell_mechanism(budget_of(config))
 
     def make_learner(owner: str, provenance: "Provenance", kept: Kept) -> Made:

@@ -1,1 +1,1 @@
-"""Contributions: signed parts, one from each device, and a model that few devices can bend."""
+"""Contributions: one signed part per device, and a model that a small number of devices cannot skew."""

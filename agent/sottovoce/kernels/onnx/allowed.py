@@ -39,7 +39,7 @@ class Graph:
 
 
 def is_graph(name: str) -> bool:
-    """Return whether a model with this name is a graph: one of the package, or a file."""
+    """Return whether this name refers to a graph model, either bundled with the package or loaded from a file."""
     return name.endswith(SUFFIX) or name in stock_hashes()
 
 

@@ -1,4 +1,4 @@
-"""Terms of a learner for its vault, decided in public before it starts."""
+"""The terms a learner agrees with its vault, fixed publicly before it starts."""
 
 from dataclasses import replace
 from typing import Protocol

@@ -76,7 +76,7 @@ class CellGradientTerms:
 
         Args:
             kernel: the model.
-            budget: budget of the ledger.
+            budget: the ledger's privacy budget.
             by_kernel: whether the kernel clips and sums.
 
         Raises:

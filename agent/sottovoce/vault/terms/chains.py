@@ -50,7 +50,7 @@ class ChainTerms:
     radius: float = 2.0**11
 
     def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
-        """See Terms.context. Without an ε no lemma is needed, and none is checked."""
+        """See Terms.context. If no ε is set, no lemma is needed and none is checked."""
         if kernel is None:
             raise InternalError("a vault of chains needs a kernel: report this defect")
         budget = ledger.budget

@@ -67,5 +67,5 @@ class MixedSums:
         return [{"devices": int(np.count_nonzero(self.mean_weights(node)))} for node in range(self._nodes)]
 
     def digest(self) -> str:
-        """Return the SHA-256 of all recipients, in hexadecimal."""
+        """Return the SHA-256 hex digest of the recipient list."""
         return hashlib.sha256(np.stack(self._recipients).data if self._recipients else b"").hexdigest()
