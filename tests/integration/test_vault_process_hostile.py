@@ -211,7 +211,7 @@ def test_whoever_is_not_the_agent_is_turned_away(scene: Scene) -> None:
         "from sottovoce.vault import protocol\n"
         "connection = socket.socket(socket.AF_UNIX)\n"
         "connection.connect(sys.argv[1])\n"
-        "print(protocol.reply(protocol.receive(connection, 2**20, 20)))\n"
+        "print(protocol.decode_reply(protocol.receive(connection, 2**20, 20)))\n"
     )
     place = scene.device.state.parents[1] / "run" / "vault.sock"
     for user in (0, AGENT_USER + 1, VAULT_USER):

@@ -126,7 +126,7 @@ def test_a_threshold_at_which_floats_cannot_clip_is_refused(threshold: float) ->
 def test_more_records_than_the_error_holds_for_are_refused() -> None:
     many = Records(np.zeros((MAX_SUMMED + 1, 1)), np.zeros(MAX_SUMMED + 1, dtype=np.int64))
     ledger = Ledger.in_memory("meter-17", Budget(None, 1e-5, "record", "add-remove"))
-    with pytest.raises(DataError, match="more than 524288 records"):
+    with pytest.raises(DataError, match="at most 524288 records"):
         build(
             records=many,
             kernel=Summing(1, 3),
