@@ -36,7 +36,7 @@ def test_one_fewer_holds_nothing() -> None:
     shares = split_secret(bytes(32), 5, 4)
     fewer = Combiner((0, 1, 2)).secret({place: shares[place] for place in range(3)})
     assert fewer != bytes(32)
-    assert len({bytes(share) for share in split_secret(bytes(32), 5, 4) + shares}) == 10, "drawn anew each time"
+    assert len({bytes(share) for share in split_secret(bytes(32), 5, 4) + shares}) == 10, "drawn again each time"
 
 
 def test_what_is_sealed_is_for_one_and_from_one() -> None:
