@@ -44,6 +44,6 @@ class ContributionsGrow:
             return _OLDER
         expected, answer = before.numerator, happening.facts.get("answer")
         if answer is not None and not isinstance(answer, Refused) and answer.query_id == before.asked:
-            moved, _ = damped_contribution(cast(Mixer, device.learner).schedule, before, answer.value, answer.step)
+            moved, *_ = damped_contribution(cast(Mixer, device.learner).schedule, before, answer.value, answer.step)
             expected = np.clip(before.numerator + moved, -MAX_NUMERATOR, MAX_NUMERATOR)
         return None if np.array_equal(expected, state.numerator) else _CHANGED

@@ -63,5 +63,5 @@ def test_a_schedule_without_the_rule_leaves_a_contribution_as_it_is() -> None:
         schedule(size=1, steps=3), np.zeros(1), owner="me", provenance=Stamp(), capacity=8, max_steps=3, dishonest=0.0
     )
     state = replace(learner.fresh(), last=np.array([-5.0]))
-    moved, variation = damped_contribution(learner.schedule, state, np.array([ONE]), 2.0**-40)
+    moved, variation, _ = damped_contribution(learner.schedule, state, np.array([ONE]), 2.0**-40)
     assert (moved.tolist(), variation) == ([ONE], 0.0)

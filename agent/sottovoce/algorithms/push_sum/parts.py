@@ -139,18 +139,17 @@ def reach_of(config: AgentConfig, schedule: "Schedule") -> float:
     With K steps of noise z = √K/μ per clip, one step moves a model of P parameters by γ C √P z/B, and where records are
     followed, by no more than over a single window.
     """
-    learner, privacy = settings_of(config, PushSumSettings), config.privacy
-    if learner.algorithm.noiseless:
+    if settings_of(config, PushSumSettings).algorithm.noiseless:
         return math.inf
     longest = schedule.step_size / schedule.expected_records * max_units(config, schedule) * _clip(config)
-    if math.isinf(privacy.epsilon) or learner.steps == 0:
-        return longest
     pace = min(schedule.step_size / schedule.expected_records, schedule.longest)
     return longest + _noise(config, pace) * math.sqrt(schedule.width)
 
 
 def _noise(config: AgentConfig, pace: float) -> float:
-    """Return the standard deviation of the noise on one parameter in a step of γ/B = `pace`: γ C √K/(B μ)."""
+    """Return the standard deviation of the noise that a step of γ/B = `pace` adds to a parameter: γ C √K/(B μ)."""
+    if math.isinf(config.privacy.epsilon):
+        return 0.0
     mu = gaussian_mu(config.privacy.epsilon, config.privacy.delta)
     return pace * _clip(config) * math.sqrt(settings_of(config, PushSumSettings).steps) / mu
 
@@ -188,14 +187,11 @@ def _damping(config: AgentConfig) -> "Damping | None":
     from sottovoce.algorithms.steps.public.damping import Damping
 
     learner = settings_of(config, PushSumSettings)
-    sound = learner.fidelity == "sound" and not learner.algorithm.noiseless
-    adapted = sound and learner.mixing == "contributions" and config.data.classes > 1
-    if not adapted or not _has_noise_rule(config) or config.follows:
+    classifies = config.data.classes > 1 and not learner.algorithm.noiseless
+    if not classifies or learner.mixing != "contributions" or not _has_noise_rule(config) or config.follows:
         return None
-    clip = _clip(config) if _rule(config) is None else 1.0
-    unlimited = math.isinf(config.privacy.epsilon)
-    mu = math.inf if unlimited else gaussian_mu(config.privacy.epsilon, config.privacy.delta)
-    return Damping(longest=_batch(config) * clip, noise=clip * math.sqrt(learner.steps) / mu)
+    clip = _released_clip(config)
+    return Damping(longest=_batch(config) * clip, noise=_noise(config, clip / _clip(config)))
 
 
 def _has_noise_rule(config: AgentConfig) -> bool:
@@ -232,7 +228,7 @@ def _terms(config: AgentConfig) -> Terms:
     sums = GradientTerms(
         learner=learner.name,
         releases=learner.steps,
-        clip=None if learner.algorithm.noiseless else _clip(config) if rule is None else 1.0,
+        clip=None if learner.algorithm.noiseless else _released_clip(config),
         windows=data.windows,
         sampling=learner.sampling,
         batch=min(learner.batch, _expected_records(config)),
@@ -253,6 +249,11 @@ def _clip(config: AgentConfig) -> float:
     if isinstance(learner, ConstD2pSettings) and learner.gradient_bound is not None:
         return learner.gradient_bound
     return learner.clip
+
+
+def _released_clip(config: AgentConfig) -> float:
+    """Return C in units of a release: 1 if the threshold moves, since the release is then in units of the threshold."""
+    return _clip(config) if _rule(config) is None else 1.0
 
 
 def _expected_records(config: AgentConfig) -> int:

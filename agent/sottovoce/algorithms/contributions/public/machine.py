@@ -469,7 +469,7 @@ class Mixer:
             return state, []
         if isinstance(answer, Refused):
             return replace(state, exhausted=True, asked=None), []
-        moved, variation = damped_contribution(self.schedule, state, answer.value, answer.step)
+        moved, variation, last = damped_contribution(self.schedule, state, answer.value, answer.step)
         numerator = state.numerator + moved
         state = replace(
             state,
@@ -477,7 +477,7 @@ class Mixer:
             recent=(*state.recent, state.numerator)[-_RECENT:],
             step=state.step + 1,
             variation=variation,
-            last=answer.value[: self.schedule.size] * np.float64(answer.step),
+            last=last,
             simulated=state.simulated or answer.simulated,
             asked=None,
         )

@@ -37,7 +37,7 @@ class ContributionsState:
         asked: id of the query the vault is answering, if any.
         threshold: C_t that the vault was asked with, where it varies.
         recent: its own sum before each of its last steps. Not kept.
-        last: float64[P], its last release. Not kept.
+        last: float64[P], its last release, if its steps are damped. Not kept.
     """
 
     numerator: NDArray[np.int64]

@@ -150,8 +150,8 @@ def contribution(
 
 def damped_contribution(
     schedule: Schedule, state: Damped, value: NDArray[np.int64], step: float
-) -> tuple[NDArray[np.int64], float]:
-    """Return the contribution of a release, shortened by the schedule's damping, and the new variation.
+) -> tuple[NDArray[np.int64], float, NDArray[np.float64] | None]:
+    """Return the contribution of a release, shortened by the schedule's damping, and the new `variation` and `last`.
 
     Args:
         schedule: gives γ_t, B and the rule.
@@ -161,11 +161,11 @@ def damped_contribution(
     """
     moved, damping = contribution(schedule, state, value, step), schedule.damping
     if damping is None:
-        return moved, 0.0
-    variation = state.variation
+        return moved, 0.0, None
+    release, variation = value[: schedule.size] * np.float64(step), state.variation
     if state.last is not None:
-        variation = damping.add(variation, state.last, value[: schedule.size] * np.float64(step))
-    return bounded(moved * damping.factor(variation, state.step, schedule.size)), variation
+        variation = damping.add(variation, state.last, release)
+    return bounded(moved * damping.factor(variation, state.step, schedule.size)), variation, release
 
 
 def move(schedule: Schedule, done: int, value: NDArray[np.int64], step: float, units: int = 1) -> NDArray[np.int64]:
