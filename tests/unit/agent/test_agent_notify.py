@@ -58,7 +58,7 @@ def test_without_a_service_manager_everything_goes_on(address: str | None, monke
         monkeypatch.setenv("NOTIFY_SOCKET", address)
     assert not notify_manager(READY)
     with ThreadPoolExecutor(1) as thread:
-        asyncio.run(notify_while_running(asyncio.Event(), thread, "no message is sent"))  # ends although nothing stops it
+        asyncio.run(notify_while_running(asyncio.Event(), thread, "none is sent"))  # ends although nothing stops it
 
 
 @pytest.mark.parametrize(
