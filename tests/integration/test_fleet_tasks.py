@@ -118,7 +118,7 @@ def test_devices_change_over_and_those_that_may_not_go_on(
         propose(tmp_path, authority, GOLF, second)
         for agent in agents[:2]:
             until(lambda agent=agent: at(agent, 2, "golf"), "it is in epoch 2")  # type: ignore[misc]
-        refuses = "the owner's policy allows the purposes research, and this task's is billing"
+        refuses = "the owner's policy allows the purposes research, but this task's is billing"
         until(lambda: agents[2].status()["task"]["next"]["because"] == refuses, "it says why it does not")
         assert at(agents[2], 1, "clipd2p")
         told = sottovoce("agent", "status", "--config", careful.config).stdout

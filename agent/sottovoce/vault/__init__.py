@@ -1,7 +1,7 @@
-"""The only interface to private records: records with declared bounds go in, charged releases come out.
+"""The only interface to private records: it accepts records with declared bounds and returns charged releases.
 
-Other packages import from here, and from the few modules inside that pyproject.toml lists: terms, and modules that not
-every device uses. Learners, wire and transport may not even import from here.
+Other packages import from this package and from the few submodules listed in pyproject.toml: the terms, and modules
+that only some devices use. Learners, wire and transport must not import from this package.
 """
 
 from sottovoce.accounting.gaussian import gaussian_mu

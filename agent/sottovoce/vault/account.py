@@ -1,4 +1,4 @@
-"""Account of a ledger: everything a third party needs to recompute the spending; nothing about a record."""
+"""Ledger accounts: all that a third party needs to recompute the spending, without any information about records."""
 
 from collections.abc import Iterable
 from typing import Annotated
@@ -16,7 +16,7 @@ Hex = Annotated[str, Meta(pattern=r"^([0-9a-f]{2})*$")]
 
 
 class Charge(Struct, frozen=True, forbid_unknown_fields=True):
-    """Charge: the query's id, the event in canonical form, and its task, if any."""
+    """A charge in a ledger: the query id, the event in canonical form, and the task's stamp, if any."""
 
     query: Hex
     terms: str
@@ -24,17 +24,17 @@ class Charge(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Account(Struct, frozen=True, forbid_unknown_fields=True):
-    """Account of a whole ledger.
+    """The account of an entire ledger.
 
     Attributes:
-        owner: node id of the owner.
-        epsilon: ε of the budget; None where nothing is promised.
-        delta: δ of the budget.
-        unit: privacy unit of the budget.
-        neighbouring: neighbouring relation of the budget.
-        nonce: random bytes that distinguish this ledger from any other of the same device.
+        owner: the owner's node id.
+        epsilon: the budget's ε; None if the budget promises nothing.
+        delta: the budget's δ.
+        unit: the budget's privacy unit (`record`, `window` or `device`).
+        neighbouring: the budget's neighbouring relation.
+        nonce: random bytes that distinguish this ledger from any other ledger of the same device.
         charges: all charges, in order.
-        link: the last link of their chain.
+        link: the last link in the chain of charges.
         releases: number of stored releases.
     """
 
@@ -50,11 +50,11 @@ class Account(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def account_of(ledger: Ledger) -> Account:
-    """Return the present account of a ledger."""
+    """Return the current account of a ledger."""
     budget = ledger.own_budget
     charges = tuple(Charge(query.hex(), terms, stamp) for query, terms, stamp in ledger.charges())
     link = ledger.link(len(charges)) or b""
-    releases = min(ledger.spending().releases, len(charges))  # the agent may be at work
+    releases = min(ledger.spending().releases, len(charges))  # the agent may be running
     return Account(
         owner=ledger.owner,
         epsilon=budget.epsilon,
@@ -69,11 +69,11 @@ def account_of(ledger: Ledger) -> Account:
 
 
 def audit_account(account: Account) -> tuple[Spending, Head]:
-    """Return totals of an account, computed from its charges alone, and the head of its chain.
+    """Return an account's spending, computed only from its charges, and the head of its chain.
 
     Raises:
-        LedgerError: if the chain is broken, a charge has no known cost here, or more was released or spent than the
-            account allows.
+        LedgerError: if the chain is broken, if the cost of a charge is unknown to this version, if there are more
+            releases than charges, or if more was spent than the budget allows.
     """
     try:
         budget = Budget(account.epsilon, account.delta, account.unit, account.neighbouring)
@@ -84,19 +84,19 @@ def audit_account(account: Account) -> tuple[Spending, Head]:
     except PrivacyError as error:
         raise LedgerError(f"this account cannot be audited: {error}") from error
     if link.hex() != account.link:
-        raise LedgerError("this account's chain of charges does not end in its link: a charge was altered or left out")
+        raise LedgerError("this account's chain of charges does not end in its link: a charge was changed or removed")
     if len({charge.query for charge in account.charges}) != len(account.charges):
-        raise LedgerError("this account charges one query twice, which no ledger does")
+        raise LedgerError("this account charges the same query twice, which a ledger never does")
     if not 0 <= account.releases <= len(account.charges):
-        raise LedgerError("this account says that more was released than was charged")
+        raise LedgerError("this account reports more releases than charges")
     spending = Spending(spent.epsilon(), len(account.charges), account.releases)
     if budget.epsilon is not None and (most := spent.largest_period_epsilon()) > budget.epsilon:
-        raise LedgerError(f"this account spent ε = {most:g} of a budget of {budget.epsilon:g}")
+        raise LedgerError(f"this account spent ε = {most:g}, which is more than its budget of {budget.epsilon:g}")
     return spending, Head(len(account.charges), link)
 
 
 def epsilon_history(ledger: Ledger, points: int) -> tuple[tuple[int, float], ...]:
-    """Return ε after about `points` evenly spread numbers of charges, from 0 to the present number."""
+    """Return pairs of charge count and ε at about `points` evenly spaced counts, from 0 to the current count."""
     charges = [(terms, stamp) for _, terms, stamp in ledger.charges()]
     step, spent, found = -(-len(charges) // points) or 1, Spent(ledger.own_budget, None), [(0, 0.0)]
     for number, (terms, stamp) in enumerate(charges, start=1):

@@ -1,7 +1,7 @@
-"""Admission to a separate vault: strangers are turned away at once, however busy the vault is.
+"""Admission to a separate vault: other users' connections are refused immediately, even while the vault is busy.
 
-The kernel holds a few connections that no one has accepted yet. While the vault computes, any local user could fill
-that queue; so a separate thread empties it, checks which user connects, and keeps only the agent's connections.
+The kernel queues a few connections until they are accepted. While the vault computes, any local user could fill that
+queue. A separate thread therefore empties it, checks which user is connecting, and keeps only the agent's connections.
 """
 
 import selectors
@@ -14,19 +14,20 @@ from contextlib import contextmanager
 from sottovoce.threads import Background
 
 _CREDENTIALS = struct.Struct("iII")  # struct ucred: process, user, group
-_MAX = 16  # connections that wait for an answer; an agent has one or two
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 1.0  # seconds, while the system refuses
+_MAX = 16  # connections that may wait for an answer; an agent has one or two
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 1.0  # seconds to wait before retrying when the system refuses a connection
 
 
 class Admission:
-    """Queue of one user's connections, in order of arrival.
+    """A queue of one user's connections, in order of arrival.
 
     Args:
-        listener: accepts connections.
-        user: number of the only admitted user.
-        turn_away: called for any other user, with the connection, which is closed afterwards, and the user's number. It
-            must not wait.
-        refused: called when the system refuses a connection, for lack of a descriptor or memory. It is tried again.
+        listener: the socket that accepts connections.
+        user: numeric id of the only admitted user.
+        turn_away: called for any other user, with the connection and the user id. It must not block. The connection is
+            closed afterwards.
+        refused: called when the system refuses a connection, for lack of a descriptor or memory. The connection is
+            retried.
     """
 
     def __init__(
@@ -43,17 +44,17 @@ class Admission:
         self._defect: BaseException | None = None
         self._waiting: deque[socket.socket] = deque()
         self._bell, self.waiting = socket.socketpair()
-        """`waiting` is readable when a connection waits: see `next`."""
+        """`waiting` is readable while a connection is waiting; see `next`."""
         self._stop, self._stopped = socket.socketpair()
         for end in (self._bell, self.waiting):
             end.setblocking(False)
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Admit connections for the duration of the context; connections still waiting are then closed.
+        """Admit connections for the duration of the context, and then close any that are still waiting.
 
         Raises:
-            MemoryError, RuntimeError: no thread can be started.
+            MemoryError, RuntimeError: if no thread can be started.
         """
         thread = None
         try:
@@ -69,9 +70,9 @@ class Admission:
                 end.close()
 
     def next(self) -> socket.socket | None:
-        """Return the connection that has waited longest; None if it has closed in the meantime.
+        """Return the connection that has waited longest, or None if there is none.
 
-        Raises the error that ended the thread that admits connections: otherwise it would go unnoticed.
+        If the admission thread has failed, raise its error here, so that the failure does not go unnoticed.
         """
         self.waiting.recv(1)
         if self._defect is not None:
@@ -100,12 +101,16 @@ class Admission:
             pause = self._let_in(pause)
 
     def _let_in(self, refused: float) -> float:
-        """Admit one connection; return the seconds to wait if the system refuses, longer each time."""
+        """Admit one connection; return the seconds to wait before the next one.
+
+        Args:
+            refused: the previous wait, in seconds. The wait doubles each time the system refuses, up to a limit.
+        """
         try:
             connection, _ = self._listener.accept()
             with _closed_on_failure(connection):
                 self._check_peer(connection)
-        except ConnectionError:  # the caller has disconnected
+        except ConnectionError:  # the client has disconnected
             return 0.0
         except (OSError, MemoryError) as error:
             self._refused(error)
@@ -134,6 +139,6 @@ def _closed_on_failure(connection: socket.socket) -> Iterator[None]:
 
 
 def peer_user_id(connection: socket.socket) -> int:
-    """Return the number of the user at the other end, as recorded by the kernel when the connection was made."""
+    """Return the user id of the peer process, as recorded by the kernel when the connection was made."""
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return int(_CREDENTIALS.unpack(raw)[1])

@@ -1,8 +1,8 @@
-"""Noise as printed in papers, on gradients clipped as in the papers, so that they can be followed exactly.
+"""Noise and clipping exactly as printed in papers, for reproducing their algorithms.
 
-Every such release is charged as infinite: the scale may depend on the records, the clip may be missing, or applied once
-to a whole batch, or the printed ε may be for one round only. The claims and their errors are in the statement of the
-terms that use this noise.
+Every such release is charged as infinite: the scale may depend on the records, clipping may be missing or applied once
+to a whole batch, or the printed ε may cover only one round. The privacy statement of the terms that use this noise
+gives the papers' claims and the errors in them.
 """
 
 import math
@@ -16,22 +16,22 @@ from sottovoce.vault.clipped_sum import Batches
 from sottovoce.vault.discrete_gaussian import DiscreteGaussianSampler
 from sottovoce.vault.noise import NoiseSource
 
-_EXPONENT = -40  # finer than any comparison with a paper needs; sums reach 2^20
-_FINE = 2**20  # σ of the one sampler, whose draws are stretched to the scale asked for
+_EXPONENT = -40  # finer than any comparison with a paper requires; sums reach 2^20
+_FINE = 2**20  # σ of the only sampler; its draws are rescaled to the requested σ
 _LARGEST = 2.0**60
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedGaussian:
-    """Mechanism that releases B · (ḡ + N) for the mean gradient ḡ of a batch; the learner divides by B, as always.
+    """Mechanism that releases B · (ḡ + N) for a batch's mean gradient ḡ; the learner divides by B, as always.
 
     Attributes:
-        size: values in a release, P.
-        batch: B.
-        clip: L2 threshold; None for none.
-        clipped: what is clipped: each `example`'s gradient, or the mean of the `batch` once.
+        size: number of values in a release, P.
+        batch: B, the batch size.
+        clip: L2 clip norm; None for no clipping.
+        clipped: `example` to clip each example's gradient; `batch` to clip the batch mean once.
         sigma: standard deviation of each coordinate of N; with `scaled`, of N / ‖ḡ‖ (AdaD²P). 0 for no noise.
-        scaled: whether the noise is proportional to the length of the gradient it hides.
+        scaled: whether the noise is proportional to the norm of the gradient it hides.
         exponent: the grid step is 2**exponent.
     """
 
@@ -45,13 +45,13 @@ class PublishedGaussian:
 
     @property
     def clips_examples(self) -> bool:
-        """Whether each example's gradient is clipped, so that a sum of them is not enough."""
+        """Whether each example's gradient is clipped, which requires one row per example instead of their sum."""
         return self.clip is not None and self.clipped == "example"
 
     def apply(self, raw: Batches, noise: NoiseSource) -> NDArray[np.int64]:
-        """See Mechanism.apply; `raw` holds batches float64[n, P], one row an example or their sum."""
+        """See Mechanism.apply; `raw` yields batches float64[n, P] with one row per example, or a row with their sum."""
         total = np.zeros(self.size)
-        with np.errstate(over="ignore", invalid="ignore"):  # a warning would be a message about a record
+        with np.errstate(over="ignore", invalid="ignore"):  # a warning would reveal something about a record
             for rows in raw:
                 kept = _clip_rows(rows, self.clip) if self.clips_examples else rows
                 total += np.add.reduce(np.nan_to_num(kept), axis=0)
@@ -65,7 +65,7 @@ class PublishedGaussian:
         sigma = min(math.ldexp(scale, -self.exponent), _LARGEST)
         if sigma == 0:
             return units
-        drawn = DiscreteGaussianSampler(_FINE, noise).draw(self.size)  # one law for every scale: its table is costly
+        drawn = DiscreteGaussianSampler(_FINE, noise).draw(self.size)  # a fixed σ, because each σ needs a costly table
         released: NDArray[np.int64] = units + np.rint(np.clip(drawn * (sigma / _FINE), -_LARGEST, _LARGEST)).astype(
             "i8"
         )
@@ -73,7 +73,7 @@ class PublishedGaussian:
 
 
 def _clip_rows(rows: NDArray[np.float64], clip: float | None) -> NDArray[np.float64]:
-    """Return g · min(1, C/‖g‖), row by row."""
+    """Return g · min(1, C/‖g‖) for each row g."""
     if clip is None:
         return rows
     norms = np.sqrt(np.add.reduce(rows * rows, axis=1, keepdims=True))

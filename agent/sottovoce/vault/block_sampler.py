@@ -1,14 +1,14 @@
-"""Exact draws from a symmetric law on the integers that falls off on both sides of 0.
+"""Exact sampling from a symmetric law on the integers that decreases on both sides of 0.
 
-The magnitude is drawn by rejection. The half line is cut into blocks of 2^m integers; a block is drawn with probability
-proportional to the law's value at its left end (its largest value), by inverting the exact cumulative distribution; a
-place within the block is drawn uniformly and kept with the probability that the law has there, relative to the left
-end. A random sign follows, and minus zero is rejected (Canonne, Kamath & Steinke 2020, Algorithms 2 and 3, use the same
-sign step).
+The magnitude is drawn by rejection sampling. The half line is divided into blocks of 2^m integers. A block is drawn
+with probability proportional to the law's value at its left end (its largest value), by inverting the exact cumulative
+distribution. A position within the block is then drawn uniformly and accepted with a probability equal to the law's
+value there divided by its value at the left end. Finally, a random sign is drawn, and minus zero is rejected (Canonne,
+Kamath & Steinke 2020, Algorithms 2 and 3, use the same sign step).
 
-Every comparison of a uniform number with a real one is decided on the first bits if they suffice, and otherwise on
-more and more bits, so that the law is exact: no draw is an approximation. About one in 2^47 draws needs the slow path.
-The fast path relies on exp() in float64 having a relative error of at most 2^-49, which is 8 units in the last place.
+Every comparison of a uniform number with a real number uses the first bits if they are sufficient, and otherwise more
+and more bits. The sampled law is therefore exact, not an approximation. About one in 2^47 draws needs the slow path.
+The fast path assumes that exp() in float64 has a relative error of at most 2^-49, which is 8 units in the last place.
 """
 
 from abc import ABC, abstractmethod
@@ -26,13 +26,14 @@ ACCEPT_BITS = 53
 
 
 class BlockSampler(ABC):
-    """Sampler for one law, which a subclass defines.
+    """Base class of exact samplers; a subclass defines the law.
 
     Args:
         noise: the source of uniform words.
         block_bits: m.
-        table_bits: bits compared at first when a block is drawn. Fewer bits only make the slow path common, for tests.
-        accept_bits: bits compared at first when a place is kept. Fewer bits have the same effect.
+        table_bits: number of bits compared first when drawing a block. Fewer bits only make the slow path more common,
+            which is useful in tests.
+        accept_bits: number of bits compared first when accepting a position. Fewer bits have the same effect.
     """
 
     def __init__(self, noise: NoiseSource, *, block_bits: int, table_bits: int, accept_bits: int) -> None:
@@ -44,11 +45,11 @@ class BlockSampler(ABC):
 
     @abstractmethod
     def _first_table(self, bits: int) -> NDArray[np.uint64]:
-        """Return `_cumulative(bits)` as an array; bits is at most 64."""
+        """Return `_cumulative(bits)` as an array, where bits is at most 64."""
 
     @abstractmethod
     def _cumulative(self, bits: int) -> Sequence[int]:
-        """Return floor(2^bits F_h) for blocks h = 0, 1, … up to the first equal to 2^bits - 1, F cumulative."""
+        """Return floor(2^bits F_h) for blocks h = 0, 1, … up to the first that equals 2^bits - 1; F is cumulative."""
 
     @property
     @abstractmethod
@@ -56,7 +57,7 @@ class BlockSampler(ABC):
 
     @abstractmethod
     def _numerators(self, left: NDArray[np.int64], offset: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return numerators: the law at left + offset is exp(-numerator/denominator) times that at the left end."""
+        """Return numerators such that the law at left + offset is exp(-numerator/denominator) times the law at left."""
 
     def draw(self, count: int) -> NDArray[np.int64]:
         """Return independent draws, int64[count]."""
@@ -69,7 +70,7 @@ class BlockSampler(ABC):
         return np.concatenate(kept) if kept else np.empty(0, dtype=np.int64)
 
     def _attempt(self, count: int) -> NDArray[np.int64]:
-        """Return up to `count` draws: those that survive rejection, in order."""
+        """Return up to `count` draws: those that were accepted, in order."""
         block = self._blocks(count)
         offset = (self._noise.words(count) & np.uint64((1 << self._block_bits) - 1)).astype(np.int64)
         left = block << self._block_bits
@@ -97,7 +98,7 @@ class BlockSampler(ABC):
                 return block
 
     def _accept(self, prefix: NDArray[np.uint64], numerator: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Draw Bernoulli(exp(-numerator/denominator)), given the first bits of a uniform number."""
+        """Draw from Bernoulli(exp(-numerator/denominator)), given the first bits of uniform numbers."""
         unit = 2.0**self._accept_bits
         threshold = np.exp(numerator / -float(self._denominator)) * unit
         doubt = unit * 2.0**-49

@@ -1,4 +1,4 @@
-"""Vector whose sensitivity is known from a lemma, on a public grid, with discrete Gaussian noise."""
+"""Release of a vector whose sensitivity follows from a lemma, on a public grid, with discrete Gaussian noise."""
 
 import math
 from dataclasses import dataclass
@@ -13,18 +13,18 @@ from sottovoce.vault.clipped_sum import min_sigma
 from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
 from sottovoce.vault.noise import NoiseSource
 
-_LARGEST = 2.0**15  # largest magnitude of a value in a release, before noise
+_LARGEST = 2.0**15  # largest magnitude of a released value before noise
 
 
 @dataclass(frozen=True, slots=True)
 class BoundedPoint:
-    """Release of a float64[P] whose values for two neighbours differ by a known distance.
+    """Mechanism that releases a float64[P] whose values for two neighbours differ by at most a known distance.
 
     Attributes:
-        size: P.
+        size: P, number of values in a release.
         exponent: the grid step is 2**exponent.
         sensitivity_squared: squared L2 sensitivity after rounding, in squared units.
-        sigma: the noise's standard deviation parameter, in units.
+        sigma: standard deviation parameter of the noise, in units.
     """
 
     size: int
@@ -33,22 +33,24 @@ class BoundedPoint:
     sigma: int
 
     def event(self, units: Units) -> GaussianSum:
-        """Return the cost of a release for the units from which it was computed."""
+        """Return the cost of a release to the units from which it is computed."""
         return GaussianSum(self.sensitivity_squared, self.sigma, units)
 
     def apply(self, raw: NDArray[np.float64], noise: NoiseSource) -> NDArray[np.int64]:
-        """See Mechanism.apply. Rounding moves each value by half a unit at most, which the sensitivity accounts for."""
+        """See Mechanism.apply. Rounding moves each value by at most half a unit, and the sensitivity includes this."""
         units = np.rint(np.ldexp(raw, -self.exponent)).astype(np.int64)
         return units + DiscreteGaussianSampler(self.sigma, noise).draw(self.size)
 
 
 def calibrate_point(*, distance: float, size: int, releases: int, epsilon: float, delta: float) -> BoundedPoint:
-    """Return the least noise with which one unit can pay for `releases` such releases from (epsilon, delta).
+    """Return the mechanism with the least noise for which a unit can pay for `releases` releases.
+
+    All of them together cost at most (epsilon, delta).
 
     Args:
         distance: L2 sensitivity before rounding.
-        size: P.
-        releases: largest number of releases that a unit is ever in.
+        size: P, number of values in a release.
+        releases: largest number of releases to which a unit contributes.
         epsilon: total ε.
         delta: total δ.
 
@@ -61,6 +63,6 @@ def calibrate_point(*, distance: float, size: int, releases: int, epsilon: float
     if sigma > MAX_SIGMA or math.ldexp(_LARGEST, -exponent) > 2**52:
         raise PrivacyError(
             f"ε = {epsilon:g} over {releases} releases of {size} numbers needs more noise than the grid holds: "
-            "raise privacy.epsilon or take fewer, larger batches"
+            "raise privacy.epsilon or use fewer, larger batches"
         )
     return BoundedPoint(size, exponent, sensitivity * sensitivity, sigma)

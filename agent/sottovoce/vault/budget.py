@@ -1,4 +1,4 @@
-"""Budget of a privacy unit, its cost so far, and its releases."""
+"""The budget of a privacy unit, the spending so far, and stored releases."""
 
 import json
 import math
@@ -11,7 +11,7 @@ _UNITS = ("record", "window", "device")
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Total budget of one privacy unit.
+    """The total budget of one privacy unit.
 
     Attributes:
         epsilon: total ε; None for the noiseless baseline, which promises nothing.
@@ -31,36 +31,36 @@ class Budget:
 
     @property
     def words(self) -> str:
-        """Return a short description of the budget."""
+        """A short description of the budget."""
         epsilon = "no ε" if self.epsilon is None else f"ε = {self.epsilon:g}"
         return f"{epsilon}, δ = {self.delta:g}, {self.unit} level, {self.neighbouring}"
 
     @property
     def options(self) -> str:
-        """Return the options of `sottovoce fleet join` that make a ledger for this budget."""
+        """The `sottovoce fleet join` options that create a ledger with this budget."""
         epsilon = "" if self.epsilon is None else f"--epsilon {self.epsilon:g} "
         return f"{epsilon}--delta {self.delta:g} --unit {self.unit} --neighbouring {self.neighbouring}"
 
     def is_at_least_as_strict_as(self, other: "Budget") -> bool:
-        """Return whether this budget is for a unit at least as large, under the same relation, at no higher ε and δ."""
+        """Return whether this budget covers at least as large a unit, under the same relation, at no higher ε and δ."""
         if self.epsilon is None or self.neighbouring != other.neighbouring:
             return False
         larger = _UNITS.index(self.unit) >= _UNITS.index(other.unit)
         return larger and self.delta <= other.delta and (other.epsilon is None or self.epsilon <= other.epsilon)
 
     def canonical_json(self, owner: str) -> str:
-        """Return the canonical JSON of owner and budget; the shortest decimal of a float identifies it exactly."""
+        """Return the owner and budget as canonical JSON; the shortest decimal of a float identifies it exactly."""
         return json.dumps({"owner": owner, **asdict(self)}, sort_keys=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
 class TaskSpending:
-    """Spending of one task, in its own terms.
+    """The spending of one task, in the task's terms.
 
     Attributes:
-        epoch: epoch of the task.
-        epsilon: ε charged in the task to the unit charged most.
-        releases: releases made in the task.
+        epoch: the task's epoch.
+        epsilon: ε that the task has charged to the unit charged most.
+        releases: number of releases made in the task.
     """
 
     epoch: int
@@ -69,18 +69,18 @@ class TaskSpending:
 
     @property
     def promised_epsilon(self) -> float | None:
-        """Promised ε, or None when it is infinite and so promises nothing."""
+        """Promised ε, or None if it is infinite and therefore promises nothing."""
         return self.epsilon if math.isfinite(self.epsilon) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Present period of a ledger's budget.
+    """The current period of a ledger's budget.
 
     Attributes:
-        number: number of the period in the fleet's task; 0 for the first.
-        lived: seconds that the vault has been at work in this period.
-        least: seconds after which the next period may open; infinite if none does.
+        number: number of the period in the fleet's task; 0 for the first period.
+        lived: seconds for which the vault has run in this period.
+        least: seconds after which the next period may start; infinite if no other period ever starts.
         waiting: whether the fleet's task is for a later period.
     """
 
@@ -92,11 +92,11 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class PeriodSpending:
-    """Spending in the present period of a budget that is renewed.
+    """The spending in the current period of a renewable budget.
 
     Attributes:
-        period: the period, and how long it has lasted.
-        epsilon: ε charged in the period to the unit charged most.
+        period: the period, including how long it has lasted.
+        epsilon: ε charged in this period to the unit charged most.
     """
 
     period: Period
@@ -105,13 +105,13 @@ class PeriodSpending:
 
 @dataclass(frozen=True, slots=True)
 class LimitSpending:
-    """Spending under a limit that the owner has set for all tasks together.
+    """The spending under a limit that the owner has set for all tasks together.
 
     Attributes:
         span: `month` or `year`.
-        limit: largest cost of one unit in it.
-        epsilon: ε charged in the present span to the unit charged most.
-        ends: seconds of the vault's life until the next one begins.
+        limit: largest total ε for one unit in a span.
+        epsilon: ε charged in the current span to the unit charged most.
+        ends: seconds of the vault's running time until the next span begins.
     """
 
     span: str
@@ -122,20 +122,20 @@ class LimitSpending:
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """Spending according to the ledger.
+    """The spending according to the ledger.
 
     Attributes:
-        epsilon: ε charged so far to the unit charged most, at the budget's δ; infinite when something left without
-            noise.
-        charges: releases paid for.
-        releases: releases made; never more than charges.
+        epsilon: ε charged so far to the unit charged most, at the budget's δ; infinite if anything was released
+            without noise.
+        charges: number of releases paid for.
+        releases: number of releases made; never more than `charges`.
         written_today: upper bound on the bytes that the ledger has written since midnight UTC, or since it was opened.
-        of_task: spending of the present task, if the fleet has signed one.
-        of_period: spending of the present period, if the budget is for one.
-        alone: this ε if all other devices collude; None where it does not depend on them.
+        of_task: spending of the current task, if the fleet has signed one.
+        of_period: spending of the current period, if the budget is per period.
+        alone: value of `epsilon` if all other devices collude; None if it does not depend on them.
         of_limits: spending under each of the owner's limits.
-        lasts: seconds until the budget or a limit is spent, at the rate at which it was charged until now; infinite if
-            nothing was charged, None if it cannot be determined.
+        lasts: seconds until the budget or a limit is spent, at the average rate of spending so far; infinite if nothing
+            was charged, None if it cannot be determined.
     """
 
     epsilon: float
@@ -150,17 +150,17 @@ class Spending:
 
     @property
     def budget_epsilon(self) -> float:
-        """ε charged to the ledger's own budget, or to its present period."""
+        """ε charged to the ledger's budget; if the budget is per period, ε charged in the current period."""
         return self.epsilon if self.of_period is None else self.of_period.epsilon
 
     @property
     def present(self) -> "Spending | TaskSpending":
-        """Spending of the present task, if there is one; of everything, otherwise."""
+        """Spending of the current task if there is one; otherwise, the total spending."""
         return self.of_task or self
 
     @property
     def promised_epsilon(self) -> float | None:
-        """Promised ε, or None when it is infinite and so promises nothing."""
+        """Promised ε, or None if it is infinite and therefore promises nothing."""
         return self.epsilon if math.isfinite(self.epsilon) else None
 
     @property
@@ -171,7 +171,7 @@ class Spending:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Release as the ledger stores it.
+    """A release as stored in the ledger.
 
     Attributes:
         exponent: the grid step is 2**exponent.

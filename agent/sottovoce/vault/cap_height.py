@@ -1,4 +1,4 @@
-"""Draw of the height t = ⟨V, u⟩ of a point uniform on a cap {t ≥ γ} of the unit sphere of ℝᴰ, D ≥ 2."""
+"""Sampling of the height t = ⟨V, u⟩ of a uniform point on a cap {t ≥ γ} of the unit sphere of ℝᴰ, D ≥ 2."""
 
 from decimal import Decimal
 
@@ -7,11 +7,12 @@ from sottovoce.vault.lazy_reals import Tape
 
 
 def cap_height(cap: Cap, tape: Tape) -> tuple[Decimal, Decimal]:
-    """Draw t; return t and √(1 - t²).
+    """Draw t, and return t and √(1 - t²).
 
-    With t = tanh v the density (1 - t²)^((D-3)/2) of t becomes sech(v)^(D-1), whose logarithm is concave for every D,
-    so that a tangent to it bounds it: v is proposed from a shifted exponential law and kept with the ratio of the two.
-    The tangent touches at γ, or at 1/√D where γ is smaller. More than half of all proposals are kept.
+    With t = tanh v, the density (1 - t²)^((D-3)/2) of t becomes sech(v)^(D-1). Its logarithm is concave for every D and
+    therefore bounded by any of its tangents: v is proposed from a shifted exponential law and accepted with a
+    probability equal to the ratio of the two densities. The tangent touches at γ, or at 1/√D if γ is smaller. More than
+    half of all proposals are accepted.
     """
     power = Decimal(cap.dimension - 1)
     edge, touch = _artanh(Decimal(cap.gamma)), Decimal(max(cap.gamma, cap.dimension**-0.5))

@@ -1,4 +1,4 @@
-"""Steps of a secure sum, in the guaranteed order: begin, charge, compute, noise, mask, store, return."""
+"""The steps of a secure sum, in the guaranteed order: begin, charge, compute, add noise, mask, store, return."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,16 +40,16 @@ _CHARGE = b"sottovoce/cell-charge/v1"
 
 @dataclass(frozen=True, slots=True)
 class CellContext:
-    """VaultContext that takes part in secure sums.
+    """The parts of a vault that takes part in secure sums.
 
     Attributes:
-        learner: learner whose sums these are.
-        member: member that holds the secrets of the present round.
+        learner: name of the learner that uses the sums.
+        member: the member, with its secrets for the current round.
         mechanism: bound and noise of this device's part.
-        points: length of a point at which a sum is taken.
-        raw: computes the rows of the records to clip and sum, at a point float64[points].
+        points: length of the point at which a sum is computed.
+        raw: computes the rows to clip and sum from the records, at a point float64[points].
         records: the private records.
-        ledger: opened for charging.
+        ledger: the ledger, opened for charging.
         noise: the source of randomness.
         units: units of the ledger that pay; for a feed, the days that have ended.
     """
@@ -65,10 +65,11 @@ class CellContext:
     units: Units = EVERY
 
     def step(self, query: CellQuery) -> CellAnswer | Refused | None:
-        """Take one step; None if the budget cannot pay for it.
+        """Perform one step and return its answer, or None if the budget cannot pay for it.
 
-        A step that does not follow from those before is refused and changes nothing. A charge belongs to one offer,
-        whose secrets are only in memory: so it pays for one masked vector, or for none if the device stops before that.
+        A step that does not follow from the previous steps is refused and changes nothing. A charge belongs to one
+        offer, whose secrets exist only in memory. It therefore pays for one masked vector, or for none if the device
+        stops first.
 
         Raises:
             LedgerError: if the ledger failed; nothing was released.
@@ -76,7 +77,7 @@ class CellContext:
         try:
             said = decode_question(query.said)
             if query.learner != self.learner:
-                raise MessageRefused("cell", "this vault takes part in the sums of another learner")
+                raise MessageRefused("cell", "this vault takes part in the sums of a different learner")
             answer = self._answered(said)
         except MessageRefused as refused:
             return Refused(query.id, "query", str(refused))
@@ -86,7 +87,7 @@ class CellContext:
 
     @property
     def event(self) -> Event:
-        """Largest cost of a sum."""
+        """The largest possible cost of a sum."""
         return with_units(self.mechanism.event(self.mechanism.cell.least), self.units)
 
     def _answered(self, said: Question) -> Answer | None:
@@ -111,7 +112,7 @@ class CellContext:
     def _read(self, raw: bytes) -> NDArray[np.float64]:
         point = np.frombuffer(raw, dtype="<f8").astype(np.float64) if len(raw) == 8 * self.points else None
         if point is None or not np.isfinite(point).all():
-            raise MessageRefused("cell", "a sum is asked for at an invalid point")
+            raise MessageRefused("cell", "the point of the requested sum is invalid")
         return point
 
     def _masked(self, said: Mask) -> Vector | None:

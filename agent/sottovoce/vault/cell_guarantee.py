@@ -1,4 +1,4 @@
-"""Statement of a cell's sums: ε if at most a stated number of devices collude, and ε if all others collude."""
+"""The privacy statement for a cell's sums: ε if at most a stated number of devices collude, and ε if all others do."""
 
 import math
 
@@ -9,16 +9,16 @@ from sottovoce.vault.guarantee import no_guarantee
 
 NO_PROTECTION = "no protection"
 MAX_ALONE = 5.0
-"""Largest ε for which a statement may claim protection."""
+"""The largest ε, if all others collude, for which a statement does not add `no protection`."""
 
 
 def cell_guarantee(budget: Budget, mechanism: CellMechanism, clip: float) -> PrivacyStatement:
-    """Return the guarantee of all sums that the budget pays for."""
+    """Return the guarantee for all sums that the budget covers."""
     cell = mechanism.cell
     if mechanism.sigma == 0:
-        return no_guarantee(budget, f"exact sums of cells, of vectors clipped at {clip:g}")
+        return no_guarantee(budget, f"exact sums over cells, of vectors clipped at {clip:g}")
     alone = mechanism.epsilon_alone(budget.delta)
-    most = "no ε at all" if math.isinf(alone) else f"ε = {alone:.3g}"
+    most = "no ε holds" if math.isinf(alone) else f"ε = {alone:.3g}"
     return PrivacyStatement(
         unit=budget.unit,
         neighbouring=budget.neighbouring,
@@ -27,14 +27,13 @@ def cell_guarantee(budget: Budget, mechanism: CellMechanism, clip: float) -> Pri
             f"in shares of {cell.least} to {cell.most} members, on the sum of their vectors, clipped at {clip:g}, "
             "under masks (X25519, HKDF, ChaCha20) and Shamir's shares"
         ),
-        composition=(
-            f"Gaussian closed form over {mechanism.rounds} sums at most, of which {cell.spare} may come to nothing"
-        ),
+        composition=(f"Gaussian closed form over at most {mechanism.rounds} sums, of which {cell.spare} may fail"),
         epsilon=budget.epsilon,
         delta=budget.delta,
         threat_model=(
-            f"anyone who reads every message, with what at most {cell.colluding} other devices of the fleet know; "
-            f"computational. If all others collude, {most}" + (f": {NO_PROTECTION}" if alone > MAX_ALONE else "")
+            f"anyone who reads every message and knows all that at most {cell.colluding} other fleet devices know; "
+            f"computational security. If all others collude, {most}"
+            + (f": {NO_PROTECTION}" if alone > MAX_ALONE else "")
         ),
         status=Status.PROVED,
         reason="docs/explanation/secure-sums.md; docs/decisions/0042-secure-sums.md",

@@ -1,8 +1,8 @@
-"""Member of a cell in its own vault: the secrets of one round, and the checks before each step.
+"""A cell member inside its vault: the secrets of one round, and the checks before each step.
 
-Every request comes from an agent that may be compromised, and through it from a leader and members that may lie. The
-secrets are for one offer, which is good for one roster, one masked vector and one set of survivors; they are only in
-memory. A vault that restarts has no secrets, and so is silent for the rest of the round.
+Every request comes from an agent that may be compromised, and, through it, from a leader and members that may be
+dishonest. The secrets belong to one offer, which is valid for one roster, one masked vector and one set of survivors,
+and they exist only in memory. A vault that restarts has lost its secrets, so it refuses all further steps of the round.
 """
 
 import contextlib
@@ -48,13 +48,13 @@ from sottovoce.vault.noise import NoiseSource
 
 B = TypeVar("B", Ready, Stand)
 SignatureVerifier = Callable[[Statement], None]
-"""Function that raises MessageRefused if a statement was not signed, for this task, by the device that it names, or if
-that device is not in the fleet now: unknown, expired or revoked."""
+"""Function that raises MessageRefused if the device named in a statement did not sign it for this task, or if that
+device is not in the fleet at present because it is unknown, expired or revoked."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Keys:
-    """Keys with which a member masks and shares; deleted once its part is masked."""
+    """The keys that a member uses for masking and sharing; deleted once its part is masked."""
 
     seed: bytes
     mask_key: X25519PrivateKey
@@ -63,28 +63,28 @@ class _Keys:
 
 @dataclass(frozen=True, slots=True)
 class _HeldShares:
-    """Shares of a member for this device, and their path to the root that the member signed."""
+    """The shares that a member dealt to this device, and their path to the root that the member signed."""
 
     shares: Shares
     path: bytes
 
     def fits(self, recipient: int, root: bytes, size: int) -> bool:
-        """Return whether the shares match their commitments, in a roster of this size."""
+        """Return whether the shares match the dealer's commitment, given the roster size."""
         seed, mask_key = seed_leaf(recipient, self.shares.seed), mask_key_leaf(recipient, self.shares.mask_key)
         return len(self.path) == path_bytes(size) and root_at(recipient, seed, mask_key, self.path) == root
 
     def seed_share(self, dealer: int, recipient: int) -> RevealedShare:
-        """Return the share of the seed, to be revealed."""
+        """Return the seed share in the form in which it is revealed."""
         return RevealedShare(dealer, self.shares.seed, mask_key_leaf(recipient, self.shares.mask_key), self.path)
 
     def mask_key_share(self, dealer: int, recipient: int) -> RevealedShare:
-        """Return the share of the mask key, to be revealed."""
+        """Return the mask-key share in the form in which it is revealed."""
         return RevealedShare(dealer, self.shares.mask_key, seed_leaf(recipient, self.shares.seed), self.path)
 
 
 @dataclass(slots=True)
 class _Secrets:
-    """Secrets of one offer."""
+    """The secrets of one offer, and the progress of its round."""
 
     offer: Offer
     point: bytes
@@ -101,11 +101,11 @@ class _Secrets:
 
 
 class Member:
-    """Member of a secure sum, for one device.
+    """The member that takes part in secure sums for one device.
 
     Args:
-        owner: node id of the device.
-        cell: rule of the cell.
+        owner: the device's node id.
+        cell: the cell's rule.
         belongs: checks the signer of a statement.
         noise: the source of randomness.
     """
@@ -116,11 +116,11 @@ class Member:
 
     @property
     def point(self) -> bytes:
-        """The point of the present offer."""
+        """The point of the current offer."""
         return self._current_secrets().point
 
     def begin(self, slot: int, point: bytes) -> Offer:
-        """Make a new offer for a sum at this point; the secrets of an earlier offer are dropped."""
+        """Make a new offer for a sum at this point, and delete the secrets of any earlier offer."""
         seed, mask_key, share_key = self._drawn(), self._key(), self._key()
         publics = (mask_key.public_key().public_bytes_raw(), share_key.public_key().public_bytes_raw())
         offer = Offer(slot, sha256(point).digest(), *publics, commitment(seed))
@@ -128,27 +128,27 @@ class Member:
         return offer
 
     def end(self, slot: int) -> None:
-        """Drop the secrets of a round that is finished: of this sum, or an earlier one."""
+        """Delete the secrets of a finished round if they belong to this sum or an earlier one."""
         if self._secrets is not None and self._secrets.offer.slot <= slot:
             self._secrets = None
 
     def join(self, said: Join) -> Sealed:
-        """Deal shares of the secrets to a roster that contains this device's offer: to one roster only.
+        """Deal shares of the secrets to a roster that contains this device's offer; only one roster may contain it.
 
         Raises:
-            MessageRefused: if the roster is not in order; nothing changed.
+            MessageRefused: if the roster is not valid; nothing changed.
         """
         secrets = self._current_secrets()
         if secrets.roster is not None:
-            raise _refusal("this device's offer is in another roster already")
+            raise _refusal("this device's offer is already in another roster")
         if not self._cell.least <= len(said.roster) <= self._cell.most:
-            raise _refusal(f"a roster of {len(said.roster)} devices does not have this task's size")
+            raise _refusal(f"a roster of {len(said.roster)} devices does not have a size that this task allows")
         roster = roster_of(said.roster)
         if self._owner not in roster.owners:
             raise _refusal("the roster does not include this device")
         place = roster.owners.index(self._owner)
         if roster.offers[place] != secrets.offer:
-            raise _refusal("the offer of this device in the roster is not its latest")
+            raise _refusal("this device's offer in the roster is not its latest offer")
         for statement, offer in zip(roster.statements, roster.offers, strict=True):
             self._belongs(statement)
             check_keys(offer.mask_key, offer.share_key)
@@ -167,27 +167,27 @@ class Member:
         return Sealed(bundle, leaves)
 
     def agree(self, said: Agree) -> Ready | Unfit:
-        """Agree, once and before anything is charged, that these members take part.
+        """Agree on the members that take part; this happens only once, before anything is charged.
 
         Returns:
-            the dealers whose shares do not fit their signatures, if there are any; nothing changed then.
+            Ready, or Unfit with the members whose shares do not match their signatures; in that case, nothing changed.
 
         Raises:
-            MessageRefused: if some gave no shares, or too few are left; nothing changed.
+            MessageRefused: if some members dealt no shares, or too few members are left; nothing changed.
         """
         secrets, roster = self._secrets_and_roster()
         if secrets.h:
-            raise _refusal("this device has agreed on the members of this round already")
+            raise _refusal("this device has already agreed on the members of this round")
         members = said.members
         if list(members) != sorted(set(members)) or not members or members[-1] >= len(roster):
-            raise _refusal("the members of a round are not valid positions in its roster")
+            raise _refusal("the round's members are not valid positions in its roster")
         if secrets.place not in members or len(members) < self._cell.opens_at(len(roster)):
-            raise _refusal("the members of a round are too few, or do not include this device")
+            raise _refusal("the round has too few members, or does not include this device")
         if not len(members) == len(said.sealed) == len(said.paths) == len(said.roots):
-            raise _refusal("not every member of a round gave its shares")
+            raise _refusal("some members of the round have not dealt their shares")
         if said.roots[members.index(secrets.place)] != secrets.root:
-            raise _refusal("the shares sent to the others are not those that this device gave")
-        assert secrets.own is not None  # noqa: S101 - it came with the roster
+            raise _refusal("the shares sent to the other members are not those that this device dealt")
+        assert secrets.own is not None  # noqa: S101 - set together with the roster
         held, unfit = {secrets.place: secrets.own}, []
         for member, raw, path, root in zip(members, said.sealed, said.paths, said.roots, strict=True):
             if member != secrets.place:
@@ -203,7 +203,7 @@ class Member:
         return Ready(roster.digest, secrets.h)
 
     def _unseal(self, secrets: _Secrets, roster: Roster, member: int, raw: bytes, path: bytes) -> _HeldShares | None:
-        """Return the content that a member sealed for this device; None if it is invalid."""
+        """Return the shares that a member sealed for this device, or None if they are invalid."""
         key, other = self._keys(secrets).share_key, roster.offers[member].share_key
         try:
             return _HeldShares(open_shares(key, other, roster.digest, member, secrets.place, raw), path)
@@ -211,31 +211,31 @@ class Member:
             return None
 
     def begun(self, said: Mask) -> tuple[int, bytes]:
-        """Check that enough members are ready for the round that this device agreed on, so that it may be charged.
+        """Check that enough members are ready for the round that this device agreed on; it may then be charged.
 
         Returns:
-            the size of the roster, and h.
+            The roster size, and h.
 
         Raises:
             MessageRefused: if too few are ready, or this device has already masked its part; nothing changed.
         """
         secrets, roster = self._secrets_and_roster()
         if not secrets.h or secrets.masked:
-            raise _refusal("a part must be masked only once, after its members have agreed")
+            raise _refusal("a part may be masked only once, after this device has agreed on the members")
         ready = Ready(roster.digest, secrets.h)
         self._check_signed(said.readies, Ready, ready, {roster.owners[place] for place in secrets.members})
         return len(roster), secrets.h
 
     def mask(self, part: NDArray[np.int64], width: int) -> Vector:
-        """Mask this device's part of the sum, only once.
+        """Mask this device's part of the sum; this is possible only once.
 
         Args:
-            part: the clipped part with its share of the noise, already charged.
+            part: the clipped part including its share of the noise, already charged.
             width: bytes per value.
         """
         secrets, roster = self._secrets_and_roster()
         if not secrets.h or secrets.masked:
-            raise _refusal("a part must be masked only once, after its members have agreed")
+            raise _refusal("a part may be masked only once, after this device has agreed on the members")
         keys = self._keys(secrets)
         secrets.masked, secrets.keys = True, None
         vector = part.astype(np.uint64) + own_mask(keys.seed, secrets.h, len(part), width)
@@ -248,25 +248,25 @@ class Member:
         return Vector(raw, Masked(secrets.h, sha256(raw).digest()))
 
     def survive(self, said: Survive) -> Stand:
-        """Confirm one set of survivors.
+        """Confirm a set of survivors; only one set is ever confirmed.
 
         Raises:
-            MessageRefused: if this device may not confirm the set, or has confirmed another.
+            MessageRefused: if this device may not confirm the set, or has confirmed another one.
         """
         secrets, roster = self._secrets_and_roster()
         survivors = said.survivors
         if not secrets.masked or list(survivors) != sorted(set(survivors)) or not {*survivors} <= {*secrets.members}:
-            raise _refusal("survivors are not members of this round")
+            raise _refusal("this device has not masked its part yet, or some survivors are not members of this round")
         if secrets.place not in survivors or len(survivors) < self._cell.opens_at(len(roster)):
-            raise _refusal("the survivors are too few, or do not include this device")
+            raise _refusal("there are too few survivors, or they do not include this device")
         stand = Stand(secrets.h, survivors)
         if secrets.stand not in (None, stand):
-            raise _refusal("this device has confirmed other survivors")
+            raise _refusal("this device has confirmed a different set of survivors")
         secrets.stand = stand
         return stand
 
     def reveal(self, said: Reveal) -> Revealed:
-        """Reveal the shares that open the sum over the survivors, and no other sum.
+        """Reveal the shares that open only the sum over the survivors.
 
         Raises:
             MessageRefused: if too few members have confirmed the survivors that this device has confirmed.
@@ -274,7 +274,7 @@ class Member:
         secrets, roster = self._secrets_and_roster()
         stand = secrets.stand
         if stand is None:
-            raise _refusal("this device has confirmed no survivors")
+            raise _refusal("this device has not confirmed any survivors")
         self._check_signed(said.stands, Stand, stand, {roster.owners[place] for place in stand.survivors})
         gone = [place for place in secrets.members if place not in stand.survivors]
         return Revealed(
@@ -283,15 +283,16 @@ class Member:
         )
 
     def _check_signed(self, statements: Sequence[Statement], kind: type[B], body: B, allowed: Collection[str]) -> None:
-        """Check that as many of these members as the threshold requires have signed this body.
+        """Check that enough of the allowed members, according to the threshold, have signed this body.
 
         Raises:
-            MessageRefused: if too few have.
+            MessageRefused: if too few members have signed, if one signed twice or signed a different body, or if one is
+                not allowed to sign.
         """
         _, roster = self._secrets_and_roster()
         owners: list[str] = [statement.owner for statement in statements]
         if len(set(owners)) != len(owners) or not {*owners} <= {*allowed}:
-            raise _refusal("a member signed twice, or may not sign")
+            raise _refusal("a member signed twice, or is not allowed to sign")
         credentials = {statement.owner: statement.credential for statement in roster.statements}
         signers = 0
         for statement in statements:
@@ -307,18 +308,18 @@ class Member:
     @staticmethod
     def _keys(secrets: _Secrets) -> _Keys:
         if secrets.keys is None:
-            raise _refusal("this device has masked its part of the round")
+            raise _refusal("this device has already masked its part of the round")
         return secrets.keys
 
     def _current_secrets(self) -> _Secrets:
         if self._secrets is None:
-            raise _refusal("this device has made no offer since it started")
+            raise _refusal("this device has not made an offer since it started")
         return self._secrets
 
     def _secrets_and_roster(self) -> tuple[_Secrets, Roster]:
         secrets = self._current_secrets()
         if secrets.roster is None:
-            raise _refusal("this device is in no roster")
+            raise _refusal("this device is not in any roster")
         return secrets, secrets.roster
 
     def _drawn(self) -> bytes:

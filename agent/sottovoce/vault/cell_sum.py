@@ -1,4 +1,4 @@
-"""Part of a device in a cell's sum: its clipped vector and its share of the noise, on a public grid."""
+"""A device's part of a cell's sum: its clipped vector and its share of the noise, on a public grid."""
 
 import math
 from dataclasses import dataclass
@@ -24,23 +24,23 @@ from sottovoce.vault.clipped_sum import (
 from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
 from sottovoce.vault.noise import NoiseSource
 
-_FINE = 2.0**8  # grid steps in a share's σ, and in each coordinate's part of the clip: finer than both by this factor
+_FINE = 2.0**8  # the grid step is finer than a share's σ, and than the clip per coordinate, by at least this factor
 
 
 @dataclass(frozen=True, slots=True)
 class CellMechanism:
-    """Bound and noise of one member's part.
+    """The bound and noise of one member's part.
 
     Attributes:
-        cell: the rule of the cell.
-        rounds: rounds that the budget pays for.
-        size: coordinates, P.
+        cell: the cell's rule.
+        rounds: number of rounds that the budget covers.
+        size: number of coordinates, P.
         exponent: the grid step is 2**exponent.
-        clip_squared: the largest squared L2 norm of a device's vector, in squared units; None where nothing is clipped.
+        clip_squared: the largest squared L2 norm of a device's vector, in squared units.
         sensitivity_squared: squared sensitivity of a cell's sum, in squared units.
-        sigma: σ of the noise in every sum that can be opened, unknown to all other devices; 0 for none.
-        summed: whether the kernel clips and sums, so that one row, the sum, arrives here.
-        rows: public upper bound on the rows of one device, so that a sum has room.
+        sigma: σ of the noise, unknown to all other devices, in every sum that can be opened; 0 for no noise.
+        summed: whether the kernel clips and sums; if so, the only row that arrives here is the sum.
+        rows: public upper bound on the number of rows of one device, which determines the width of a sum's values.
     """
 
     cell: Cell
@@ -60,31 +60,31 @@ class CellMechanism:
 
     @property
     def bound(self) -> int | None:
-        """Squared clip that is applied to rows here; None if they arrive clipped."""
+        """Squared clip norm that is applied to rows here; None if rows arrive already clipped."""
         return None if self.summed else self.clip_squared
 
     def share(self, members: int) -> int:
-        """Return σ of each member's share in a roster of this many, in units."""
+        """Return σ of each member's share, in units, for a roster with this number of members."""
         honest = self.cell.honest_shares(members)
         return 0 if self.sigma == 0 else math.isqrt((self.sigma**2 - 1) // honest) + 1
 
     @property
     def reach(self) -> int:
-        """Largest magnitude of a value in one part before its noise, in units, for at most `rows` records."""
+        """Largest magnitude of a value in one part before noise, in units, for at most `rows` records."""
         return (math.isqrt(self.clip_squared) + 1) * self.rows
 
     def width(self, members: int) -> int:
-        """Return bytes per value in the sum of a roster with this many members."""
+        """Return the bytes per value in a sum over a roster with this number of members."""
         return width_of(members, self.reach, self.share(members))
 
     def event(self, members: int) -> CellSum | Unproved:
-        """Return the cost of one sum."""
+        """Return the cost of one sum over a roster with this number of members."""
         if self.sigma == 0:
             return Unproved("none")
         return CellSum(self.sensitivity_squared, self.share(members), self.cell.honest_shares(members))
 
     def epsilon_alone(self, delta: float) -> float:
-        """Return ε of all attempts if all others collude; infinite where nothing is known to hold."""
+        """Return ε of all rounds together if all other devices collude; infinite if no bound is known."""
         events = (self.event(members) for members in range(self.cell.least, self.cell.most + 1))
         dearest = max(
             event.if_others_collude.mu_squared if isinstance(event, CellSum) else math.inf for event in events
@@ -95,13 +95,13 @@ class CellMechanism:
         """Return this device's part, int64[size]; it must not leave the vault unmasked.
 
         Args:
-            raw: batches float64[n, P]: one row, the device's vector, or no row.
-            members: members of the roster.
+            raw: batches float64[n, P] of the rows to clip and sum; there may be no rows.
+            members: number of members in the roster.
             noise: the source of randomness.
         """
         part = np.clip(
             sum_clipped_rows(self, raw), -self.reach, self.reach
-        )  # clipping moves no two parts farther apart
+        )  # clipping never increases the distance between two parts
         if self.sigma == 0:
             return part
         return part + DiscreteGaussianSampler(self.share(members), noise).draw(self.size)
@@ -119,25 +119,27 @@ def calibrate_cell(
     sum_error: float | None = None,
     rows: int = 1,
 ) -> CellMechanism:
-    """Return the least noise with which all rounds cost at most (epsilon, delta).
+    """Return the mechanism with the least noise for which all rounds cost at most (epsilon, delta).
 
     Args:
-        cell: the rule of the cell.
+        cell: the cell's rule.
         sums: number of planned sums; the cell's spare rounds are added.
-        clip: L2 threshold of one unit's part.
-        size: values in a sum.
+        clip: L2 clip norm of one unit's part.
+        size: number of values in a sum.
         epsilon: total ε; None for no noise.
         delta: total δ.
         neighbouring: `add-remove` (sensitivity C) or `replace-one` (2C).
-        sum_error: rounding error of a kernel that clips and sums, as a multiple of the clip; None where rows are
+        sum_error: rounding error of a kernel that clips and sums, as a multiple of the clip norm; None if rows are
             clipped here. See Kernel.sum_error.
         rows: largest number of rows that one device is assumed to have.
 
     Raises:
-        PrivacyError: if the budget or the clip is not valid, or outside the grid's range.
+        PrivacyError: if the budget or the clip norm is invalid, or outside the grid's range.
     """
     if size < 1 or not CLIPS[0] < clip < CLIPS[1]:
-        raise PrivacyError(f"no grid for {size} numbers clipped at {clip:g}: set learner.clip to a positive number")
+        raise PrivacyError(
+            f"there is no grid for {size} numbers clipped at {clip:g}: set learner.clip to a positive number"
+        )
     if sums < 1:
         raise PrivacyError("a privacy budget must be spread over at least one sum: set learner.steps to 1 or more")
     distance, rounds, clips = DISTANCES[neighbouring], sums + cell.spare, sum_error is not None

@@ -1,4 +1,4 @@
-"""Clipped sums on a public grid with discrete Gaussian noise: their sensitivity follows from the clip alone."""
+"""Clipped sums on a public grid with discrete Gaussian noise; their sensitivity follows from the clip norm."""
 
 import math
 from collections.abc import Iterator
@@ -19,21 +19,21 @@ from sottovoce.vault.noise import NoiseSource
 Batches = Iterator[NDArray[np.float64]]
 
 MAX_SQUARED_UNITS = 2**52
-DISTANCES = {"add-remove": 1, "replace-one": 2}  # between two neighbours' sums, as multiples of the clip
-CLIPS = (2.0**-500, 2.0**500)  # allowed range, far from the limits of a float's exponent
+DISTANCES = {"add-remove": 1, "replace-one": 2}  # between two neighbours' sums, as multiples of the clip norm
+CLIPS = (2.0**-500, 2.0**500)  # allowed clip norms, far from the limits of a float's exponent
 
 
 @dataclass(frozen=True, slots=True)
 class DiscreteGaussian:
-    """Release of a clipped sum with discrete Gaussian noise, in units of a public grid.
+    """Mechanism that releases a clipped sum with discrete Gaussian noise, in units of a public grid.
 
     Attributes:
-        size: coordinates of a release, P.
+        size: number of coordinates in a release, P.
         exponent: the grid step is 2**exponent.
         clip_squared: the largest squared L2 norm of one example's contribution, in squared units.
         sensitivity_squared: squared L2 sensitivity of the sum, in squared units.
-        sigma: the noise's standard deviation parameter, in units.
-        summed: whether the kernel clips and sums, so that one row, the sum, arrives here.
+        sigma: standard deviation parameter of the noise, in units.
+        summed: whether the kernel clips and sums; if so, the only row that arrives here is the sum.
     """
 
     size: int
@@ -50,7 +50,7 @@ class DiscreteGaussian:
 
     @property
     def bound(self) -> int | None:
-        """Squared clip that is applied to rows here; None if they arrive clipped."""
+        """Squared clip norm that is applied to rows here; None if rows arrive already clipped."""
         return None if self.summed else self.clip_squared
 
     @property
@@ -59,18 +59,18 @@ class DiscreteGaussian:
         return GaussianSum(self.sensitivity_squared, self.sigma)
 
     def apply(self, raw: Batches, noise: NoiseSource) -> NDArray[np.int64]:
-        """See Mechanism.apply; `raw` holds batches float64[n, P], one row per record, or the kernel's sum."""
+        """See Mechanism.apply; `raw` yields batches float64[n, P], with one row per record or with the kernel's sum."""
         return sum_clipped_rows(self, raw) + DiscreteGaussianSampler(self.sigma, noise).draw(self.size)
 
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """Sum without any noise, on a fine grid, as the noiseless baseline. Charged as infinite.
+    """Mechanism that releases a sum without noise, on a fine grid: the noiseless baseline. Charged as infinite.
 
     Attributes:
-        size: coordinates of a release, P.
+        size: number of coordinates in a release, P.
         exponent: the grid step is 2**exponent.
-        clip_squared: as in DiscreteGaussian, or None if nothing is clipped.
+        clip_squared: see DiscreteGaussian; None if nothing is clipped here.
     """
 
     size: int
@@ -84,16 +84,16 @@ class Exact:
 
     @property
     def bound(self) -> int | None:
-        """Squared clip of rows here; None for none."""
+        """Squared clip norm that is applied to rows here; None for no clipping."""
         return self.clip_squared
 
     @property
     def event(self) -> Unproved:
-        """Cost of one release: infinite."""
+        """Cost of one release, which is infinite."""
         return Unproved("none")
 
     def apply(self, raw: Batches, noise: NoiseSource) -> NDArray[np.int64]:
-        """See Mechanism.apply; `raw` holds batches float64[n, P], one row per record."""
+        """See Mechanism.apply; `raw` yields batches float64[n, P] with one row per record."""
         return sum_clipped_rows(self, raw)
 
 
@@ -110,27 +110,29 @@ def calibrate(
     neighbouring: str,
     sum_error: float | None = None,
 ) -> DiscreteGaussian:
-    """Return the least noise with which `releases` sums of clipped vectors cost at most (epsilon, delta) in all.
+    """Return the mechanism with the least noise for which `releases` clipped sums cost at most (epsilon, delta).
 
     Args:
-        clip: per-example L2 threshold C.
-        size: coordinates of a release.
+        clip: per-example L2 clip norm C.
+        size: number of coordinates in a release.
         releases: number of such releases that the budget covers.
         epsilon: total ε.
         delta: total δ.
         neighbouring: `add-remove` (sensitivity C) or `replace-one` (2C).
-        sum_error: rounding error of a kernel that clips and sums, as a multiple of the clip; None where rows are
+        sum_error: rounding error of a kernel that clips and sums, as a multiple of the clip norm; None if rows are
             clipped here. See Kernel.sum_error.
 
     Raises:
-        PrivacyError: if the budget, the relation or the clip is not valid, or outside the grid's range.
+        PrivacyError: if the budget, the relation or the clip norm is invalid, or outside the grid's range.
     """
     if releases < 1:
         raise PrivacyError("a privacy budget must be spread over at least one release: set learner.steps to 1 or more")
     if neighbouring not in DISTANCES:
-        raise PrivacyError(f"no neighbouring relation `{neighbouring}`: choose one of {', '.join(DISTANCES)}")
+        raise PrivacyError(f"unknown neighbouring relation `{neighbouring}`: choose one of {', '.join(DISTANCES)}")
     if size < 1 or not CLIPS[0] < clip < CLIPS[1]:
-        raise PrivacyError(f"no grid for {size} numbers clipped at {clip:g}: set learner.clip to a positive number")
+        raise PrivacyError(
+            f"there is no grid for {size} numbers clipped at {clip:g}: set learner.clip to a positive number"
+        )
     excess = PrivacyError(
         f"ε = {epsilon:g} over {releases} releases of {size} numbers needs more noise than the grid holds: "
         "raise privacy.epsilon or lower learner.steps"
@@ -149,12 +151,14 @@ def calibrate(
 
 
 def grid_exponent(noise: float, clip: float, size: int, sum_error: float | None) -> int:
-    """Return the exponent of a grid fine compared with noise and clip, finer still if rounding a sum adds to its cost.
+    """Return the exponent of a grid that is fine compared with the noise and the clip norm.
+
+    The grid is finer still for kernels that clip and sum, because rounding their sum adds to its sensitivity.
 
     Args:
         noise: approximate standard deviation of the noise.
         clip: C.
-        size: coordinates of a release.
+        size: number of coordinates in a release.
         sum_error: see `calibrate`.
     """
     return math.floor(math.log2(min(noise / 2**12, clip / (2**8 if sum_error is None else 2**10) / math.sqrt(size))))
@@ -163,9 +167,9 @@ def grid_exponent(noise: float, clip: float, size: int, sum_error: float | None)
 def reach_squared(clip: float, exponent: int, size: int, sum_error: float | None) -> int:
     """Return the squared distance by which one record moves a sum on the grid, in squared units.
 
-    Rows that are clipped on the grid are no longer than the clip. A kernel's sum is exact up to `sum_error`, for each
-    of two neighbours. Then each value is rounded toward zero, which moves two values apart by less than a unit:
-    (1 + 2 · sum_error) C / step + √P in all (docs/decisions/0024-gradients-in-the-graph.md).
+    Rows that are clipped on the grid have at most the clip norm. A kernel's sum is exact up to `sum_error` for each of
+    two neighbours. Each value is then rounded toward zero, which increases the distance between two values by less than
+    one unit. The total is (1 + 2 · sum_error) C / step + √P (docs/decisions/0024-gradients-in-the-graph.md).
     """
     if sum_error is None:
         return squared_units(clip, exponent)
@@ -174,7 +178,7 @@ def reach_squared(clip: float, exponent: int, size: int, sum_error: float | None
 
 
 def min_sigma(sensitivity_squared: int, releases: int, epsilon: float, delta: float) -> int:
-    """Return the least integer σ with which this many releases of this sensitivity cost (epsilon, delta) at most."""
+    """Return the smallest integer σ for which `releases` releases of this sensitivity cost at most (epsilon, delta)."""
     mu = allowed_mu(epsilon, delta) / math.sqrt(releases)
     sigma = math.isqrt(math.ceil(sensitivity_squared / mu**2) + SMOOTHING_VARIANCE)
     while gaussian_epsilon(math.sqrt(releases * GaussianSum(sensitivity_squared, sigma).mu_squared), delta) > epsilon:
@@ -183,15 +187,20 @@ def min_sigma(sensitivity_squared: int, releases: int, epsilon: float, delta: fl
 
 
 def exact(*, clip: float | None, size: int, sum_error: float | None = None) -> Exact:
-    """Return the noiseless baseline: sums of `size` values, clipped at `clip` (by the kernel: see `calibrate`) or not.
+    """Return the noiseless baseline for sums of `size` values.
+
+    Args:
+        clip: per-example L2 clip norm C; None for no clipping.
+        size: number of coordinates in a release.
+        sum_error: see `calibrate`; not None if the kernel clips and sums.
 
     Raises:
-        PrivacyError: if no grid carries the clip.
+        PrivacyError: if the clip norm is outside the grid's range.
     """
     if clip is None:
         return Exact(size, -30, None)
     if not CLIPS[0] < clip < CLIPS[1]:
-        raise PrivacyError(f"no grid for vectors clipped at {clip:g}: set learner.clip to a positive number")
+        raise PrivacyError(f"there is no grid for vectors clipped at {clip:g}: set learner.clip to a positive number")
     exponent = math.floor(math.log2(clip)) - 24
     return Exact(size, exponent, squared_units(clip, exponent) if sum_error is None else None)
 
@@ -202,7 +211,7 @@ def squared_units(clip: float, exponent: int) -> int:
 
 
 class Bounded(Protocol):
-    """Bounds of a sum: P, the grid step, and the squared bound of a row, in squared units."""
+    """The bounds of a sum: P, the grid step, and the squared bound on a row, in squared units."""
 
     @property
     def size(self) -> int:  # noqa: D102 - see the class
@@ -218,7 +227,7 @@ class Bounded(Protocol):
 
 
 def sum_clipped_rows(how: Bounded, batches: Batches) -> NDArray[np.int64]:
-    """Return the sum of the clipped rows in grid units, exact: every partial sum is an integer below 2^53."""
+    """Return the exact sum of the clipped rows in grid units: every partial sum is an integer below 2^53."""
     total = np.zeros(how.size, dtype=np.int64)
     for rows in batches:
         units = clipped_units(rows, how.step, how.bound)

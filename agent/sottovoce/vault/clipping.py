@@ -1,8 +1,8 @@
-"""Per-example clipping on the grid: after it, one example moves the sum by at most the bound, exactly.
+"""Per-example clipping on the grid: one example moves the sum by at most the bound, in exact arithmetic.
 
-A row is scaled to the threshold, rounded toward zero (which never lengthens it), and its integer norm is compared with
-the bound in exact arithmetic. The result for a row depends on that row alone, to the last bit: a sum whose other terms
-changed when one record is removed would have another sensitivity.
+A row is scaled to the clip norm and rounded toward zero, which never increases its norm. Its integer norm is then
+compared with the bound in exact arithmetic. The result for a row depends only on that row, to the last bit. If removing
+one record changed the other terms of the sum, the sensitivity would be different.
 """
 
 import math
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 Rows = NDArray[np.float64]
 
 
-@np.errstate(over="ignore", invalid="ignore")  # a warning would be a message about a record
+@np.errstate(over="ignore", invalid="ignore")  # a warning would reveal something about a record
 def clipped_units(rows: Rows, step: float, clip_squared: int | None) -> Rows:
     """Return rows in grid units, clipped and rounded toward zero.
 
@@ -23,9 +23,9 @@ def clipped_units(rows: Rows, step: float, clip_squared: int | None) -> Rows:
         clip_squared: the largest squared norm in squared units, below 2^53; None for no clipping.
 
     Returns:
-        float64[n, P] holding integers, each row's squared norm at most `clip_squared`.
+        float64[n, P] with integer values; the squared norm of each row is at most `clip_squared`.
     """
-    units = np.ascontiguousarray(rows) / step  # contiguous, so that each row's values are added up in the same order
+    units = np.ascontiguousarray(rows) / step  # contiguous: the values of each row are then summed in the same order
     squared = np.add.reduce(units * units, axis=1)
     units[~np.isfinite(squared)] = 0.0
     if clip_squared is None:

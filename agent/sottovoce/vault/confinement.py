@@ -1,7 +1,8 @@
-"""Irrevocable confinement of a separate vault's process: no other process can inspect it, and it reaches no network.
+"""Irrevocable confinement of a separate vault process: its memory is hidden, and it cannot use the network.
 
-Its memory belongs to root alone (prctl(2), PR_SET_DUMPABLE): no process of the same user can trace it or read its
-/proc/PID/mem, and there is no core file. A system-call filter (seccomp(2)) makes every socket but a Unix one fail.
+Only root can access the process's memory (prctl(2), PR_SET_DUMPABLE): other processes of the same user cannot trace the
+process or read its /proc/PID/mem, and no core file is written. A system-call filter (seccomp(2)) makes the creation of
+any socket other than a Unix socket fail.
 """
 
 import ctypes
@@ -14,7 +15,7 @@ from sottovoce.errors import ConfigError
 _SET_DUMPABLE, _SET_SECCOMP, _SET_NO_NEW_PRIVILEGES = 4, 22, 38
 _FILTER = 2
 _LOAD, _IF_EQUAL, _IF_AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
-_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16  # places in struct seccomp_data, little-endian
+_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data, little-endian
 _ALLOW, _DENY, _KILL = 0x7FFF0000, 0x00050000 | errno.EPERM, 0x80000000
 _UNIX, _IO_URING, _X32 = 1, 425, 0x40000000
 _MACHINES = {  # audit architecture, number of socket(2)
@@ -26,7 +27,7 @@ _MACHINES = {  # audit architecture, number of socket(2)
 
 
 def hide_memory() -> None:
-    """Hide this process's memory from everyone but root.
+    """Hide this process's memory from everyone except root.
 
     Raises:
         ConfigError: if the kernel refuses.
@@ -35,10 +36,10 @@ def hide_memory() -> None:
 
 
 def forbid_network() -> bool:
-    """Forbid this process and its children to open sockets other than Unix sockets.
+    """Prevent this process and its children from opening sockets other than Unix sockets.
 
     Returns:
-        False on a machine whose system calls are not known here; nothing was forbidden.
+        False on a machine whose system-call numbers are not in the table; in that case, nothing is prevented.
 
     Raises:
         ConfigError: if the kernel refuses.
@@ -50,7 +51,7 @@ def forbid_network() -> bool:
     program = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_IF_EQUAL, 1, 0, architecture),
-        (_RETURN, 0, 0, _KILL),  # system calls have other numbers on another architecture
+        (_RETURN, 0, 0, _KILL),  # system-call numbers differ between architectures
         (_LOAD, 0, 0, _NUMBER),
         (_IF_AT_LEAST, 5, 0, _X32),
         (_IF_EQUAL, 4, 0, _IO_URING),  # io_uring opens sockets without socket(2)
@@ -73,5 +74,5 @@ def _prctl(option: int, value: int, pointer: int = 0) -> None:
         reason = os.strerror(ctypes.get_errno())
         raise ConfigError(
             f"vault: the kernel does not allow the vault's process to confine itself (prctl {option}: {reason}): run "
-            "it on a Linux kernel with seccomp filters, where nothing forbids them"
+            "it on a Linux kernel that supports seccomp filters and permits their use"
         )

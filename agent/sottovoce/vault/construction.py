@@ -1,4 +1,4 @@
-"""Construction of a working vault from plain values."""
+"""Function that builds a working vault from plain values."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -31,21 +31,21 @@ def build(
     closed: Callable[[], str | None] = lambda: None,
     belongs: "SignatureVerifier | None" = None,
 ) -> Vault:
-    """Build a vault over `records` that keeps to `terms` and to the ledger's budget.
+    """Build a vault over `records` that enforces `terms` and the ledger's budget.
 
     Args:
         records: the private records.
-        kernel: the model that is differentiated; None if the terms alone define the queries.
-        terms: terms of the queries to come.
-        ledger: opened for charging.
+        kernel: the model to differentiate; None if the terms fully define the queries.
+        terms: terms of all future queries.
+        ledger: the ledger, opened for charging.
         noise: the source of randomness.
-        observer: observes a simulation, whose noise is seeded.
-        followed: the source of `records`, if it grows by windows; the unit is then a window or the device.
+        observer: observer of a simulation, whose noise is seeded.
+        followed: the source of `records`, if it grows window by window; the unit is then a window or the device.
         closed: see VaultContext.
         belongs: see VaultContext.
 
     Raises:
-        PrivacyError: if the terms have no guarantee under this budget, or it cannot be calibrated.
+        PrivacyError: if the terms have no guarantee under this budget, or if the noise cannot be calibrated.
         DataError: if the records do not have the shape that the terms declare.
     """
     made = terms.context(_as_read(records, kernel), kernel, ledger, noise)
@@ -62,8 +62,8 @@ def build(
 
 
 def _as_read(records: Records, kernel: Kernel | None) -> Records:
-    """Return the records in the form that the kernel reads."""
+    """Return the records with features in the kernel's precision."""
     if kernel is None:
         return records
-    with np.errstate(over="ignore"):  # a warning would be a message about a record
+    with np.errstate(over="ignore"):  # a warning would reveal something about a record
         return replace(records, features=records.features.astype(kernel.precision, copy=False))

@@ -1,6 +1,6 @@
-"""Exact sampler of the discrete Gaussian on the integers: P[x] ∝ exp(-x²/2σ²), σ a positive integer.
+"""Exact sampler for the discrete Gaussian on the integers: P[x] ∝ exp(-x²/2σ²), where σ is a positive integer.
 
-See block_sampler.py for the method; the blocks have 2^m integers with σ/2^m near 2^10.
+See block_sampler.py for the method. Blocks contain 2^m integers, with σ/2^m near 2^10.
 """
 
 from functools import lru_cache
@@ -17,7 +17,7 @@ _GUARD_BITS = 128
 
 
 class DiscreteGaussianSampler(BlockSampler):
-    """Sampler for the discrete Gaussian with one σ.
+    """Sampler for the discrete Gaussian with a fixed σ.
 
     Args:
         sigma: standard deviation parameter, an integer from 1 to 2^26.
@@ -69,9 +69,9 @@ def _cumulative(sigma: int, block_bits: int, bits: int) -> tuple[int, ...]:
     table: list[int] = []
     for partial in sums:
         value, rest = divmod(partial << bits, sums[-1])
-        # Truncation makes weight h < 2^16 short by less than 2h² + 2h units, hence every sum by less than 2^48, of a
-        # total above 2^scale: 2^-80 of a unit of `value`. Closer than that to an integer, the floor would be a guess;
-        # of all possible tables, hardly one should come that close.
+        # Truncation makes weight h < 2^16 too small by less than 2h² + 2h units, hence every sum by less than 2^48, of
+        # a total above 2^scale: 2^-80 of a unit of `value`. Closer to an integer than that, the floor would be a guess.
+        # Hardly any of the possible tables should come that close.
         margin = sums[-1] >> (_GUARD_BITS - 50)
         last = value >= (1 << bits) - 1
         if partial != sums[-1] and (rest <= margin or (rest >= sums[-1] - margin and not last)):

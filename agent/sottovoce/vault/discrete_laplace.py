@@ -1,6 +1,6 @@
-"""Exact sampler of the discrete Laplace law on the integers: P[x] ∝ exp(-|x|/s), s a positive integer.
+"""Exact sampler for the discrete Laplace law on the integers: P[x] ∝ exp(-|x|/s), where s is a positive integer.
 
-See block_sampler.py for the method; the blocks have 2^m integers with s/2^m near 2^3. Releases whose exact values
+See block_sampler.py for the method. Blocks contain 2^m integers, with s/2^m near 2^3. Releases whose exact values
 differ by at most Δ in L1 norm are Δ/s-differentially private: the ratio of two probabilities is exp(-(|a| - |b|)/s).
 """
 
@@ -17,7 +17,7 @@ MAX_SCALE = 2**54
 
 
 class DiscreteLaplaceSampler(BlockSampler):
-    """Sampler for the discrete Laplace law with one scale.
+    """Sampler for the discrete Laplace law with a fixed scale.
 
     Args:
         scale: s, an integer from 1 to 2^54.
@@ -56,7 +56,7 @@ def _table(scale: int, block_bits: int, bits: int) -> NDArray[np.uint64]:
 
 @lru_cache(maxsize=4)
 def _cumulative(scale: int, block_bits: int, bits: int) -> tuple[int, ...]:
-    """Return floor(2^bits (1 - r^(h+1))) with r = exp(-2^m/s): no power of r is rational, so no floor is a tie."""
+    """Return floor(2^bits (1 - r^(h+1))) with r = exp(-2^m/s); r^(h+1) is irrational, so there is never a tie."""
     table: list[int] = []
     while not table or table[-1] < (1 << bits) - 1:
         rest = floor_scaled_exp((len(table) + 1) << block_bits, scale, bits)

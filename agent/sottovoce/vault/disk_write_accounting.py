@@ -1,7 +1,8 @@
-"""Counter of the bytes that a ledger writes to disk in a day: flash wears out, and a device needs a writable ledger.
+"""Counting of the bytes that a ledger writes to disk per day.
 
-SQLite's log is read, not the device: https://sqlite.org/walformat.html. Every page is written at most twice, into the
-log and, when the log is folded into the file, from there; the file system's own writes are not counted.
+Flash memory wears out, and a device needs a writable ledger. The count is derived from SQLite's write-ahead log
+(https://sqlite.org/walformat.html), without querying the storage device. Every page is written at most twice: to the
+log, and to the database file at a checkpoint. Additional writes by the file system are not counted.
 """
 
 import struct
@@ -15,11 +16,11 @@ _DAY_SECONDS = 86_400
 
 
 class DiskWriteCounter:
-    """Counter of the bytes appended to one log.
+    """Counter for the bytes appended to one log.
 
     Args:
-        log: the file, which SQLite creates, restarts and removes at will.
-        clock: seconds since 1970, for the end of a UTC day.
+        log: the log file, which SQLite may create, restart and remove at any time.
+        clock: returns the seconds since 1970; determines the end of a UTC day.
     """
 
     def __init__(self, log: Path, clock: Callable[[], float] = time.time) -> None:
@@ -30,10 +31,10 @@ class DiskWriteCounter:
         self._day = self._today()
         self._written = 0
         self.count()
-        self._written = 0  # earlier bytes were written by another process, or on another day
+        self._written = 0  # bytes already in the log were written by another process, or on another day
 
     def count(self) -> None:
-        """Count the bytes appended since the last call; call it after every transaction."""
+        """Count the bytes appended since the last call. Call this method after every transaction."""
         if (day := self._today()) != self._day:
             self._day, self._written = day, 0
         if not self._log.exists():
@@ -56,7 +57,7 @@ class DiskWriteCounter:
 
     @property
     def bytes_today(self) -> int:
-        """Upper bound on the bytes written since midnight UTC, or since this object was made."""
+        """Upper bound on the bytes written since midnight UTC, or since this object was created."""
         return self._written if self._today() == self._day else 0
 
     def _today(self) -> int:

@@ -1,4 +1,4 @@
-"""Integer exponential function, rounded down exactly."""
+"""A scaled exponential function on integers, rounded down exactly."""
 
 from decimal import Context, Decimal
 

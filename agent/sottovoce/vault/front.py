@@ -1,4 +1,4 @@
-"""Front of a vault, wherever it runs: in this process, or behind a socket in another process."""
+"""Interface of a vault, whether it runs in this process or behind a socket in another process."""
 
 from typing import Protocol
 
@@ -9,8 +9,9 @@ from sottovoce.vault.keepers import Keeper
 
 
 class VaultFront(Protocol):
-    """Interface for queries. Every method but `ask` may wait for a disk or another process: keep it off an event loop.
+    """Interface for queries to a vault.
 
+    Every method that is not a coroutine may wait for a disk or another process, so do not call it on an event loop.
     Every method raises PrivacyError if there is no answer, and LedgerError if the ledger failed.
     """
 
@@ -24,11 +25,11 @@ class VaultFront(Protocol):
         ...
 
     def tip(self) -> Tip:
-        """Return the head of the ledger, as peers see it."""
+        """Return the ledger's head as sent to peers."""
         ...
 
     def mark(self, charges: int, released: int) -> bytes | None:
-        """Return the ledger's mark with this newest charge and newest release; None if it never held one of them."""
+        """Return the ledger's mark at this newest charge and newest release, or None if one of them never existed."""
         ...
 
     def keepers(self) -> tuple[Keeper, ...]:
@@ -40,13 +41,13 @@ class VaultFront(Protocol):
         ...
 
     async def ask(self, query: Query) -> Answer:
-        """Return the release for a query, or a refusal with its reason; an equal query id gets an equal answer."""
+        """Return the release for a query, or a refusal with a reason; repeating a query returns the same release."""
         ...
 
     async def take_part(self, query: CellQuery) -> CellAnswer | Refused:
-        """Take a step of a secure sum; a step that does not follow from those before is refused."""
+        """Perform a step of a secure sum; a step that does not follow from the previous steps is refused."""
         ...
 
     def close(self) -> None:
-        """Finish the answer in progress, and release everything."""
+        """Finish the answer in progress, and free all resources."""
         ...

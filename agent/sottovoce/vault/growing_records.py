@@ -1,4 +1,4 @@
-"""Records that grow while their vault is open: a meter's feed, whose windows are days."""
+"""Records that are added while their vault is open, such as a meter feed whose windows are days."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ _DAY_0 = date(1970, 1, 1).toordinal()
 
 @dataclass(frozen=True, slots=True)
 class GrowingRecords:
-    """Source that is read again for each release, and charged only for the windows that have ended.
+    """A source that is read again for each release; only windows that have ended are charged.
 
-    The clock determines which windows have ended, whether or not they hold records.
+    The clock determines which windows have ended, whether or not they contain records.
 
     Attributes:
-        read: function that returns the present records.
-        over: number of the last window that has ended; None while the clock has not been set.
-        until: last window of a release over all windows together, which is made only after this window has ended.
+        read: returns the current records.
+        over: returns the number of the last window that has ended, or None while the clock has not been set.
+        until: last window of a release over all windows together; the release waits until this window has ended.
     """
 
     read: Callable[[], Records]
@@ -27,8 +27,8 @@ class GrowingRecords:
 
     @property
     def waiting_reason(self) -> str | None:
-        """Reason for which a release has to wait; None if it need not wait."""
+        """The reason why a release has to wait; None if it does not have to."""
         over = None if self.until is None else self.over()
         if self.until is None or (over is not None and over >= self.until):
             return None
-        return f"the days that it covers end on {date.fromordinal(_DAY_0 + self.until)}"
+        return f"the days that the release covers end on {date.fromordinal(_DAY_0 + self.until)}"

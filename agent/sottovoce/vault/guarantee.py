@@ -1,4 +1,4 @@
-"""Statement of a run of gradient sums, and the common part of all statements."""
+"""The privacy statement for a run of gradient sums, and the parts that all statements share."""
 
 from typing import Literal
 
@@ -7,20 +7,20 @@ from sottovoce.vault.budget import Budget
 from sottovoce.vault.clipped_sum import ClippedSum, DiscreteGaussian
 
 Scaling = Literal["declared", "training-min-max"]
-"""Scaling of features before they reach the vault: by declared ranges, or by those of all training records."""
+"""Scaling of features before they reach the vault: by declared ranges, or by the ranges of all training records."""
 
 THREAT_MODEL = (
-    "local: anyone who reads every message of a device, any coalition of the others included; the device itself, its "
-    "disk and who takes part are not hidden"
+    "local: anyone who reads every message of a device, including any coalition of other devices; the device itself, "
+    "its disk and the fact that it takes part are not hidden"
 )
 REFUTED = (
     "refuted: features were scaled by the smallest and largest values of all training records, a query on private data "
-    "that no noise covers. One outlier that raises a feature's largest value from 5 to 250 moves everybody else's 2.5 "
-    "from 0.5 to 0.01, so it is recognised with certainty at any ε; docs/explanation/privacy-model.md"
+    "without noise. An outlier that raises a feature's largest value from 5 to 250 changes every other record's 2.5 "
+    "from 0.5 to 0.01, so the outlier is detected with certainty at any ε; docs/explanation/privacy-model.md"
 )
 
 _CLIPPED = {"record": "example", "window": "window", "device": "device"}
-_BATCHES = {  # sampling: the records in a sum, and the composition of the sums
+_BATCHES = {  # sampling method: the records in a sum, and the composition of the sums
     "full": ("full-batch", "Gaussian closed form, μ² adds up over releases, fully adaptive"),
     "poisson": (
         "Poisson-sampled",
@@ -28,13 +28,20 @@ _BATCHES = {  # sampling: the records in a sum, and the composition of the sums
     ),
     "blocks": (
         "block by block",
-        "a record is in one release per pass: parallel over blocks; Gaussian closed form over passes",
+        "each record is in one release per pass: parallel over blocks; Gaussian closed form over passes",
     ),
 }
 
 
 def guarantee(budget: Budget, mechanism: ClippedSum, clip: float | None, sampling: str = "full") -> PrivacyStatement:
-    """Return the guarantee of all gradient sums that the budget allows, by `mechanism` over batches by `sampling`."""
+    """Return the guarantee for all gradient sums that the budget covers.
+
+    Args:
+        budget: the budget.
+        mechanism: mechanism of every release.
+        clip: L2 clip norm of one unit's part; None if nothing is clipped.
+        sampling: how the records in a sum are chosen: `full`, `poisson` or `blocks`.
+    """
     over, composition = _BATCHES[sampling]
     if not isinstance(mechanism, DiscreteGaussian):
         return no_guarantee(
@@ -47,7 +54,9 @@ def guarantee(budget: Budget, mechanism: ClippedSum, clip: float | None, samplin
             f"exact discrete Gaussian on the grid 2^{mechanism.exponent}, σ = {mechanism.sigma * mechanism.step:.6g}, "
             f"on {over} sums of gradients clipped per {_CLIPPED[budget.unit]} at {clip:g}"
         ),
-        composition=(composition + ("; each window pays for the releases it is in" if budget.unit == "window" else "")),
+        composition=(
+            composition + ("; each window pays for the releases that include it" if budget.unit == "window" else "")
+        ),
         epsilon=budget.epsilon,
         delta=budget.delta,
         threat_model=THREAT_MODEL,
@@ -57,7 +66,7 @@ def guarantee(budget: Budget, mechanism: ClippedSum, clip: float | None, samplin
 
 
 def no_guarantee(budget: Budget, what: str) -> PrivacyStatement:
-    """Return the statement of the noiseless baseline."""
+    """Return the statement for the noiseless baseline."""
     return PrivacyStatement(
         unit=budget.unit,
         neighbouring=budget.neighbouring,

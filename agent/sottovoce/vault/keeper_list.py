@@ -1,4 +1,4 @@
-"""Keepers of a ledger's newest head, as stored in the ledger itself: the last ones named."""
+"""The keepers of a ledger's newest head, as stored in the ledger; only the most recent list is valid."""
 
 import sqlite3
 from collections.abc import Callable
@@ -7,11 +7,11 @@ from contextlib import AbstractContextManager
 from sottovoce.vault.keepers import Keeper, encode_keepers, parse_keepers
 
 Access = Callable[[], AbstractContextManager[sqlite3.Connection]]
-"""Function that opens a ledger's file; raises LedgerError where the disk or the file fails."""
+"""Function that opens a ledger file; raises LedgerError if the disk or the file fails."""
 
 
 class KeeperList:
-    """Keepers of one ledger.
+    """The keepers of one ledger.
 
     Args:
         reading: opens the ledger's file for reading.
@@ -22,23 +22,23 @@ class KeeperList:
         self._reading, self._writing = reading, writing
 
     def newest(self) -> tuple[Keeper, ...]:
-        """Return the keepers that were named last.
+        """Return the keepers that were appointed last.
 
         Raises:
-            LedgerError: if the file failed.
+            LedgerError: if the ledger file cannot be read.
         """
         with self._reading() as connection:
             row = connection.execute("SELECT named FROM keepers ORDER BY number DESC LIMIT 1").fetchone()
             try:
                 return () if row is None else parse_keepers(row[0])
             except ValueError as error:
-                raise sqlite3.DatabaseError("its list of keepers is malformed") from error
+                raise sqlite3.DatabaseError("the keeper list is malformed") from error
 
     def appoint(self, keepers: tuple[Keeper, ...]) -> None:
-        """Replace the list of keepers, durably.
+        """Replace the keeper list, durably.
 
         Raises:
-            LedgerError: if the disk or the file failed.
+            LedgerError: if the ledger file cannot be written.
         """
         with self._writing() as connection:
             connection.execute("INSERT INTO keepers (named) VALUES (?)", (encode_keepers(keepers),))

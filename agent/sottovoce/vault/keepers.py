@@ -1,4 +1,4 @@
-"""Keepers of a ledger's newest head: a few peers, named in the ledger itself."""
+"""Keepers of a ledger's newest head: a few peers that are listed in the ledger itself."""
 
 import json
 from dataclasses import dataclass
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """Peer that receives every head, and is asked for it at every start.
+    """A peer that receives every head of the ledger and is asked for the newest one at every start.
 
     Attributes:
-        node: node id of the keeper.
-        endpoints: its last known addresses, the one to try first at the front.
+        node: the keeper's node id.
+        endpoints: last known addresses of the keeper, in the order in which to try them.
     """
 
     node: str
@@ -18,22 +18,22 @@ class Keeper:
 
 
 def encode_keepers(keepers: tuple[Keeper, ...]) -> str:
-    """Return keepers in the ledger's form."""
+    """Encode keepers in the form in which the ledger stores them."""
     return json.dumps([[keeper.node, *keeper.endpoints] for keeper in keepers], separators=(",", ":"))
 
 
 def parse_keepers(text: str) -> tuple[Keeper, ...]:
-    """Parse keepers from the ledger's form: see `encode_keepers`.
+    """Parse keepers from the form in which the ledger stores them; see `encode_keepers`.
 
     Raises:
         ValueError: if the text is not in this form.
     """
     found = json.loads(text)
     if not isinstance(found, list) or not all(_is_keeper(one) for one in found):
-        raise ValueError("not a list of keepers")
+        raise ValueError("not a keeper list")
     return tuple(Keeper(node, tuple(endpoints)) for node, *endpoints in found)
 
 
 def _is_keeper(found: object) -> bool:
-    """Return whether a value is a node with at least one endpoint."""
+    """Return whether a value is a list of a node id and at least one endpoint."""
     return isinstance(found, list) and len(found) > 1 and all(isinstance(part, str) for part in found)

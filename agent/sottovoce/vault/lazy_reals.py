@@ -1,10 +1,11 @@
-"""Draws that are functions of real uniform numbers, exact although every computation has a finite precision.
+"""Exact draws that are functions of real uniform numbers, although every computation has finite precision.
 
-A draw is a program that reads uniform real numbers from a tape and decides: keep or reject, round down or up. It
-computes with their first bits, in decimals; every computed value lies within a margin of the value that the numbers'
-infinitely many bits would give. A decision further from its edge than this margin is the decision that the real numbers
-would have led to. A decision closer to its edge is `Undecided`: then the program runs again, from its start, over the
-same numbers with more of their bits. So the law of the output is that of the real program, with no error at all.
+A draw is a program that reads uniform real numbers from a tape and makes decisions: accept or reject, round down or up.
+The program computes with the first bits of these numbers, in decimals. Every computed value lies within a margin of the
+value that the numbers' infinitely many bits would yield. If the distance from a decision's threshold is larger than
+this margin, the real numbers would lead to the same decision. If it is smaller, the decision is `Undecided`, and the
+program runs again from the start, over the same numbers with more of their bits. The output therefore has exactly the
+law of the program on real numbers.
 
 The margins are proved in docs/decisions/0009-record-releases.md.
 """
@@ -17,19 +18,19 @@ from sottovoce.vault.noise import NoiseSource
 
 T = TypeVar("T")
 
-_WORDS = 3  # words of 64 bits, for each number and level
-_DIGITS = 64  # digits of each computation, for each level; 3 words are 57.8 digits
-_MARGIN = 30  # decimals to which a computed quantity is right, for each level
-_SMALL = 8  # decimals of a number too small to divide by, for each level
-_FETCHED = 64  # numbers fetched from the noise source at once
+_WORDS = 3  # 64-bit words per number and level
+_DIGITS = 64  # digits of precision per level; 3 words are 57.8 digits
+_MARGIN = 30  # decimals to which a computed quantity is correct, per level
+_SMALL = 8  # a number that is zero to this many decimals per level is too small to divide by
+_FETCHED = 64  # numbers fetched from the noise source at a time
 
 
 class Undecided(Exception):
-    """Signal that a decision is closer to its edge than the available precision."""
+    """Signal that a value is closer to a decision's threshold than the available precision can resolve."""
 
 
 class Tape:
-    """Tape of independent uniform real numbers in (0, 1), each known to as many bits as were needed so far."""
+    """A tape of independent uniform real numbers in (0, 1), each known to as many bits as have been needed so far."""
 
     def __init__(self, noise: NoiseSource) -> None:
         self._noise = noise
@@ -39,11 +40,11 @@ class Tape:
 
     @property
     def margin(self) -> Decimal:
-        """Distance from the edge within which a decision is open."""
+        """The distance from a threshold within which a decision is undecided."""
         return Decimal(10) ** (-_MARGIN * self.level)
 
     def uniform(self) -> Decimal:
-        """Return the next number: the middle of the interval in which it is known to lie, of length 2^(-192 level)."""
+        """Return the next number: the midpoint of the interval of length 2^(-192 level) that is known to contain it."""
         if self._place == len(self._known):
             self._known += [(number, 64 * _WORDS) for number in self._fetched(_WORDS, _FETCHED)]
         number, bits = self._known[self._place]
@@ -55,19 +56,22 @@ class Tape:
         return (2 * Decimal(number) + 1) / (1 << bits + 1)
 
     def is_below(self, number: Decimal, edge: Decimal) -> bool:
-        """Return whether number < edge."""
+        """Return whether number < edge; raise Undecided if they are too close."""
         if abs(number - edge) <= self.margin:
             raise Undecided
         return number < edge
 
     def divisor(self, number: Decimal) -> Decimal:
-        """Return a number from 0 up if it is large enough to divide by, or to take its root or its logarithm."""
+        """Return a non-negative number if it is large enough to divide by, or to take its root or logarithm.
+
+        Otherwise, raise Undecided.
+        """
         if number < Decimal(10) ** (-_SMALL * self.level):
             raise Undecided
         return number
 
     def rounded(self, number: Decimal, exponent: int) -> int:
-        """Return number / 2^exponent to the nearest integer, exponent ≤ 0."""
+        """Return number / 2^exponent, rounded to the nearest integer, for exponent ≤ 0; raise Undecided near a tie."""
         steps = number * (1 << -exponent)
         nearest = steps.to_integral_value(ROUND_HALF_EVEN)
         if abs(steps - nearest) >= Decimal("0.5") - self.margin * (1 << -exponent):
@@ -75,7 +79,7 @@ class Tape:
         return int(nearest)
 
     def rewind(self) -> None:
-        """Start again, over the numbers drawn before and with more of their bits."""
+        """Restart the tape from its first number, with more bits of each number."""
         self._place = 0
         self.level += 1
 
@@ -85,7 +89,7 @@ class Tape:
 
 
 def draw_exactly(draw: Callable[[Tape], T], noise: NoiseSource) -> T:
-    """Return the result of `draw` on real numbers; `draw` must decide by the tape's methods alone."""
+    """Return the result of `draw` on real numbers; `draw` must make all decisions through the tape's methods."""
     tape = Tape(noise)
     while True:
         try:

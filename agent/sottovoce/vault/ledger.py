@@ -1,8 +1,8 @@
-"""Privacy ledger: a charge is on the disk before the noise it pays for is drawn.
+"""The privacy ledger: a charge is on disk before the noise that it pays for is drawn.
 
-One SQLite file per device, in write-ahead mode with synchronous=FULL. Charges and releases are only ever appended, and
-every charge's link is a hash over all earlier ones. The file is made once, by `sottovoce fleet join` or the testbed,
-for one identity and one budget; opening never creates it.
+A device has a single SQLite file, in write-ahead mode with synchronous=FULL. Charges and releases are only ever
+appended, and each charge's link is a hash over all earlier charges. The file is created once, by `sottovoce fleet join`
+or the testbed, for one identity and one budget; opening it never creates it.
 """
 
 import os
@@ -46,16 +46,16 @@ from sottovoce.vault.spent import Spent
 
 
 class Ledger:
-    """Open ledger. Use `create` once in a device's life, and `open` from then on.
+    """An open ledger. Call `create` once in a device's lifetime, and `open` from then on.
 
     Args:
         connection: connection to an intact database.
-        lock: an open descriptor that holds the lock of the file, or None for a ledger in memory or only read.
-        path: path of the file; None for a ledger in memory.
+        lock: open descriptor with the file's lock; None for a ledger that is in memory or read-only.
+        path: path to the file; None for a ledger in memory.
 
     Attributes:
-        mandate: last activated task; None before any.
-        life: time that its vault has been at work.
+        mandate: the task that was accepted last; None before the first one.
+        life: running time of the ledger's vault.
 
     Raises:
         LedgerError: if the chain of charges is broken.
@@ -79,21 +79,23 @@ class Ledger:
 
     @classmethod
     def create(cls, path: Path, owner: str, budget: Budget) -> None:
-        """Make the ledger of `owner` with `budget`, durably.
+        """Create `owner`'s ledger with `budget`, durably.
 
         Raises:
-            LedgerError: if there is one already, or a part of one, or it cannot be written.
+            LedgerError: if a ledger, or part of one, already exists, or if the ledger cannot be written.
         """
         draft = path.with_name(path.name + ".new")
         with translate_errors(path):
             lock = acquire_lock(path)
             try:
                 if path.exists() or path.with_name(path.name + "-wal").exists():
-                    raise LedgerError(f"{path}: a ledger already exists and is never replaced; it holds what was spent")
+                    raise LedgerError(
+                        f"{path}: a ledger already exists; it records what was spent and is never replaced"
+                    )
                 draft.unlink(missing_ok=True)
                 with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
                     connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-                    connection.execute("PRAGMA journal_mode = WAL")  # from the start: no journal to roll back, ever
+                    connection.execute("PRAGMA journal_mode = WAL")  # so that there is never a rollback journal
                     create_tables(connection, owner, budget, os.urandom(KEY_BYTES))
                 draft.chmod(0o600)
                 rename(draft, path)
@@ -102,12 +104,12 @@ class Ledger:
 
     @classmethod
     def in_memory(cls, owner: str, budget: Budget, connection: sqlite3.Connection | None = None) -> Self:
-        """Return a ledger for a simulated device; it lasts as long as the object. Its key is equal in every run.
+        """Return a ledger for a simulated device; it exists only as long as the object. Its key is equal in every run.
 
         Args:
-            owner: the device's id.
+            owner: the device's node id.
             budget: largest cost of one unit.
-            connection: to an empty database; None for a new one.
+            connection: connection to an empty database; None for a new one.
         """
         connection = connection or sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         create_tables(connection, owner, budget, sha256(owner.encode()).digest())
@@ -115,10 +117,10 @@ class Ledger:
 
     @classmethod
     def open(cls, path: Path, owner: str, budget: Budget) -> Self:
-        """Open `owner`'s ledger for charging, and lock it.
+        """Open and lock `owner`'s ledger for charging.
 
         Raises:
-            LedgerError: if it is missing, damaged, in use, another device's, or made for another budget.
+            LedgerError: if it is missing, damaged, in use, or was created for another device or budget.
         """
         with translate_errors(path), ExitStack() as stack:
             check_ledger_exists(path)
@@ -126,19 +128,19 @@ class Ledger:
             stack.callback(os.close, lock)
             refuse_without_log(path)
             upgrade(path)
-            checking = stack.enter_context(closing(connect(path, "ro")))  # so that a refused file stays unchanged
+            checking = stack.enter_context(closing(connect(path, "ro")))  # leaves a refused file unchanged
             ledger = cls(checking, lock, path)
             if (moved := ledger.ending_move()) is not None:
                 raise LedgerError(
                     f"{path}: this ledger was moved to {moved[1]} and has ended here for good; run the device "
-                    "from there"
+                    "there instead"
                 )
             if log_is_damaged(path):
-                raise sqlite3.DatabaseError("its log is damaged in the middle: charges after that point are lost")
+                raise sqlite3.DatabaseError("the log is damaged in the middle: charges after that point are lost")
             check_owner(path, ledger.owner, owner)
             check_budget(path, ledger.own_budget, budget)
-            # Closing a file releases all locks that the process holds on it, and the log's index was read above: the
-            # connection that stays takes them again.
+            # Closing a file releases all of the process's locks on it, and the log's index was read above. The
+            # remaining connection therefore acquires the locks again.
             checking.close()
             ledger._connection = stack.enter_context(closing(connect(path, "rw")))
             ledger._connection.execute("PRAGMA synchronous = FULL")
@@ -150,10 +152,10 @@ class Ledger:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Open any ledger for reading only, also while its agent runs.
+        """Open any ledger read-only, even while its agent is running.
 
         Raises:
-            LedgerError: if it is missing or damaged.
+            LedgerError: if the ledger is missing or damaged.
         """
         with translate_errors(path), ExitStack() as stack:
             if not path.is_file():
@@ -166,7 +168,7 @@ class Ledger:
             return ledger
 
     def close(self) -> None:
-        """Close and unlock."""
+        """Record the running time, and close and unlock the ledger."""
         with suppress(LedgerError):
             self.record_life(ending=True)
         self._connection.close()
@@ -175,16 +177,16 @@ class Ledger:
             self._lock = None
 
     def ending_move(self) -> tuple[str, str] | None:
-        """Return the move by which this ledger ended, its nonce and its target; None while it continues."""
+        """Return the nonce and target of the move that ended this ledger, or None if the ledger has not ended."""
         with self._reading() as connection:
             row = connection.execute("SELECT nonce, target FROM ended").fetchone()
         return None if row is None else (str(row[0]), str(row[1]))
 
     def copy(self, path: Path) -> None:
-        """Copy the ledger as it is now into a file that does not exist yet.
+        """Copy the ledger's current state to a file that does not exist yet.
 
         Raises:
-            LedgerError: if the disk or the file failed.
+            LedgerError: if the ledger cannot be copied.
         """
         with translate_errors(path), closing(sqlite3.connect(path, isolation_level=None)) as other:
             self._connection.backup(other)
@@ -192,33 +194,38 @@ class Ledger:
         path.chmod(0o600)
 
     def end(self, nonce: str, target: str) -> None:
-        """End the ledger: it never charges anything again.
+        """End the ledger, because it moves elsewhere; it never charges anything again.
+
+        Args:
+            nonce: nonce of the move.
+            target: target of the move.
 
         Raises:
-            LedgerError: if the disk or the file failed.
+            LedgerError: if the ledger file cannot be written.
         """
         with self._transaction() as connection:
             connection.execute("INSERT INTO ended VALUES (?, ?)", (nonce, target))
 
     def charge(self, query: bytes, event: Event) -> bool:
-        """Make a charge durable, once for each query.
+        """Charge for a query, durably and only once per query.
 
         Args:
             query: id of the query.
-            event: cost of its release; an infinite cost, hence no noise, needs an unlimited budget.
+            event: cost of its release; an infinite cost, as for a release without noise, needs an unlimited budget.
 
         Returns:
-            True when it is charged, now or before; False when the budget cannot pay for it, and nothing changed.
+            True if the query is charged, now or earlier; False if the budget cannot pay for it, and nothing changed.
 
         Raises:
-            LedgerError: if this query was charged under other terms, or the disk or the file failed: release nothing.
+            LedgerError: if this query was charged under other terms, or if the ledger file cannot be written; release
+                nothing in either case.
         """
         with self._transaction() as connection:
             charged = self._terms(query)
             if charged is not None and charged != event.terms:
                 raise LedgerError(
-                    "this query was charged under other terms, which do not cover these: put the settings under "
-                    "[learner], [data] and [privacy] back as they were"
+                    "this query was charged under other terms, which do not cover the current ones: restore the "
+                    "previous settings under [learner], [data] and [privacy]"
                 )
             if charged is not None:
                 return True
@@ -233,19 +240,20 @@ class Ledger:
         return True
 
     def payable(self, event: Event) -> Units | None:
-        """Return the units of `event` that can pay for it; None when there are none.
+        """Return the units of `event` that can pay for it; None if there are none.
 
         Raises:
-            TaskRefused: if its cost in this ledger's terms is unknown.
+            TaskRefused: if the event's cost in this ledger's terms is unknown.
         """
         self._catch_up()
         return self._spent.payable(event)
 
     def store(self, query: bytes, release: Stored) -> None:
-        """Make a release durable, before it leaves the vault.
+        """Store a release durably, before it leaves the vault.
 
         Raises:
-            LedgerError: if it was never charged, or already exists, or the disk failed.
+            LedgerError: if the query was never charged, if its release already exists, or if the ledger file cannot be
+                written.
         """
         with self._transaction() as connection:
             row = connection.execute(
@@ -260,7 +268,7 @@ class Ledger:
             )
 
     def stored(self, query: bytes) -> Stored | None:
-        """Return the stored release of this query, if it was answered before."""
+        """Return the stored release for this query, or None if it has not been answered yet."""
         with translate_errors(self._path):
             row = self._connection.execute(
                 "SELECT exponent, value, simulated FROM release JOIN charge USING (number) WHERE query = ?",
@@ -269,7 +277,7 @@ class Ledger:
         return None if row is None else Stored(int(row[0]), bytes(row[1]), bool(row[2]))
 
     def charged(self, query: bytes) -> Event | None:
-        """Return the charge made for this query, if there is one."""
+        """Return the charge for this query, or None if there is none."""
         return None if (terms := self._terms(query)) is None else event_of(terms)
 
     def spending(self) -> Spending:
@@ -277,7 +285,7 @@ class Ledger:
         with translate_errors(self._path):
             count = "SELECT count(*) FROM release WHERE number > ?"
             releases, of_task = (self._connection.execute(count, (n,)).fetchone()[0] for n in (0, self._spent.before))
-            # Read after the releases: the agent may be at work.
+            # Read after the releases, because the agent may be running.
             charges = self.head().charges
         task = None if self.mandate is None else TaskSpending(self.mandate.epoch, self._spent.task_epsilon(), of_task)
         period, spent, lived = self.periods.present_period(self.mandate), self._spent, self.life.seconds
@@ -295,17 +303,17 @@ class Ledger:
         )
 
     def epsilon_spent(self, units: Units) -> float:
-        """Return ε charged so far to the unit charged most among these, in the ledger's own terms."""
+        """Return ε charged so far to the most charged of these units, in the ledger's own terms."""
         self._catch_up()
         return self._spent.epsilon(units)
 
     def head(self) -> Head:
-        """Return the position of the chain."""
+        """Return the current position of the chain."""
         self._catch_up()
         return self._head
 
     def link(self, charges: int) -> bytes | None:
-        """Return the link of the charge with this number, or the first link for 0; None if it was never made."""
+        """Return the link of the charge with this number, or the first link for 0; None if there is no such charge."""
         if charges == 0:
             return first_link(self.own_budget.canonical_json(self.owner), self.nonce)
         with translate_errors(self._path):
@@ -313,17 +321,17 @@ class Ledger:
         return None if row is None else bytes(row[0])
 
     def tip(self) -> Tip:
-        """Return the head of the ledger, as peers see it."""
+        """Return the ledger's head as sent to peers."""
         charges = self.head().charges
         with translate_errors(self._path):
             released = self._connection.execute("SELECT ifnull(max(number), 0) FROM release").fetchone()[0]
         found = self.mark(charges, released)
         if found is None:
-            raise LedgerError("the privacy ledger lost a charge while it was read: nothing was released")
+            raise LedgerError("the privacy ledger lost a charge while it was being read: nothing was released")
         return Tip(charges, released, found)
 
     def mark(self, charges: int, released: int) -> bytes | None:
-        """Return the ledger's mark with this newest charge and newest release; None if it never held one of them."""
+        """Return the ledger's mark at this newest charge and newest release, or None if one of them never existed."""
         link = self.link(charges)
         with translate_errors(self._path):
             row = self._connection.execute("SELECT digest FROM release WHERE number = ?", (released,)).fetchone()
@@ -332,12 +340,12 @@ class Ledger:
         return mark(link, bytes(row[0]) if row else b"")
 
     def charges(self) -> Iterator[tuple[bytes, str, str]]:
-        """Yield every charge made, in order: its query's id, its terms and its stamp."""
+        """Yield the query id, terms and stamp of every charge, in order."""
         with translate_errors(self._path):
             yield from self._connection.execute("SELECT query, terms, stamp FROM charge ORDER BY number").fetchall()
 
     def last_window(self) -> int | None:
-        """Return the last window that the newest charge covers; None if it covers all, or if there is no charge."""
+        """Return the last window that the newest charge covers; None if it covers all windows or there is no charge."""
         with translate_errors(self._path):
             row = self._connection.execute("SELECT terms FROM charge ORDER BY number DESC LIMIT 1").fetchone()
         last = None if row is None else event_of(str(row[0])).units.spans[-1][1]
@@ -352,7 +360,7 @@ class Ledger:
         return query if self.mandate is None else self.mandate.query_key(query)
 
     def _catch_up(self) -> None:
-        """Follow the chain over charges not yet tallied. Only charges in the file are ever tallied."""
+        """Verify and tally the charges that were added to the file since the last call; only stored charges count."""
         with translate_errors(self._path):
             rows = self._connection.execute(
                 "SELECT number, query, terms, stamp, link FROM charge WHERE number > ? ORDER BY number",
@@ -361,58 +369,63 @@ class Ledger:
             for number, query, terms, stamp, link in rows:
                 expected = Head(self._head.charges + 1, next_link(self._head.link, query, terms + stamp))
                 if Head(number, link) != expected:
-                    raise sqlite3.DatabaseError(f"its chain of charges is broken at charge {expected.charges}")
+                    raise sqlite3.DatabaseError(f"the chain of charges is broken at charge {expected.charges}")
                 try:
                     self._spent.add(event_of(terms), stamp)
                 except PrivacyError as error:
-                    raise sqlite3.DatabaseError(f"it holds {error}") from error
+                    raise sqlite3.DatabaseError(f"a charge cannot be tallied: {error}") from error
                 self._head = expected
 
     @property
     def budget(self) -> Budget:
-        """Budget of one unit: of the present task, if there is one; of the device's life, otherwise."""
+        """Budget of one unit: that of the current task if there is one; otherwise, that of the ledger."""
         return self.own_budget if self.mandate is None else self.mandate.budget
 
     def check(self, events: Iterable[Event], mandate: Mandate) -> None:
-        """Refuse a task whose releases cannot be charged to this ledger.
+        """Check that the releases of a task can be charged to this ledger.
 
         Raises:
-            TaskRefused: if they cannot.
+            TaskRefused: if they cannot be charged.
         """
         for event in events:
             self._spent.check(event, mandate.budget)
 
     def take_up(self, mandate: Mandate) -> None:
-        """Charge for this task from now on, and never again for an earlier one; durably.
+        """Accept this task durably: from now on, all charges are for it, and none are for an earlier task.
 
         Raises:
-            LedgerError: if its epoch is not above all before, or the disk or the file failed.
+            LedgerError: if its epoch is not above all earlier epochs, or if the ledger file cannot be written.
         """
         self._catch_up()
         if mandate.epoch <= self._spent.epoch:
-            raise LedgerError(f"epoch {mandate.epoch} has passed: this device has been in epoch {self._spent.epoch}")
+            raise LedgerError(
+                f"epoch {mandate.epoch} has passed: this device has already been in epoch {self._spent.epoch}"
+            )
         self._mandates.add(mandate)
         self.mandate = mandate
         self._spent.begin(mandate)
         self.record_life()
 
     def limit(self, most: "Mapping[Span, float]") -> None:
-        """Enforce these ε in each span too, over all tasks together. See sottovoce.vault.limits.
+        """Also enforce these limits on ε per span, over all tasks together. See sottovoce.vault.limits.
 
         Raises:
-            LedgerError: if the disk or the file failed.
+            LedgerError: if the ledger file cannot be written.
         """
         self._tally(limits_in(self._reading, most, self.own_budget.delta))
 
     def start_counting(self, clock: Callable[[], float] = uptime) -> None:
-        """Count the vault's life from now on, by this clock of seconds."""
+        """Start counting the vault's running time now, using a clock that returns seconds."""
         self.life.start_counting(clock)
 
     def record_life(self, *, ending: bool = False) -> None:
-        """Record each hour, and at the end, how long the vault has been at work; begin the periods and spans due.
+        """Record the vault's running time if an hour has passed, and begin any period or span that is due.
+
+        Args:
+            ending: whether to record the time in any case, because the ledger is being closed.
 
         Raises:
-            LedgerError: if the disk or the file failed.
+            LedgerError: if the ledger file cannot be written.
         """
         if not self.life.counting:
             return
@@ -435,11 +448,11 @@ class Ledger:
             self._spent.open(opens)
 
     def blocking_limit(self, event: Event) -> Limit | None:
-        """Return the limit that prevents this event from being paid, if there is one."""
+        """Return the limit that prevents this event from being paid, or None if there is none."""
         return self._spent.blocking_limit(event)
 
     def _tally(self, limits: Iterable[Limit]) -> None:
-        """Follow the chain from its first link."""
+        """Verify and tally the chain from its first link, with these limits."""
         self._head = Head(0, first_link(self.own_budget.canonical_json(self.owner), self.nonce))
         self._spent = Spent(self.own_budget, self.mandate, tuple(limits))
         self._catch_up()

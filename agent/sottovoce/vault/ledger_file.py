@@ -1,4 +1,4 @@
-"""File of a ledger: its schema, its lock, and errors that name it and the remedy."""
+"""The ledger file: its schema, its lock, and errors that specify the file and the remedy."""
 
 import errno
 import fcntl
@@ -19,7 +19,7 @@ from sottovoce.vault.chain import release_digest
 
 _APPLICATION_ID = 0x50FF0CE1
 _SCHEMA_VERSION = 8
-_VERSION_0_1 = 3  # schema of version 0.1, which numbered records by their place
+_VERSION_0_1 = 3  # schema of version 0.1, which numbered records by their position
 KEY_BYTES = 32
 _TABLES = ("budget", "secret", "keepers", "ended", "task", "period", "numbering", "enrolled", "charge", "release")
 _OLD_TABLES = """
@@ -71,7 +71,7 @@ _STEPS = {
     5: _LASTING_TABLES,
     6: _ENROLLED_TABLES,
     7: _LIMIT_TABLES,
-}  # from the schema of this number to the next
+}  # schema version: statements that upgrade it to the next version
 _SCHEMA = _OLD_TABLES + "".join(_STEPS.values()) + _TRIGGERS
 
 _LOG_HEAD, _FRAME_HEAD, _INDEX_HEAD = 32, 24, 100  # bytes
@@ -84,7 +84,7 @@ _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
 def create_tables(connection: sqlite3.Connection, owner: str, budget: Budget, key: bytes) -> None:
-    """Make the tables of a new ledger; `key` is the key of its records' numbers."""
+    """Create the tables of a new ledger; `key` is the hash key for record numbers."""
     connection.executescript(
         f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_SCHEMA_VERSION}; {_SCHEMA}"
     )
@@ -96,50 +96,53 @@ def create_tables(connection: sqlite3.Connection, owner: str, budget: Budget, ke
 
 
 def read_verified_header(connection: sqlite3.Connection) -> tuple[str, Budget, bytes]:
-    """Return owner, budget and nonce of an intact ledger, its indices included: the indices find earlier answers."""
+    """Return the owner, budget and nonce of a ledger, after verifying that the file is intact.
+
+    The verification includes the indices, because they are used to find earlier answers.
+    """
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     if application != _APPLICATION_ID:
-        raise sqlite3.DatabaseError("it is not a Sottovoce ledger")
+        raise sqlite3.DatabaseError("the file is not a Sottovoce ledger")
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version != _SCHEMA_VERSION:
         raise LedgerError(_version_message(version))
     try:
         verdict = connection.execute("PRAGMA integrity_check").fetchone()[0]
-    except MemoryError as error:  # a damaged file can ask for any amount
+    except MemoryError as error:  # a damaged file may request any amount
         raise LedgerUnwritable(
-            "there is not enough memory to check the privacy ledger: nothing was released. Remedy: free some; "
+            "there is not enough memory to check the privacy ledger: nothing was released. Remedy: free some memory; "
             "if there is plenty, the file is damaged: restore it from the device itself or retire this identity"
         ) from error
     if verdict != "ok":
         raise sqlite3.DatabaseError(str(verdict))
     rows = connection.execute("SELECT owner, epsilon, delta, unit, neighbouring, nonce FROM budget").fetchall()
     if len(rows) != 1:
-        raise sqlite3.DatabaseError("it holds no budget")
+        raise sqlite3.DatabaseError("the ledger does not contain a budget")
     owner, epsilon, delta, unit, neighbouring, nonce = rows[0]
     try:
         return owner, Budget(epsilon, delta, unit, neighbouring), nonce
     except PrivacyError as error:
-        raise sqlite3.DatabaseError("its budget is invalid") from error
+        raise sqlite3.DatabaseError("the ledger's budget is invalid") from error
 
 
 def check_releases(connection: sqlite3.Connection) -> None:
-    """Check that every release is as it was stored, for a charge that was made."""
+    """Check that every release is unchanged since it was stored, and belongs to an existing charge."""
     rows = connection.execute(
         "SELECT release.number, link, exponent, value, simulated, digest FROM release LEFT JOIN charge USING (number)"
     )
     for number, link, exponent, value, simulated, digest in rows:
         if link is None or release_digest(link, exponent, value, bool(simulated)) != digest:
-            raise sqlite3.DatabaseError(f"its release {number} is not the stored one")
+            raise sqlite3.DatabaseError(f"release {number} is not the one that was stored")
 
 
 def upgrade(path: Path) -> None:
-    """Upgrade the file of an earlier version to this schema, in one transaction; leave any other file unchanged.
+    """Upgrade a file from an earlier version to this schema, in one transaction; leave any other file unchanged.
 
     Raises:
-        LedgerError: if it holds charges for single records, which are named by their place in the file: these records
-            can no longer be identified.
+        LedgerError: if a file from version 0.1 contains charges for single records. Such charges identify records by
+            their position in the data file, so these records can no longer be identified.
     """
-    with closing(connect(path, "ro")) as looked:  # so that any other file stays as it is, to the byte
+    with closing(connect(path, "ro")) as looked:  # leaves any other file unchanged, to the byte
         if looked.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
             return
         version = looked.execute("PRAGMA user_version").fetchone()[0]
@@ -149,9 +152,9 @@ def upgrade(path: Path) -> None:
         terms = [event_of(row[0]) for row in looked.execute("SELECT DISTINCT terms FROM charge")]
         if version == _VERSION_0_1 and unit == "record" and any(event.units != EVERY for event in terms):
             raise LedgerError(
-                f"{path}: this ledger is of version 0.1 of the program and holds charges for single records, named by "
-                "their place in the file: what each record has paid is not known any more, so nothing can be released. "
-                "Go back to version 0.1 for what was released, or let a new device join"
+                f"{path}: this ledger was created by version 0.1 of the program and contains charges for single "
+                "records, identified by their position in the file: the cost to each record is no longer known, so "
+                "nothing can be released. Use version 0.1 to access earlier releases, or let a new device join"
             )
     steps = "".join(_STEPS[step] for step in range(version, _SCHEMA_VERSION))
     secret = f"INSERT INTO secret VALUES (x'{os.urandom(KEY_BYTES).hex()}');" if version == _VERSION_0_1 else ""  # noqa: S608 - hex
@@ -165,20 +168,20 @@ def upgrade(path: Path) -> None:
 def _version_message(version: int) -> str:
     if version in _STEPS:
         which = "version 0.1" if version == _VERSION_0_1 else "an earlier version"
-        return f"this ledger is of {which} of the program: the device's next start upgrades it, and it stays whole"
+        return f"this ledger is from {which} of the program: the device's next start upgrades it without losing data"
     if version > _SCHEMA_VERSION:
         return (
-            f"a newer version of the program made this ledger (schema {version}, this one writes {_SCHEMA_VERSION}): "
-            "go back to that version; nothing is wrong with the ledger"
+            f"this ledger is from a newer version of the program (schema {version}; this version writes "
+            f"{_SCHEMA_VERSION}): use the newer version; the ledger is intact"
         )
-    return f"this ledger is of a version of the program before 0.1 (schema {version}), which no version upgrades"
+    return f"this ledger is from a version of the program before 0.1 (schema {version}), which cannot be upgraded"
 
 
 def acquire_lock(path: Path) -> int:
-    """Return a descriptor that holds the ledger's lock, which is a separate file, since SQLite locks the ledger's.
+    """Lock the ledger and return the lock's descriptor. The lock is a separate file, because SQLite locks the ledger's.
 
     Raises:
-        LedgerError: if another process holds it.
+        LedgerError: if another process has locked the ledger.
     """
     real = path.resolve()
     lock = os.open(real.with_name(real.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
@@ -191,7 +194,7 @@ def acquire_lock(path: Path) -> int:
 
 
 def connect(path: Path, mode: str) -> sqlite3.Connection:
-    """Return a connection to an existing file, to write (`rw`) or only read (`ro`)."""
+    """Return a connection to an existing file, for writing (`rw`) or only for reading (`ro`)."""
     quoted = str(path.absolute()).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     return sqlite3.connect(
         f"file:{quoted}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False, timeout=10
@@ -199,12 +202,13 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def log_is_damaged(path: Path) -> bool:
-    """Return whether the log continues after the place where SQLite stopped reading it, which a crash cannot cause.
+    """Return whether the log continues after the point where SQLite stopped reading it, which a crash cannot cause.
 
-    A commit is on the disk before the next begins, so that only the last one can be torn. SQLite itself takes a broken
-    frame in the middle for the end of the log. When the log restarts, its head is written first, and may be torn: then
-    SQLite reads nothing, and all that follows is in the database already. Call this with a connection open, which has
-    made the log's index; for the formats, see "WAL-mode File Format" in SQLite's documentation.
+    A commit is on disk before the next one begins, so only the last commit can be torn. SQLite treats a broken frame in
+    the middle as the end of the log. When the log restarts, its head is written first, and may be torn. In that case,
+    SQLite reads nothing, and everything that follows is already in the database. Call this function while a connection
+    is open, because opening one creates the log's index. For the formats, see "WAL-mode File Format" in SQLite's
+    documentation.
     """
     real = path.resolve()
     log, index = (real.with_name(real.name + suffix) for suffix in ("-wal", "-shm"))
@@ -226,7 +230,7 @@ def log_is_damaged(path: Path) -> bool:
 
 
 def _has_valid_checksum(head: bytes) -> bool:
-    """Return whether the head of a log has its own checksum."""
+    """Return whether the checksum in a log's head is correct."""
     order: Literal["big", "little"] = "big" if head[3] & 1 else "little"
     first = second = 0
     for at in range(0, _LOG_HEAD - 8, 8):
@@ -236,7 +240,7 @@ def _has_valid_checksum(head: bytes) -> bool:
 
 
 def _is_checkpointed(log: BinaryIO, ledger: Path, page: int, salt: bytes) -> bool:
-    """Return whether the newest frame of each page, of the commits under this salt, is in the database."""
+    """Return whether the database contains the newest frame of each page, among the commits with this salt."""
     newest: dict[int, int] = {}
     commit: dict[int, int] = {}
     at = _LOG_HEAD
@@ -258,9 +262,10 @@ def _is_checkpointed(log: BinaryIO, ledger: Path, page: int, salt: bytes) -> boo
 
 
 def log_is_gone(path: Path) -> bool:
-    """Return whether the log was removed while its index still counts charges not folded into the file.
+    """Return whether the log was removed although its index counts charges that are not yet in the database file.
 
-    For the index, see "WAL-Index Format" in SQLite's documentation: the last valid frame, and how many were folded.
+    The index contains the number of the last valid frame and the number of frames copied to the database file; see
+    "WAL-Index Format" in SQLite's documentation.
     """
     real = path.resolve()
     log, index = (real.with_name(real.name + suffix) for suffix in ("-wal", "-shm"))
@@ -276,10 +281,10 @@ def log_is_gone(path: Path) -> bool:
 
 @contextmanager
 def translate_errors(path: Path | None = None) -> Iterator[None]:
-    """Turn errors of SQLite and of the file system into one that names the ledger and the remedy."""
+    """Translate errors from SQLite and the file system into an error that specifies the ledger and the remedy."""
     try:
         yield
-    except (sqlite3.Error, OSError, UnicodeError) as error:  # a damaged name in the schema may not be text
+    except (sqlite3.Error, OSError, UnicodeError) as error:  # a damaged name in the schema may not be valid text
         where = f"{path}: the privacy ledger" if path else "the privacy ledger"
         raise (LedgerUnwritable if _is_disk_error(error) else LedgerError)(
             f"{where} cannot be used ({' '.join(str(error).split())}): nothing was released. Remedy: {_remedy(error)}"
@@ -295,24 +300,24 @@ def _remedy(error: Exception) -> str:
     if _is_disk_error(error):
         return "make room on its disk, or replace the disk"
     if getattr(error, "errno", None) in _DESCRIPTOR_ERRORS:
-        return "let this process have more file descriptors"
+        return "allow this process more file descriptors"
     if code in _ACCESS or isinstance(error, OSError):
-        return "give only the agent's user write access to it and its directory"
+        return "give write access to the ledger and its directory to the agent's user only"
     if code in _BUSY:
-        return "stop the other program that has it open"
-    return "restore it from the device itself or retire this identity; it is never replaced by an empty one"
+        return "stop the other program that has the ledger open"
+    return "restore the ledger from the device itself or retire this identity; an empty ledger never replaces it"
 
 
 def refuse_without_log(path: Path | None) -> None:
-    """Refuse a file whose log was removed while it held charges.
+    """Check that the ledger's log was not removed while it contained charges.
 
     Raises:
         LedgerError: if the log was removed.
     """
     if path is not None and log_is_gone(path):
         raise LedgerError(
-            f"{path}: its log, {path.name}-wal, was removed while it held charges that are nowhere else: nothing was "
-            "released. Remedy: if an agent has the ledger open, stop it by SIGTERM: it still has the log, and folds it "
-            "in. Else put that very file back; without it this identity can never release again, and a new device has "
-            "to join"
+            f"{path}: the ledger's log, {path.name}-wal, was removed while it contained charges that are stored "
+            "nowhere else: nothing was released. Remedy: if an agent has the ledger open, stop the agent with SIGTERM, "
+            "because it still has the log and copies it into the ledger. Otherwise, restore that very file; without "
+            "it, this identity can never release anything again, and a new device has to join"
         )

@@ -1,7 +1,8 @@
-"""Time that a vault has been at work, the only clock for budgets over months and years.
+"""The total running time of a vault, which is the only clock for budgets over months and years.
 
-It is the machine's uptime while the vault runs, added up over its runs: it only increases and cannot be set. So a
-calendar that jumps renews nothing and locks nothing, and a device that is off does not get closer to its next budget.
+This time is the machine's uptime while the vault runs, summed over all runs. It only increases and cannot be set.
+A jump of the calendar clock therefore neither renews a budget nor blocks it, and a device that is switched off does not
+get closer to its next budget.
 """
 
 import sqlite3
@@ -11,18 +12,18 @@ from collections.abc import Callable
 from sottovoce.vault.keeper_list import Access
 
 NOTED_SECONDS = 3_600.0
-"""Seconds that a killed vault may lose from its recorded life."""
+"""The most seconds of running time that may go unrecorded if the vault is killed."""
 
 DAY = 86_400.0
 
 
 def uptime() -> float:
-    """Return the seconds since the machine was started, suspended or not."""
+    """Return the seconds since the machine was booted, including time in suspension."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Life:
-    """Time that one ledger's vault has been at work. It does not advance until `start_counting`.
+    """The running time of one ledger's vault. It does not advance until `start_counting` is called.
 
     Args:
         reading: opens the ledger's file for reading.
@@ -35,35 +36,35 @@ class Life:
         self._since = 0.0
 
     def start_counting(self, clock: Callable[[], float] = uptime) -> None:
-        """Count from now on, by this clock of seconds."""
+        """Start counting now, using a clock that returns seconds."""
         self._clock, self._since = clock, clock()
 
     @property
     def counting(self) -> bool:
-        """Whether the time is being counted."""
+        """Whether time is being counted."""
         return self._clock is not None
 
     @property
     def seconds(self) -> float:
-        """The whole life, in seconds."""
+        """The total running time in seconds."""
         return self._noted + (0.0 if self._clock is None else max(0.0, self._clock() - self._since))
 
     @property
     def due(self) -> bool:
-        """Whether it is time to note the vault's life."""
+        """Whether the running time should be recorded now."""
         return self.seconds - self._noted >= NOTED_SECONDS
 
     def note(self, connection: sqlite3.Connection) -> float:
-        """Write the vault's life into the ledger, in a transaction that the caller has begun.
+        """Write the running time to the ledger, in a transaction that the caller has begun.
 
         Returns:
-            the seconds written, for `noted` once the transaction is committed.
+            The seconds written; pass them to `noted` once the transaction is committed.
         """
         seconds = self.seconds
         connection.execute("INSERT OR REPLACE INTO lived VALUES (1, ?)", (seconds,))
         return seconds
 
     def noted(self, seconds: float) -> None:
-        """Record that this many seconds of the vault's life are on the disk."""
+        """Record that this running time, in seconds, is on disk."""
         if self._clock is not None:
             self._noted, self._since = seconds, self._clock()

@@ -1,6 +1,7 @@
-"""Limits that a device's owner sets on all tasks together per month and per year, besides the ledger's budget.
+"""Limits that a device's owner sets for all tasks together, per month and per year, in addition to the ledger's budget.
 
-A month is 30 days and a year is 365 days of the vault's life, one after the other. See sottovoce.vault.life.
+A month is 30 days and a year is 365 days of the vault's running time, and spans follow one another without gaps. See
+sottovoce.vault.life.
 """
 
 import sqlite3
@@ -18,14 +19,14 @@ SECONDS: dict[Span, float] = {"month": 30 * DAY, "year": 365 * DAY}
 
 @dataclass(slots=True)
 class Limit:
-    """Limit set by the owner.
+    """A limit set by the owner.
 
     Attributes:
-        span: the span of time that it is for.
-        epsilon: largest cost of one unit in it, in the ledger's own terms.
-        began: start of the present span, in seconds of the vault's life.
-        before: number of charges made before then.
-        tally: tally of all charges since then.
+        span: the span of time to which the limit applies.
+        epsilon: largest cost of one unit in a span, in the ledger's own terms.
+        began: start of the current span, in seconds of the vault's running time.
+        before: number of charges made before the current span.
+        tally: tally of all charges in the current span.
     """
 
     span: Span
@@ -35,14 +36,14 @@ class Limit:
     tally: Tally
 
     def seconds_left(self, lived: float) -> float:
-        """Return the seconds until the next span begins; 0 or less if it is due."""
+        """Return the seconds until the next span begins; 0 or less if the next span is due."""
         return self.began + SECONDS[self.span] - lived
 
 
 def limits_in(reading: Access, most: Mapping[Span, float], delta: float) -> list[Limit]:
-    """Return limits of these ε, with the beginnings of their spans from the ledger, and with nothing tallied.
+    """Return limits with these ε, with span starts from the ledger and empty tallies.
 
-    A new limit begins now, and all earlier charges count in it, since their times are not known.
+    A new limit starts now, and all earlier charges count towards it, because their times are not known.
     """
     with reading() as connection:
         rows = connection.execute("SELECT span, began, charges FROM span").fetchall()
@@ -51,5 +52,5 @@ def limits_in(reading: Access, most: Mapping[Span, float], delta: float) -> list
 
 
 def note_span_start(connection: sqlite3.Connection, limit: Limit, lived: float, charges: int) -> None:
-    """Write that the limit's span begins now, in a transaction that the caller has begun."""
+    """Record that the limit's span begins now, in a transaction that the caller has begun."""
     connection.execute("INSERT OR REPLACE INTO span VALUES (?, ?, ?)", (limit.span, lived, charges))

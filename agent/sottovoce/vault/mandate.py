@@ -1,4 +1,4 @@
-"""Mandate of a ledger's charges: a task that the fleet has signed and the device has taken up."""
+"""The mandate for a ledger's charges: a task that the fleet has signed and the device has accepted."""
 
 import json
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from sottovoce.vault.budget import Budget
 
 @dataclass(frozen=True, slots=True)
 class Mandate:
-    """Task in a ledger.
+    """A task as recorded in a ledger.
 
     Attributes:
-        epoch: epoch of the task, from 1; the highest one counts.
-        budget: largest cost of one unit in this task; less than the ledger's own budget, which holds for all tasks
+        epoch: the task's epoch, starting at 1; the task with the highest epoch applies.
+        budget: largest cost of one unit in this task; less than the ledger's own budget, which covers all tasks
             together.
         document: the document as signed by the fleet; empty in a trial.
         period: earliest period of the ledger's budget to which the task belongs; see sottovoce.vault.periods.
@@ -27,27 +27,27 @@ class Mandate:
     period: int = 0
 
     def stamp(self, period: int) -> str:
-        """Return the stamp of each charge of the ledger's present period, also in its link: canonical JSON."""
+        """Return the stamp, as canonical JSON, of each charge in this period; the charge's link also covers it."""
         return Stamp(self.epoch, promise_of(self.budget), period).text
 
     def query_key(self, query: bytes) -> bytes:
-        """Return the key of a query of this task in the ledger; another task asks the same queries again."""
+        """Return the ledger key for a query of this task; it differs per task, because tasks ask the same queries."""
         return sha256(b"sottovoce/query-of-epoch/v1|" + self.epoch.to_bytes(8, "big") + query).digest()
 
 
 def promise_of(budget: Budget) -> Promise:
-    """Return the unit and the relation between data sets that a budget promises to make indistinguishable."""
+    """Return the promise of a budget: its privacy unit and its neighbouring relation."""
     return Promise(budget.unit, budget.neighbouring)
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Stamp of a charge.
+    """The stamp of a charge.
 
     Attributes:
-        epoch: epoch of the fleet's task for which it was made; 0 before any.
-        promise: the unit that its release hides.
-        period: period of the ledger's budget that pays for it.
+        epoch: epoch of the fleet's task for which the charge was made; 0 before the first task.
+        promise: the privacy unit and relation that the charged release protects.
+        period: period of the ledger's budget that pays for the charge.
     """
 
     epoch: int
@@ -56,17 +56,17 @@ class Stamp:
 
     @property
     def text(self) -> str:
-        """Canonical JSON; the first period is not named."""
+        """The stamp as canonical JSON; period 0 is omitted."""
         found = {"epoch": self.epoch, "neighbouring": self.promise.neighbouring, "unit": self.promise.unit}
         later = {"period": self.period} if self.period else {}
         return json.dumps({**found, **later}, sort_keys=True, separators=(",", ":"))
 
 
 def read_stamp(stamp: str, own: Promise) -> Stamp:
-    """Return the stamp of a charge; `own` and epoch 0 if there is none.
+    """Parse the stamp of a charge; return a stamp with `own` and epoch 0 if the text is empty.
 
     Raises:
-        PrivacyError: if the text is not a stamp.
+        PrivacyError: if the text is not a valid stamp.
     """
     if not stamp:
         return Stamp(0, own)
@@ -78,5 +78,7 @@ def read_stamp(stamp: str, own: Promise) -> Stamp:
         if read.epoch < 1 or read.period < 0 or not known or read.text != stamp:
             raise ValueError("not canonical")
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise PrivacyError(f"a charge with an unknown stamp, `{stamp[:80]}`: use the program that wrote it") from error
+        raise PrivacyError(
+            f"a charge with an unknown stamp, `{stamp[:80]}`: use the program version that wrote it"
+        ) from error
     return read

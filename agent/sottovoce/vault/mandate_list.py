@@ -1,4 +1,4 @@
-"""List of the fleet tasks that a ledger has activated, in order, as stored in the ledger."""
+"""The fleet tasks that a device has accepted, in order, as stored in its ledger."""
 
 from sottovoce.vault.budget import Budget
 from sottovoce.vault.keeper_list import Access
@@ -6,7 +6,7 @@ from sottovoce.vault.mandate import Mandate
 
 
 class MandateList:
-    """Mandates of one ledger.
+    """The mandates of one ledger.
 
     Args:
         reading: opens the ledger's file for reading.
@@ -17,10 +17,10 @@ class MandateList:
         self._reading, self._writing = reading, writing
 
     def newest(self) -> Mandate | None:
-        """Return the last activated task; None before any.
+        """Return the task that was accepted last, or None before the first one.
 
         Raises:
-            LedgerError: if the file failed.
+            LedgerError: if the ledger file cannot be read.
         """
         query = (
             "SELECT epoch, epsilon, delta, unit, neighbouring, document, period FROM task ORDER BY epoch DESC LIMIT 1"
@@ -33,7 +33,7 @@ class MandateList:
         """Add a mandate, durably.
 
         Raises:
-            LedgerError: if the disk or the file failed.
+            LedgerError: if the ledger file cannot be written.
         """
         budget = mandate.budget
         terms = (budget.epsilon, budget.delta, budget.unit, budget.neighbouring)

@@ -1,4 +1,4 @@
-"""Interface of mechanisms, which turn private values into releases."""
+"""Interface of mechanisms, which convert private values into releases."""
 
 from typing import Protocol, TypeVar
 
@@ -11,7 +11,7 @@ Raw = TypeVar("Raw", contravariant=True)
 
 
 class Mechanism(Protocol[Raw]):
-    """Bound and noise of one release. Its law is public; the release is charged before the mechanism is applied."""
+    """The bound and noise of a release. Its law is public; the release is charged before the mechanism is applied."""
 
     @property
     def size(self) -> int:
@@ -20,12 +20,12 @@ class Mechanism(Protocol[Raw]):
 
     @property
     def exponent(self) -> int:
-        """Exponent of the grid: the step of a release is 2**exponent."""
+        """Exponent of the grid; the grid step of a release is 2**exponent."""
         ...
 
     def apply(self, raw: Raw, noise: NoiseSource) -> NDArray[np.int64]:
-        """Return the release, int64[size], of the program's result.
+        """Return the release, int64[size], for a program's result.
 
-        It enforces its bound itself, and uses no other randomness than `noise`.
+        The mechanism enforces its own bound, and `noise` is its only source of randomness.
         """
         ...

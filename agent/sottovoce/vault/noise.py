@@ -1,4 +1,4 @@
-"""Source of randomness. A device draws from the operating system; only a simulator may draw from a seed."""
+"""Sources of randomness. A device uses the operating system's generator; only a simulator may use a seed."""
 
 import os
 from typing import Protocol
@@ -8,20 +8,20 @@ from numpy.typing import NDArray
 
 
 class NoiseSource(Protocol):
-    """Stream of independent, uniform 64-bit words."""
+    """A stream of independent, uniform 64-bit words."""
 
     @property
     def simulated(self) -> bool:
-        """Whether the stream can be predicted, so that nothing drawn from it protects anyone."""
+        """Whether the stream is predictable; noise from a predictable stream does not protect anyone."""
         ...
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        """Return the next `count` words, uint64[count]."""
+        """Return the next `count` words of the stream, uint64[count]."""
         ...
 
 
 class OperatingSystemNoise:
-    """Noise from the operating system's cryptographic generator."""
+    """Source of randomness that uses the operating system's cryptographic generator."""
 
     simulated = False
 
@@ -31,7 +31,7 @@ class OperatingSystemNoise:
 
 
 class SeededNoise:
-    """Reproducible stream for simulations; its releases are marked and never reach a socket."""
+    """Reproducible source of randomness for simulations; its releases are marked and never reach a socket."""
 
     simulated = True
 

@@ -1,18 +1,18 @@
-"""Numbering of records: a charge names a record's number, and a release reads the record with that number.
+"""Record numbering: a charge refers to a record by number, and a release reads the record with that number.
 
-A number is durable, and does not depend on the record's place in the file at a later start.
+A number is durable and does not depend on the record's position in the file at a later start.
 
-- **Hashed** (`numbered`): the number is the keyed hash of the record, one of 2³² (`SPACE`). It depends on that record
-  alone: adding, removing or replacing one record leaves the numbers of all others unchanged. Equal
-  records share a number, and so pay for each other. Records may be added, removed, reordered or edited between starts;
-  an edited record is another one.
-- **Enrolled** (`enrolled`), for programs that reveal the number of records, or need batches of one size: a record's
-  number is its place in the file of the task's first start. The ledger keeps these records, and no later file is read:
-  the vault could not tell which of two equal records is gone, and that would be visible
+- **Hashed** (`numbered`): the number is a keyed hash of the record, one of 2³² (`SPACE`). It depends only on that
+  record: adding, removing or replacing one record does not change the numbers of the other records. Equal records
+  share a number and therefore pay for each other. Records may be added, removed, reordered or edited between starts; an
+  edited record counts as a different record.
+- **Enrolled** (`enrolled`), for programs that reveal the number of records or need batches of a fixed size: a record's
+  number is its position in the file at the task's first start. The ledger stores these records, and later files are
+  not read: the vault could not determine which of two equal records was removed, and the difference would be visible
   (docs/decisions/0043-enrolled-records.md).
 
-A ledger uses only one of the two ways. Otherwise no rule could determine the cost of each record. After a change of the
-learner by a signed task, each record counts as the one that has paid most.
+A ledger uses only one of these methods; otherwise, there would be no rule for the cost of each record. After a signed
+task changes the learner, each record counts as the record that has paid most.
 """
 
 import zlib
@@ -30,14 +30,15 @@ from sottovoce.vault.ledger import Ledger
 from sottovoce.vault.record_numbers import Enrolled
 
 SPACE = 2**32
-"""Numbers under add-remove. Records that share one by chance, one pair in 2³², pay for each other."""
+"""Size of the number space under add-remove. Records that share a number by chance, one pair in 2³², pay for each
+other."""
 
 
 def numbered(records: Records, ledger: Ledger) -> Records:
-    """Return the records with their hashes under the ledger's key for numbers.
+    """Return the records with hashed numbers, under the ledger's key for record numbers.
 
     Raises:
-        PrivacyError: if the ledger's charges number them otherwise.
+        PrivacyError: if the ledger's charges use the other numbering.
     """
     ledger.numbers.use("hashed", ledger.mandate)
     key = ledger.numbers.key
@@ -47,21 +48,22 @@ def numbered(records: Records, ledger: Ledger) -> Records:
 
 
 def any_number(_: int) -> None:
-    """Accept any number of records."""
+    """Accept any number of records; the default check of `enrolled`."""
 
 
 def enrolled(records: Records, ledger: Ledger, check: Callable[[int], None] = any_number) -> Records:
-    """Return the records of the task's first start, numbered by their places; at that start, these are `records`.
+    """Return the records of the task's first start, numbered by position; at that start, these are `records`.
 
     Args:
-        records: records of this start; they are enrolled if none have been yet, and ignored otherwise.
-        ledger: ledger that stores the enrolled records.
-        check: raises DataError if this number of records is too small; then none are enrolled.
+        records: the current records. They are enrolled if the task has no enrolled records yet, and ignored otherwise.
+        ledger: the ledger that stores the enrolled records.
+        check: raises DataError if this number of records is too small; in that case, no records are enrolled.
 
     Raises:
-        DataError: from the check.
+        DataError: if the check fails.
         LedgerError: if the records could not be stored.
-        PrivacyError: if the ledger's charges number records otherwise, or the enrolled ones were prepared otherwise.
+        PrivacyError: if the ledger's charges use the other numbering, or if the enrolled records were prepared
+            differently.
     """
     ledger.numbers.use("enrolled", ledger.mandate)
     epoch = 0 if ledger.mandate is None else ledger.mandate.epoch
@@ -72,8 +74,8 @@ def enrolled(records: Records, ledger: Ledger, check: Callable[[int], None] = an
     check(held.records)
     if (held.prepared, held.features) != (records.prepared, features := records.features.shape[1]):
         raise PrivacyError(
-            f"this ledger enrolled its records as {held.prepared or 'they were'} with {held.features} features, and "
-            f"the configuration says {records.prepared or 'as they are'} with {features}: put [data] back, or let the "
+            f"this ledger enrolled its records as {held.prepared or 'they were'} with {held.features} features, but "
+            f"the configuration says {records.prepared or 'as they are'} with {features}: restore [data], or let the "
             "fleet sign a new task"
         )
     return _unpacked(held, records.features.dtype)
@@ -96,11 +98,11 @@ def _unpacked(held: Enrolled, dtype: np.dtype[np.floating[Any]]) -> Records:
 
 
 def blocks_of(count: int) -> NDArray[np.int64]:
-    """Return bounds of `count` equal parts of the hashes, int64[count + 1].
+    """Return the bounds of `count` equal blocks of hashes, int64[count + 1].
 
-    Each record is in a block drawn for it alone, and how many are in one varies. Replacing a record takes one out of a
-    block and puts one into a block: into the same, which moves its sum by two clips, or into another, which moves two
-    sums by one each and so costs less.
+    Each record is assigned to a block independently, and block sizes vary. Replacing a record removes a record from one
+    block and adds a record to a block. If it is the same block, its sum moves by two clip norms. If not, two sums move
+    by one clip norm each, which costs less.
     """
     return np.array([block * SPACE // count for block in range(count + 1)], dtype=np.int64)
 

@@ -1,7 +1,7 @@
-"""Observation of simulated vaults, to compare a learner step by step with its paper; no device has an observer.
+"""Observation of simulated vaults, for comparing a learner step by step with its paper; devices have no observer.
 
-An observer's view is private: the records of a batch, an un-noised model. It is attached only to a vault with seeded
-noise, whose releases the wire refuses.
+An observer sees private data, such as the records in a batch or a model without noise. It may be attached only to a
+vault with seeded noise, whose releases the wire layer refuses.
 """
 
 from typing import Any, Protocol
@@ -10,14 +10,14 @@ from sottovoce.door import Query
 
 
 class Observer(Protocol):
-    """Receiver of a simulated vault's intermediate results."""
+    """Interface of an object that receives a simulated vault's intermediate results."""
 
     def computed(self, query: Query, facts: dict[str, Any]) -> None:
-        """Receive the facts of a release that was made for a query.
+        """Receive the facts about a release that was made for a query.
 
         Args:
-            query: the query that was asked.
-            facts: `batch` (places of the records read; None for all), `value` (float, the release), and further facts
-                that the program adds; JSON-ready.
+            query: the query.
+            facts: JSON-serialisable values: `batch` (positions of the records read; None for all), `value` (the
+                release, as floats), and further facts that the program adds.
         """
         ...

@@ -1,6 +1,6 @@
-"""Periods of a device's budget: a new one opens by the fleet's order *and* after enough of the vault's life.
+"""Periods of a device's budget: a new period needs both the fleet's order *and* enough running time of the vault.
 
-Neither alone suffices. The fleet's order is a signed task for a later period. For the time, see sottovoce.vault.life.
+The fleet's order is a signed task for a later period. For the running time, see sottovoce.vault.life.
 """
 
 import sqlite3
@@ -12,21 +12,21 @@ from sottovoce.vault.life import DAY, Life
 from sottovoce.vault.mandate import Mandate
 
 Renews = Literal["never", "year"]
-"""Interval at which the ledger's budget is renewed, by the owner's policy."""
+"""Interval at which the ledger's budget is renewed, according to the owner's policy."""
 
 MIN_DAYS: dict[Renews, int] = {"year": 365}
-"""Days that a vault has to be at work before the next period begins."""
+"""Days for which a vault has to run before the next period may begin."""
 
 
 class Periods:
-    """Budget periods of one ledger.
+    """The budget periods of one ledger.
 
     Args:
         reading: opens the ledger's file for reading.
-        life: life of the ledger's vault.
+        life: running time of the ledger's vault.
 
     Attributes:
-        number: number of the present period.
+        number: number of the current period.
     """
 
     def __init__(self, reading: Access, life: Life) -> None:
@@ -36,17 +36,17 @@ class Periods:
         self.number, self._opened = (0, 0.0) if row is None else (int(row[0]), float(row[1]))
 
     def allow_renewal(self, renews: Renews) -> None:
-        """Allow budget periods to follow one another, unless the policy says never."""
+        """Allow the budget to be renewed in later periods, unless `renews` is `never`."""
         if renews != "never":
             self._least = MIN_DAYS[renews] * DAY
 
     @property
     def words(self) -> str:
-        """Return the statement's sentence about periods; empty where the budget never renews."""
+        """The privacy statement's text about periods; empty if the budget is never renewed."""
         if not self.renewing and not self.number:
             return ""
-        least = f", which lasts {self._least / DAY:.0f} days at least" if self.renewing else ""
-        return f"ε is of one budget period{least}; periods add up, and the ledger's total says to how much"
+        least = f", which lasts at least {self._least / DAY:.0f} days" if self.renewing else ""
+        return f"ε is for one budget period{least}; the ε of all periods add up to the total in the ledger"
 
     @property
     def renewing(self) -> bool:
@@ -55,25 +55,25 @@ class Periods:
 
     @property
     def lived(self) -> float:
-        """Seconds that the vault has been at work in the present period."""
+        """Seconds for which the vault has run in the current period."""
         return self._life.seconds - self._opened
 
     def present_period(self, mandate: Mandate | None) -> Period | None:
-        """Return the present period under this task; None if there are none."""
+        """Return the current period under this task; None if the budget has no periods."""
         if not self.renewing and not self.number:
             return None
         waiting = self.renewing and mandate is not None and mandate.period > self.number
         return Period(self.number, self.lived, self._least, waiting)
 
     def due(self, mandate: Mandate | None) -> bool:
-        """Return whether the next period may open: its time has come, and the fleet has ordered it."""
+        """Return whether the next period may open: enough time has passed, and the fleet has ordered it."""
         present = self.present_period(mandate)
         return present is not None and present.waiting and present.lived >= present.least
 
     def note(self, connection: sqlite3.Connection, number: int, lived: float) -> None:
-        """Write that this period opens now, in a transaction that the caller has begun."""
+        """Write to the ledger that this period opens now, in a transaction that the caller has begun."""
         connection.execute("INSERT INTO period VALUES (?, ?)", (number, lived))
 
     def open(self, number: int, lived: float) -> None:
-        """Record, once it is written, that this budget period opened at `lived` seconds of the vault's life."""
+        """Open this period in memory, after `note`; it opened at `lived` seconds of the vault's running time."""
         self.number, self._opened = number, lived

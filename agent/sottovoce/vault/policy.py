@@ -1,4 +1,4 @@
-"""Policy of a device's owner for the fleet's tasks: the task proposes, and the vault enforces the policy."""
+"""A device owner's policy for the fleet's tasks, which the vault enforces."""
 
 import tomllib
 from pathlib import Path
@@ -16,20 +16,22 @@ Unit = Literal["record", "window", "device"]
 
 
 class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Policy of the owner, `policy.toml`. Without it, every task that keeps to the ledger's own budget is allowed.
+    """The owner's policy, read from `policy.toml`. Without a policy, every task within the ledger's budget is allowed.
 
     Attributes:
-        approve: `ask`: a task waits until the owner approves it. This key is required: half a file is no policy.
+        approve: with `ask`, a task waits until the owner approves it; with `auto`, it does not. This key is required,
+            so that an incomplete file is not a valid policy.
         algorithms: names of the allowed algorithms.
-        units: units for which a task may make a promise.
-        purposes: the allowed purposes, word for word; if they are set, a task that names no purpose is refused.
-        epsilon: the most that one task may spend; a task that asks for more gets this amount.
-        smallest_cell: tasks whose devices share their noise in secure sums are allowed if each sum is over at least
-            this many devices; without this key no such task is allowed.
-        colluding: smallest number of colluding devices that such a task must allow for.
-        epsilon_per_month: the most that all tasks together may spend in 30 days of the vault's life.
-        epsilon_per_year: the most that all tasks together may spend in 365 days of the vault's life.
-        renews: `year`: the ledger's budget is renewed in each period that the fleet's tasks open, a year apart.
+        units: privacy units for which a task may make a promise.
+        purposes: the allowed purposes, word for word; if set, a task without a purpose is refused.
+        epsilon: the most that one task may spend; a task that requests more is limited to this amount.
+        smallest_cell: tasks whose devices share their noise in secure sums are allowed if each sum includes at least
+            this number of devices; without this key, no such task is allowed.
+        colluding: smallest number of colluding devices that such a task must tolerate.
+        epsilon_per_month: the most that all tasks together may spend in 30 days of the vault's running time.
+        epsilon_per_year: the most that all tasks together may spend in 365 days of the vault's running time.
+        renews: with `year`, the ledger's budget is renewed in each period that the fleet's tasks open, at least a year
+            of running time apart; with `never`, it is not renewed.
     """
 
     approve: Literal["auto", "ask"]
@@ -45,15 +47,15 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def limits(self) -> dict[Span, float]:
-        """ε that all tasks together may spend, by span of time."""
+        """ε that all tasks together may spend in each span of time."""
         found: dict[Span, float | None] = {"month": self.epsilon_per_month, "year": self.epsilon_per_year}
         return {span: epsilon for span, epsilon in found.items() if epsilon is not None}
 
     def check(self, *, algorithm: str, unit: str, purpose: str, cell: Cell | None) -> None:
-        """Refuse a task that the owner does not allow.
+        """Check that the owner's policy allows a task.
 
         Raises:
-            TaskRefused: if the policy does not allow it.
+            TaskRefused: if the policy does not allow the task.
         """
         for what, allowed, found in (
             ("algorithms", self.algorithms, algorithm),
@@ -62,7 +64,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         ):
             if allowed is not None and found not in allowed:
                 raise TaskRefused(
-                    f"the owner's policy allows the {what} {', '.join(allowed) or 'none'}, and this task's is "
+                    f"the owner's policy allows the {what} {', '.join(allowed) or 'none'}, but this task's is "
                     f"{found or 'not named'}"
                 )
         if cell is not None:
@@ -71,22 +73,22 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     def _check_cell(self, cell: Cell) -> None:
         if self.smallest_cell is None:
             raise TaskRefused(
-                "in this task a device relies on the noise of others, which the owner's policy does not allow: "
-                "smallest_cell would set the smallest number of devices"
+                "in this task, a device relies on other devices' noise, which the owner's policy does not allow: to "
+                "allow it, set smallest_cell to the smallest number of devices in a sum"
             )
         if cell.least < self.smallest_cell or cell.colluding < self.colluding:
             raise TaskRefused(
-                f"the owner's policy allows secure sums of {self.smallest_cell} devices or more, {self.colluding} or "
-                f"more of which may collude, but this task's are of {cell.least} devices, {cell.colluding} of which "
-                "may collude"
+                f"the owner's policy allows secure sums of {self.smallest_cell} or more devices, {self.colluding} or "
+                f"more of which may collude, but this task's sums may have only {cell.least} devices, "
+                f"{cell.colluding} of which may collude"
             )
 
 
 def read_policy(path: Path | None) -> Policy:
-    """Read the policy in a file; without a file, return the policy that allows every task.
+    """Read the policy from a file; without a file, return a policy that allows every task.
 
     Raises:
-        ConfigError: if it cannot be read, or is not a policy.
+        ConfigError: if the file cannot be read, or does not contain a valid policy.
     """
     if path is None:
         return Policy(approve="auto")
@@ -94,8 +96,8 @@ def read_policy(path: Path | None) -> Policy:
         return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Policy)
     except OSError as error:
         raise ConfigError(
-            f"vault.policy: {path}: cannot be read ({error.strerror}); name a file that is there"
+            f"vault.policy: {path}: the file cannot be read ({error.strerror}); specify a readable file"
         ) from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         known = ", ".join(Policy.__struct_fields__)
-        raise ConfigError(f"vault.policy: {path}: {error}; its keys are {known}") from error
+        raise ConfigError(f"vault.policy: {path}: {error}; the keys of a policy are {known}") from error

@@ -1,8 +1,8 @@
-"""Protocol between an agent and a separate vault over a Unix socket: one question and one answer per connection.
+"""Protocol between an agent and a separate vault over a Unix socket, with one question and one answer per connection.
 
-A frame is eight bytes, `svv`, the version and the length of the rest, followed by MessagePack of one of the messages
-below. Question and answer each fit one frame. No message contains a path, a program or a parameter of the noise: the
-vault takes those from its own configuration.
+A frame is an eight-byte header (`svv`, the version and the payload length), followed by one of the messages below in
+MessagePack. A question and its answer each fit in a single frame. Messages never contain a path, a program or a noise
+parameter: the vault reads these from its own configuration.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from sottovoce.vault.chain import Tip
 from sottovoce.vault.keepers import Keeper
 
 VERSION = 7
-SLACK = 8192  # bytes of a message beside its array
+SLACK = 8192  # maximum size in bytes of a message without its array
 _MARK = b"svv"
 _HEADER = struct.Struct(">3sBI")
 
@@ -31,18 +31,18 @@ Link = Annotated[bytes, Meta(min_length=32, max_length=32)]
 
 
 class Message(Struct, frozen=True, forbid_unknown_fields=True, tag=True):
-    """Base class of messages between an agent and its vault."""
+    """Base class for messages between an agent and its vault."""
 
 
 class Introduce(Message, frozen=True):
-    """First question, which asks the vault to introduce itself."""
+    """The first question, which asks the vault for its introduction."""
 
 
 class Introduction(Message, frozen=True):
-    """Owner, budget and promise of a vault, and the declared facts of its records.
+    """A vault's owner, budget and privacy statement, and the declared facts about its records.
 
-    `ranges` are those of the features; `follows`: whether records are added while it serves; `task`: the document of
-    the task that was taken up last, as signed by the fleet.
+    `ranges` contains the declared feature ranges, `follows` states whether records are added while the vault serves,
+    and `task` is the document of the task that was accepted last, as signed by the fleet.
     """
 
     owner: str
@@ -54,7 +54,7 @@ class Introduction(Message, frozen=True):
 
 
 class Ask(Message, frozen=True):
-    """Query. `vault` is the fingerprint of the intended vault, `point` is float64[P], little-endian."""
+    """A query. `vault` is the fingerprint of the intended vault; `point` is float64[P], little-endian."""
 
     vault: Link
     learner: Name
@@ -64,7 +64,7 @@ class Ask(Message, frozen=True):
 
 
 class AskStep(Message, frozen=True):
-    """Question for a step of a secure sum; see sottovoce.secure_sum.steps."""
+    """A request to perform a step of a secure sum; see sottovoce.secure_sum.steps."""
 
     vault: Link
     learner: Name
@@ -72,19 +72,19 @@ class AskStep(Message, frozen=True):
 
 
 class AskSpending(Message, frozen=True):
-    """Question for the spending."""
+    """A request for the spending."""
 
     vault: Link
 
 
 class AskTip(Message, frozen=True):
-    """Question for the head of the ledger, as sent to peers."""
+    """A request for the ledger's head as sent to peers."""
 
     vault: Link
 
 
 class AskMark(Message, frozen=True):
-    """Question for the ledger's mark with this newest charge and this newest release."""
+    """A request for the ledger's mark at this newest charge and newest release."""
 
     vault: Link
     charges: Place
@@ -92,31 +92,31 @@ class AskMark(Message, frozen=True):
 
 
 class AskKeepers(Message, frozen=True):
-    """Question for the keepers of the ledger's newest head."""
+    """A request for the keepers of the ledger's newest head."""
 
     vault: Link
 
 
 class Appoint(Message, frozen=True):
-    """Request to appoint these keepers."""
+    """A request to appoint these keepers."""
 
     vault: Link
     keepers: Annotated[tuple[Keeper, ...], Meta(max_length=64)]
 
 
 class TakeUp(Message, frozen=True):
-    """Request to activate this task, signed by the fleet, and to answer for it from now on."""
+    """A request to accept this task, which the fleet has signed, and to answer queries for it from now on."""
 
     vault: Link
     document: Annotated[bytes, Meta(max_length=LARGEST_SIGNED)]
 
 
 class TakenUp(Message, frozen=True):
-    """Confirmation that another vault takes this one's place."""
+    """Confirmation that the task was accepted and that another vault replaces this one."""
 
 
 class Released(Message, frozen=True):
-    """Release: `value` is int64[P], little-endian, on the grid of step `step`."""
+    """A release; `value` is int64[P], little-endian, on the grid with step `step`."""
 
     query_id: Link
     value: bytes
@@ -126,7 +126,7 @@ class Released(Message, frozen=True):
 
 
 class Stepped(Message, frozen=True):
-    """Answer to a step of a secure sum."""
+    """The answer to a step of a secure sum."""
 
     query_id: Link
     said: bytes
@@ -134,37 +134,37 @@ class Stepped(Message, frozen=True):
 
 
 class Denied(Message, frozen=True):
-    """Refusal, which does not depend on the records."""
+    """A refusal; it does not depend on the records."""
 
     refused: Refused
 
 
 class Spent(Message, frozen=True):
-    """Answer with the spending."""
+    """An answer with the spending."""
 
     spending: Spending
 
 
 class Reached(Message, frozen=True):
-    """Answer with the head of the ledger, as sent to peers."""
+    """An answer with the ledger's head as sent to peers."""
 
     tip: Tip
 
 
 class Marked(Message, frozen=True):
-    """Answer with a mark of the ledger; None if it never held such a charge or release."""
+    """An answer with the ledger's mark; None if there has never been such a charge or release."""
 
     mark: Link | None
 
 
 class Kept(Message, frozen=True):
-    """Answer with the keepers of the ledger's newest head."""
+    """An answer with the keepers of the ledger's newest head."""
 
     keepers: tuple[Keeper, ...]
 
 
 class Failed(Message, frozen=True):
-    """Failure instead of an answer. `kind` names an exception of sottovoce.errors; else the caller is at fault."""
+    """A failure instead of an answer. `kind` is an exception name from sottovoce.errors, or a fault of the caller."""
 
     kind: Name
     explanation: str
@@ -177,16 +177,16 @@ _REPLIES: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
 
 
 class MalformedError(Exception):
-    """Error of a message that does not belong to this protocol."""
+    """Raised for a message that does not belong to this protocol."""
 
 
 def fingerprint(introduction: bytes) -> bytes:
-    """Return the digest of an encoded introduction: it stands for owner, budget and guarantee at once."""
+    """Return the digest of an encoded introduction, which identifies the owner, budget and guarantee together."""
     return hashlib.sha256(introduction).digest()
 
 
 def encoded(message: Message) -> bytes:
-    """Return a message without its frame."""
+    """Encode a message, without a frame."""
     return msgspec.msgpack.encode(message)
 
 
@@ -199,7 +199,7 @@ def decode_question(raw: bytes) -> Question:
     try:
         return _QUESTIONS.decode(raw)
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise MalformedError(f"not a question of this protocol: {error}") from error
+        raise MalformedError(f"the message is not a question in this protocol: {error}") from error
 
 
 def decode_reply(raw: bytes) -> Reply:
@@ -211,11 +211,11 @@ def decode_reply(raw: bytes) -> Reply:
     try:
         return _REPLIES.decode(raw)
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise MalformedError(f"not a reply of this protocol: {error}") from error
+        raise MalformedError(f"the message is not a reply in this protocol: {error}") from error
 
 
 def framed(raw: bytes) -> bytes:
-    """Return a message in its frame."""
+    """Return an encoded message with its frame header."""
     return _HEADER.pack(_MARK, VERSION, len(raw)) + raw
 
 
@@ -223,26 +223,26 @@ def send(connection: socket.socket, raw: bytes, seconds: float) -> None:
     """Send one frame.
 
     Raises:
-        OSError: if the other side has closed the connection, or does not read it within this many seconds.
+        OSError: if the other side has closed the connection, or does not read the frame within `seconds`.
     """
     connection.settimeout(seconds)
     connection.sendall(framed(raw))
 
 
 def receive(connection: socket.socket, most: int, seconds: float) -> bytes:
-    """Receive one frame of at most `most` bytes, all of it within this many seconds.
+    """Receive one complete frame with a payload of at most `most` bytes, within `seconds`.
 
     Raises:
-        MalformedError: if it is not a frame of this protocol and version, or is longer.
+        MalformedError: if the data is not a frame of this protocol and version, or the payload is longer.
         OSError: if the other side has closed the connection, or takes too long.
     """
     until = time.monotonic() + seconds
     mark, version, length = _HEADER.unpack(_receive_exactly(connection, _HEADER.size, until))
     if mark != _MARK:
-        raise MalformedError("not a message of this protocol")
+        raise MalformedError("the data is not a message in this protocol")
     if version != VERSION:
         raise MalformedError(
-            f"version {version} of the protocol, not {VERSION}: install the same release on both sides"
+            f"the other side uses version {version} of the protocol, not {VERSION}: install the same release on both"
         )
     if length > most:
         raise MalformedError(f"a message of {length} bytes exceeds the limit of {most}")
@@ -254,10 +254,10 @@ def _receive_exactly(connection: socket.socket, count: int, until: float) -> byt
     while len(received) < count:
         left = until - time.monotonic()
         if left <= 0:
-            raise TimeoutError("the other side takes too long")
+            raise TimeoutError("the other side took too long")
         connection.settimeout(left)
         part = connection.recv(min(count - len(received), 2**18))
         if not part:
-            raise ConnectionError("the other side has gone")
+            raise ConnectionError("the other side closed the connection")
         received += part
     return bytes(received)

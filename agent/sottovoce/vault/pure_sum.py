@@ -1,18 +1,20 @@
-"""Sums of one-vs-all gradients with noise of a pure ε: gradient perturbation, Hegedűs & Jelasity 2017.
+"""Sums of one-vs-all gradients with noise for a pure ε: gradient perturbation, Hegedűs & Jelasity 2017.
 
-A record x of L1 length 1 with label y has the gradient v_k = -s_k y⁽ᵏ⁾ x in copy k, with a slope s_k between 0 and 1.
+A record x of L1 norm 1 with label y has the gradient v_k = -s_k y⁽ᵏ⁾ x in copy k, with a slope s_k between 0 and 1.
 
-- Each copy of v has an L1 length of 1 at most, and two records' differ by 2 at most. The paper adds noise of scale
-  2c/ε to each of c copies, at ε/c each: `copies`.
-- The L1 length of all copies together is c at most, and two records' differ by 2c, not by less: at the model 0 every
-  slope of the hinge loss is 1, and x and x′ may have no feature in common. So the L1 norm of the whole vector requires
-  the same noise.
-- Σ_j max_k |v_kj| = Σ_j |x_j| max_k s_k is 1 at most, whatever c is. In this norm two records' vectors differ by 2, and
-  noise of density ∝ exp(-(ε/2) Σ_j max_k |z_kj|) costs ε, by the triangle inequality: `joint`. Its variance is
-  4(c + 1)(c + 2)/(3ε²) per value, against 8c²/ε²: 4.5 times less for ten classes, and the same for two, where c = 1.
+- The L1 norm of each copy of v is at most 1, and two records' copies differ by at most 2. The paper adds noise of scale
+  2c/ε to each of the c copies, at ε/c each: `copies`.
+- The L1 norm of all copies together is at most c, and two records' vectors may differ by the full 2c: at the model 0,
+  every slope of the hinge loss is 1, and x and x′ may have no features in common. The L1 norm of the whole vector
+  therefore requires the same noise.
+- Σ_j max_k |v_kj| = Σ_j |x_j| max_k s_k is at most 1 for every c. In this norm, two records' vectors differ by at most
+  2, and noise of density ∝ exp(-(ε/2) Σ_j max_k |z_kj|) costs ε, by the triangle inequality: `joint`. Its variance is
+  4(c + 1)(c + 2)/(3ε²) per value, compared with 8c²/ε²: 4.5 times less for ten classes, and equal for two classes,
+  where c = 1.
 
-Rows are rounded toward zero on the grid, which lengthens none, and the integers are limited to Σ_j max_k |v_kj| ≤ 1,
-from which both sensitivities follow. The sum is a sum of integers; the noise is exact, and added whatever the sum is.
+Rows are rounded toward zero on the grid, which never increases a norm, and the integers are limited to
+Σ_j max_k |v_kj| ≤ 1, from which both sensitivities follow. The sum is a sum of integers; the noise is exact, and is
+added regardless of the sum.
 """
 
 import math
@@ -40,18 +42,18 @@ _MIN_EPSILON = 2.0**-60
 
 @dataclass(frozen=True, slots=True)
 class PureSum:
-    """Release of a sum of gradients, with the number of records in the sum.
+    """Mechanism that releases a gradient sum together with the number of records in the sum.
 
-    The number of records is public: under replace-one it is the same for all neighbours.
+    The number of records is public: under replace-one, it is equal for all neighbours.
 
     Attributes:
-        copies: c, one-vs-all models.
-        features: d.
+        copies: c, number of one-vs-all models.
+        features: d, number of features.
         exponent: the grid step is 2**exponent.
-        law: `copies`, discrete Laplace noise; `joint`, that of max_norm_laplace.py, over the copies of each feature;
-            `none`.
-        scale: scale of the noise, in grid units; 0 for none.
-        epsilon: charge of a release; infinite where nothing is promised.
+        law: `copies` for discrete Laplace noise; `joint` for the noise of max_norm_laplace.py, over the copies of each
+            feature; `none` for no noise.
+        scale: noise scale, in grid units; 0 for no noise.
+        epsilon: charge per release; infinite if nothing is promised.
     """
 
     copies: int
@@ -67,12 +69,12 @@ class PureSum:
 
     @property
     def size(self) -> int:
-        """Integers in a release: c · d noisy values, and the number of records."""
+        """Number of integers in a release: c · d noisy values, and the number of records."""
         return self.copies * self.features + 1
 
     @property
     def unit(self) -> int:
-        """Length 1 in grid units."""
+        """The norm 1 in grid units."""
         return 1 << -self.exponent
 
     @property
@@ -82,7 +84,7 @@ class PureSum:
                            self.scale, self.epsilon)  # fmt: skip
 
     def apply(self, raw: Batches, noise: NoiseSource) -> NDArray[np.int64]:
-        """See Mechanism.apply; `raw` holds batches float64[n, c · d], one row per record."""
+        """See Mechanism.apply; `raw` yields batches float64[n, c · d] with one row per record."""
         total, count = np.zeros((self.copies, self.features), dtype=np.int64), 0
         for rows in raw:
             total += bounded_units(rows.reshape(-1, self.copies, self.features), self.exponent).sum(axis=0)
@@ -95,17 +97,17 @@ class PureSum:
 
 
 def pure_sum(*, copies: int, features: int, law: Literal["copies", "joint"], epsilon: float, charged: float) -> PureSum:
-    """Return a sum with the least noise of `law` that costs ε.
+    """Return the mechanism with the least noise of `law` for which a release costs at most ε.
 
     Args:
         copies: c.
         features: d.
         law: see PureSum.
         epsilon: ε of the release; infinity for no noise.
-        charged: lower bound of its charge.
+        charged: ε that the release is charged.
 
     Raises:
-        PrivacyError: if the grid cannot hold that much noise, or the charge is too small.
+        PrivacyError: if the grid cannot hold the required noise, or if the charge is less than the cost.
     """
     if math.isinf(epsilon):
         return PureSum(copies, features, _EXACT_EXPONENT, "none", 0, charged)
@@ -123,19 +125,19 @@ def pure_sum(*, copies: int, features: int, law: Literal["copies", "joint"], eps
 
 
 def bounded_units(rows: Rows, exponent: int) -> NDArray[np.int64]:
-    """Return gradients in grid units, each with Σ_j max_k |v_kj| ≤ 1, rounded toward zero.
+    """Return gradients in grid units, each bounded to Σ_j max_k |v_kj| ≤ 1, rounded toward zero.
 
-    The result for a row depends on that row alone, to the last bit.
+    The result for a row depends only on that row, to the last bit.
 
     Args:
-        rows: float64[n, c, d]; one that is not finite counts as zero.
+        rows: float64[n, c, d]; a row that is not finite counts as zero.
         exponent: the grid step is 2**exponent.
 
     Returns:
         int64[n, c, d].
     """
     unit = 2.0**-exponent
-    with np.errstate(over="ignore", invalid="ignore"):  # a warning would be a message about a record
+    with np.errstate(over="ignore", invalid="ignore"):  # a warning would reveal something about a record
         units = np.trunc(rows * unit)
         units[~np.isfinite(_lengths(units))] = 0.0
         while len(long := np.flatnonzero(_lengths(units) > unit)):
@@ -151,5 +153,5 @@ def _lengths(units: Rows) -> NDArray[np.float64]:
 
 
 def _sensitivity(law: Law, copies: int, unit: int) -> int:
-    """Return the largest distance between two records' sums in the law's own norm, in grid units."""
+    """Return the largest distance between two neighbours' sums in the law's norm, in grid units."""
     return 2 * unit * (copies if law == "copies" else 1)

@@ -1,4 +1,4 @@
-"""Mechanism of each scheme: one record in, its release out, drawn exactly."""
+"""The mechanism for each scheme, which draws the release of one record exactly."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -31,33 +31,33 @@ Values = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class RecordMechanism:
-    """Mechanism that releases one record by `scheme`, ε-DP under replace-one with the scheme's ε, no δ.
+    """Mechanism that releases one record by `scheme`. It is ε-DP under replace-one, with the scheme's ε and δ = 0.
 
     Attributes:
-        scheme: the scheme by which the record is released.
+        scheme: scheme that defines the release.
     """
 
     scheme: Scheme
 
     @property
     def size(self) -> int:
-        """Integers in a release."""
+        """Number of integers in a release."""
         return self.scheme.width
 
     @property
     def exponent(self) -> int:
-        """The grid step of a release is 2**exponent."""
+        """Exponent of the grid; the grid step of a release is 2**exponent."""
         return self.scheme.exponent
 
     def apply(self, raw: Records, noise: NoiseSource) -> Values:
-        """See Mechanism.apply; `raw` holds the one record.
+        """See Mechanism.apply; `raw` contains a single record.
 
         Raises:
             InternalError: if the record does not have the scheme's shape; nothing was drawn.
         """
         scheme = self.scheme
         if raw.features.shape != (1, scheme.features) or not 0 <= int(raw.labels[0]) < scheme.classes:
-            raise InternalError("a record that does not have its scheme's shape reached the vault: report this")
+            raise InternalError("a record that does not have the scheme's shape reached the vault: report this defect")
         row, label = raw.features[0], int(raw.labels[0])
         match scheme:
             case LaplaceCopies():
@@ -76,18 +76,18 @@ class RecordMechanism:
             case Exact():
                 unit = l2_unit(row) or [Decimal(0)] * scheme.features
                 return np.array([label, *(round(number * (1 << -scheme.exponent)) for number in unit)], dtype=np.int64)
-        raise InternalError(f"no mechanism for scheme `{scheme.name}`: report this")
+        raise InternalError(f"there is no mechanism for scheme `{scheme.name}`: report this defect")
 
 
 def _signs(classes: int, label: int) -> Values:
-    """Return y⁽ᵏ⁾ of each copy, int64[copies]."""
+    """Return the label sign y⁽ᵏ⁾ for each copy, int64[copies]."""
     if classes == 2:
         return np.array([2 * label - 1])
     return np.where(np.arange(classes) == label, 1, -1)
 
 
 def _block(classes: int, label: int) -> Values:
-    """Return e_y, int64[classes]; for two classes ±1, int64[1]."""
+    """Return e_y, int64[classes]; for two classes, return ±1, int64[1]."""
     return _signs(classes, label) if classes == 2 else (np.arange(classes) == label).astype(np.int64)
 
 
@@ -97,7 +97,7 @@ def _laplace(scheme: LaplaceCopies | Laplace, row: Row, factors: Values, noise: 
 
 
 def _on_sphere(cap: Cap, exponent: int, row: Row, offset: int, noise: NoiseSource) -> Values:
-    """Return PrivUnit on the vector with `row` from `offset` on, 0 elsewhere, at length 1; uniform for a zero row."""
+    """Return PrivUnit on a unit vector: scaled `row` from `offset` on, 0 elsewhere. Uniform if the row is zero."""
     inside = _uniform_bits(PROBABILITY_BITS, noise) < cap.inside
 
     def draw(tape: Tape) -> list[int]:
@@ -109,7 +109,7 @@ def _on_sphere(cap: Cap, exponent: int, row: Row, offset: int, noise: NoiseSourc
 
 
 def _answer(law: RandomisedLabel, label: int, noise: NoiseSource) -> int:
-    """Draw the label or another label, by integer weights."""
+    """Draw the true label or another label, according to integer weights."""
     most = 2**64 - 2**64 % law.total
     while (drawn := _uniform_bits(64, noise)) >= most:
         pass

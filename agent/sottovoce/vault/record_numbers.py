@@ -1,4 +1,4 @@
-"""Meaning of the numbers of a ledger's charges, as stored; sottovoce.vault.numbering assigns the numbers."""
+"""Storage for the meaning of record numbers in a ledger's charges; sottovoce.vault.numbering assigns the numbers."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,12 +10,12 @@ from sottovoce.errors import PrivacyError
 from sottovoce.vault.keeper_list import Access
 from sottovoce.vault.mandate import Mandate, read_stamp
 
-_ANY = Promise("record", "replace-one")  # the promise of a charge without a stamp does not matter here
+_ANY = Promise("record", "replace-one")  # the promise of a charge without a stamp is irrelevant here
 Numbering = Literal["hashed", "enrolled"]
 
 
 class RecordNumbers:
-    """Numbers of one ledger's records. Every method raises LedgerError when the disk or the file fails.
+    """The record numbers of one ledger. Every method raises LedgerError if the disk or the file fails.
 
     Args:
         reading: opens the ledger's file for reading.
@@ -27,15 +27,15 @@ class RecordNumbers:
 
     @property
     def key(self) -> bytes:
-        """Key under which records are numbered. It never leaves the vault."""
+        """The key with which records are hashed. It never leaves the vault."""
         with self._reading() as connection:
             return bytes(connection.execute("SELECT key FROM secret").fetchone()[0])
 
     def use(self, numbering: Numbering, mandate: Mandate | None) -> None:
-        """Set the numbering by which charges name records from now on. A task has one learner and its own numbering.
+        """Set the numbering that charges use from now on. Within a task, do nothing: each task has its own numbering.
 
         Raises:
-            PrivacyError: if there are charges that name records in the other way.
+            PrivacyError: if existing charges for single records use the other numbering.
         """
         if mandate is not None:
             return
@@ -44,33 +44,32 @@ class RecordNumbers:
         if row == (numbering,):
             return
         with self._writing() as connection:
-            before = row[0] if row else "hashed"  # no row: the file is from an earlier version
+            before = row[0] if row else "hashed"  # a file without this row is from an earlier version
             terms = connection.execute("SELECT DISTINCT terms FROM charge")
             if before != numbering and any(event_of(one[0]).units != EVERY for one in terms):
                 raise PrivacyError(
                     "this ledger has charged single records for a learner that numbers them differently, so the "
-                    "charges of each are unknown: put learner.name back, or let the fleet sign a task with this "
+                    "charges for each record are unknown: restore learner.name, or let the fleet sign a task with this "
                     "learner"
                 )
             connection.execute("INSERT INTO numbering (kind) VALUES (?)", (numbering,))
 
     def enrol(self, epoch: int, enrolled: "Enrolled") -> None:
-        """Store the records that a task's charges name, durably and permanently.
+        """Store the records to which a task's charges refer, durably and permanently.
 
         Args:
-            epoch: epoch of the fleet's task; 0 before any.
+            epoch: epoch of the fleet's task; 0 before the first task.
             enrolled: records of the task.
 
         Raises:
-            PrivacyError: charges of this task name records that were enrolled by an earlier version, which did not
-                keep them.
+            PrivacyError: if charges for this task refer to records that an earlier version enrolled but did not store.
         """
         with self._writing() as connection:
             for terms, stamp in connection.execute("SELECT DISTINCT terms, stamp FROM charge"):
                 if event_of(terms).units != EVERY and read_stamp(stamp, _ANY).epoch == epoch:
                     raise PrivacyError(
-                        "this ledger has charged single records of a file that it did not keep, as an earlier version "
-                        "of the program did, so that nothing more can be released of them: let the fleet sign a new "
+                        "this ledger has charged single records in a file that an earlier version of the program did "
+                        "not store, so nothing more can be released about these records: let the fleet sign a new "
                         "task, or join as a new device"
                     )
             connection.execute(
@@ -79,7 +78,7 @@ class RecordNumbers:
             )
 
     def enrolled_records(self, epoch: int) -> "Enrolled | None":
-        """Return the records that this task's charges name; None before its first start."""
+        """Return the records to which this task's charges refer; None before the task's first start."""
         with self._reading() as connection:
             columns = "SELECT prepared, records, features, value FROM enrolled WHERE epoch = ?"
             row = connection.execute(columns, (epoch,)).fetchone()
@@ -88,13 +87,13 @@ class RecordNumbers:
 
 @dataclass(frozen=True, slots=True)
 class Enrolled:
-    """The records with which a task began, in the order of the file.
+    """The records with which a task began, in file order.
 
     Attributes:
         prepared: see Records.
         records: number of records.
-        features: number of features of each.
-        value: features float64 and then labels int64, little-endian, compressed by zlib.
+        features: number of features of each record.
+        value: features (float64) followed by labels (int64), little-endian, compressed with zlib.
     """
 
     prepared: str

@@ -1,4 +1,4 @@
-"""Scaling of a record to length 1, with rounding that depends on the record alone."""
+"""Scaling of a record to norm 1, with rounding that depends only on the record."""
 
 from decimal import Decimal
 
@@ -9,11 +9,11 @@ Row = NDArray[np.float64]
 
 
 def l1_units(row: Row, unit: int) -> list[int]:
-    """Return unit · x / ‖x‖₁, rounded toward zero: integers whose absolute values add up to `unit` at most.
+    """Return unit · x / ‖x‖₁, rounded toward zero: integers whose absolute values add up to at most `unit`.
 
     Args:
         row: float64[d]; a row that is not finite counts as zero.
-        unit: length 1 in grid units.
+        unit: the norm 1 in grid units.
     """
     integers = _integers(row)
     length = sum(map(abs, integers)) or 1
@@ -34,7 +34,7 @@ def l2_unit(row: Row) -> list[Decimal] | None:
 
 
 def _integers(row: Row) -> list[int]:
-    """Return integers in exactly the proportions of the floats of `row`."""
+    """Return integers in exactly the same proportions as the floats in `row`."""
     if not np.isfinite(row).all():
         return [0] * len(row)
     ratios = [number.as_integer_ratio() for number in row.tolist()]

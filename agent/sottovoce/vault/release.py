@@ -1,4 +1,4 @@
-"""Implementation of Release, the only one. Only the vault imports this module."""
+"""The only implementation of Release. Only the vault imports this module."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from sottovoce.door import PrivacyStatement
 
 @dataclass(frozen=True, slots=True)
 class SealedRelease:
-    """Charged, stored and privatised array. See sottovoce.door.Release."""
+    """A charged, stored and privatised array. See sottovoce.door.Release."""
 
     query_id: bytes
     value: NDArray[np.int64]

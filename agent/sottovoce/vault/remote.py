@@ -1,4 +1,4 @@
-"""Front of a vault in another process: answers like a local vault's, through a Unix socket."""
+"""Client for a vault in another process, over a Unix socket; it answers like a local vault."""
 
 import asyncio
 import contextlib
@@ -33,44 +33,44 @@ from sottovoce.vault.protocol import Failed, Introduction, MalformedError, Quest
 from sottovoce.vault.release import SealedRelease
 
 _log = logging.getLogger(__name__)
-_ANSWER_SECONDS = 240.0  # limit of an answer, since a large model over many records takes long
+_ANSWER_SECONDS = 240.0  # timeout for an answer; a large model over many records takes a long time
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
-_MEETING_SECONDS = 1.0  # an agent without a vault so far reports the wait, and retries
+_MEETING_SECONDS = 1.0  # an agent that has not contacted its vault yet reports the wait, and retries
 _LARGEST_REPLY = 2**26
 _WAIT = "vault-process"
 
 
 class Waiting(Protocol):
-    """Notes of waits, readable from any thread."""
+    """Interface for reporting waits, usable from any thread."""
 
     def begin(self, name: str, reason: str, seconds: float) -> None:
-        """Note that a wait of at most `seconds` begins; it replaces a wait of this name."""
+        """Report that a wait of at most `seconds` begins; it replaces any wait with this name."""
         ...
 
     def end(self, name: str) -> None:
-        """Note that the wait ends."""
+        """Report that the wait with this name has ended."""
         ...
 
 
 class RemoteVault:
-    """A vault in another process; see VaultFront. The constructor contacts the vault, and waits for it if necessary.
+    """Client for a vault in another process; see VaultFront. The constructor contacts the vault, waiting if necessary.
 
-    Each question has its own connection, and a question that was lost is asked again: a second answer costs nothing.
+    Each question uses a separate connection. A lost question is repeated, because a second answer costs nothing.
 
     Args:
-        path: path of the vault's socket.
-        owner: the id of this device, whose vault it must be.
+        path: path to the vault's socket.
+        owner: id of this device, to which the vault must belong.
         budget: the budget that the vault's ledger must have.
-        patience: seconds to wait for a vault that is gone; at most one second for a vault that has not appeared yet.
-        waits: record of the waits.
+        patience: seconds to wait for a vault that is unavailable; the first contact waits for at most one second.
+        waits: receives reports of the waits.
 
     Attributes:
-        ranges: the declared public ranges of the features, in words: see sottovoce.agent.own_task.
+        ranges: the declared public ranges of the features, as text; see sottovoce.agent.own_task.
         follows: whether records are added while the vault serves.
-        task: the document of the task that was taken up last; empty before any.
+        task: the document of the task that was accepted last; empty before the first one.
 
     Raises:
-        PrivacyError: if there is no vault, or none for this device and budget, or it does not talk to this user.
+        PrivacyError: if there is no vault, if it is not for this device and budget, or if it refuses this user.
     """
 
     def __init__(self, path: Path, *, owner: str, budget: Budget, patience: float, waits: Waiting) -> None:
@@ -93,7 +93,7 @@ class RemoteVault:
 
     @property
     def statement(self) -> PrivacyStatement:
-        """The guarantee of the whole run, as the vault states it."""
+        """The guarantee of the whole run, as stated by the vault."""
         return self._statement
 
     def spending(self) -> Spending:
@@ -102,12 +102,12 @@ class RemoteVault:
         return reply.spending if isinstance(reply, protocol.Spent) else self._raise_unexpected(reply)
 
     def tip(self) -> Tip:
-        """Return the head of the ledger, as peers see it."""
+        """Return the ledger's head as sent to peers."""
         reply = self._ask(protocol.AskTip(self._fingerprint))
         return reply.tip if isinstance(reply, protocol.Reached) else self._raise_unexpected(reply)
 
     def mark(self, charges: int, released: int) -> bytes | None:
-        """Return the ledger's mark with this newest charge and newest release; None if it never held one of them."""
+        """Return the ledger's mark at this newest charge and newest release, or None if one of them never existed."""
         reply = self._ask(protocol.AskMark(self._fingerprint, charges, released))
         return reply.mark if isinstance(reply, protocol.Marked) else self._raise_unexpected(reply)
 
@@ -123,14 +123,14 @@ class RemoteVault:
             self._raise_unexpected(reply)
 
     def take_up(self, document: bytes) -> None:
-        """Have the vault take up a task that the fleet has signed. Afterwards this front is useless: make another.
+        """Ask the vault to accept a task that the fleet has signed. Afterwards, replace this client with a new one.
 
         Raises:
-            TaskRefused: if the vault refuses; nothing changed.
+            TaskRefused: if the vault refuses the task; nothing changed.
         """
         self._changing = True
         reply = self._exchange(protocol.TakeUp(self._fingerprint, document), self._patience)[1]
-        if isinstance(reply, Failed) and reply.kind == "anew":  # the question was asked before, and its answer was lost
+        if isinstance(reply, Failed) and reply.kind == "anew":  # a repeated question: the first answer was lost
             met = self._exchange(protocol.Introduce(), self._patience)[1]
             if isinstance(met, Introduction) and met.task == document:
                 return
@@ -143,15 +143,15 @@ class RemoteVault:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self.answer, query)
 
     def answer(self, query: Query) -> Answer:
-        """Return the release for a query, or a refusal with its reason.
+        """Return the release for a query, or a refusal with a reason.
 
         Raises:
-            VaultAway: if the vault is gone and did not come back.
-            LedgerError: if its ledger failed; nothing was released.
-            DataError: if its records cannot be read; nothing was charged.
+            VaultAway: if the vault is unavailable and did not return in time.
+            LedgerError: if the vault's ledger failed; nothing was released.
+            DataError: if the vault cannot read its records; nothing was charged.
         """
         if query.point.ndim != 1:
-            return Refused(query.id, "query", "a point is a vector")
+            return Refused(query.id, "query", "a point must be a vector")
         point = query.point.astype("<f8").tobytes()
         reply = self._ask(protocol.Ask(self._fingerprint, query.learner, query.kind, query.slot, point))
         if isinstance(reply, protocol.Denied) and reply.refused.query_id == query.id:
@@ -167,11 +167,11 @@ class RemoteVault:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self.step, query)
 
     def step(self, query: CellQuery) -> CellAnswer | Refused:
-        """Take a step of a secure sum. If its answer is lost, the repeated step is refused, and the round is lost.
+        """Perform a step of a secure sum. If its answer is lost, the repeated step is refused, and the round fails.
 
         Raises:
-            VaultAway: if the vault is gone and did not come back.
-            LedgerError: if its ledger failed; nothing was released.
+            VaultAway: if the vault is unavailable and did not return in time.
+            LedgerError: if the vault's ledger failed; nothing was released.
         """
         reply = self._ask(protocol.AskStep(self._fingerprint, query.learner, query.said))
         if isinstance(reply, protocol.Denied) and reply.refused.query_id == query.id:
@@ -181,21 +181,21 @@ class RemoteVault:
         return CellAnswer(reply.query_id, reply.said, reply.simulated)
 
     def close(self) -> None:
-        """Stop waiting. The vault still stores the answer in progress."""
+        """Stop waiting for the vault. The vault still stores the answer in progress."""
         self._closed.set()
         for connection in list(self._open):
-            with contextlib.suppress(OSError):  # the wait has ended already
+            with contextlib.suppress(OSError):  # the exchange has already ended
                 connection.shutdown(socket.SHUT_RDWR)
         self._thread.shutdown(wait=True)
 
     def _ask(self, question: Question) -> Reply:
         reply = self._exchange(question, self._patience)[1]
         if self._changing and isinstance(reply, Failed) and reply.kind == "anew":
-            raise asyncio.CancelledError  # another task has begun, for which the agent is about to stop
+            raise asyncio.CancelledError  # another task has begun, and the agent is about to stop for it
         return reply
 
     def _exchange(self, question: Question, patience: float) -> tuple[bytes, Reply]:
-        """Return the reply, as bytes and as a message, as soon as a vault replies."""
+        """Send a question until a vault replies; return the reply as bytes and as a message."""
         raw, pause, until = protocol.encoded(question), _FIRST_PAUSE, None
         try:
             while not self._closed.is_set():
@@ -203,12 +203,12 @@ class RemoteVault:
                     return self._exchange_once(raw)
                 except TimeoutError as error:
                     raise PrivacyError(
-                        f"{self._path}: the vault did not answer within {_ANSWER_SECONDS:g} s; look into its log"
+                        f"{self._path}: the vault did not answer within {_ANSWER_SECONDS:g} s; check its log"
                     ) from error
                 except PermissionError as error:
                     raise PrivacyError(
-                        f"{self._path}: this user may not open the vault's socket; name it under vault.agent_user in "
-                        "the vault's configuration, and let it enter the socket's directory"
+                        f"{self._path}: this user may not open the vault's socket; set vault.agent_user to this user "
+                        "in the vault's configuration, and give the user access to the socket's directory"
                     ) from error
                 except OSError as error:
                     until = until or self._note_away(error, patience)
@@ -217,15 +217,15 @@ class RemoteVault:
                             f"{self._path}: no vault has answered for {patience:g} s ({error}); start it with "
                             "`sottovoce vault run --config FILE`"
                         ) from error
-                self._closed.wait(pause * random.uniform(0.5, 1))  # noqa: S311 - when to try again is no secret
+                self._closed.wait(pause * random.uniform(0.5, 1))  # noqa: S311 - the time of a retry is not secret
                 pause = min(2 * pause, _LONGEST_PAUSE, patience)
         finally:
             if until is not None:
                 self._waits.end(_WAIT)
-        raise asyncio.CancelledError  # the agent is stopping; it asks again when it is started again
+        raise asyncio.CancelledError  # the agent is stopping; it asks again after its next start
 
     def _note_away(self, error: OSError, patience: float) -> float:
-        """Note that the vault is away, with a warning if it was met before; return the time until which to wait."""
+        """Report that the vault is unavailable, and warn if it was contacted before; return the wait's deadline."""
         if self._met:
             _log.warning("vault-away %s: %s", self._path, error)
         self._waits.begin(_WAIT, f"the vault's process to answer at {self._path}", patience)
@@ -237,19 +237,19 @@ class RemoteVault:
             try:
                 connection.settimeout(_ANSWER_SECONDS)
                 connection.connect(str(self._path))
-                with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has replied without listening
+                with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the vault replied before reading
                     protocol.send(connection, raw, _ANSWER_SECONDS)
                 received = protocol.receive(connection, _LARGEST_REPLY, _ANSWER_SECONDS)
                 return received, protocol.decode_reply(received)
             except MalformedError as error:
                 raise PrivacyError(
-                    f"{self._path}: the program that answers there is not a vault of this release: {error}"
+                    f"{self._path}: the program that answers on this socket is not a vault of this release: {error}"
                 ) from error
             finally:
                 self._open.discard(connection)
 
     def _raise_unexpected(self, reply: Reply) -> NoReturn:
-        """Raise the error that a failure, or a reply to a different question, stands for."""
+        """Raise the error that corresponds to a failure or to a reply to a different question."""
         if not isinstance(reply, Failed):
             raise InternalError(f"the vault answered a different question ({type(reply).__name__})")
         match reply.kind:

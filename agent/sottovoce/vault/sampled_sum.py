@@ -1,4 +1,4 @@
-"""Calibration of clipped sums over random batches, with the least noise that keeps all of them within the budget."""
+"""Calibration of clipped sums over random batches: the least noise with which all sums together are within budget."""
 
 import math
 from functools import lru_cache
@@ -32,31 +32,36 @@ def calibrate_sampled(
     of: int,
     sum_error: float | None = None,
 ) -> tuple[DiscreteGaussian, SampledGaussian]:
-    """Return nearly the least noise with which `releases` sums over Poisson batches cost (epsilon, delta) at most.
+    """Return nearly the least noise for which `releases` sums over Poisson batches cost at most (epsilon, delta).
 
     Args:
-        clip: per-record L2 threshold C.
-        size: values in a release.
+        clip: per-record L2 clip norm C.
+        size: number of values in a release.
         releases: number of such releases that the budget covers.
         epsilon: total ε.
         delta: total δ.
         neighbouring: `add-remove` or `replace-one`.
-        batch: numerator of the rate.
-        of: its denominator.
+        batch: numerator of the sample rate.
+        of: denominator of the sample rate.
         sum_error: rounding error of a kernel that clips and sums; see `clipped_sum.calibrate`.
 
     Returns:
-        the mechanism, and the cost of one of its releases.
+        The mechanism, and the cost of one of its releases.
 
     Raises:
-        PrivacyError: if the budget, the relation, the rate or the clip is not valid, or outside the grid's range.
+        PrivacyError: if the budget, the relation, the sample rate or the clip norm is invalid, or outside the grid's
+            range.
     """
     if releases < 1 or not 1 <= batch <= of:
-        raise PrivacyError("sampled sums need at least one release, and a batch of 1 to all records: set learner.batch")
+        raise PrivacyError(
+            "sampled sums need at least one release, and a batch of 1 record to all records: set learner.batch"
+        )
     if neighbouring not in DISTANCES:
-        raise PrivacyError(f"no neighbouring relation `{neighbouring}`: choose one of {', '.join(DISTANCES)}")
+        raise PrivacyError(f"unknown neighbouring relation `{neighbouring}`: choose one of {', '.join(DISTANCES)}")
     if size < 1 or not 2.0**-500 < clip < 2.0**500:
-        raise PrivacyError(f"no grid for {size} numbers clipped at {clip:g}: set learner.clip to a positive number")
+        raise PrivacyError(
+            f"there is no grid for {size} numbers clipped at {clip:g}: set learner.clip to a positive number"
+        )
     relation = cast(Literal["add-remove", "replace-one"], neighbouring)
     multiplier = min_multiplier(releases, epsilon, delta, relation, batch, of)
     exponent = grid_exponent(multiplier * clip, clip, size, sum_error)
@@ -84,7 +89,7 @@ def min_multiplier(
     batch: int,
     of: int,
 ) -> float:
-    """Return the noise per clip, at most 0.2 % above the least, by bisection: more noise never costs more."""
+    """Return the noise multiplier, at most 0.2 % above the minimum, by bisection: more noise never costs more."""
 
     def within(multiplier: float) -> bool:
         units = 2**20

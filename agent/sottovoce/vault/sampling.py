@@ -1,6 +1,6 @@
-"""Sampling of a release's records: the vault draws them after the charge, from its own randomness, in secret.
+"""Sampling of a release's records. The vault samples them secretly after the charge, with its own randomness.
 
-Rates are fractions of public integers, so that a draw is exact and the charge is for the draw that was made.
+Sample rates are fractions of public integers, so sampling is exact and the charge applies to exactly this sampling.
 """
 
 from dataclasses import dataclass
@@ -16,27 +16,27 @@ _WORDS = 2**64
 
 
 class Sampling(Protocol):
-    """Distribution of batches."""
+    """A distribution over batches."""
 
     def draw(self, count: int, noise: NoiseSource) -> Places:
-        """Draw a batch's places among `count` records, int64[b], in ascending order except in `WithReplacement`."""
+        """Sample the positions of a batch among `count` records, int64[b], ascending except in `WithReplacement`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Poisson:
-    """Sampling that includes each record independently, with probability batch / of.
+    """Sampling that includes each record independently with probability batch / of.
 
     Attributes:
-        batch: numerator of the rate; the expected batch size on a device that holds `of` records.
-        of: its denominator, at least `batch`.
+        batch: numerator of the sample rate; the expected batch size on a device with `of` records.
+        of: denominator of the sample rate, at least `batch`.
     """
 
     batch: int
     of: int
 
     def draw(self, count: int, noise: NoiseSource) -> Places:
-        """See Sampling.draw. The rate is rounded down to a multiple of 2^-64, which costs no more than the rate."""
+        """See Sampling.draw. The rate is rounded down to a multiple of 2^-64, which does not increase the cost."""
         limit = np.uint64(min(_WORDS - 1, _WORDS * self.batch // self.of))
         places = np.arange(count) if self.batch == self.of else np.flatnonzero(noise.words(count) < limit)
         return places.astype(np.int64)
@@ -44,16 +44,16 @@ class Poisson:
 
 @dataclass(frozen=True, slots=True)
 class FixedSize:
-    """Sampling of exactly `batch` different records, every batch equally likely; all records if there are no more.
+    """Sampling of exactly `batch` distinct records, with every batch equally likely; all records if there are fewer.
 
     Attributes:
-        batch: b.
+        batch: b, the batch size.
     """
 
     batch: int
 
     def draw(self, count: int, noise: NoiseSource) -> Places:
-        """See Sampling.draw: the records with the smallest random words, which tie no more often than once in 2^60."""
+        """See Sampling.draw. Choose the records with the smallest random words; ties occur at most once in 2^60."""
         if count <= self.batch:
             return np.arange(count, dtype=np.int64)
         chosen: Places = np.sort(np.argpartition(noise.words(count), self.batch - 1)[: self.batch]).astype(np.int64)
@@ -62,10 +62,10 @@ class FixedSize:
 
 @dataclass(frozen=True, slots=True)
 class WithReplacement:
-    """Sampling by `batch` independent uniform draws, "i.i.d. batches" in papers. None of our guarantees rests on it.
+    """Sampling by `batch` independent uniform draws ("i.i.d. batches" in papers). No guarantee here relies on it.
 
     Attributes:
-        batch: b.
+        batch: b, the batch size.
     """
 
     batch: int

@@ -1,8 +1,8 @@
-"""Server of a vault behind a Unix socket: it takes one connection, one question and one answer at a time.
+"""Server for a vault behind a Unix socket, which handles one connection with one question and one answer at a time.
 
-Every connection must come from the agent's user: the kernel reports the user, and all others are turned away even while
-the vault is busy (admission.py). Whatever input arrives, this process continues; it waits for no caller longer than a
-few seconds, and holds one question in memory at a time.
+Every connection must come from the agent's user. The kernel reports the user, and all other users are refused, even
+while the vault is busy (admission.py). The process continues after any input. It waits at most a few seconds for a
+caller, and has only one question in memory at a time.
 """
 
 import logging
@@ -38,7 +38,7 @@ from sottovoce.vault.protocol import Failed, MalformedError, Question, Reply
 from sottovoce.vault.vault import Vault
 
 _log = logging.getLogger(__name__)
-_PATIENCE_SECONDS = 5.0  # seconds for a caller to send a whole question, and again to read the whole answer
+_PATIENCE_SECONDS = 5.0  # timeout for a caller to send a complete question, and again to read the complete answer
 _LOG_EVERY_SECONDS = 60.0
 _BACKLOG = 16
 _NAMED = (LedgerUnwritable, LedgerError, TaskRefused, PrivacyError, PluginError)
@@ -46,17 +46,17 @@ _NAMED = (LedgerUnwritable, LedgerError, TaskRefused, PrivacyError, PluginError)
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Vault, and the user whose questions it answers.
+    """A vault, and the user whose questions it answers.
 
     Attributes:
-        vault: the vault, which must have no other user meanwhile.
-        owner: id of the device to which it belongs.
-        budget: the budget of its ledger.
-        user: the number of the only user who may ask.
+        vault: the vault, which must not be used by anything else at the same time.
+        owner: id of the device to which the vault belongs.
+        budget: the budget of the vault's ledger.
+        user: numeric id of the only user who may ask questions.
         numbers: largest length of a point.
-        ranges: the declared ranges of the features, in words.
-        task: the document of the task that was taken up last.
-        take_up: takes up another task, after which the vault is made again; None if this vault takes up no tasks.
+        ranges: the declared feature ranges, as text.
+        task: the document of the task that was accepted last.
+        take_up: accepts another task, after which the vault is built again; None if this vault does not accept tasks.
     """
 
     vault: Vault
@@ -70,7 +70,7 @@ class Served:
 
 
 class VaultServer:
-    """Server of the questions of one device's agent."""
+    """Server that answers the questions of one device's agent."""
 
     def __init__(self, served: Served) -> None:
         vault = served.vault
@@ -92,19 +92,19 @@ class VaultServer:
         alive: Callable[[], object] = lambda: None,
         every: float | None = None,
     ) -> bool:
-        """Answer connections to `listener` one after the other, until `stop` can be read, or a task is taken up.
+        """Answer connections to `listener` one after another, until `stop` is readable or a task is accepted.
 
         Args:
-            listener: from `listening`.
-            stop: see above.
+            listener: the listening socket; see `listening_socket`.
+            stop: socket that becomes readable when the server must stop.
             alive: called before each answer, and at least every `every` seconds while there is no question.
-            every: those seconds; None if `alive` is not called at all.
+            every: interval in seconds; None if `alive` is never called.
 
         Returns:
-            Whether a task was taken up, for which another vault must answer.
+            Whether a task was accepted, for which another vault must answer.
 
         Raises:
-            MemoryError: if memory is short: the question was not answered, and its caller asks again.
+            MemoryError: if memory is short; the question was not answered, and its caller asks again.
         """
         admission = Admission(listener, self._served.user, self._turn_away, self._note_refused)
         with admission.open(), selectors.DefaultSelector() as selector:
@@ -126,14 +126,14 @@ class VaultServer:
     def _turn_away(self, connection: socket.socket, user: int) -> None:
         self._note("user-refused", f"uid={user}")
         words = f"user {user} may not query this vault; see vault.agent_user in its configuration"
-        with suppress(OSError):  # the caller does not read the answer
+        with suppress(OSError):  # the caller may not read the answer
             connection.send(protocol.framed(protocol.encoded(Failed("user", words))))
 
     def _note_refused(self, error: OSError | MemoryError) -> None:
         self._note("connections-refused", f"at=the vault's socket tries again: {str(error) or 'no memory'}")
 
     def _attend(self, connection: socket.socket) -> None:
-        """Answer one question; raise MemoryError if memory is short, after which only the disk is certain."""
+        """Answer one question. Raise MemoryError if memory is short; afterwards, only the state on disk is reliable."""
         try:
             reply = protocol.encoded(self._reply(connection))
             protocol.send(connection, reply, _PATIENCE_SECONDS)
@@ -147,11 +147,11 @@ class VaultServer:
         except MalformedError as error:
             self._note("question-malformed", str(error))
             return Failed("malformed", str(error))
-        except DataError as error:  # the error may name the faulty record: its text does not leave the vault
+        except DataError as error:  # the text may identify the faulty record, so it does not leave the vault
             self._note("question-failed", str(error))
             passes = isinstance(error.__cause__, sqlite3.OperationalError | OSError)
             return Failed(
-                "VaultAway" if passes else "DataError", "its records cannot be read now: look into the vault's log"
+                "VaultAway" if passes else "DataError", "the vault cannot read its records at present: see its log"
             )
         except SottovoceError as error:
             self._note("question-failed", str(error))
@@ -161,12 +161,12 @@ class VaultServer:
             return Failed(kind.__name__, str(error))
         except (OSError, MemoryError):
             raise
-        except Exception as error:  # noqa: BLE001 - a defect: one question must not end the vault, nor its words leave it
+        except Exception as error:  # noqa: BLE001 - a defect must not end the vault, and its text must not leave it
             self._note("question-failed", f"defect={type(error).__name__}")
-            return Failed("InternalError", "the vault failed on this question: a defect; please report it")
+            return Failed("InternalError", "the vault failed on this question because of a defect; please report it")
 
     def _note(self, event: str, words: str) -> None:
-        """Write a line to the log, at most one a minute of each kind: otherwise callers could fill a disk with them."""
+        """Log an event at most once a minute per kind, because callers could otherwise fill a disk with log lines."""
         now = time.monotonic()
         if now - self._logged.get(event, float("-inf")) >= _LOG_EVERY_SECONDS:
             self._logged[event] = now
@@ -177,7 +177,7 @@ class VaultServer:
         if isinstance(question, protocol.Introduce):
             return self._introduction
         if question.vault != self._fingerprint:
-            return Failed("anew", "the vault was started again with other settings; start the agent again too")
+            return Failed("anew", "the vault was restarted with different settings; restart the agent too")
         match question:
             case protocol.AskSpending():
                 return protocol.Spent(vault.spending())
@@ -188,7 +188,7 @@ class VaultServer:
             case protocol.AskKeepers():
                 return protocol.Kept(vault.keepers())
             case protocol.Appoint(keepers=keepers):
-                if keepers != vault.keepers():  # a repeated question, because an answer was lost
+                if keepers != vault.keepers():  # equal if the question is repeated because its answer was lost
                     vault.appoint(keepers)
                 return protocol.Kept(keepers)
             case protocol.TakeUp(document=document):
@@ -204,14 +204,14 @@ class VaultServer:
     def _take_up(self, document: bytes) -> Reply:
         take_up = self._served.take_up
         if take_up is None:
-            raise TaskRefused("this vault takes up no tasks")
+            raise TaskRefused("this vault does not accept tasks")
         self._served.vault.end(lambda: take_up(document), "another task has begun")
         self._over = True
         return protocol.TakenUp()
 
     def _answer_query(self, question: protocol.Ask) -> Reply:
         if len(question.point) % 8:
-            raise MalformedError("a point must consist of numbers of 8 bytes each")
+            raise MalformedError("a point must consist of 8-byte numbers")
         point = np.frombuffer(question.point, dtype="<f8").astype(np.float64)
         answer = self._served.vault.answer(Query(question.learner, question.kind, question.slot, point))
         if isinstance(answer, Refused):
@@ -222,19 +222,19 @@ class VaultServer:
 
 @contextmanager
 def listening_socket(path: Path, *, shared: bool) -> Iterator[socket.socket]:
-    """Yield a listening socket at `path`, which is removed at the end. Call this when the ledger is locked.
+    """Yield a listening socket at `path`, which is removed afterwards. Call this only while the ledger is locked.
 
     Args:
-        path: path of the socket; one that an earlier vault left there is replaced.
-        shared: whether a user other than this process's own will connect. The file then lets every user try, and the
-            vault turns away all but one, by the user that the kernel reports.
+        path: path of the socket; a socket left there by an earlier vault is replaced.
+        shared: whether the agent runs as a different user. In that case, the file's mode allows every user to connect,
+            and the vault refuses all users except one, based on the user that the kernel reports.
 
     Raises:
-        ConfigError: if there cannot be a socket.
+        ConfigError: if the socket cannot be created.
     """
     if sys.platform != "linux":
         raise ConfigError(
-            "vault.socket: a separate vault needs Linux, whose kernel identifies the connecting user; leave [vault] out"
+            "vault.socket: a separate vault needs Linux, whose kernel identifies the connecting user; remove [vault]"
         )
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         _bind(listener, path, 0o666 if shared else 0o600)
@@ -257,6 +257,6 @@ def _bind(listener: socket.socket, path: Path, mode: int) -> None:
         listener.listen(_BACKLOG)
     except OSError as error:
         raise ConfigError(
-            f"vault.socket: {path}: cannot listen there ({error.strerror or error}); choose a path of at most 100 "
-            "characters in a directory that the vault's user may write"
+            f"vault.socket: {path}: the vault cannot listen there ({error.strerror or error}); choose a path of at "
+            "most 100 characters in a directory to which the vault's user may write"
         ) from error

@@ -1,6 +1,7 @@
-"""Record releases for simulators: the same laws in ordinary floats, many rows at a time. Never for a device.
+"""Record releases for simulators: the same laws in ordinary floats, many rows at a time. Devices must not use them.
 
-A float's low bits reveal the noise added to it, and the generator is seeded: this noise protects no one.
+The low bits of a float reveal the noise that was added to it, and the generator is seeded, so this noise does not
+protect anyone.
 """
 
 import math
@@ -27,16 +28,16 @@ _CHUNK_NUMBERS = 2**21  # values drawn at a time: 16 MiB of float64
 
 
 def simulate(scheme: Scheme, features: Rows, labels: Labels, generator: "np.random.Generator") -> Values:
-    """Make one release of each row; memory is bounded, except for the result.
+    """Make one release of each row; memory use is bounded, except for the result.
 
     Args:
-        scheme: scheme by which a record is released.
+        scheme: scheme by which each record is released.
         features: float64[n, d], finite.
         labels: int64[n], 0 … c - 1.
         generator: source of the noise.
 
     Returns:
-        int64[n, width], distributed as the releases of the owners' vaults.
+        int64[n, width], distributed like the releases of the owners' vaults.
     """
     values = np.empty((len(labels), scheme.width), dtype=np.int64)
     rows = max(1, _CHUNK_NUMBERS // scheme.width)
@@ -59,7 +60,7 @@ def _simulate_part(scheme: Scheme, features: Rows, labels: Labels, generator: "n
             return np.hstack([_randomised_labels(scheme.label, labels, generator), _rounded(points, scheme.exponent)])
         case Exact():
             return np.hstack([labels[:, np.newaxis], _rounded(_units(features), scheme.exponent)])
-    raise TypeError(f"no simulation of scheme `{scheme.name}`: add one here")
+    raise TypeError(f"there is no simulation for scheme `{scheme.name}`: add one here")
 
 
 def _laplace(
@@ -79,14 +80,14 @@ def _laplace(
 
 
 def _blocks_and_signs(classes: int, labels: Labels) -> tuple[Labels, Rows]:
-    """Return the block and sign of x in the tensor, by label."""
+    """Return the block and the sign of x in the tensor for each label."""
     if classes == 2:
         return np.zeros_like(labels), np.where(labels == 1, 1.0, -1.0)
     return labels, np.ones(len(labels))
 
 
 def _units(features: Rows) -> Rows:
-    """Return rows of L2 length 1; zero rows stay zero."""
+    """Scale each row to an L2 norm of 1; zero rows stay zero."""
     largest = _divided(features, np.abs(features).max(axis=1, keepdims=True))
     return _divided(largest, np.sqrt((largest * largest).sum(axis=1, keepdims=True)))
 
@@ -101,7 +102,7 @@ def _rounded(points: NDArray[np.floating], exponent: int) -> Values:
 
 
 def _on_sphere(cap: Cap, blocks: int, units: Rows, at: Labels, generator: "np.random.Generator") -> NDArray[np.float32]:
-    """Return PrivUnit on each row of `units`, in block `at` of a zero vector: float32[n, D]; zero rows: uniform."""
+    """Return PrivUnit on each row of `units`, in block `at` of a zero vector, float32[n, D]; uniform for zero rows."""
     count, width = len(units), blocks * units.shape[1]
     rows = np.arange(count)
     points = generator.standard_normal((count, blocks, units.shape[1]), dtype=np.float32)
@@ -118,7 +119,7 @@ def _on_sphere(cap: Cap, blocks: int, units: Rows, at: Labels, generator: "np.ra
 
 
 def _heights(cap: Cap, inside: NDArray[np.bool_], generator: "np.random.Generator") -> Rows:
-    """Return heights t = ⟨V, u⟩, float64[n], on the cap or on the rest, each by rejection; D ≥ 2."""
+    """Return heights t = ⟨V, u⟩, float64[n], on the cap or off the cap, each by rejection sampling; D ≥ 2."""
     t = np.empty(len(inside))
     for chosen, draw in ((inside, _draw_on_cap), (~inside, _draw_off_cap)):
         places = np.flatnonzero(chosen)
@@ -136,7 +137,7 @@ def _draw_off_cap(cap: Cap, count: int, generator: "np.random.Generator") -> tup
 
 
 def _draw_on_cap(cap: Cap, count: int, generator: "np.random.Generator") -> tuple[Rows, NDArray[np.bool_]]:
-    """Return heights of the cap; see sottovoce.vault.cap_height."""
+    """Return proposed heights on the cap, and whether each is accepted; see sottovoce.vault.cap_height."""
     power, touch = cap.dimension - 1, max(cap.gamma, cap.dimension**-0.5)
     v = math.atanh(cap.gamma) + generator.standard_exponential(count) / (power * touch)
     below = power * (np.log(np.cosh(v)) + 0.5 * math.log((1 - touch) * (1 + touch)) - touch * (v - math.atanh(touch)))

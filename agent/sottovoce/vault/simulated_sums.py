@@ -1,4 +1,4 @@
-"""Sums of clipped gradients for simulators, for a whole fleet at once, with seeded noise. Never for a device."""
+"""Sums of clipped gradients for simulators: a whole fleet at a time, with seeded noise. Devices must not use them."""
 
 from collections.abc import Callable
 
@@ -17,16 +17,16 @@ _CHUNK_NUMBERS = 2**22  # gradient values at a time: 32 MiB of float64
 def simulate_sums(
     mechanism: ClippedSum, gradients: Gradients, counted: NDArray[np.bool_], noise: NoiseSource
 ) -> NDArray[np.int64]:
-    """Make one release of each device; memory is bounded, except for the result.
+    """Make one release of each device; memory use is bounded, except for the result.
 
     Args:
-        mechanism: bound and noise of a release; one that clips by itself.
-        gradients: gradients of a slice of devices, float64[n, B, P], one example's gradient per row.
-        counted: bool[N, B], the rows that exist; the others add nothing.
-        noise: noise of all devices.
+        mechanism: bound and noise of a release; the mechanism itself must clip.
+        gradients: returns the gradients of a slice of devices, float64[n, B, P], with one example's gradient per row.
+        counted: bool[N, B], true for rows that exist; other rows add nothing.
+        noise: noise source for all devices.
 
     Returns:
-        int64[N, P] on the mechanism's grid, distributed as the releases of the devices' vaults.
+        int64[N, P] on the mechanism's grid, distributed like the releases of the devices' vaults.
     """
     devices, batch = counted.shape
     values = np.empty((devices, mechanism.size), dtype=np.int64)

@@ -1,6 +1,6 @@
-"""Totals of a ledger's charges in its own terms: of all, of the present period, and under each limit of the owner.
+"""Totals of a ledger's charges in its own terms: overall, for the current period, and under each of the owner's limits.
 
-The total of the present task's charges is in the task's terms.
+The total for the current task is in the task's terms.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,19 +18,19 @@ from sottovoce.vault.mandate import Mandate, promise_of, read_stamp
 
 
 class Spent:
-    """Totals of charges, followed in their order.
+    """Running totals of charges, which are added in order.
 
-    Each task renumbers the records, so that the cost of a record in earlier tasks is unknown: there each record counts
-    as the one that has paid most.
+    Each task renumbers the records, so the cost of an individual record in earlier tasks is unknown. For those tasks,
+    each record counts as the record that has paid most.
 
     Args:
         own: budget of the ledger.
-        mandate: last task of the ledger, if any.
-        limits: limits that the owner has set; they follow the charges too.
+        mandate: last task in the ledger, if any.
+        limits: limits that the owner has set; the charges are also added to them.
 
     Attributes:
         limits: the owner's limits.
-        before: number of charges made before the present task.
+        before: number of charges made before the current task.
     """
 
     def __init__(self, own: Budget, mandate: Mandate | None, limits: Sequence[Limit] = ()) -> None:
@@ -38,8 +38,8 @@ class Spent:
         self._own, self._promise = own, promise_of(own)
         self._all = Tally(own.delta)
         self._mandate = mandate
-        self._period: Tally | None = None  # None in the first period, where `_all` is the same
-        self._alone: Tally | None = None  # None while nothing was released in a cell: `_all` is the same then
+        self._period: Tally | None = None  # None in the first period, when it would equal `_all`
+        self._alone: Tally | None = None  # None until a release in a cell; until then, it would equal `_all`
         self._number = 0
         self._earlier = 0.0
         self._task: Tally | None = None
@@ -48,26 +48,26 @@ class Spent:
 
     @property
     def epoch(self) -> int:
-        """Epoch of the newest charge, or of the task that has begun since; 0 before any."""
+        """Epoch of the newest charge, or of the task that has begun since; 0 before the first one."""
         return self._epoch
 
     def begin(self, mandate: Mandate | None) -> None:
-        """Begin this task, if it has not begun."""
+        """Begin this task unless it has already begun."""
         self._mandate = mandate
         if mandate is not None and mandate.epoch > self._epoch:
             self._enter_epoch(mandate.epoch)
 
     def open(self, period: int) -> None:
-        """Begin this period of the ledger's budget, if it has not begun."""
+        """Begin this period of the ledger's budget unless it has already begun."""
         if period > self._number:
             self._earlier = self.largest_period_epsilon()
             self._number, self._period = period, Tally(self._own.delta)
 
     def add(self, event: Event, stamp: str) -> None:
-        """Charge an event that was made durable with this stamp.
+        """Add an event that was charged durably with this stamp.
 
         Raises:
-            PrivacyError: if its cost is unknown, or its epoch or its period has ended.
+            PrivacyError: if the event's cost is unknown, or if its epoch or period has ended.
         """
         read = read_stamp(stamp, self._promise)
         epoch, made = read.epoch, read.promise
@@ -94,20 +94,20 @@ class Spent:
             self._task.add(_event_for_task(event, made))
 
     def check(self, event: Event, budget: Budget) -> None:
-        """Check that the cost of an event under this budget is known in the ledger's own terms.
+        """Check that an event's cost under this budget is known in the ledger's own terms.
 
         Raises:
-            TaskRefused: if it is not known.
+            TaskRefused: if the cost is not known.
         """
         if self._own.epsilon is not None:
             charged, changes = charged_as(event, promise_of(budget), self._promise)
             part_of(charged, changes)
 
     def payable(self, event: Event) -> Units | None:
-        """Return the units of `event` that can pay for it; None when there are none.
+        """Return the units of `event` that can pay for it; None if there are none.
 
         Raises:
-            TaskRefused: if its cost is unknown.
+            TaskRefused: if the event's cost is unknown.
         """
         units: Units | None = event.units
         budget = self._own if self._task is None or self._mandate is None else self._mandate.budget
@@ -121,65 +121,66 @@ class Spent:
         for tally, most in self._paying():
             found = tally.payable(charged, most, changes)
             paying = None if paying is None or found is None else overlap(paying, found)
-        if charged.units == EVERY != event.units:  # all of the ledger's units, for whichever these are
+        if charged.units == EVERY != event.units:  # all units of the ledger pay, whichever units the event has
             return None if paying is None else units
         return None if paying is None else overlap(units, paying)
 
     def epsilon(self, units: Units = EVERY) -> float:
-        """Return ε of the unit charged most among these, by all charges, in the ledger's own terms."""
+        """Return the total ε of the most charged of these units, in the ledger's own terms."""
         return self._all.epsilon(units)
 
     def epsilon_alone(self) -> float | None:
-        """Return ε by all charges if all other devices collude; None where it does not depend on them."""
+        """Return the total ε if all other devices collude; None if it does not depend on them."""
         return None if self._alone is None else self._alone.epsilon()
 
     def period_epsilon(self) -> float:
-        """Return the spending of the present period of the ledger's budget."""
+        """Return ε charged in the current period of the ledger's budget."""
         return (self._period or self._all).epsilon()
 
     def largest_period_epsilon(self) -> float:
-        """Return the spending of the period that was charged most."""
+        """Return ε charged in the period with the highest spending."""
         return max(self._earlier, self.period_epsilon())
 
     def task_epsilon(self) -> float:
-        """Return ε of the unit charged most in the present task, in the task's terms; 0 outside a task."""
+        """Return ε of the unit charged most in the current task, in the task's terms; 0 outside a task."""
         return 0.0 if self._task is None else self._task.epsilon()
 
     def renew(self, limit: Limit, lived: float) -> None:
-        """Begin the next span of a limit; its first span includes all earlier charges."""
+        """Begin a limit's next span; its first span includes all earlier charges."""
         if limit.began >= 0:
             limit.before, limit.tally = self._charges, Tally(self._own.delta)
         limit.began = lived
 
     def blocking_limit(self, event: Event) -> Limit | None:
-        """Return the limit that prevents this event from being paid, if there is one."""
+        """Return the limit that prevents this event from being paid, or None if there is none."""
         budget = self._own if self._task is None or self._mandate is None else self._mandate.budget
         charged, changes = charged_as(event, promise_of(budget), self._promise)
         return next((one for one in self.limits if one.tally.payable(charged, one.epsilon, changes) is None), None)
 
     def _paying(self) -> Iterator[tuple[Tally, float]]:
-        """Yield the tallies that must pay, each with its largest ε."""
+        """Yield each tally to which an event is charged, with the largest ε that it allows."""
         if self._own.epsilon is not None:
             yield self._period or self._all, self._own.epsilon
         yield from ((limit.tally, limit.epsilon) for limit in self.limits)
 
     def limit_spendings(self, lived: float) -> tuple[LimitSpending, ...]:
-        """Return the spending under each limit, after a number of seconds of the vault's life."""
+        """Return the spending under each limit, at `lived` seconds of the vault's running time."""
         return tuple(
             LimitSpending(one.span, one.epsilon, one.tally.epsilon(), max(0.0, one.seconds_left(lived)))
             for one in self.limits
         )
 
     def seconds_until_spent(self, lived: float, of_period: float) -> float | None:
-        """Return the seconds that the budget and limits last, at the rate at which they were charged until now.
+        """Return the seconds until the budget or a limit is spent, at the average rate of spending so far.
 
         Args:
-            lived: seconds of the vault's life.
-            of_period: seconds of that life in the present period of the budget.
+            lived: seconds of the vault's running time.
+            of_period: seconds of running time in the current period of the budget.
 
         Returns:
-            Infinite if nothing was charged; None if it cannot be determined, because each window pays for itself, or
-            nothing is promised. A limit does not count on the first day of its span, nor if the span ends before.
+            The seconds; infinite if nothing was charged; None if they cannot be determined, because each window pays
+            for itself or nothing is promised. A limit is ignored on the first day of its span, and if its span ends
+            before the limit is spent.
         """
         if self._own.unit == "window" or self._own.epsilon is None:
             return None
@@ -203,5 +204,5 @@ class Spent:
 
 
 def _event_for_task(event: Event, made: Promise) -> Event:
-    """Return the event in its task's terms: if it hides the whole device, that is charged, whatever its windows."""
+    """Return the event in its task's terms: if the task's unit is the device, the whole device is charged."""
     return with_units(event, EVERY) if made.unit == "device" else event

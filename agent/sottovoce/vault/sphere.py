@@ -1,4 +1,4 @@
-"""Exact draw of PrivUnit's point on the unit sphere of ℝᴰ (Bhowmick et al. 2018, Algorithm 1)."""
+"""Exact sampling of PrivUnit's point on the unit sphere of ℝᴰ (Bhowmick et al. 2018, Algorithm 1)."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -12,14 +12,14 @@ Point = list[Decimal]
 
 
 def draw_point(cap: Cap, unit: Sequence[Decimal], offset: int, inside: bool, tape: Tape) -> Point:
-    """Draw V uniformly from the cap around u or, unless `inside`, from the rest of the sphere.
+    """Draw V uniformly from the cap around u if `inside` is true, and from the rest of the sphere otherwise.
 
     Args:
         cap: γ and D.
-        unit: the coordinates of u, |u| = 1, from `offset` on; all others are 0.
+        unit: the coordinates of u, |u| = 1, from `offset` on; all other coordinates are 0.
         offset: position of `unit` in u.
-        inside: drawn beforehand, true with probability p.
-        tape: source of randomness.
+        inside: drawn by the caller; true with probability p.
+        tape: the source of randomness.
     """
     block = slice(offset, offset + len(unit))
     if cap.dimension == 1:
@@ -49,9 +49,9 @@ def draw_uniform_point(dimension: int, tape: Tape) -> Point:
 def draw_direction(dimension: int, tape: Tape) -> Point:
     """Draw a vector of ℝᴰ from a rotation-invariant law.
 
-    A normal vector of 2m coordinates has m pairs, whose squared lengths, divided by their sum, are distributed like the
-    spacings of m - 1 uniform numbers, and whose angles are uniform and independent of these: no logarithm is needed.
-    For odd D the last coordinate is dropped.
+    A normal vector with 2m coordinates consists of m pairs. The squared lengths of the pairs, divided by their sum, are
+    distributed like the spacings of m - 1 uniform numbers, and the angles are uniform and independent of the lengths,
+    so no logarithm is needed. For odd D, the last coordinate is dropped.
     """
     cuts = sorted(tape.uniform() for _ in range((dimension + 1) // 2 - 1))
     v: Point = []
@@ -63,7 +63,7 @@ def draw_direction(dimension: int, tape: Tape) -> Point:
 
 
 def _draw_in_disc(tape: Tape) -> tuple[Decimal, Decimal, Decimal]:
-    """Draw a point uniformly from the unit disc; return it and the square of its length."""
+    """Draw a point uniformly from the unit disc; return its coordinates and its squared length."""
     while True:
         x, y = 2 * tape.uniform() - 1, 2 * tape.uniform() - 1
         square = x * x + y * y

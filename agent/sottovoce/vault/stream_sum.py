@@ -1,4 +1,4 @@
-"""Release of a stream: a weighted sum of clipped windows on a public grid, with discrete Gaussian noise."""
+"""Releases of a stream: weighted sums of clipped windows on a public grid, with discrete Gaussian noise."""
 
 import math
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from sottovoce.vault.discrete_gaussian import MAX_SIGMA, DiscreteGaussianSampler
 from sottovoce.vault.noise import NoiseSource
 
 Lagged = tuple[int, NDArray[np.float64]]
-STREAM_BITS = 8  # bits of a coefficient: more would leave no room for the noise on the grid
+STREAM_BITS = 8  # bits per coefficient; more bits would leave no room for the noise on the grid
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +22,13 @@ class StreamSum:
     """Mechanism for Σ_j c_j clip(x_{t-j}) with noise, in units of 2**exponent.
 
     Attributes:
-        size: coordinates of a release, P.
+        size: number of coordinates in a release, P.
         exponent: the grid step of a release is 2**exponent.
-        coefficients: c_0, c_1, …, integers; as numbers they are c_j / 2**bits.
-        bits: bits of the coefficients.
+        coefficients: integers c_0, c_1, …, which represent the numbers c_j / 2**bits.
+        bits: number of fractional bits in a coefficient.
         clip_squared: the largest squared L2 norm of one window's total, in squared steps of 2**(exponent + bits).
-        sensitivity_squared: squared L2 sensitivity of all releases of a stream together to one window.
-        sigma: the noise's standard deviation parameter, in units.
+        sensitivity_squared: squared L2 sensitivity, to one window, of all releases of a stream together.
+        sigma: standard deviation parameter of the noise, in units.
     """
 
     size: int
@@ -40,7 +40,7 @@ class StreamSum:
     sigma: int
 
     def apply(self, raw: Iterator[Lagged], noise: NoiseSource) -> NDArray[np.int64]:
-        """See Mechanism.apply; `raw` holds each window's lag and its total, float64[1, P]."""
+        """See Mechanism.apply; `raw` yields each window's lag and total, float64[1, P]."""
         step = math.ldexp(1.0, self.exponent + self.bits)
         total = DiscreteGaussianSampler(self.sigma, noise).draw(self.size)
         for lag, row in raw:
@@ -58,22 +58,22 @@ def calibrate_stream(
     delta: float,
     neighbouring: str,
 ) -> StreamSum:
-    """Return the least noise with which all releases that a window is ever in cost it at most (epsilon, delta).
+    """Return the mechanism with the least noise for which a window pays at most (epsilon, delta) for all its releases.
 
     Args:
-        clip: L2 threshold of a window's total.
-        size: coordinates of a release.
+        clip: L2 clip norm of a window's total.
+        size: number of coordinates in a release.
         coefficients: c, scaled by 2**bits.
-        bits: bits of the coefficients.
-        epsilon: total ε of a window.
-        delta: total δ of a window.
-        neighbouring: `add-remove` (a window is present or not) or `replace-one` (twice the distance).
+        bits: number of fractional bits in a coefficient.
+        epsilon: total ε for a window.
+        delta: total δ for a window.
+        neighbouring: `add-remove` (a window is present or absent) or `replace-one` (twice the distance).
 
     Raises:
-        PrivacyError: if it is outside the grid's range.
+        PrivacyError: if an argument is invalid, or if the noise is outside the grid's range.
     """
     if not (math.isfinite(clip) and clip > 0 and size >= 1 and coefficients and neighbouring in DISTANCES):
-        raise PrivacyError("a stream needs a positive clip, a size, coefficients and a neighbouring relation")
+        raise PrivacyError("a stream needs a positive clip norm, a size, coefficients and a neighbouring relation")
     grid = math.floor(math.log2(clip / (2**8 * math.sqrt(size))))
     clip_squared = squared_units(clip, grid)
     norm_squared = sum(coefficient * coefficient for coefficient in coefficients)

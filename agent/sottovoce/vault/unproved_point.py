@@ -1,4 +1,4 @@
-"""Vector of unknown sensitivity with a paper's printed noise, or none, charged as infinite."""
+"""Releases of unknown sensitivity, with the noise printed in a paper or without noise, charged as infinite."""
 
 import math
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ _LARGEST = 2.0**60
 
 @dataclass(frozen=True, slots=True)
 class UnprovedPoint:
-    """Release of float64[P].
+    """Mechanism that releases a float64[P] of unknown sensitivity.
 
     Attributes:
-        size: P.
-        sigma: standard deviation of the noise on each coordinate; 0 for none.
-        name: name under which it is charged.
+        size: P, number of values in a release.
+        sigma: standard deviation of the noise on each coordinate; 0 for no noise.
+        name: the name under which a release is charged.
         exponent: the grid step is 2**exponent.
     """
 
@@ -32,11 +32,11 @@ class UnprovedPoint:
     exponent: int = _EXPONENT
 
     def event(self, units: Units) -> Unproved:
-        """Return the cost of a release for the units from which it was computed: infinite."""
+        """Return the infinite cost of a release to the units from which it is computed."""
         return Unproved(self.name, units)
 
     def apply(self, raw: NDArray[np.float64], noise: NoiseSource) -> NDArray[np.int64]:
-        """See Mechanism.apply. Noise beyond 2^26 steps is drawn more coarsely."""
+        """See Mechanism.apply. Noise with a standard deviation of more than 2^26 steps is drawn on a coarser grid."""
         bounded = np.clip(np.nan_to_num(np.ldexp(raw, -self.exponent)), -_LARGEST, _LARGEST)
         units: NDArray[np.int64] = np.rint(bounded).astype(np.int64)
         sigma = round(min(math.ldexp(self.sigma, -self.exponent), _LARGEST))
@@ -49,7 +49,7 @@ class UnprovedPoint:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Release of one integer without noise.
+    """Mechanism that releases one integer without noise.
 
     Attributes:
         size: 1.

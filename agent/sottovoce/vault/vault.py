@@ -1,4 +1,7 @@
-"""Vault: holds records and ledger, and answers queries with releases. The order of its six steps is the guarantee."""
+"""The vault, which has the records and the ledger and answers queries with releases.
+
+The guarantee depends on the order of its six steps.
+"""
 
 import asyncio
 import logging
@@ -38,21 +41,21 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class VaultContext:
-    """Parts of a vault.
+    """The parts of a vault.
 
     Attributes:
         records: the private records.
         program: the private half of the learner.
-        ledger: opened for charging.
+        ledger: the ledger, opened for charging.
         noise: the source of randomness.
         statement: the guarantee of the whole run.
-        lifetime: total charges of one unit, event by event; empty where nothing is promised.
-        observer: observes a simulation; None on a device.
-        followed: the source of `records`, if it grows; `records` are then those at the start.
-        closed: returns the reason why nothing more is released, which depends on no record; None while releases are
-            possible.
-        cell: makes the member of secure sums, from a verifier of signatures; None if there are no secure sums.
-        belongs: verifies these signatures.
+        lifetime: total charges to one unit, as a count per event; empty if nothing is promised.
+        observer: observer of a simulation; None on a device.
+        followed: the source of `records`, if it grows; in that case, `records` are those at the start.
+        closed: returns the reason why nothing more is released, which does not depend on the records, or None while
+            releases are possible.
+        cell: creates the member of secure sums from a signature verifier; None if there are no secure sums.
+        belongs: the signature verifier.
     """
 
     records: Records
@@ -68,19 +71,19 @@ class VaultContext:
     belongs: "SignatureVerifier | None" = None
 
     def __post_init__(self) -> None:
-        """Raise InternalError if a vault whose noise protects has an observer."""
+        """Raise InternalError if a vault with real noise has an observer."""
         if self.observer is not None and not self.noise.simulated:
-            raise InternalError("a vault with real noise has no observer: report this defect")
+            raise InternalError("a vault with real noise must not have an observer: report this defect")
 
 
 class Vault:
-    """Vault of one device's records, which answers one caller at a time: later callers wait."""
+    """Vault for one device's records. It answers one caller at a time; other callers wait."""
 
     def __init__(self, context: VaultContext) -> None:
         self._context = context
         self._cell = None if context.cell is None or context.belongs is None else context.cell(context.belongs)
         self._thread: Threads | None = None
-        self._turn = threading.Lock()  # two threads may not use SQLite's connection at once
+        self._turn = threading.Lock()  # two threads must not use the SQLite connection at the same time
         self._over_for_good: str | None = None
         self._closing = threading.Event()
         if context.ledger.life.counting:
@@ -88,7 +91,7 @@ class Vault:
 
     @property
     def statement(self) -> PrivacyStatement:
-        """The guarantee of the whole run or, if the budget renews, of one budget period."""
+        """The guarantee of the whole run or, if the budget is renewed, of one budget period."""
         stated, renewed = self._context.statement, self._context.ledger.periods.words
         return replace(stated, composition=f"{stated.composition}; {renewed}") if renewed else stated
 
@@ -99,7 +102,7 @@ class Vault:
 
     @property
     def lifetime(self) -> Mapping[Event, int]:
-        """Total charges of one unit, event by event; empty where nothing is promised."""
+        """Total charges to one unit, as a count per event; empty if nothing is promised."""
         return self._context.lifetime
 
     def spending(self) -> Spending:
@@ -108,12 +111,12 @@ class Vault:
             return self._context.ledger.spending()
 
     def tip(self) -> Tip:
-        """Return the head of the ledger, as peers see it."""
+        """Return the ledger's head as sent to peers."""
         with self._turn:
             return self._context.ledger.tip()
 
     def mark(self, charges: int, released: int) -> bytes | None:
-        """Return the ledger's mark with this newest charge and newest release; None if it never held one of them."""
+        """Return the ledger's mark at this newest charge and newest release, or None if one of them never existed."""
         with self._turn:
             return self._context.ledger.mark(charges, released)
 
@@ -128,26 +131,30 @@ class Vault:
             self._context.ledger.keepers.appoint(keepers)
 
     def end(self, act: Callable[[], object], why: str) -> None:
-        """Call `act` while nothing is answered, then answer nothing more because of `why`; if `act` fails, continue."""
+        """Call `act` between answers, then refuse all further queries with the reason `why`.
+
+        If `act` raises an exception, the vault continues to answer queries.
+        """
         with self._turn:
             act()
             self._over_for_good = why
 
     async def ask(self, query: Query) -> Answer:
-        """Run `answer` in the vault's own thread, so that neither arithmetic nor the disk blocks the event loop."""
+        """Run `answer` in the vault's thread, so that neither computation nor the disk blocks the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self._own_thread(), self.answer, query)
 
     def answer(self, query: Query) -> Answer:
         """Plan, charge, compute, add noise, store, return: always in this order.
 
-        The same query id is answered by the same stored bytes, with no new draw and no new charge. A charge whose
-        release was never stored (the device died in between) pays for the one release its query may still have.
+        A repeated query id is answered with the same stored bytes, without new noise and without a new charge. If the
+        device failed after a charge but before its release was stored, the charge pays for that release when the query
+        is asked again.
 
-        Records that are followed are read before they are charged: a failed read costs nothing.
+        Growing records are read before they are charged, so a failed read costs nothing.
 
         Raises:
-            LedgerError: if the ledger failed, or holds a charge for this query under other terms; nothing was released.
-            DataError: if records that are followed cannot be read; nothing was charged.
+            LedgerError: if the ledger failed, or if it charged this query under other terms; nothing was released.
+            DataError: if growing records cannot be read; nothing was charged.
         """
         query_id, context = query.id, self._context
         with self._turn:
@@ -157,13 +164,13 @@ class Vault:
             if isinstance(plan, Refused):
                 return plan
             if (planned := self._restrict_to_ended(plan.event)) is None:
-                return Refused(query_id, "calendar", "none of the windows that may be learnt from has ended yet")
+                return Refused(query_id, "calendar", "none of the windows that may be queried has ended yet")
             plan = replace(plan, event=planned)
             charged, stored = context.ledger.charged(query_id), context.ledger.stored(query_id)
             as_before = charged is not None and same_but_units(charged, plan.event)
             if stored is None:
                 try:
-                    new = self._restrict_to_payable(plan.event) if charged is None else plan.event  # not by other terms
+                    new = self._restrict_to_payable(plan.event) if charged is None else plan.event  # other terms fail
                 except TaskRefused as refused:
                     return Refused(query_id, "task", str(refused))
                 event = charged if as_before else new
@@ -171,7 +178,11 @@ class Vault:
                 if event is None or not context.ledger.charge(query_id, event):
                     return self._refuse_unpaid(query_id, plan.event)
                 if records.units is None and event.units != plan.event.units:
-                    return Refused(query_id, "terms", "this was charged for other records, under another sampling")
+                    return Refused(
+                        query_id,
+                        "terms",
+                        "this query was charged for different records, with a different sampling method",
+                    )
                 places = self._read(records, plan, event)
                 raw = context.program.compute(query, records if places is None else records.at(places))
                 value = plan.mechanism.apply(raw, context.noise)
@@ -182,20 +193,22 @@ class Vault:
                 context.ledger.store(query_id, stored)
                 return self._release(query_id, stored, event.units)
             if charged is None or not as_before or len(stored.value) != 8 * plan.mechanism.size:
-                return Refused(query_id, "terms", "this was answered before, under other terms or for another model")
+                return Refused(
+                    query_id, "terms", "this query was answered before, under different terms or for a different model"
+                )
             return self._release(query_id, stored, charged.units)
 
     @property
     def largest_step(self) -> int:
-        """Size in bytes of the largest step of a secure sum that may be requested; 0 without secure sums."""
+        """Size in bytes of the largest request for a step of a secure sum; 0 without secure sums."""
         return 0 if self._cell is None else self._cell.mechanism.cell.most * STATEMENT_BYTES
 
     async def take_part(self, query: CellQuery) -> CellAnswer | Refused:
-        """Run `step` in the vault's own thread."""
+        """Run `step` in the vault's thread."""
         return await asyncio.get_running_loop().run_in_executor(self._own_thread(), self.step, query)
 
     def step(self, query: CellQuery) -> CellAnswer | Refused:
-        """Take a step of a secure sum; see CellContext.
+        """Perform a step of a secure sum; see CellContext.
 
         Raises:
             LedgerError: if the ledger failed; nothing was released.
@@ -205,10 +218,10 @@ class Vault:
             if (why := self._closed_reason()) is not None:
                 return Refused(query.id, "task", why)
             if cell is None:
-                return Refused(query.id, "query", "this vault takes part in no secure sums")
+                return Refused(query.id, "query", "this vault does not take part in secure sums")
             if self._context.followed is not None:
                 if (paid := self._restrict_to_ended(cell.event)) is None:
-                    return Refused(query.id, "calendar", "none of the windows that may be learnt from has ended yet")
+                    return Refused(query.id, "calendar", "none of the windows that may be queried has ended yet")
                 cell = replace(cell, records=self._context.followed.read(), units=paid.units)
             answer = cell.step(query)
             return self._refuse_unpaid(query.id, cell.event) if answer is None else answer
@@ -222,7 +235,7 @@ class Vault:
             self._context.ledger.close()
 
     def _closed_reason(self) -> str | None:
-        """Return the reason why nothing is released at present; None if releases are possible."""
+        """Return the reason why nothing is released at present, or None if releases are possible."""
         followed = self._context.followed
         return self._over_for_good or self._context.closed() or (None if followed is None else followed.waiting_reason)
 
@@ -232,7 +245,7 @@ class Vault:
         return self._thread
 
     def _tick_period(self) -> None:
-        """Record regularly how long the vault has been at work, and open its budget's next period; see Periods."""
+        """Record the vault's running time regularly, and open the budget's next period when it is due; see Periods."""
         while not self._closing.wait(NOTED_SECONDS):
             with self._turn:
                 if self._closing.is_set():
@@ -243,12 +256,12 @@ class Vault:
                     _log.warning("life-not-noted %s", str(error) or "no memory")
 
     def _refuse_unpaid(self, query: bytes, event: Event) -> Refused:
-        """Refuse because the budget is spent: permanently, until its next period, or until the owner's limit allows."""
+        """Refuse because the budget is spent: permanently, until its next period, or until a limit's next span."""
         ledger = self._context.ledger
         if (limit := ledger.blocking_limit(event)) is not None:
             ends = math.ceil(limit.seconds_left(ledger.life.seconds) / DAY)
-            reached = f"the owner's limit of ε = {limit.epsilon:g} a {limit.span} is reached"
-            return Refused(query, "task", f"{reached}: more is released in {ends} days")
+            reached = f"the owner's limit of ε = {limit.epsilon:g} per {limit.span} has been reached"
+            return Refused(query, "task", f"{reached}: releases resume in {ends} days")
         period = ledger.periods.present_period(ledger.mandate)
         if period is None or not period.waiting:
             return Refused(query, "budget", "the privacy budget is spent")
@@ -263,9 +276,9 @@ class Vault:
         observer.computed(query, facts if trace is None else {**facts, **trace()})
 
     def _restrict_to_ended(self, event: Event) -> Event | None:
-        """Restrict the event to those of its windows that have ended, if windows come one by one.
+        """Restrict the event to those of its windows that have ended, if records grow window by window.
 
-        An event that hides the whole device also pays for these windows in a ledger that is kept for windows.
+        If the ledger's unit is a window, an event that protects the whole device also charges only these windows.
         """
         followed = self._context.followed
         if followed is None:
@@ -279,19 +292,19 @@ class Vault:
         return None if windows is None else with_units(event, windows)
 
     def _restrict_to_payable(self, event: Event) -> Event | None:
-        """Restrict the event to those of its units that can still pay, which depends on the ledger alone.
+        """Restrict the event to those of its units that can still pay, which depends only on the ledger.
 
         Raises:
-            TaskRefused: if its cost is unknown.
+            TaskRefused: if the event's cost is unknown.
         """
         units = self._context.ledger.payable(event)
         return None if units is None else with_units(event, units)
 
     def _read(self, records: Records, plan: Plan[Any], event: Event) -> NDArray[np.int64] | None:
-        """Return places of exactly the records from which a release is computed; None for all of them.
+        """Return the positions of exactly the records from which a release is computed; None for all records.
 
-        Their units are those that `event` charged and the plan still covers, and those whose earlier charges also pay
-        for this release. The plan may use a random part of these records.
+        These are the records of the units that `event` charged and the plan still covers, and of the units whose
+        earlier charges also pay for this release. If the plan samples, the result is a random sample of these records.
         """
         earlier = [charged for query in plan.shared if (charged := self._context.ledger.charged(query)) is not None]
         paid = [charged.units for charged in earlier if same_but_units(charged, event)]

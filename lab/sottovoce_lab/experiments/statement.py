@@ -7,8 +7,8 @@ from sottovoce_lab.experiments.fleet import Fleet
 from sottovoce_lab.experiments.settings import Settings
 
 _THREAT_MODEL = (
-    "local: anyone who reads every message of a device, any coalition of the others included; the device itself, its "
-    "disk and who takes part are not hidden"
+    "local: anyone who reads every message of a device, including any coalition of other devices; the device itself, "
+    "its disk and the fact that it takes part are not hidden"
 )
 _RECORD_MECHANISMS = {
     "laplace-copies": "discrete Laplace on each one-vs-all copy of the record, at ε/copies each",

@@ -123,9 +123,9 @@ def test_a_task_has_its_time(bench: Bench) -> None:
 @pytest.mark.parametrize(
     "policy, words",
     [
-        ('approve = "auto"\nalgorithms = ["average"]', "allows the algorithms average, and this task's is clipd2p"),
-        ('approve = "auto"\nunits = ["device"]', "allows the units device, and this task's is record"),
-        ('approve = "auto"\npurposes = ["research"]', "allows the purposes research, and this task's is not named"),
+        ('approve = "auto"\nalgorithms = ["average"]', "allows the algorithms average, but this task's is clipd2p"),
+        ('approve = "auto"\nunits = ["device"]', "allows the units device, but this task's is record"),
+        ('approve = "auto"\npurposes = ["research"]', "allows the purposes research, but this task's is not named"),
         ('approve = "auto"\npurposes = []', "allows the purposes none"),
         ('approve = "ask"', "awaits the owner's approval: sottovoce agent task approve 1"),
         ('aprove = "ask"', "unknown field `aprove`"),

@@ -145,7 +145,7 @@ def test_5_ledger_of_another_device(fleet: Fleet, device: Device, tmp_path: Path
 @pytest.mark.parametrize(
     "key, value, remedy",
     [
-        ("epsilon", 3.0, "put the ledger's values under [privacy]"),
+        ("epsilon", 3.0, "set the ledger's values under [privacy]"),
         ("delta", 1e-6, "--epsilon 2 --delta 1e-06 --unit record --neighbouring add-remove"),
         ("neighbouring", "replace-one", "--neighbouring replace-one"),
     ],

@@ -105,13 +105,13 @@ def test_a_damaged_promise_is_named(authority: Path, tmp_path: Path) -> None:
     "found, wanted, advice",
     [
         (Budget(2.0, 1e-5, "record", "add-remove"), WINDOW, "--epsilon 2 --delta 1e-05 --unit window"),
-        (Budget(3.0, 1e-5, "window", "add-remove"), WINDOW, "the ledger's would promise less"),
-        (Budget(2.0, 1e-4, "window", "add-remove"), WINDOW, "the ledger's would promise less"),
-        (Budget(None, 1e-5, "window", "add-remove"), WINDOW, "the ledger's would promise less"),
+        (Budget(3.0, 1e-5, "window", "add-remove"), WINDOW, "the ledger's budget would promise less"),
+        (Budget(2.0, 1e-4, "window", "add-remove"), WINDOW, "the ledger's budget would promise less"),
+        (Budget(None, 1e-5, "window", "add-remove"), WINDOW, "the ledger's budget would promise less"),
         (Budget(2.0, 1e-5, "window", "replace-one"), WINDOW, "--neighbouring add-remove"),
-        (Budget(1.0, 1e-5, "window", "add-remove"), WINDOW, "put the ledger's values under [privacy]"),
-        (Budget(2.0, 1e-5, "device", "add-remove"), WINDOW, "put the ledger's values under [privacy]"),
-        (WINDOW, Budget(None, 1e-5, "window", "add-remove"), "put the ledger's values under [privacy]"),
+        (Budget(1.0, 1e-5, "window", "add-remove"), WINDOW, "set the ledger's values under [privacy]"),
+        (Budget(2.0, 1e-5, "device", "add-remove"), WINDOW, "set the ledger's values under [privacy]"),
+        (WINDOW, Budget(None, 1e-5, "window", "add-remove"), "set the ledger's values under [privacy]"),
     ],
 )
 def test_no_advice_weakens_a_promise(found: Budget, wanted: Budget, advice: str) -> None:
@@ -133,4 +133,4 @@ def test_a_configuration_is_checked_against_the_ledger(authority: Path, tmp_path
     assert here("config", "check", file).code == 0
     file.write_text(text.replace('unit = "window"', 'unit = "window"\nepsilon = 1.0'))
     refused = here("config", "check", file)
-    assert (refused.code, "the ledger's would promise less" in refused.err) == (5, True), refused.err
+    assert (refused.code, "the ledger's budget would promise less" in refused.err) == (5, True), refused.err

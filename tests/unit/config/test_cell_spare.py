@@ -28,4 +28,4 @@ def test_the_statement_says_how_many() -> None:
     mechanism = calibrate_cell(
         cell, sums=1, clip=1.0, size=4, epsilon=1.0, delta=budget.delta, neighbouring="add-remove"
     )
-    assert "over 2 sums at most, of which 1 may come to nothing" in cell_guarantee(budget, mechanism, 1.0).composition
+    assert "over at most 2 sums, of which 1 may fail" in cell_guarantee(budget, mechanism, 1.0).composition

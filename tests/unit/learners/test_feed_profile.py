@@ -128,7 +128,7 @@ def test_nothing_is_released_before_the_month_is_over_and_no_later_day_pays(
 
     refused = asked()
     assert isinstance(refused, Refused)
-    assert (refused.reason, refused.explanation) == ("task", "the days that it covers end on 2026-02-01")
+    assert (refused.reason, refused.explanation) == ("task", "the days that the release covers end on 2026-02-01")
     now[0] += DAY
     assert not isinstance(asked(), Refused)
     if noise == "local":

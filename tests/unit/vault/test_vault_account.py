@@ -53,7 +53,7 @@ def test_the_link_of_every_number_of_charges(ledger: Ledger) -> None:
         ({"charges": (Charge("00", '{"event":"free"}'),)}, "unknown terms"),
         ({"charges": (Charge("00", GaussianSum(1, 9000).terms + " "),)}, "unknown terms"),
         ({"charges": (Charge("00", GaussianSum(1, 9000).terms),) * 2}, "twice"),
-        ({"releases": 6}, "more was released"),
+        ({"releases": 6}, "more releases than charges"),
         ({"epsilon": 0.1}, "spent"),
     ],
 )

@@ -54,7 +54,7 @@ def test_a_vault_of_a_cell_answers_no_query_and_one_without_takes_no_part() -> N
     alone = _vault(None)
     answer = alone.step(CellQuery(LEARNER, steps.encoded(steps.Begin(0, b""))))
     assert isinstance(answer, Refused)
-    assert "takes part in no secure sums" in answer.explanation
+    assert "does not take part in secure sums" in answer.explanation
 
 
 @pytest.mark.parametrize("said", [b"", b"\xc1", b"\x91\xa5Begin", steps.encoded(steps.Begin(0, bytes(8)))])
@@ -99,8 +99,8 @@ def test_rules_that_hide_nobody(wrong: Cell, key: str) -> None:
 @pytest.mark.parametrize(
     "policy, words",
     [
-        (Policy(approve="auto"), "smallest_cell would set"),
-        (Policy(approve="auto", smallest_cell=7), "of 7 devices or more"),
+        (Policy(approve="auto"), "set smallest_cell"),
+        (Policy(approve="auto", smallest_cell=7), "of 7 or more devices"),
         (Policy(approve="auto", smallest_cell=6, colluding=2), "2 or more of which may collude"),
         (Policy(approve="auto", smallest_cell=6), None),
     ],

@@ -59,7 +59,7 @@ def test_it_goes_on_and_says_what_it_said(tmp_path: Path, budget: Budget) -> Non
     path = tmp_path / "ledger.db"
     units = EVERY if budget.unit == "record" else Units(((3, 5),))
     before = of_version_0_1(path, budget, GaussianSum(4, 10, units), GaussianSum(4, 10, units))
-    with pytest.raises(LedgerError, match=r"of version 0.1 .* the device's next start upgrades it"):
+    with pytest.raises(LedgerError, match=r"from version 0.1 .* the device's next start upgrades it"):
         Ledger.read(path)
     for _ in range(2):
         ledger = Ledger.open(path, OWNER, budget)
@@ -85,7 +85,7 @@ def test_charges_for_records_that_were_not_kept_are_not_followed_by_others(tmp_p
         old.executescript(f"{SCHEMA_6} INSERT INTO file VALUES (1, 3);")
     ledger = Ledger.open(path, OWNER, budget)
     assert said(ledger) == before
-    with pytest.raises(PrivacyError, match="of a file that it did not keep"):
+    with pytest.raises(PrivacyError, match="in a file that an earlier version of the program did not store"):
         enrolled(Records(np.zeros((3, 2)), np.zeros(3, dtype=np.int64)), ledger)
     ledger.take_up(Mandate(1, budget, b"task"))
     assert len(enrolled(Records(np.zeros((3, 2)), np.zeros(3, dtype=np.int64)), ledger)) == 3, "a new task enrols anew"
@@ -103,7 +103,7 @@ def test_a_ledger_without_tasks_gets_them_and_says_what_it_said(tmp_path: Path) 
     ledger.close()
     with closing(sqlite3.connect(path, isolation_level=None)) as old:
         old.executescript(f"{SCHEMA_5} DROP TABLE task; ALTER TABLE charge DROP COLUMN stamp; PRAGMA user_version = 4;")
-    with pytest.raises(LedgerError, match=r"of an earlier version .* the device's next start upgrades it"):
+    with pytest.raises(LedgerError, match=r"from an earlier version .* the device's next start upgrades it"):
         Ledger.read(path)
     ledger = Ledger.open(path, OWNER, budget)
     assert said(ledger) == before
@@ -117,12 +117,14 @@ def test_charges_for_single_records_by_their_place_are_refused_and_nothing_chang
     path, budget = tmp_path / "ledger.db", BUDGETS[0]
     of_version_0_1(path, budget, GaussianSum(4, 10, Units(((0, 99),))))
     before = path.read_bytes()
-    with pytest.raises(LedgerError, match="named by their place in the file"):
+    with pytest.raises(LedgerError, match="identified by their position in the file"):
         Ledger.open(path, OWNER, budget)
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("schema, words", [(99, "a newer version of the program .*go back"), (2, "before 0.1")])
+@pytest.mark.parametrize(
+    "schema, words", [(99, "a newer version of the program .*use the newer version"), (2, "before 0.1")]
+)
 def test_another_version_is_named_and_not_called_damaged(tmp_path: Path, schema: int, words: str) -> None:
     path = tmp_path / "ledger.db"
     Ledger.create(path, OWNER, BUDGETS[0])

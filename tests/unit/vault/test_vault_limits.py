@@ -180,7 +180,7 @@ def test_what_is_refused_says_which_limit_and_when_more_is_released() -> None:
     refused = vault.answer(Query("average", "mean", 0, np.empty(0)))
     assert isinstance(refused, Refused)
     assert refused.reason == "task", "so that it is asked again"
-    assert refused.explanation == "the owner's limit of ε = 0.1 a month is reached: more is released in 30 days"
+    assert refused.explanation == "the owner's limit of ε = 0.1 per month has been reached: releases resume in 30 days"
 
 
 def test_a_budget_that_promises_nothing_keeps_to_the_limit(directory: Path) -> None:

@@ -188,7 +188,7 @@ def test_records_that_are_prepared_otherwise_are_refused() -> None:
     enrolled(replace(some(3), prepared="transform none"), ledger)
     for other in (replace(some(3), prepared="transform unit"), Records(np.zeros((3, 9)), np.zeros(3, dtype=int))):
         with pytest.raises(
-            PrivacyError, match=r"enrolled its records as transform none with 4 features.*put \[data\] back"
+            PrivacyError, match=r"enrolled its records as transform none with 4 features.*restore \[data\]"
         ):
             enrolled(other, ledger)
 
@@ -310,7 +310,7 @@ def test_no_learner_follows_one_that_numbers_records_otherwise(tmp_path: Path, b
     learners(some(40), ledger, before)
     spent = ledger.spending()
     assert spent.charges > 0
-    with pytest.raises(PrivacyError, match=r"put learner\.name back, or let the fleet sign a task"):
+    with pytest.raises(PrivacyError, match=r"restore learner\.name, or let the fleet sign a task"):
         learners(some(40), ledger, then)
     assert ledger.spending() == spent
     learners(some(40), ledger, before)

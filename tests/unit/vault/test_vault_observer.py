@@ -44,7 +44,7 @@ def test_an_observer_is_told_of_the_batch_and_of_the_release() -> None:
 
 
 def test_the_noise_of_a_device_has_no_observer() -> None:
-    with pytest.raises(InternalError, match="has no observer"):
+    with pytest.raises(InternalError, match="must not have an observer"):
         build(
             records=RECORDS,
             kernel=KERNEL,

@@ -175,7 +175,7 @@ def test_an_account_that_spends_a_period_s_budget_twice_is_refused(later: int, *
         owner=OWNER, epsilon=0.5, delta=1e-5, unit="device", neighbouring="add-remove", nonce=nonce.hex(),
         charges=tuple(charges), link=link.hex(), releases=2,
     )  # fmt: skip
-    with pytest.raises(LedgerError, match=r"of a budget of 0\.5") if refused else nullcontext():
+    with pytest.raises(LedgerError, match=r"more than its budget of 0\.5") if refused else nullcontext():
         audit_account(account)
 
 
@@ -256,7 +256,10 @@ def test_a_statement_says_that_its_budget_renews(device: Device) -> None:
     )
     assert vault.statement.epsilon == 0.5
     assert spending.epsilon > 0.6
-    assert "ε is of one budget period, which lasts 365 days at least; periods add up" in vault.statement.composition
+    assert (
+        "ε is for one budget period, which lasts at least 365 days; the ε of all periods add up"
+        in vault.statement.composition
+    )
     once = Ledger.in_memory(OWNER, LIFE)
     assert "period" not in _stated(once)
 

@@ -218,7 +218,7 @@ def test_scaling_by_the_training_sets_extremes_is_refuted(make: MakeVault) -> No
     """Under a budget that promises something the vault is not built; without one, a release is charged as infinite."""
     one = scheme("laplace-copies", FEATURES, CLASSES, 2.0)
     ledger = Ledger.in_memory(OWNER, REPLACE)
-    with pytest.raises(PrivacyError, match="declare the ranges"):
+    with pytest.raises(PrivacyError, match="declare the feature ranges"):
         make(one, scaling="training-min-max", ledger=ledger)
     ledger.close()
     unlimited = Ledger.in_memory(OWNER, Budget(None, 1e-5, "record", "replace-one"))

@@ -112,7 +112,7 @@ def test_a_socket_left_behind_is_replaced_and_nothing_else_is(at: Path) -> None:
         pass
     assert at.read_text() == "letters"
     for nowhere in (at.parent / "no" / "vault.sock", at.parent / ("long" * 40)):
-        with pytest.raises(ConfigError, match="cannot listen there"), listening_socket(nowhere, shared=False):
+        with pytest.raises(ConfigError, match="the vault cannot listen there"), listening_socket(nowhere, shared=False):
             pass
 
 
@@ -158,7 +158,7 @@ def test_a_vault_that_comes_back_with_other_settings_is_not(make_vault: MakeVaul
     vault.close()
     with serving(served(make_vault(clip=0.5), OWNER, budget), at), closing(remote):
         for ask in (lambda: remote.answer(question(0)), remote.spending, remote.tip, lambda: remote.mark(0, 0)):
-            with pytest.raises(PrivacyError, match="started again with other settings; start the agent again"):
+            with pytest.raises(PrivacyError, match="restarted with different settings; restart the agent"):
                 ask()
 
 
@@ -304,7 +304,7 @@ def test_what_is_no_question_gets_one_clear_error(attacked: tuple[Path, RemoteVa
 def test_a_part_of_a_number_is_malformed(attacked: tuple[Path, RemoteVault]) -> None:
     at, remote = attacked
     reply = sent(at, framed(msgspec.msgpack.encode(asking(vault=remote._fingerprint, point=bytes(95)))))
-    assert reply == Failed("malformed", "a point must consist of numbers of 8 bytes each")
+    assert reply == Failed("malformed", "a point must consist of 8-byte numbers")
 
 
 def test_bytes_at_random_and_damaged_questions_change_nothing(attacked: tuple[Path, RemoteVault]) -> None:

@@ -224,7 +224,7 @@ def test_promises_that_do_not_hold_are_not_made() -> None:
         PureSum(CLASSES, FEATURES, -20, "joint", 2**21, 0.99)
     with pytest.raises(PrivacyError, match="would cost more than it is charged"):
         PureSum(CLASSES, FEATURES, -20, "none", 0, 5.0)
-    with pytest.raises(DataError, match="not of the 5 features"):
+    with pytest.raises(DataError, match="do not match the 5 features"):
         vault(asked=terms(features=5))
 
 

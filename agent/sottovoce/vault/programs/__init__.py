@@ -1,1 +1,1 @@
-"""The private half of each learner: its computation on records, and the bound by which it is charged. One file each."""
+"""The private half of each learner, one module each: its computation on records, and the bound that sets its charge."""

@@ -1,8 +1,8 @@
 """Chains of steps without replacement: the private half of Jin, He & Dai (2023), Algorithm 1, at a public period.
 
-A release is computed from one run of records that no other release of the same pass touches, so that a record pays for
-one release per pass. Between two releases nothing depends on the private weights, so they are not stored: the steps
-since the last release are taken when the next one is requested.
+Each release is computed from a run of records that no other release of the same pass touches, so a record pays for one
+release per pass. The private weights are not stored, because nothing depends on them between two releases: the steps
+since the last release are computed when the next one is requested.
 """
 
 from dataclasses import dataclass, field
@@ -23,16 +23,17 @@ from sottovoce.vault.unproved_point import UnprovedPoint
 
 @dataclass(slots=True)
 class Chain:
-    """Program for the `chain` query of slot s, at this device's last release and the global weights, 2P values.
+    """Program for the `chain` query of slot s, whose point is this device's last release and the global weights.
 
-    The answer is (w_global + w_local)/2 - η ∇f(w_global) + noise, after period - 1 local steps on batches of their own.
+    The point has 2P values. The answer is (w_global + w_local)/2 - η ∇f(w_global) + noise, after period - 1 local
+    steps, each on a separate batch.
 
     Attributes:
-        steps: steps of a chain.
-        mechanisms: sensitivity and noise of the release of each slot; the last one also holds for all later slots.
-        period: R, batches in a chain.
+        steps: the two kinds of step in a chain.
+        mechanisms: sensitivity and noise of each slot's release; the last one also applies to all later slots.
+        period: R, number of batches in a chain.
         passes: number of passes over the records that the budget covers.
-        count: number of records in the first file: public under replace-one. Records of later files are not used.
+        count: number of records in the first file; public under replace-one. Records in later files are not used.
     """
 
     steps: ChainSteps
@@ -44,24 +45,24 @@ class Chain:
 
     @property
     def chains(self) -> int:
-        """Number of whole chains in a pass; remaining records are not used."""
+        """Number of complete chains in a pass; any remaining records are not used."""
         return self.count // (self.steps.batch * self.period)
 
     def plan(self, query: Query) -> Plan[NDArray[np.float64]] | Refused:
-        """Return a plan that touches the records of one chain."""
+        """Return a plan that touches one chain's records."""
         if query.kind != "chain" or query.point.shape != (2 * self.steps.kernel.size,) or query.slot < 0:
             return Refused(query.id, "query", "the vault's program does not support this query")
         if not (np.abs(query.point) <= LARGEST).all():
-            return Refused(query.id, "query", "the weights are not numbers below 2^12")
+            return Refused(query.id, "query", "the weights must be finite numbers between -2^12 and 2^12")
         if query.slot >= self.passes * self.chains:
-            return Refused(query.id, "budget", "every pass over which the privacy budget is spread has been made")
+            return Refused(query.id, "budget", "all passes that the privacy budget covers have been completed")
         first = self._start(query.slot)
         touched = Units(((first, first + self.steps.batch * self.period - 1),))
         mechanism = self.mechanisms[min(query.slot, len(self.mechanisms) - 1)]
         return Plan(mechanism.event(touched), mechanism)
 
     def compute(self, query: Query, records: Records) -> NDArray[np.float64]:
-        """Return the end of the chain before noise, float64[P]."""
+        """Return the chain's final weights before noise, float64[P]."""
         size, first, number = self.steps.kernel.size, self._start(query.slot), query.slot * self.period
         begun, everybody = query.point[:size], query.point[size:]
         local = begun
@@ -72,7 +73,7 @@ class Chain:
         return self.steps.step_globally(everybody, local, records, number + step, first + step * self.steps.batch)
 
     def traced(self) -> dict[str, Any]:
-        """Return the local model of the last chain, at its start and before its last step: for simulations."""
+        """Return the last chain's local model, at its start and before its last step; used by simulations."""
         return dict(zip(("local_before", "local_after"), (model.tolist() for model in self._ends), strict=False))
 
     def _start(self, slot: int) -> int:

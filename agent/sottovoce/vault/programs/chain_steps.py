@@ -1,4 +1,4 @@
-"""Steps on batches of records: the common part of chains at a public period and chains that a controller ends."""
+"""Steps on batches of records, shared by chains with a public period and chains that a controller ends."""
 
 import math
 from dataclasses import dataclass
@@ -23,7 +23,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class StepSizes:
-    """Step sizes η_t, where t counts a device's own batches, from 1: η, or with a regulariser min(η, 1/(aγt)), γ = λ.
+    """Step sizes η_t, where t counts the device's batches, starting at 1.
+
+    Without a regulariser, η_t = η; with one, η_t = min(η, 1/(aγt)), where γ = λ.
 
     Attributes:
         first: η; None for 1/(aγt) without an upper limit, as printed in the paper.
@@ -37,7 +39,7 @@ class StepSizes:
 
     @property
     def schedule(self) -> Schedule:
-        """η_t as a function of t; it never increases."""
+        """η_t as a non-increasing function of t."""
         if self.first is not None and not self.regularisation:
             return constant(self.first)
         return strongly_convex(self.slope, self.regularisation, None if self.first is None else 1 / (2 * self.first))
@@ -45,14 +47,14 @@ class StepSizes:
 
 @dataclass(frozen=True, slots=True)
 class ChainSteps:
-    """Algorithm 1's two steps on a device's batches, which are consecutive runs of b record numbers.
+    """The two steps of Algorithm 1 on a device's batches, which are consecutive runs of b record numbers.
 
-    A record that is gone is missing from its batch, but b does not change: its part of the mean gradient is 0.
+    A deleted record is missing from its batch, but b does not change: the record contributes 0 to the mean gradient.
 
     Attributes:
-        kernel: the model; features are scaled into the unit ball, each record by itself.
+        kernel: the model; each record's features are scaled into the unit ball separately.
         sizes: step sizes.
-        batch: b.
+        batch: b, the batch size.
         radius: R, radius of the ball onto which every model is projected; None for no projection.
     """
 
@@ -63,7 +65,7 @@ class ChainSteps:
 
     @property
     def regularisation(self) -> float:
-        """λ, of (λ/2)‖w‖² in the loss."""
+        """λ, the strength of the term (λ/2)‖w‖² in the loss."""
         return self.sizes.regularisation
 
     def step_locally(self, model: Floats, records: Records, number: int, start: int) -> Floats:
@@ -72,8 +74,8 @@ class ChainSteps:
         Args:
             model: w^L, float64[P].
             records: records with their numbers.
-            number: number of the batch among all of this device's, from 0.
-            start: number of the batch's first record.
+            number: index of the batch among all of this device's batches, starting at 0.
+            start: number of the first record in the batch.
         """
         moved = local_step(model, self.gradient(model, records, start), self.sizes.schedule(number + 1))
         return moved if self.radius is None else projected(moved, self.radius)
@@ -84,7 +86,7 @@ class ChainSteps:
         return global_step(latest, local, self.gradient(latest, records, start), none, step_size)
 
     def gradient(self, point: Floats, records: Records, start: int) -> Floats:
-        """Return the mean gradient of one batch, with the regulariser's."""
+        """Return the mean gradient of one batch, including the regulariser's gradient."""
         part = self._batch(records, start)
         mean = (
             self.kernel.clipped_gradient_sum(point, clip_to_unit_ball(part.features), part.labels, math.inf)
@@ -93,7 +95,7 @@ class ChainSteps:
         return mean + self.regularisation * point if self.regularisation else mean
 
     def loss(self, point: Floats, records: Records, start: int) -> float:
-        """Return the mean loss of one batch, with the regulariser's."""
+        """Return the mean loss of one batch, including the regulariser."""
         part = self._batch(records, start)
         of_records = self.kernel.loss(point[np.newaxis], clip_to_unit_ball(part.features), part.labels)
         return float(of_records[0]) + self.regularisation / 2 * float(point @ point)
@@ -103,8 +105,8 @@ class ChainSteps:
 
 
 def clip_to_unit_ball(rows: Floats) -> Floats:
-    """Divide each row by its L2 norm if the norm is above 1; a row whose norm is not a number becomes 0."""
-    with np.errstate(over="ignore", invalid="ignore"):  # a warning would be a message about a record
+    """Divide each row by its L2 norm if the norm exceeds 1; a row whose norm is not finite becomes 0."""
+    with np.errstate(over="ignore", invalid="ignore"):  # a warning would reveal something about a record
         norms = np.sqrt(np.add.reduce(np.square(np.ascontiguousarray(rows)), axis=1))
     known = np.isfinite(norms)
     scaled: Floats = np.where(known[:, np.newaxis], rows, 0.0)

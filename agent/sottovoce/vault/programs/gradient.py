@@ -1,7 +1,8 @@
 """Sums of clipped gradients: the private half of every gradient learner.
 
-Clipping is per privacy unit. A sum is over all records, or over a batch: a random one, which the vault draws and keeps
-secret, or a block of record numbers (vault/numbering.py), so that a record is in one release per pass.
+Clipping is per privacy unit. A sum runs over all records or over a batch. A batch is either a random sample, which the
+vault draws and keeps secret, or a block of record numbers (vault/numbering.py), so each record is in one release per
+pass.
 """
 
 import math
@@ -23,10 +24,10 @@ from sottovoce.vault.sampling import Sampling
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Consecutive runs of record numbers, equal in every pass.
+    """Consecutive runs of record numbers, identical in every pass.
 
     Attributes:
-        edges: start of each block of a pass, and end of the last one.
+        edges: start of each block in a pass, followed by the end of the last block.
         passes: number of passes over the records.
     """
 
@@ -39,7 +40,7 @@ class Blocks:
         return (len(self.edges) - 1) * self.passes
 
     def at(self, slot: int) -> Units:
-        """Return the block of a slot."""
+        """Return the record numbers in a slot's block."""
         block = slot % (len(self.edges) - 1)
         return Units(((self.edges[block], self.edges[block + 1] - 1),))
 
@@ -50,13 +51,13 @@ class GradientSum:
 
     Attributes:
         kernel: the model.
-        mechanism: bound and noise of every release; it clips the contribution of a unit. None if gradients are released
+        mechanism: bound and noise of every release; clips each unit's contribution. None if gradients are released
             only in secure sums.
         unit: `record`, `window` or `device`.
-        units: the units that may be queried: public, whether or not they have records.
-        event: cost of a release to its units; None for the mechanism's own cost.
-        batches: the records over which a release sums; None for all.
-        clip: C, where the kernel clips and sums; None where the mechanism does.
+        units: the units that may be queried; public, and independent of whether they have any records.
+        event: cost of a release to its units; None to use the mechanism's cost.
+        batches: the records that a release sums; None for all records.
+        clip: C, if the kernel clips and sums; None if the mechanism does.
     """
 
     kernel: Kernel
@@ -68,7 +69,7 @@ class GradientSum:
     clip: float | None = None
 
     def plan(self, query: Query) -> Plan[Batches] | Refused:
-        """Return a plan for a finite point of the model's size."""
+        """Return a plan if the point is finite and has the model's size."""
         point = query.point
         if (
             self.mechanism is None
@@ -81,11 +82,14 @@ class GradientSum:
         if not isinstance(self.batches, Blocks):
             return Plan(with_units(event, self.units), self.mechanism, sampling=self.batches)
         if not 0 <= query.slot < self.batches.slots:
-            return Refused(query.id, "budget", "every pass over which the privacy budget is spread has been made")
+            return Refused(query.id, "budget", "all passes that the privacy budget covers have been completed")
         return Plan(with_units(event, self.batches.at(query.slot)), self.mechanism)
 
     def compute(self, query: Query, records: Records) -> Batches:
-        """Return the summed gradients at the query's point, one row per unit, in batches of about a megabyte."""
+        """Yield each unit's summed gradients at the query's point, one row per unit, in batches of about a megabyte.
+
+        If the kernel clips and sums, yield its sum as a single row instead.
+        """
         if self.clip is not None:
             yield self.kernel_sum(query, records, self.clip)
         elif self.unit == "record":
@@ -100,7 +104,7 @@ class GradientSum:
 
 
 def _by_unit(records: Records, unit: str) -> Iterator[Records]:
-    """Yield each window's records, or all if the unit is the device. A unit without records adds nothing, not zeros."""
+    """Yield the records of each window, or all records if the unit is the device. Skip units that have no records."""
     if unit == "device" or records.windows is None:
         if len(records):
             yield records

@@ -1,4 +1,4 @@
-"""One vector for a whole device, released once: the private half of averaging over a fleet."""
+"""A single vector for the whole device, released once: the private half of averaging over a fleet."""
 
 from dataclasses import dataclass
 
@@ -13,12 +13,12 @@ from sottovoce.vault.programs.program import Plan
 
 @dataclass(frozen=True, slots=True)
 class DeviceMean:
-    """Program for the `mean` query of slot 0, whose point is empty: coefficients of the mean of the device's rows.
+    """Program for the `mean` query of slot 0, whose point is empty: the coefficients of the device's mean row.
 
     Attributes:
         profile: the part of the mean that is released.
-        mechanism: bound and noise of the release; it clips the vector of the device. None if the vector is released
-            only in secure sums.
+        mechanism: bound and noise of the release; clips the device's vector. None if the vector is released only in
+            secure sums.
     """
 
     profile: Profile
@@ -29,7 +29,7 @@ class DeviceMean:
         if self.mechanism is None or query.kind != "mean" or query.point.size:
             return Refused(query.id, "query", "the vault's program does not support this query")
         if query.slot != 0:
-            return Refused(query.id, "budget", "the one release that the privacy budget pays for was made")
+            return Refused(query.id, "budget", "the only release that the privacy budget covers has been made")
         return Plan(self.mechanism.event, self.mechanism)
 
     def compute(self, query: Query, records: Records) -> Batches:
@@ -38,8 +38,8 @@ class DeviceMean:
         return self.vector(records)
 
     def vector(self, records: Records) -> Batches:
-        """Return the mean of all features in one row, float64[1, P]; without records no row, which counts as 0."""
+        """Yield the coefficients of the mean row, float64[1, P]. Without records, yield no row, which counts as 0."""
         if len(records):
-            with np.errstate(over="ignore", invalid="ignore"):  # a warning would be a message about a record
+            with np.errstate(over="ignore", invalid="ignore"):  # a warning would reveal something about a record
                 mean = np.add.reduce(records.features, axis=0) / len(records)
                 yield self.profile.coefficients(mean)[np.newaxis]

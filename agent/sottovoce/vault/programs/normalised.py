@@ -1,7 +1,7 @@
-"""Sums of gradients in units of their clipping threshold: the private half of moving thresholds.
+"""Gradient sums in units of their clipping threshold: the private half of moving thresholds.
 
-The threshold is public, and part of the query. Whatever the threshold and the gradient, a unit's row is no longer than
-1: the mechanism clips at 1 once more, exactly, on its grid.
+The threshold is public and is part of the query. For any threshold and gradient, the norm of a unit's row is at most 1,
+because the mechanism clips again at 1, exactly, on its grid.
 """
 
 import math
@@ -20,17 +20,17 @@ class NormalisedSum:
     """Program for `gradient` queries whose point is the model and, as its last entry, the threshold C.
 
     Attributes:
-        sums: computes each unit's gradient, and the cost of a release; its mechanism clips at 1.
-        rule: treatment of a gradient.
+        sums: computes each unit's gradient and the cost of a release; its mechanism clips at 1.
+        rule: how a gradient is normalised.
     """
 
     sums: GradientSum
     rule: Rule
 
     def plan(self, query: Query) -> Plan[Batches] | Refused:
-        """Return a plan for a finite point with one entry more than the model has, the last one positive.
+        """Return a plan for a finite point with one more entry than the model, where the last entry is positive.
 
-        A kernel that clips at this last entry cannot do so near the ends of a float's range.
+        If the kernel clips at this entry, the entry must also be within CLIPS, away from the ends of a float's range.
         """
         low, high = (0.0, math.inf) if self.sums.clip is None else CLIPS
         if query.point.shape != (self.sums.kernel.size + 1,) or not low < query.point[-1] < high:
@@ -38,7 +38,7 @@ class NormalisedSum:
         return self.sums.plan(_model_query(query))
 
     def compute(self, query: Query, records: Records) -> Batches:
-        """Return the normalised gradients, one row per unit, in batches of about a megabyte; or the kernel's sum."""
+        """Yield the normalised gradients, one row per unit, in batches of about a megabyte, or the kernel's sum."""
         threshold = float(query.point[-1])
         if self.sums.clip is not None:
             yield self.sums.kernel_sum(_model_query(query), records, threshold) / threshold

@@ -1,4 +1,4 @@
-"""Interface of a computation: the facts that the vault needs before it touches a record, and the computation itself."""
+"""Interface of a computation: the plan that the vault needs before it touches a record, and the computation itself."""
 
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -14,13 +14,13 @@ Raw = TypeVar("Raw")
 
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[Raw]):
-    """Plan for the answer to a query, made before any record is read.
+    """Plan for answering a query, made before any record is read.
 
     Attributes:
-        event: the charge, and the record that pays it.
+        event: the charge, and the units that pay it.
         mechanism: bound and noise of the release.
-        shared: earlier queries whose charges, if they were made, also pay for their units in this release.
-        sampling: how the records to read are drawn from those that were paid for; None for all of them.
+        shared: ids of earlier queries; if they were charged, those charges also pay for their units in this release.
+        sampling: how the records to read are sampled from those that were paid for; None to read all of them.
     """
 
     event: Event
@@ -30,12 +30,12 @@ class Plan(Generic[Raw]):
 
 
 class Program(Protocol[Raw]):
-    """Pure computation: no noise, no sending, no access to the ledger. The vault applies the plan's mechanism."""
+    """Pure computation, without noise, network or ledger access. The vault applies the plan's mechanism."""
 
     def plan(self, query: Query) -> Plan[Raw] | Refused:
-        """Return the plan for this query, or a refusal with its reason; no record is read for either."""
+        """Return the plan for this query, or a refusal with a reason. Does not read any record."""
         ...
 
     def compute(self, query: Query, records: Records) -> Raw:
-        """Return the values to privatise, computed from the records of units that were paid for."""
+        """Return the values to privatise, computed from the records of the units that were paid for."""
         ...

@@ -1,4 +1,4 @@
-"""Gradients of a batch for reproducing papers exactly, charged as infinite."""
+"""Batch gradients for reproducing papers exactly, charged as infinite."""
 
 import math
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ class PublishedSum:
     Attributes:
         kernel: the model.
         mechanism: clip and noise of every release.
-        name: name under which a release is charged.
-        sampling: how a batch is drawn; None for all records.
+        name: the name under which a release is charged.
+        sampling: how a batch is sampled; None for all records.
     """
 
     kernel: Kernel
@@ -32,13 +32,16 @@ class PublishedSum:
     sampling: Sampling | None
 
     def plan(self, query: Query) -> Plan[Batches] | Refused:
-        """Return a plan for a finite point of the model's size."""
+        """Return a plan if the point is finite and has the model's size."""
         if query.kind != "gradient" or query.point.shape != (self.kernel.size,) or not np.isfinite(query.point).all():
             return Refused(query.id, "query", "the vault's program does not support this query")
         return Plan(Unproved(self.name), self.mechanism, sampling=self.sampling)
 
     def compute(self, query: Query, records: Records) -> Batches:
-        """Rows of gradients, in batches of about a megabyte; one row, their sum, where a graph adds them unclipped."""
+        """Return an iterator over gradient rows, in batches of about a megabyte.
+
+        If the kernel computes sums in a graph and examples are not clipped, the only row is the sum of all gradients.
+        """
         if self.kernel.sum_error is not None and not self.mechanism.clips_examples:
             total = self.kernel.clipped_gradient_sum(query.point, records.features, records.labels, math.inf)
             return iter([total[np.newaxis]])

@@ -1,7 +1,8 @@
 """Chains that a deep Q-network ends: Jin, He & Dai (2023), Algorithms 1 and 2 to the letter, without any bound.
 
-The local model, the network and its memory are computed from records without noise, so they are here and not with the
-learner. They last as long as the vault: after a restart the controller starts over, from this device's last release.
+The local model, the network and its replay memory are computed from records without noise, so the vault holds them
+instead of the learner. They are not stored: after a restart, the controller starts over from this device's last
+release.
 """
 
 from dataclasses import dataclass, field
@@ -21,26 +22,27 @@ from sottovoce.vault.unproved_point import Told, UnprovedPoint
 
 Floats = NDArray[np.float64]
 
-_LARGEST_TOLD = 100  # largest number of inputs of a Q-network whose parameters a trace shows
+_LARGEST_TOLD = 100  # a trace shows a Q-network's parameters only if the network has at most this many inputs
 
 
 @dataclass(slots=True)
 class QChain:
-    """Program for two kinds of query for batch t, in this order.
+    """Program for two kinds of query for batch t, asked in this order.
 
-    `decide`, at this device's last release, P values: LOCAL, and the local step has been taken, or GLOBAL.
-    `chain`, after GLOBAL, at the last release and the global weights, 2P values: see Chain.
+    The point of `decide` is this device's last release, P values. The answer is LOCAL, after the local step has been
+    taken, or GLOBAL.
+    `chain` follows GLOBAL. Its point is the last release and the global weights, 2P values; see Chain.
 
-    Unlike other programs it is not pure: its answer depends on all earlier ones.
+    Unlike other programs, this one is not pure: each answer depends on all earlier ones.
 
     Attributes:
-        steps: the two steps on batches.
+        steps: the two kinds of step on batches.
         controller: Algorithm 2's state.
-        generator: the controller's randomness, drawn from the device's own at the start.
-        deviations: s / max η of the noise on a chain's end.
+        generator: the controller's random generator, seeded from the device's randomness at the start.
+        deviations: s / max η for the noise added at the end of a chain.
         passes: number of passes over the records.
         count: number of records.
-        name: name under which releases are charged.
+        name: the name under which releases are charged.
     """
 
     steps: ChainSteps
@@ -57,19 +59,19 @@ class QChain:
 
     @property
     def batches(self) -> int:
-        """Number of whole batches in a pass."""
+        """Number of complete batches in a pass."""
         return self.count // self.steps.batch
 
     def plan(self, query: Query) -> Plan[Any] | Refused:
-        """Return a plan that touches one batch, or two, at an infinite charge."""
+        """Return a plan that touches one or two batches, at an infinite charge."""
         size = self.steps.kernel.size
         sizes = {"decide": size, "chain": 2 * size}
         if query.kind not in sizes or query.point.shape != (sizes[query.kind],) or query.slot < 0:
             return Refused(query.id, "query", "the vault's program does not support this query")
         if not np.isfinite(query.point).all():
-            return Refused(query.id, "query", "the weights are not numbers")
+            return Refused(query.id, "query", "the weights must be finite numbers")
         if query.slot >= self.passes * self.batches:
-            return Refused(query.id, "budget", "every pass over the records has been made")
+            return Refused(query.id, "budget", "all passes over the records have been completed")
         event = Unproved(self.name, self._touched_units(query))
         if query.kind == "decide":
             return Plan(event, Told())
@@ -78,17 +80,17 @@ class QChain:
         return Plan(event, UnprovedPoint(size, sigma, self.name))
 
     def compute(self, query: Query, records: Records) -> Any:
-        """Return the action, or the end of the chain before noise, float64[P]."""
+        """Return the action, or the chain's final weights before noise, float64[P]."""
         if query.kind == "decide":
             return self._decide(query, records)
         size = self.steps.kernel.size
         local = query.point[:size] if self._local is None else self._local
         self._facts = {"local_before": local, "batch": self._places(query.slot)}
-        self._local = None  # it is what will be released
+        self._local = None  # the next chain starts from the release
         return self.steps.step_globally(query.point[size:], local, records, query.slot, self._start(query.slot))
 
     def traced(self) -> dict[str, Any]:
-        """Return the last turn of Algorithm 2, JSON-ready: for simulations."""
+        """Return the last iteration of Algorithm 2 in a JSON-serialisable form; used by simulations."""
         return {name: _arrays_to_lists(fact) for name, fact in self._facts.items()}
 
     def _decide(self, query: Query, records: Records) -> int:
@@ -125,14 +127,14 @@ class QChain:
         return action
 
     def _networks(self) -> dict[str, list[Any]] | None:
-        """Return θ and θ' before this turn's learning, if they are small enough to be recorded at every turn."""
+        """Return θ and θ' before this iteration's learning, or None if they are too large to record every time."""
         if self.controller.terms.state_size > _LARGEST_TOLD:
             return None
         networks = {"theta": self.controller.network, "theta_target": self.controller.target}
         return {name: list(network.arrays) for name, network in networks.items()}
 
     def _replay(self) -> list[dict[str, Any]]:
-        """Return the controller's memory, the oldest first."""
+        """Return the transitions in the controller's memory, oldest first."""
         first = self.controller.observed - len(self.controller.memory)
         return [
             {
@@ -146,7 +148,7 @@ class QChain:
         ]
 
     def _touched_units(self, query: Query) -> Units:
-        """Return the records of a batch; a decision also reads those of the previous batch, for its reward."""
+        """Return the record numbers of a batch; a decision also reads the previous batch, to compute its reward."""
         starts = [self._start(query.slot)]
         if query.kind == "decide" and self._before is not None:
             starts.append(self._before[2])
@@ -171,7 +173,7 @@ def _step_facts(learnt: TargetStep) -> dict[str, Any]:
 
 
 def _arrays_to_lists(fact: Any) -> Any:
-    """Replace the arrays in a fact by lists."""
+    """Replace any arrays in a fact with lists."""
     if isinstance(fact, np.ndarray):
         return fact.tolist()
     if isinstance(fact, dict):

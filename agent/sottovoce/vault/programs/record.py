@@ -1,7 +1,7 @@
-"""Perturbed copy of each record: the private half of learning from published records.
+"""A perturbed copy of each record: the private half of learning from published records.
 
-Hegedűs & Jelasity (2017), Section 3: a node perturbs its record once and publishes it; all later learning from it is
-post-processing.
+Hegedűs & Jelasity (2017), Section 3: a node perturbs its record once and publishes the result. All later learning from
+that copy is post-processing.
 """
 
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from sottovoce.vault.record_mechanism import RecordMechanism
 
 @dataclass(frozen=True, slots=True)
 class RecordRelease:
-    """Program for a `record` query, whose slot is a record's number and whose point is empty: that record's release.
+    """Program that answers a `record` query with the perturbed record; the slot is its number and the point is empty.
 
     Attributes:
         mechanism: bound and noise of every release.
-        count: number of enrolled records; public, since a query for one more is refused.
-        epsilon: charge of a release, infinite without noise.
+        count: number of enrolled records; public, because a query for a record beyond it is refused.
+        epsilon: charge per release; infinite without noise.
     """
 
     mechanism: RecordMechanism
@@ -32,11 +32,11 @@ class RecordRelease:
         if query.kind != "record" or query.point.size:
             return Refused(query.id, "query", "the vault's program does not support this query")
         if not 0 <= query.slot < self.count:
-            return Refused(query.id, "record", "there is no record of this number")
+            return Refused(query.id, "record", "there is no record with this number")
         scheme = self.mechanism.scheme
         event = RecordReleased(query.slot, scheme.name, scheme.features, scheme.classes, self.epsilon)
         return Plan(event, self.mechanism)
 
     def compute(self, query: Query, records: Records) -> Records:
-        """Return the one record unchanged."""
+        """Return the requested record unchanged."""
         return records

@@ -1,10 +1,10 @@
-"""Total for every window, without end: the private half of a continually published statistic.
+"""A total for every window of an unbounded stream: the private half of a continually published statistic.
 
-The release at window t is Σ_j c_j x_{t-j} + noise, with x_k the clipped total of window k and c the first column
-of a Toeplitz square root of the prefix sum, cut off at a band (Henzinger, Upadhyay & Upadhyay 2023; Choquette-Choo et
-al. 2023). One window is in as many releases as the band is wide; together they are one Gaussian release of it, so that
-it pays once, when it is first released (Denisov et al. 2022, Theorem 2.1: even if later windows depend on what was
-seen).
+The release at window t is Σ_j c_j x_{t-j} + noise, where x_k is the clipped total of window k and c is the first column
+of a Toeplitz square root of the prefix sum, truncated to a band (Henzinger, Upadhyay & Upadhyay 2023; Choquette-Choo et
+al. 2023). A window is part of as many releases as the band is wide. Together, these are a single Gaussian release of
+the window, so the window pays once, when it is first released. This holds even if later windows depend on earlier
+releases (Denisov et al. 2022, Theorem 2.1).
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ class WindowTotals:
 
     Attributes:
         mechanism: bound, coefficients and noise of every release.
-        windows: first and last window that may be queried.
+        windows: first and last windows that may be queried.
     """
 
     mechanism: StreamSum
@@ -36,12 +36,12 @@ class WindowTotals:
     def plan(self, query: Query) -> Plan[Iterator[Lagged]] | Refused:
         """Return a plan that charges the requested window; earlier windows were charged when they were requested.
 
-        A window that was not requested in its turn is left out of later releases: nothing was paid for it.
+        A window that was never requested is left out of later releases, because nothing was paid for it.
         """
         if query.kind != "total" or query.point.size:
             return Refused(query.id, "query", "the vault's program does not support this query")
         if not self.windows[0] <= query.slot <= self.windows[1]:
-            return Refused(query.id, "record", "this window is outside the declared ones")
+            return Refused(query.id, "record", "this window is outside the declared range")
         first = max(self.windows[0], query.slot - len(self.mechanism.coefficients) + 1)
         earlier = tuple(Query(query.learner, "total", slot, query.point).id for slot in range(first, query.slot))
         event = GaussianSum(
@@ -50,7 +50,7 @@ class WindowTotals:
         return Plan(event, self.mechanism, earlier)
 
     def compute(self, query: Query, records: Records) -> Iterator[Lagged]:
-        """Yield age in windows and total, float64[1, P], of each window that was paid for."""
+        """Yield the age, in windows, and the total, float64[1, P], of each window that was paid for."""
         if records.windows is None:
             return
         for window in np.unique(records.windows):
@@ -58,5 +58,5 @@ class WindowTotals:
 
 
 def _total(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    with np.errstate(over="ignore", invalid="ignore"):  # a warning would be a message about a record
+    with np.errstate(over="ignore", invalid="ignore"):  # a warning would reveal something about a record
         return np.add.reduce(np.ascontiguousarray(rows), axis=0, keepdims=True)

@@ -1,6 +1,7 @@
-"""Gradients at the visits of a walking model: the private half of gradient perturbation (Hegedűs & Jelasity 2017).
+"""Gradients for each visit of a model on a random walk: the private half of gradient perturbation.
 
-The regulariser is public, so a visit requests only the loss's part, for all records at once.
+See Hegedűs & Jelasity (2017). The regulariser is public, so a visit requests only the gradient of the loss, summed over
+all records.
 """
 
 from dataclasses import dataclass
@@ -17,20 +18,20 @@ from sottovoce.vault.clipped_sum import Batches
 from sottovoce.vault.programs.program import Plan
 from sottovoce.vault.pure_sum import PureSum
 
-_BATCH_NUMBERS = 2**17  # values in one batch of rows: 1 MiB, so that it stays in the cache
+_BATCH_NUMBERS = 2**17  # values in one batch of rows: 1 MiB, which fits in the cache
 
 
 @dataclass(frozen=True, slots=True)
 class VisitGradient:
     """Program for the `gradient` query of slot r, counted from 0: minus Σ of the loss (sub)gradients at its point.
 
-    A record (x, y) adds slope(y⁽ᵏ⁾ w_k'x) · y⁽ᵏ⁾x in copy k, with x scaled to L1 length 1.
+    A record (x, y) adds slope(y⁽ᵏ⁾ w_k'x) · y⁽ᵏ⁾x to copy k, where x is scaled to an L1 norm of 1.
 
     Attributes:
-        slope: minus the derivative of the loss, see kernels.gossip_rules.
-        classes: labels are 0 … classes - 1.
-        visits: the mechanism of each visit, in order; there are no other visits.
-        count: number of records: public under replace-one.
+        slope: minus the derivative of the loss; see kernels.gossip_rules.
+        classes: number of classes; labels are 0 … classes - 1.
+        visits: the mechanism for each permitted visit, in order.
+        count: number of records; public under replace-one.
     """
 
     slope: Slope
@@ -43,31 +44,31 @@ class VisitGradient:
         if query.kind != "gradient" or query.slot < 0:
             return Refused(query.id, "query", "the vault's program does not support this query")
         if query.slot >= len(self.visits):
-            return Refused(query.id, "budget", "every visit that the privacy budget is spread over has been made")
+            return Refused(query.id, "budget", "all visits that the privacy budget covers have been made")
         mechanism = self.visits[query.slot]
         if query.point.shape != (mechanism.copies * mechanism.features,) or not np.isfinite(query.point).all():
             return Refused(query.id, "query", "the vault's program does not support this query")
         if self.count == 0:
-            return Refused(query.id, "record", "there is no record here to learn from")
+            return Refused(query.id, "record", "this device has no records to learn from")
         return Plan(mechanism.event, mechanism)
 
     def compute(self, query: Query, records: Records) -> Batches:
-        """Return each record's part at the query's point, in batches of about a megabyte."""
+        """Yield each record's contribution at the query's point, in batches of about a megabyte."""
         mechanism = self.visits[query.slot]
         weights = query.point.reshape(1, mechanism.copies, mechanism.features)
         batch = max(1, _BATCH_NUMBERS // query.point.size)
         for start in range(0, len(records), batch):
             features, labels = records.features[start : start + batch], records.labels[start : start + batch]
             copies = targets(labels, self.classes)[:, :, np.newaxis] * _scaled(features)[:, np.newaxis]
-            with np.errstate(over="ignore", invalid="ignore"):  # a warning would be a message about a record
+            with np.errstate(over="ignore", invalid="ignore"):  # a warning would reveal something about a record
                 parts = descents(weights, copies[np.newaxis], self.slope)[0]
             yield parts.reshape(len(labels), query.point.size)
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def _scaled(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Scale each row separately to L1 length 1; a row with length 0, or that is not finite, becomes 0."""
-    rows = np.ascontiguousarray(rows)  # so that each row's values are added up in the same order
+    """Scale each row to an L1 norm of 1; a row whose norm is 0 or not finite becomes 0."""
+    rows = np.ascontiguousarray(rows)  # ensures that the values of each row are summed in the same order
     lengths = np.add.reduce(np.abs(rows), axis=1)
     known = np.isfinite(lengths) & (lengths > 0)
     scaled: NDArray[np.float64] = rows / np.where(known, lengths, 1.0)[:, np.newaxis]

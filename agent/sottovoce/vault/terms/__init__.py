@@ -1,1 +1,1 @@
-"""Terms of each kind of learner for its vault, and the vault that keeps to them: one module per kind."""
+"""Terms between each kind of learner and its vault, and the vault that enforces them; one module per kind."""

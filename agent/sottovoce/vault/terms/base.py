@@ -1,4 +1,4 @@
-"""The terms a learner agrees with its vault, fixed publicly before it starts."""
+"""The terms between a learner and its vault, which are public and fixed before the learner starts."""
 
 from dataclasses import replace
 from typing import Protocol
@@ -15,40 +15,40 @@ from sottovoce.vault.vault import VaultContext
 
 
 class Terms(Protocol):
-    """Terms of a learner for its vault, made of public values alone."""
+    """Interface of a learner's terms for its vault, which consist only of public values."""
 
     @property
     def learner(self) -> str:
-        """Name of the learner in queries to the vault."""
+        """The learner's name in queries to the vault."""
         ...
 
     def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
-        """Return the parts of a vault that keeps to these terms and to the ledger's budget.
+        """Return the parts of a vault that enforces these terms and the ledger's budget.
 
         Raises:
-            PrivacyError: if the terms have no guarantee under this budget, or it cannot be calibrated.
+            PrivacyError: if the terms have no guarantee under this budget, or if the noise cannot be calibrated.
             DataError: if the records do not have the shape that the terms declare.
         """
         ...
 
 
 def unit_records(records: Records, unit: str) -> Records:
-    """Return records with their windows if the unit is a window, by which they are charged; otherwise without.
+    """Return records with their windows as units if the unit is a window; otherwise, remove the windows.
 
-    They are sorted by window and by content: a window's sum of floats depends on the order of addition, and a charge to
-    a window does not cover the places of its records in the file.
+    In the first case, the records are sorted by window and content, because a window's float sum depends on the order
+    of addition, and a charge to a window does not cover the positions of its records in the file.
 
     If single records are charged, see `numbered`.
 
     Raises:
-        DataError: if the unit is a window, and the records have none.
+        DataError: if the unit is a window, but the records have no windows.
     """
     if unit != "window":
         return replace(records, windows=None)
     if records.windows is None:
         raise DataError(
-            "the privacy unit is a window, but the records do not say which window they belong to: store their numbers "
-            "as the array `windows` of an npz file, or choose privacy.unit=record"
+            "the privacy unit is a window, but the records do not say which window they belong to: store the window "
+            "numbers as the array `windows` in an npz file, or set privacy.unit=record"
         )
     order = np.lexsort((records.labels, *records.features.T, records.windows))
     ordered = records.at(order)
@@ -56,12 +56,12 @@ def unit_records(records: Records, unit: str) -> Records:
 
 
 def check_unit(learner: str, budget: Budget) -> None:
-    """Refuse a privacy unit that is larger than the learner's.
+    """Check that the budget's privacy unit is a record, as the learner requires.
 
     Raises:
-        PrivacyError: if the unit is not a record.
+        PrivacyError: if the unit is larger than a record.
     """
     if budget.unit != "record":
         raise PrivacyError(
-            f"learner `{learner}` bounds what one record adds, not what a {budget.unit} does: set privacy.unit=record"
+            f"learner `{learner}` bounds what one record adds, not what a {budget.unit} adds: set privacy.unit=record"
         )

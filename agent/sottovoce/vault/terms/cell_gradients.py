@@ -1,4 +1,4 @@
-"""Sums of clipped gradients in cells: the vaults' terms for DP-SGD over a whole cell's records."""
+"""Sums of clipped gradients in cells: a vault's terms for DP-SGD over the records of a whole cell."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,14 +25,14 @@ from sottovoce.vault.vault import VaultContext
 
 @dataclass(frozen=True, slots=True)
 class CellGradientTerms:
-    """Public terms of clipped sums in cells.
+    """Public terms for clipped sums in cells.
 
     Attributes:
-        learner: name of the learner.
+        learner: the learner's name.
         sums: number of planned sums.
-        clip: L2 threshold of one privacy unit's part in a sum.
+        clip: L2 clip norm of one privacy unit's part in a sum.
         cell: the cell within which noise is shared.
-        rows: upper bound on the rows of one device, so that a sum has room.
+        rows: upper bound on the number of rows of one device, which determines the width of a sum's values.
     """
 
     learner: str
@@ -48,7 +48,7 @@ class CellGradientTerms:
         budget = ledger.budget
         if budget.unit == "window":
             raise PrivacyError(
-                f"learner `{self.learner}` makes sums of records or of devices: set privacy.unit=record, or device"
+                f"learner `{self.learner}` sums over records or devices, not windows: set privacy.unit=record or device"
             )
         by_kernel, held = kernel_clips_and_sums(kernel, budget, records), unit_records(records, budget.unit)
         mechanism = self.mechanism(kernel, budget, by_kernel=by_kernel)
@@ -72,7 +72,7 @@ class CellGradientTerms:
         )
 
     def mechanism(self, kernel: Kernel, budget: Budget, *, by_kernel: bool) -> CellMechanism:
-        """Bound and noise of each device's part.
+        """Return the mechanism with the bound and noise of each device's part.
 
         Args:
             kernel: the model.
@@ -80,7 +80,7 @@ class CellGradientTerms:
             by_kernel: whether the kernel clips and sums.
 
         Raises:
-            PrivacyError: if it cannot be calibrated.
+            PrivacyError: if the noise cannot be calibrated.
         """
         return calibrate_cell(
             self.cell,

@@ -1,4 +1,4 @@
-"""Chains of steps without replacement, at a public period (Jin, He & Dai 2023)."""
+"""The terms for chains of steps without replacement, with a public period (Jin, He & Dai 2023)."""
 
 import math
 from collections.abc import Callable
@@ -27,17 +27,17 @@ from sottovoce.vault.vault import VaultContext
 
 @dataclass(frozen=True, slots=True)
 class ChainTerms:
-    """Terms of a learner of chains without replacement, all public.
+    """Public terms for a learner that uses chains without replacement.
 
     Attributes:
-        learner: name of the learner.
-        step_size: η; with a regulariser the largest step size, that of min(η, 1/(aγt)).
-        batch: b, records in a step.
-        period: R, steps in a chain, of which the last is released.
+        learner: the learner's name.
+        step_size: η; with a regulariser, the upper limit η in the step sizes min(η, 1/(aγt)).
+        batch: b, number of records in a step.
+        period: R, number of steps in a chain; the result of the last one is released.
         passes: number of passes over the records.
-        regularisation: λ = γ; if it is above 0, models are projected onto the ball of `radius`.
+        regularisation: λ = γ; if above 0, models are projected onto the ball with this `radius`.
         slope: a.
-        radius: radius of that ball; no weight in it is too large to start from.
+        radius: radius of that ball; a chain may start from any weights in it.
     """
 
     learner: str
@@ -50,7 +50,7 @@ class ChainTerms:
     radius: float = 2.0**11
 
     def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
-        """See Terms.context. If no ε is set, no lemma is needed and none is checked."""
+        """See Terms.context. If no ε is set, the lemma's conditions are not needed and not checked."""
         if kernel is None:
             raise InternalError("a vault of chains needs a kernel: report this defect")
         budget = ledger.budget
@@ -98,17 +98,17 @@ class ChainTerms:
 
 @dataclass(frozen=True, slots=True)
 class PublishedChainTerms:
-    """Terms of chains exactly as in the paper: the paper's noise, charged as infinite.
+    """Public terms for chains exactly as in the paper, with the paper's noise, charged as infinite.
 
     Attributes:
-        learner: name of the learner.
-        claim: claim of the paper.
-        sizes: step sizes, as printed; no model is projected.
-        batch: b.
+        learner: the learner's name.
+        claim: the paper's claim.
+        sizes: step sizes as printed; models are not projected.
+        batch: b, the batch size.
         period: R; 1 for DP-Fully collaborative.
         passes: number of passes over the records.
-        multiplier: s / Δ₂, Δ₂ = max 2ηL/b over a chain; 0 for no noise.
-        lipschitz: L.
+        multiplier: s / Δ₂, where Δ₂ = max 2ηL/b over a chain; 0 for no noise.
+        lipschitz: L, the Lipschitz constant of the loss.
     """
 
     learner: str
@@ -137,27 +137,30 @@ class PublishedChainTerms:
         return VaultContext(held, program, ledger, noise, self.claim.statement(ledger.budget, self.multiplier > 0))
 
     def deviation(self, first: int) -> float:
-        """Return the noise scale s of a chain whose first, largest step is the device's `first`-th, from 1."""
+        """Return the noise scale s for a chain whose first (and largest) step is the device's step number `first`.
+
+        Steps are numbered from 1.
+        """
         return self.multiplier * 2 * self.sizes.schedule(first) * self.lipschitz / self.batch
 
 
 def refuse_promise(learner: str, budget: Budget) -> None:
-    """Refuse to promise an ε for a chain to the letter.
+    """Check that the budget does not promise an ε, because chains that follow the paper to the letter have none.
 
     Raises:
-        PrivacyError: if the budget has one.
+        PrivacyError: if the budget promises an ε.
     """
     if budget.epsilon is not None:
         raise PrivacyError(
-            f"learner `{learner}` with fidelity = paper has no proved ε and can promise none: use fidelity = sound"
+            f"learner `{learner}` with fidelity = paper has no proved ε, so it cannot promise one: use fidelity = sound"
         )
 
 
 def chain_count_check(learner: str, batch: int, period: int) -> Callable[[int], None]:
-    """Return a check that a number of records makes at least one chain; having no records at all is allowed.
+    """Return a check that a number of records is sufficient for at least one chain; zero records are allowed.
 
     Returns:
-        a function that raises DataError if they do not.
+        A function that raises DataError if there are too few records.
     """
 
     def check(count: int) -> None:
@@ -171,21 +174,21 @@ def chain_count_check(learner: str, batch: int, period: int) -> Callable[[int], 
 
 
 def chain_guarantee(budget: Budget, mechanism: BoundedPoint | UnprovedPoint, passes: int) -> PrivacyStatement:
-    """Return the guarantee of all chains of steps without replacement, over every pass."""
+    """Return the guarantee for all chains of steps without replacement, over all passes."""
     if not isinstance(mechanism, BoundedPoint):
-        return no_guarantee(budget, "the exact ends of chains of steps")
+        return no_guarantee(budget, "the exact results of chains of steps")
     over = "one pass" if passes == 1 else f"{passes} passes"
     return PrivacyStatement(
         unit=budget.unit,
         neighbouring=budget.neighbouring,
         mechanism=(
             f"exact discrete Gaussian on the grid 2^{mechanism.exponent}, "
-            f"σ = {math.ldexp(mechanism.sigma, mechanism.exponent):.6g}, on the end of a chain of steps"
+            f"σ = {math.ldexp(mechanism.sigma, mechanism.exponent):.6g}, on the result of a chain of steps"
         ),
-        composition=f"a record is in one release per pass, {over}; Gaussian closed form, a pass in parallel",
+        composition=f"each record is in one release per pass, {over}; Gaussian closed form, parallel within a pass",
         epsilon=budget.epsilon,
         delta=budget.delta,
-        threat_model=THREAT_MODEL + "; how many records there are is public",
+        threat_model=THREAT_MODEL + "; the number of records is public",
         status=Status.PROVED,
         reason="docs/decisions/0016-chains.md (Jin, He & Dai 2023, Lemma 4, at a public period)",
     )

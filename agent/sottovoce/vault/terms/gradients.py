@@ -1,4 +1,4 @@
-"""Sums of clipped gradients, with noise: push-sum and every other gradient learner."""
+"""Sums of clipped gradients with noise: the terms for push-sum and every other gradient learner."""
 
 import math
 from dataclasses import dataclass
@@ -24,15 +24,15 @@ from sottovoce.vault.vault import VaultContext
 
 @dataclass(frozen=True, slots=True)
 class GradientTerms:
-    """Terms of a learner of gradient sums, all public.
+    """Public terms for a learner that uses gradient sums.
 
     Attributes:
-        learner: name of the learner.
-        releases: number of gradient sums that the budget covers; with blocks, number of passes.
-        clip: L2 threshold of one privacy unit's part in a sum; None if nothing is clipped and no noise added.
-        windows: first and last window that may be queried; None for all present and future ones.
-        sampling: records in a sum: `full`: all; `poisson`: each with probability batch / of; `blocks`: the
-            `of // batch` blocks of record numbers one after another, each once per pass.
+        learner: the learner's name.
+        releases: number of gradient sums that the budget covers; with blocks, the number of passes.
+        clip: L2 clip norm of one privacy unit's part in a sum; None if nothing is clipped and no noise is added.
+        windows: first and last windows that may be queried; None for all current and future windows.
+        sampling: the records in a sum. `full`: all records; `poisson`: each record with probability batch / of;
+            `blocks`: the `of // batch` blocks of record numbers in turn, each once per pass.
         batch: expected number of records in a batch.
         of: expected number of records on a device.
     """
@@ -67,12 +67,12 @@ class GradientTerms:
         return {mechanism.event if event is None else event: self.releases}
 
     def program(self, kernel: Kernel, budget: Budget, size: int, *, summed: bool) -> tuple[ClippedSum, GradientSum]:
-        """Bound and noise of every release of `size` values, and the program that answers queries with them.
+        """Return the mechanism for releases of `size` values, and the program that answers queries with it.
 
         Args:
             kernel: the model.
-            budget: the ledger's.
-            size: values in a release.
+            budget: the ledger's budget.
+            size: number of values in a release.
             summed: whether the kernel clips and sums; see `kernel_clips_and_sums`.
 
         Raises:
@@ -131,18 +131,18 @@ class GradientTerms:
 
 
 def kernel_clips_and_sums(kernel: Kernel, budget: Budget, records: Records | None) -> bool:
-    """Return whether the kernel clips and sums, which requires that it can, and that an example's gradient is clipped.
+    """Return whether the kernel clips and sums: it must be able to, and the clipped unit must be a record.
 
     Args:
         kernel: the model.
-        budget: the ledger's.
-        records: records that the kernel would sum; None if they are not at hand.
+        budget: the ledger's budget.
+        records: records that the kernel would sum; None if they are not available.
 
     Raises:
-        DataError: if it would, but there are more records than it can sum within its stated error.
+        DataError: if the kernel clips and sums, but there are more records than it can sum within its stated error.
     """
     if kernel.sum_error is None or budget.unit != "record":
         return False
     if records is not None and len(records) > MAX_SUMMED:
-        raise DataError(f"the sums of such a model are proved for at most {MAX_SUMMED} records: use fewer")
+        raise DataError(f"the error of this model's sums is proved for at most {MAX_SUMMED} records: use fewer records")
     return True

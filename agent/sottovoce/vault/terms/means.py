@@ -1,4 +1,4 @@
-"""Vector of a whole device, released once: the vaults' terms for averaging over a fleet."""
+"""A single vector for a whole device, released once: a vault's terms for averaging over a fleet."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -27,10 +27,10 @@ from sottovoce.vault.vault import VaultContext
 
 @dataclass(frozen=True, slots=True)
 class MeanTerms:
-    """Terms of a learner of a fleet's mean, all public.
+    """Public terms for a learner that computes a fleet's mean.
 
     Attributes:
-        learner: name of the learner.
+        learner: the learner's name.
         profile: the part of the device's vector that is released, and its bound.
         cell: the cell within which noise is shared; None if each device adds all of its noise itself.
     """
@@ -44,12 +44,12 @@ class MeanTerms:
         budget = ledger.budget
         if budget.unit != "device":
             raise PrivacyError(
-                f"learner `{self.learner}` bounds the one vector of a whole device, not what a {budget.unit} adds to "
-                "it: set privacy.unit=device"
+                f"learner `{self.learner}` bounds the vector of a whole device, not what a {budget.unit} adds to it: "
+                "set privacy.unit=device"
             )
         if records.features.shape[1] != self.profile.width:
             raise DataError(
-                f"the records do not have the {self.profile.width} features declared: correct data.features"
+                f"the records do not have the declared {self.profile.width} features: correct data.features"
             )
         own = unit_records(records, "device")
         if self.cell is not None:
@@ -74,10 +74,10 @@ class MeanTerms:
         return VaultContext(records, program, ledger, noise, statement, lifetime, cell=member)
 
     def mechanism(self, budget: Budget) -> ClippedSum:
-        """Bound and noise of the one release.
+        """Return the mechanism with the bound and noise of the only release.
 
         Raises:
-            PrivacyError: if it cannot be calibrated.
+            PrivacyError: if the noise cannot be calibrated.
         """
         if budget.epsilon is None:
             return exact(clip=self.profile.bound, size=self.profile.size)
@@ -91,13 +91,13 @@ class MeanTerms:
         )
 
     def cell_mechanism(self, budget: Budget) -> CellMechanism:
-        """Return the mechanism of a device's part in a cell's sum.
+        """Return the mechanism for a device's part in a cell's sum.
 
         Raises:
-            PrivacyError: if it cannot be calibrated, or there is no cell.
+            PrivacyError: if the noise cannot be calibrated, or if there is no cell.
         """
         if self.cell is None:
-            raise PrivacyError("each device adds noise of its own: set privacy.noise=cell")
+            raise PrivacyError("each device adds its own noise, so there is no cell: set privacy.noise=cell")
         return calibrate_cell(
             self.cell,
             sums=1,
@@ -109,7 +109,10 @@ class MeanTerms:
         )
 
     def deviation(self, budget: Budget, members: int) -> float:
-        """Return σ of the noise on each coefficient of a device, or of its share if this many take part; 0 for none."""
+        """Return σ of the noise that a device adds to each coefficient; 0 for no noise.
+
+        In a cell, this is the device's share of the noise if `members` devices take part.
+        """
         if self.cell is not None:
             shared = self.cell_mechanism(budget)
             return shared.share(members) * shared.step
@@ -120,12 +123,12 @@ class MeanTerms:
         clip = self.profile.bound
         statement = guarantee(budget, mechanism, clip)
         if not isinstance(mechanism, DiscreteGaussian):
-            return replace(statement, mechanism=f"none: the exact vector of a device, clipped at {clip:g}")
+            return replace(statement, mechanism=f"none: the device's exact vector, clipped at {clip:g}")
         return replace(
             statement,
             mechanism=(
                 f"exact discrete Gaussian on the grid 2^{mechanism.exponent}, "
-                f"σ = {mechanism.sigma * mechanism.step:.6g}, on one vector of the device, clipped at {clip:g}"
+                f"σ = {mechanism.sigma * mechanism.step:.6g}, on the device's vector, clipped at {clip:g}"
             ),
-            composition="one release of a device, for ever",
+            composition="a single release per device",
         )

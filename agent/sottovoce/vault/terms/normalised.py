@@ -1,4 +1,4 @@
-"""Sums of gradients in units of a clipping threshold that moves: by a public rule, or after earlier releases."""
+"""The terms for gradient sums in units of a moving clipping threshold, which follows a public rule or past releases."""
 
 from dataclasses import dataclass, replace
 
@@ -15,19 +15,19 @@ from sottovoce.vault.terms.gradients import GradientTerms, kernel_clips_and_sums
 from sottovoce.vault.vault import VaultContext
 
 _RULES: dict[Rule, str] = {
-    "decay": "in units of a threshold that falls by a public rule",
-    "quantile": "in units of a threshold that follows earlier releases, each with a noised bit a record beside it",
-    "automatic": "of gradients divided by their own length",
+    "decay": "in units of a threshold that decreases by a public rule",
+    "quantile": "in units of a threshold that follows earlier releases, which include a noised bit per record",
+    "automatic": "of gradients divided by their own norm",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class NormalisedTerms:
-    """Terms of a learner with a moving threshold, all public.
+    """Public terms for a learner with a moving threshold.
 
     Attributes:
-        sums: releases, batches and windows; its clip is 1, in units of the threshold.
-        rule: treatment of a gradient.
+        sums: terms for releases, batches and windows; their clip norm is 1, in units of the threshold.
+        rule: how a gradient is normalised.
     """
 
     sums: GradientTerms

@@ -1,4 +1,4 @@
-"""Scheme of a record mechanism that another package provides."""
+"""Adapter for a record mechanism's scheme that another package provides."""
 
 from typing import Any, Literal
 
@@ -13,11 +13,11 @@ from sottovoce.plugins import MECHANISM, Plugin, find, guarded, load
 
 
 class OfPlugin:
-    """Implementation of Scheme by a plug-in, whose releases and answers are checked.
+    """Scheme that is implemented by a plug-in, whose releases and results are checked.
 
     Args:
-        plugin: plug-in that provides the scheme.
-        made: the plug-in's object.
+        plugin: the plug-in that provides the scheme.
+        made: the object that the plug-in provides.
         features: d.
         classes: c.
         epsilon: ε of one release.
@@ -54,7 +54,7 @@ class OfPlugin:
         return self._checked("decode()", found, np.float64, (len(values), self.copies, self.features))
 
     def moments(self, values: Values) -> Moments:
-        """Return sums of unbiased estimates. See Scheme.moments."""
+        """Return the sums of unbiased estimates. See Scheme.moments."""
         with guarded(self.plugin, "moments()"):
             found: object = self._inner.moments(values)
         if not isinstance(found, Moments):
@@ -73,11 +73,11 @@ class OfPlugin:
 
 
 def scheme(name: str, features: int, classes: int, epsilon: float) -> Scheme:
-    """Return the scheme with a name, from Sottovoce or another package; see sottovoce.perturbation.scheme.
+    """Return the named scheme, from Sottovoce or another package; see sottovoce.perturbation.scheme.
 
     Raises:
         PrivacyError: if there is no such scheme, or it does not support this d, c and ε.
-        PluginError: if the package that brings it is broken.
+        PluginError: if the package that provides the scheme is broken.
     """
     plugin = find(MECHANISM, name, OWN)
     if plugin is not None:

@@ -1,4 +1,4 @@
-"""Gradients with a paper's printed noise, for following it to the letter at an infinite charge."""
+"""The terms for following a paper to the letter: gradients with the printed noise, at an infinite charge."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -19,15 +19,15 @@ from sottovoce.vault.vault import VaultContext
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Claim of a paper about its noise, and the verdict on it.
+    """A paper's claim about its noise, and the verdict on the claim.
 
     Attributes:
-        mechanism: the mechanism, in words.
-        composition: the rule by which the paper adds up its releases.
-        epsilon: ε as printed; None if the paper prints none.
+        mechanism: description of the mechanism.
+        composition: the rule by which the paper composes its releases.
+        epsilon: ε as printed; None if the paper does not state one.
         delta: δ as printed.
-        refuted: whether a counter-example is known; otherwise the claim is unproved.
-        reason: reason for the verdict, with the figures behind it.
+        refuted: whether a counterexample is known; otherwise, the claim is unproved.
+        reason: reason for the verdict, including the figures that support it.
     """
 
     mechanism: str
@@ -38,7 +38,7 @@ class Claim:
     reason: str
 
     def statement(self, budget: Budget, noisy: bool) -> PrivacyStatement:
-        """Return the statement about such releases, with noise or, as a baseline, without."""
+        """Return the privacy statement for such releases, with noise or, as a baseline, without noise."""
         status = Status.REFUTED if self.refuted else Status.AS_PUBLISHED
         return PrivacyStatement(
             unit="record",
@@ -55,18 +55,18 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class PublishedTerms:
-    """Terms of a learner to the letter.
+    """Public terms for a learner that follows its paper to the letter.
 
     Attributes:
-        learner: name of the learner.
+        learner: the learner's name.
         claim: the paper's claim.
-        sampling: how a batch is drawn; None for all records.
-        batch: B, records in a batch.
-        clip: L2 threshold; None for none.
-        clipped: what is clipped: each `example`'s gradient, or the mean of the `batch` once.
-        sigma: standard deviation of the noise on each entry of the mean gradient, or of its ratio to the gradient's
-            length; 0 for none.
-        scaled: whether `sigma` is that ratio.
+        sampling: how a batch is sampled; None for all records.
+        batch: B, number of records in a batch.
+        clip: L2 clip norm; None for no clipping.
+        clipped: `example` to clip each example's gradient; `batch` to clip the batch mean once.
+        sigma: standard deviation of the noise on each entry of the mean gradient, or of that noise divided by the
+            gradient's norm; 0 for no noise.
+        scaled: whether `sigma` is relative to the gradient's norm.
     """
 
     learner: str
@@ -85,7 +85,7 @@ class PublishedTerms:
         budget = ledger.budget
         if budget.epsilon is not None:
             raise PrivacyError(
-                f"learner `{self.learner}` with fidelity = paper has no proved ε and can promise none: use "
+                f"learner `{self.learner}` with fidelity = paper has no proved ε, so it cannot promise one: use "
                 "fidelity = sound"
             )
         mechanism = PublishedGaussian(kernel.size, self.batch, self.clip, self.clipped, self.sigma, self.scaled)

@@ -1,4 +1,4 @@
-"""Chains that a deep Q-network ends: without-replacement to the letter, charged as infinite."""
+"""Chains that a deep Q-network ends: the terms for `without-replacement` to the letter, charged as infinite."""
 
 from dataclasses import dataclass
 
@@ -19,17 +19,17 @@ from sottovoce.vault.vault import VaultContext
 
 @dataclass(frozen=True, slots=True)
 class QChainTerms:
-    """Terms of the learner to the letter, all public.
+    """Public terms for the learner that follows the paper to the letter.
 
     Attributes:
-        learner: name of the learner.
+        learner: the learner's name.
         claim: the paper's claim.
-        sizes: step sizes, as printed; no model is projected.
-        batch: b.
+        sizes: step sizes as printed; models are not projected.
+        batch: b, the batch size.
         passes: number of passes over the records.
-        multiplier: s / Δ₂, Δ₂ = max 2ηL/b over a chain; 0 for no noise.
-        lipschitz: L.
-        exploration_steps: decisions over which exploration falls from 1 to 0.1; the paper's n/(2Mb).
+        multiplier: s / Δ₂, where Δ₂ = max 2ηL/b over a chain; 0 for no noise.
+        lipschitz: L, the Lipschitz constant of the loss.
+        exploration_steps: number of decisions over which exploration decreases from 1 to 0.1; the paper's n/(2Mb).
     """
 
     learner: str
@@ -42,10 +42,10 @@ class QChainTerms:
     exploration_steps: int
 
     def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
-        """See Terms.context. One controller decides for all binary models together; its randomness is the vault's."""
+        """See Terms.context. One controller decides for all binary models together, using the vault's randomness."""
         if kernel is None:
             raise InternalError("a vault of chains needs a kernel: report this defect")
-        # numpy.random is 7 MiB, and no other learner has a controller.
+        # Imported here because numpy.random takes 7 MiB, and no other learner has a controller.
         from sottovoce.kernels.decentralised.controller import Controller, Terms
         from sottovoce.vault.programs.q_chain import QChain
 

@@ -1,4 +1,4 @@
-"""Terms of golf: every record is released once, with noise."""
+"""The terms for golf: every record is released once, with noise."""
 
 import math
 from dataclasses import dataclass
@@ -21,18 +21,18 @@ from sottovoce.vault.terms.plugin_scheme import OfPlugin
 from sottovoce.vault.vault import VaultContext
 
 _PROVED = "docs/explanation/privacy-model.md; docs/decisions/0009-record-releases.md"
-_STATED = "another package states this ε; the neighbour suite did not test its mechanism"
+_STATED = "this ε is stated by another package; the neighbour suite has not tested its mechanism"
 
 
 @dataclass(frozen=True, slots=True)
 class RecordTerms:
-    """Terms of a learner of published records, all public.
+    """Public terms for a learner that uses published records.
 
     Attributes:
-        learner: name of the learner.
-        scheme: scheme by which each record is released once; without noise (`exact`) if the budget promises nothing.
-        scaling: how features were scaled before they reached the vault. With the training set's own ranges no ε holds:
-            the budget must promise none, and every release is charged as infinite.
+        learner: the learner's name.
+        scheme: scheme for the only release of each record; without noise (`exact`) if the budget promises nothing.
+        scaling: how features were scaled before they reached the vault. If the ranges come from the training set, no ε
+            holds: the budget must not promise any, and every release is charged as infinite.
     """
 
     learner: str
@@ -59,7 +59,7 @@ class RecordTerms:
         scheme = self.scheme
         if records.features.shape[1] != scheme.features or (records.labels >= scheme.classes).any():
             raise DataError(
-                f"the records are not of the {scheme.features} features and {scheme.classes} classes that learner "
+                f"the records do not match the {scheme.features} features and {scheme.classes} classes that learner "
                 f"`{self.learner}` publishes: correct data.features, data.classes or data.transform"
             )
 
@@ -69,50 +69,50 @@ def _check_promise(terms: RecordTerms, budget: Budget) -> None:
     if terms.scaling == "training-min-max":
         if budget.epsilon is not None:
             raise PrivacyError(
-                "ranges computed from the training set are a release that no budget pays for, so no ε holds and none "
-                "can be promised: declare the ranges of the features"
+                "ranges computed from the training set are a release that no budget pays for, so no ε holds or can be "
+                "promised: declare the feature ranges"
             )
         return
     if isinstance(scheme, OfPlugin):
         if budget.epsilon is not None:
             raise PrivacyError(
-                f"no ε is proved for scheme `{scheme.name}` of package {scheme.plugin.package}, so none can be "
+                f"no ε is proved for scheme `{scheme.name}` from package {scheme.plugin.package}, so none can be "
                 "promised: set privacy.allow_unproved"
             )
         return
     if (scheme.epsilon is None) != (budget.epsilon is None):
         raise PrivacyError(
             f"learner `{terms.learner}` with scheme `{scheme.name}` does not fit this budget: releases without noise "
-            "go with `--epsilon inf` in the testbed, all others with an ε"
+            "require `--epsilon inf` in the testbed, and all others require an ε"
         )
     if scheme.epsilon is None or budget.epsilon is None:
         return
     if budget.neighbouring != "replace-one":
         raise PrivacyError(
             f"learner `{terms.learner}` publishes record by record, which shows how many there are, so no ε holds "
-            f"under {budget.neighbouring}: set privacy.neighbouring=replace-one, where the number is public"
+            f"under {budget.neighbouring}: set privacy.neighbouring=replace-one, under which the number is public"
         )
     if scheme.epsilon > budget.epsilon:
         raise PrivacyError(
-            f"one release of a record costs ε = {scheme.epsilon:g} and the budget is {budget.epsilon:g}: "
-            "make the scheme for the budget's ε"
+            f"releasing a record once costs ε = {scheme.epsilon:g}, but the budget is {budget.epsilon:g}: "
+            "create the scheme with the budget's ε"
         )
 
 
 def record_guarantee(budget: Budget, scheme: Scheme, scaling: Scaling) -> PrivacyStatement:
-    """Return the guarantee of every record's one release by `scheme`; where refuted, the claim that fails."""
+    """Return the guarantee for the only release of every record by `scheme`; if it is refuted, the claim that fails."""
     if scheme.epsilon is None:
-        return no_guarantee(budget, "every record as it is, scaled to length 1")
+        return no_guarantee(budget, "every record without noise, scaled to norm 1")
     refuted = scaling == "training-min-max"
     proved = not refuted and not isinstance(scheme, OfPlugin)
     return PrivacyStatement(
         unit=budget.unit,
         neighbouring=budget.neighbouring,
-        mechanism=f"{_describe(scheme)}; pure ε = {scheme.epsilon:g} for a record with its label",
+        mechanism=f"{_describe(scheme)}; pure ε = {scheme.epsilon:g} for a record and its label",
         composition="each record is released once: parallel over records",
         epsilon=budget.epsilon if proved else scheme.epsilon,
         delta=budget.delta,
-        threat_model=THREAT_MODEL + "; how many records there are is public",
+        threat_model=THREAT_MODEL + "; the number of records is public",
         status=Status.PROVED if proved else Status.REFUTED if refuted else Status.AS_PUBLISHED,
         reason=_PROVED if proved else REFUTED if refuted else _STATED,
     )
@@ -121,18 +121,18 @@ def record_guarantee(budget: Budget, scheme: Scheme, scaling: Scaling) -> Privac
 def _describe(scheme: Scheme) -> str:
     match scheme:
         case LaplaceCopies():
-            law, where = _laplace(scheme), f"on {scheme.copies} copies of a record of L1 length 1"
+            law, where = _laplace(scheme), f"on {scheme.copies} copies of a record of L1 norm 1"
         case Laplace():
-            law, where = _laplace(scheme), "on record ⊗ label, of L1 length 1"
+            law, where = _laplace(scheme), "on record ⊗ label, of L1 norm 1"
         case PrivUnit():
             law, where = _priv_unit(scheme.cap), "on record ⊗ label"
         case LabelledPrivUnit():
             law = f"randomised response on the label at ε = {scheme.label.epsilon:g} and {_priv_unit(scheme.cap)}"
             where = "on the features"
         case OfPlugin():
-            return f"{scheme.law}, of package {scheme.plugin.package}, on the grid 2^{scheme.exponent}"
+            return f"{scheme.law}, from package {scheme.plugin.package}, on the grid 2^{scheme.exponent}"
         case _:
-            raise InternalError(f"no words for scheme `{scheme.name}`: report this")
+            raise InternalError(f"there is no description for scheme `{scheme.name}`: report this defect")
     return f"{law} {where}, on the grid 2^{scheme.exponent}"
 
 

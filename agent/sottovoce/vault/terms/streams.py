@@ -1,4 +1,4 @@
-"""Terms of a statistic that is published window by window, without end."""
+"""The terms for a statistic that is published window by window, indefinitely."""
 
 import math
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ from sottovoce.vault.vault import VaultContext
 
 @dataclass(frozen=True, slots=True)
 class StreamTerms:
-    """Terms of a statistic that is published window by window, all public.
+    """Public terms for a statistic that is published window by window.
 
     Attributes:
-        features: values in a window's total.
-        clip: L2 threshold of a window's total.
+        features: number of values in a window's total.
+        clip: L2 clip norm of a window's total.
         band: number of windows that a release covers.
-        windows: first and last window that may be queried.
+        windows: first and last windows that may be queried.
     """
 
     features: int
@@ -40,11 +40,11 @@ class StreamTerms:
         """See Terms.context."""
         budget = ledger.budget
         if budget.epsilon is None or budget.unit != "window":
-            raise PrivacyError("a stream of totals needs a finite ε and a window as its unit: set privacy.unit=window")
-        if records.features.shape[1] != self.features:
-            raise DataError(
-                f"the records do not have the {self.features} features of the stream: correct data.features"
+            raise PrivacyError(
+                "a stream of totals needs a finite ε and a window as the privacy unit: set privacy.unit=window"
             )
+        if records.features.shape[1] != self.features:
+            raise DataError(f"the records do not have the stream's {self.features} features: correct data.features")
         mechanism = calibrate_stream(
             clip=self.clip,
             size=self.features,
@@ -60,7 +60,7 @@ class StreamTerms:
 
 
 def stream_guarantee(budget: Budget, mechanism: StreamSum, clip: float) -> PrivacyStatement:
-    """Return the guarantee of all totals of a stream, however long."""
+    """Return the guarantee for all totals of a stream of any length."""
     return PrivacyStatement(
         unit=budget.unit,
         neighbouring=budget.neighbouring,
@@ -69,10 +69,10 @@ def stream_guarantee(budget: Budget, mechanism: StreamSum, clip: float) -> Priva
             f"σ = {math.ldexp(mechanism.sigma, mechanism.exponent):.6g}, on Toeplitz-weighted sums of "
             f"{len(mechanism.coefficients)} windows, each window's total clipped at {clip:g}"
         ),
-        composition="one Gaussian release for all that a window is ever in; windows compose in parallel",
+        composition="all releases that include a window are one Gaussian release; windows compose in parallel",
         epsilon=budget.epsilon,
         delta=budget.delta,
-        threat_model=THREAT_MODEL + "; which windows there are is public",
+        threat_model=THREAT_MODEL + "; the existence of a window is public",
         status=Status.PROVED,
         reason="docs/explanation/privacy-model.md#a-statistic-for-ever",
     )

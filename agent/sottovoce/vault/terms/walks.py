@@ -1,4 +1,4 @@
-"""Gradients at the visits of a walking model: gradient-walk."""
+"""Gradients for each visit of a model on a random walk: the terms for gradient-walk."""
 
 import math
 from collections import Counter
@@ -24,15 +24,15 @@ from sottovoce.vault.vault import VaultContext
 
 @dataclass(frozen=True, slots=True)
 class WalkTerms:
-    """Terms of a learner whose model walks, all public.
+    """Public terms for a learner whose model walks from device to device.
 
     Attributes:
-        learner: name of the learner.
+        learner: the learner's name.
         model: `pegasos` or `logistic`, the model whose loss is differentiated.
-        features: d, of transformed records.
-        classes: c ≥ 2.
+        features: d, number of features in a transformed record.
+        classes: c ≥ 2, number of classes.
         epsilons: ε of each visit to this device, in order; infinite for no noise.
-        law: law of the noise: `joint` over the copies, or `copies`, the paper's ε/c for each; see pure_sum.py.
+        law: law of the noise: `joint` over the copies, or `copies` with the paper's ε/c for each; see pure_sum.py.
         scaling: see RecordTerms.
     """
 
@@ -46,7 +46,7 @@ class WalkTerms:
 
     @property
     def epsilon(self) -> float:
-        """ε of all visits, rounded to nearest."""
+        """ε of all visits together, rounded to the nearest float."""
         return math.fsum(self.epsilons)
 
     def context(self, records: Records, kernel: Kernel | None, ledger: Ledger, noise: NoiseSource) -> VaultContext:
@@ -56,7 +56,7 @@ class WalkTerms:
         _check_promise(self, budget)
         if records.features.shape[1] != self.features or (records.labels >= self.classes).any():
             raise DataError(
-                f"the records are not of the {self.features} features and {self.classes} classes of learner "
+                f"the records do not match the {self.features} features and {self.classes} classes of learner "
                 f"`{self.learner}`: correct data.features, data.classes or data.transform"
             )
         charged = {epsilon: math.inf if budget.epsilon is None else epsilon for epsilon in self.epsilons}
@@ -82,26 +82,26 @@ def _check_promise(terms: WalkTerms, budget: Budget) -> None:
     if terms.scaling == "training-min-max":
         if budget.epsilon is not None:
             raise PrivacyError(
-                "ranges computed from the training set are a release that no budget pays for, so no ε holds and none "
-                "can be promised: declare the ranges of the features"
+                "ranges computed from the training set are a release that no budget pays for, so no ε holds or can be "
+                "promised: declare the feature ranges"
             )
         return
     if math.isinf(terms.epsilon) != (budget.epsilon is None):
         raise PrivacyError(
-            f"learner `{terms.learner}` does not fit this budget: visits without noise go with `--epsilon inf` in the "
-            "testbed, all others with an ε"
+            f"learner `{terms.learner}` does not fit this budget: visits without noise require `--epsilon inf` in the "
+            "testbed, and all others require an ε"
         )
     if budget.epsilon is None:
         return
     if budget.neighbouring != "replace-one":
         raise PrivacyError(
             f"learner `{terms.learner}` takes the mean over its records, which shows how many there are, so no ε holds "
-            f"under {budget.neighbouring}: set privacy.neighbouring=replace-one, where the number is public"
+            f"under {budget.neighbouring}: set privacy.neighbouring=replace-one, under which the number is public"
         )
     if sum(map(Fraction, terms.epsilons)) > Fraction(budget.epsilon):
         raise PrivacyError(
-            f"all visits together cost ε = {terms.epsilon:g} and the budget is {budget.epsilon:g}: "
-            "spread the budget's ε over them"
+            f"all visits together cost ε = {terms.epsilon:g}, but the budget is {budget.epsilon:g}: "
+            "divide the budget's ε among the visits"
         )
 
 
@@ -112,21 +112,21 @@ _WALK_LAWS = {
 
 
 def walk_guarantee(budget: Budget, visits: tuple[PureSum, ...], epsilon: float, scaling: Scaling) -> PrivacyStatement:
-    """Return the guarantee of all visits together, which cost `epsilon`; where refuted, the claim that fails."""
+    """Return the guarantee for all visits together, which cost `epsilon`; if it is refuted, the claim that fails."""
     if math.isinf(epsilon):
-        return no_guarantee(budget, "exact sums of gradients")
+        return no_guarantee(budget, "exact gradient sums")
     refuted, words = scaling == "training-min-max", f"{len(visits)} visits" if len(visits) > 1 else "one visit"
     return PrivacyStatement(
         unit=budget.unit,
         neighbouring=budget.neighbouring,
         mechanism=(
-            f"{_WALK_LAWS[visits[0].law]} on sums of loss gradients of records of L1 length 1; pure, "
+            f"{_WALK_LAWS[visits[0].law]} on sums of loss gradients for records of L1 norm 1; pure, "
             f"ε = {epsilon:g} over {words}"
         ),
-        composition="sequential over the visits to a device, whose number is public: ε adds up, fully adaptive",
+        composition="sequential over the visits to a device, the number of which is public: ε adds up, fully adaptive",
         epsilon=epsilon if refuted else budget.epsilon,
         delta=budget.delta,
-        threat_model=THREAT_MODEL + "; how many records there are is public",
+        threat_model=THREAT_MODEL + "; the number of records is public",
         status=Status.REFUTED if refuted else Status.PROVED,
         reason=REFUTED if refuted else "docs/explanation/golf.md#the-gradient-walk-for-comparison",
     )
