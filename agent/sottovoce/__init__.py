@@ -1,6 +1,6 @@
-"""Sottovoce: one model across many devices, peer to peer and under differential privacy.
+"""Sottovoce trains one model across many devices, peer to peer and under differential privacy.
 
-The public names are those of sottovoce.api, which is imported when a public name is first used.
+The public names are those of sottovoce.api, which is imported when one of them is first used.
 """
 
 from importlib import import_module
@@ -10,7 +10,7 @@ __version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> Any:
-    """Return a public name, or the list of all public names."""
+    """Return the object with a public name, or the list of all public names for `__all__`."""
     if name.startswith("_") and name != "__all__":
         raise AttributeError(f"module 'sottovoce' has no attribute '{name}'")
     api = import_module("sottovoce.api")

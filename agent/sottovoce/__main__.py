@@ -1,4 +1,4 @@
-"""Entry point of `python -m sottovoce`, which runs the command `sottovoce`."""
+"""Entry point for `python -m sottovoce`, which runs the `sottovoce` command."""
 
 from sottovoce.cli.main import main
 

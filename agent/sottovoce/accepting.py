@@ -1,4 +1,4 @@
-"""Acceptance of connections for as long as a process runs, even while it has no descriptors or no memory left."""
+"""Accept connections for as long as a process runs, even if it temporarily runs out of descriptors or memory."""
 
 import asyncio
 import socket
@@ -6,17 +6,17 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 1.0  # seconds, while the system refuses
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 1.0  # seconds, while the operating system refuses to accept
 
 
 class Acceptor:
-    """Acceptor of connections to one listening socket, in the running event loop.
+    """Accepts connections to one listening socket in the running event loop.
 
     Args:
-        listening: a bound socket that listens; closed by `stop`.
-        opened: called with each connection and its address. It owns the connection unless it raises, and returns the
-            seconds to wait before the next one.
-        failed: called with each error of the operating system; another try follows, after pauses of up to a second.
+        listening: a bound, listening socket; closed by `stop`.
+        opened: callback for each connection and its address. The callback owns the connection unless it raises, and
+            returns the number of seconds to wait before the next connection is accepted.
+        failed: callback for each operating system error; accepting is retried after a pause of up to one second.
     """
 
     def __init__(
@@ -45,13 +45,13 @@ class Acceptor:
         self._loop.add_reader(self._listening.fileno(), self._accept)
 
     def _accept(self) -> None:
-        """Accept one connection, and pause if necessary."""
+        """Accept one connection, then pause if necessary."""
         try:
             pause = self._next()
             self._refused = 0.0
         except (OSError, MemoryError) as error:
             pause = self._refused = min(_LONGEST_PAUSE, 2 * self._refused or _FIRST_PAUSE)
-            if not isinstance(error, ConnectionError):  # ConnectionError: the caller is gone
+            if not isinstance(error, ConnectionError):  # ConnectionError: the caller has disconnected
                 self._failed(error)
         if pause:
             self._pause_accepting(pause)
@@ -68,10 +68,10 @@ class Acceptor:
             raise
 
     def _pause_accepting(self, seconds: float) -> None:
-        """Wait this many seconds before accepting again; meanwhile the event loop continues."""
+        """Stop accepting for some seconds without blocking the event loop."""
         try:
             self._pause = self._loop.call_later(seconds, self._resume)
         except MemoryError:
-            time.sleep(_FIRST_PAUSE)  # needs no descriptor, and does not spin
+            time.sleep(_FIRST_PAUSE)  # needs no descriptor and avoids a busy loop
         else:
             self._loop.remove_reader(self._listening.fileno())

@@ -1,6 +1,6 @@
-"""Public names of the package, for programs: `import sottovoce`. See docs/reference/library.md.
+"""The package's public names, for programs that `import sottovoce`; see docs/reference/library.md.
 
-The package imports this module when a name is first used, so that a device's commands load no more than they need.
+The package imports this module when a public name is first used, so a device's commands load only what they need.
 """
 
 from sottovoce.accounting.calibration import Calibrated

@@ -1,4 +1,4 @@
-"""`--set KEY=VALUE`, wherever a command takes it: a dotted key and a TOML value."""
+"""Parse the option `--set KEY=VALUE` of commands, with a dotted key and a TOML value."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -11,24 +11,24 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 
 def parse_assignments(texts: Sequence[str], example: str, aliases: Mapping[str, str] = _NONE) -> dict[str, Any]:
-    """Return values by their dotted keys; text that is not TOML is a string.
+    """Parse assignments into a dictionary of values by dotted key; a value that is not TOML becomes a string.
 
     Args:
         texts: texts of the form KEY=VALUE.
-        example: an example of the form, for error messages.
-        aliases: short keys and the keys they stand for.
+        example: example assignment for error messages.
+        aliases: short keys, and the full keys that they abbreviate.
 
     Raises:
-        UsageError: for text that is not an assignment, or a key given twice.
+        UsageError: if a text is not an assignment, or if a key is set twice.
     """
     values: dict[str, Any] = {}
     for text in texts:
         written, equals, value = text.partition("=")
         key = aliases.get(written, written)
         if not equals or not value:
-            raise UsageError(f"--set {text}: write --set KEY=VALUE, for example --set {example}")
+            raise UsageError(f"--set {text} is not an assignment: use --set KEY=VALUE, for example --set {example}")
         if key in values:
-            raise UsageError(f"--set {text}: {key} was set before, to {values[key]!r}; leave one of the two out")
+            raise UsageError(f"--set {text}: {key} is already set to {values[key]!r}; remove one of the two")
         values[key] = _value(value)
     return values
 

@@ -6,14 +6,14 @@ from typing import Any
 
 
 async def cancel_and_wait(tasks: Collection["asyncio.Task[Any]"], again: float) -> None:
-    """Cancel tasks again and again until every one has ended.
+    """Cancel tasks repeatedly until all of them have ended.
 
-    Before Python 3.12 `asyncio.wait_for`, with which the client of a broker waits for its answers, loses a cancellation
-    that arrives in the same moment as the answer; the task would then continue for ever.
+    Before Python 3.12, `asyncio.wait_for`, with which a broker's client waits for answers, loses a cancellation that
+    arrives at the same moment as the answer. The task would then continue forever.
 
     Args:
-        tasks: tasks to cancel, one or more.
-        again: seconds after which a task that continues is cancelled again; longer than any task takes to end.
+        tasks: one or more tasks to cancel.
+        again: seconds after which a task that is still running is cancelled again; longer than any task takes to end.
     """
     going: Collection[asyncio.Task[Any]] = tasks
     while going:

@@ -1,4 +1,4 @@
-"""Size of a cell: its members, how many of them may collude, and how many must remain to open a sum."""
+"""The size of a cell: how many members it has, how many may collude, and how many must remain to open a sum."""
 
 import math
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Public rule of a cell.
+    """The public rule of a cell.
 
     Attributes:
-        least: number of members of the smallest roster.
-        most: number of members of the largest roster.
-        colluding: most devices of the fleet that share their knowledge with one another and with eavesdroppers.
+        least: number of members in the smallest roster.
+        most: number of members in the largest roster.
+        colluding: maximum number of fleet devices that share their knowledge with one another and with eavesdroppers.
         threshold: share of a roster that must remain to open a sum.
-        spare: rounds that may fail, which the budget pays for in addition to the planned ones.
+        spare: number of rounds that may fail; the budget covers them in addition to the planned rounds.
     """
 
     least: int
@@ -24,26 +24,27 @@ class Cell:
 
     @property
     def defect(self) -> tuple[str, str] | None:
-        """Return the key at fault, and why some roster could not be opened or would hide no device; None if sound."""
+        """Return the invalid key and why a roster could not be opened or would hide no device; None if all is valid."""
         if self.least > self.most:
-            return "min", f"{self.least} is above max, which is {self.most}: no round is that large; lower it"
+            return "min", f"{self.least} is greater than max, {self.most}, so no round is large enough; lower min"
         if any(self.opens_at(size) > size or self.honest_shares(size) < 1 for size in (self.least, self.least + 1)):
-            what = f"{self.colluding} of {self.least} devices leave too few honest ones"
-            return "colluding", f"{what}: lower it, or raise min"
+            what = f"{self.colluding} of {self.least} devices leave too few honest devices"
+            return "colluding", f"{what}; lower colluding, or raise min"
         return None
 
     @property
     def own_spare(self) -> int:
-        """Default number of spare rounds: 1 if the smallest cell can do without the dishonest, else 0."""
+        """Return the default number of spare rounds: 1 if the smallest cell does not need dishonest members, else 0."""
         return int(self.opens_at(self.least) + max(1, self.colluding) <= self.least)
 
     def opens_at(self, size: int) -> int:
-        """Return t, the members of a roster of `size` needed to open a sum; no two sets can both open, 2t > size + f.
+        """Return t, the number of members of a roster of `size` that are needed to open a sum.
 
-        A colluding member can sign for both sets; any other member signs only once.
+        Since 2t > size + f, two different sets of survivors cannot both be opened: a colluding member can sign for both
+        sets, but any other member signs only once.
         """
         return max(math.ceil(self.threshold * size), (size + self.colluding) // 2 + 1)
 
     def honest_shares(self, size: int) -> int:
-        """Return t - f: noise shares in every sum that can be opened that only their own members know."""
+        """Return t - f, the number of noise shares in every opened sum that only their own members know."""
         return self.opens_at(size) - self.colluding

@@ -1,21 +1,21 @@
-"""Days, UTC, by the wall clock: the windows of a meter's feed, numbered from 1970-01-01."""
+"""UTC days by the wall clock, numbered from 1970-01-01; they are the windows of a meter's feed."""
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 DAY = 86_400
-"""Seconds in a day."""
+"""Number of seconds in a day."""
 
 EXPORT = "-export"
-"""Suffix of a net meter's name for the windows that hold its surplus, where it fed in more than it took."""
+"""Suffix of a net meter's name for windows with its surplus, in which it fed in more energy than it took."""
 
 NOT_BEFORE = 1_767_225_600.0
-"""1 January 2026, UTC, in seconds of Unix time: this program is newer, so an earlier clock has not been set."""
+"""1 January 2026, UTC, in seconds of Unix time; this program is newer, so a clock before this has not been set."""
 
 
 def last_day_over(now: float) -> int | None:
-    """Return the number of the last day that has ended; None while the clock has not been set.
+    """Return the number of the last day that has ended; None if the clock has not been set yet.
 
     Args:
         now: seconds of Unix time.
@@ -24,16 +24,16 @@ def last_day_over(now: float) -> int | None:
 
 
 def lasts_until(days: float | None) -> str | None:
-    """Return the date after this many days, ISO 8601, at most a hundred years ahead; None if `days` is None."""
+    """Return the ISO 8601 date in `days` days, at most a hundred years ahead; None if `days` is None."""
     if days is None:
         return None
     return (datetime.now(UTC).date() + timedelta(days=min(days, 36_500.0))).isoformat()
 
 
 def with_day_numbers(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tables of a configuration, where days in `data.windows` may be dates, with days as numbers.
+    """Return configuration tables in which dates in `data.windows` are replaced by day numbers.
 
-    An invalid date is left as it is, so that the schema refuses it.
+    An invalid date is left unchanged, so the schema rejects it.
     """
     data = tables.get("data")
     if not isinstance(data, Mapping) or not isinstance(data.get("windows"), list):

@@ -16,12 +16,12 @@ def sqlite_code(error: BaseException) -> int:
 
 
 def is_disk_error(error: BaseException) -> bool:
-    """Return whether a database failed because of its disk, its permissions or another program, without damage."""
+    """Return whether a database error is due to its disk, its permissions or another program rather than to damage."""
     return sqlite_code(error) in _OF_THE_DISK
 
 
 def read_only(directory: Path) -> bool:
-    """Return whether a directory's disk is mounted read-only, so that permissions are not the cause of a refusal."""
+    """Return whether a directory's disk is mounted read-only, in which case permissions are not why writing fails."""
     try:
         return bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
     except OSError:
@@ -32,7 +32,7 @@ def sync(path: Path) -> None:
     """Wait until a file's content, or a directory's entries, are on the disk.
 
     Raises:
-        OSError: if it cannot be opened, or the disk failed.
+        OSError: if the path cannot be opened, or the disk failed.
     """
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -42,7 +42,9 @@ def sync(path: Path) -> None:
 
 
 def rename(draft: Path, path: Path) -> None:
-    """Rename a finished file or directory: the content is on the disk before the rename, the name on return.
+    """Rename a finished file or directory durably.
+
+    The content is on the disk before the rename, and the new name is on the disk on return.
 
     Raises:
         OSError: if the disk failed.

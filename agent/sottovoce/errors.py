@@ -1,23 +1,23 @@
-"""All exceptions of Sottovoce, and the exit code with which each ends a command.
+"""All Sottovoce exceptions, and the exit code with which each of them ends a command.
 
 SottovoceError                  8
-├── UsageError                  2   the command line does not make sense
-├── ConfigError                 3   a configuration file or key
-├── DataError                   4   a data set, a reading, or a stored state that cannot be read
-├── PrivacyError                5   an unproved or impossible guarantee
+├── UsageError                  2   the command line is invalid
+├── ConfigError                 3   a configuration file or key is invalid
+├── DataError                   4   a data set, a reading, or stored state cannot be read
+├── PrivacyError                5   a guarantee is unproved or impossible
 │   ├── LedgerError             5   the ledger is missing, damaged, locked, or belongs to another device
-│   │   └── LedgerUnwritable    5   its disk is full or fails
-│   ├── TaskRefused             5   this device does not take up its fleet's task
-│   └── VaultAway               5   the vault's process does not answer
-├── IdentityError               6   keys, certificates, trust
-│   └── ClockError              6   the clock stands before a time that this device has been at
-├── NetworkError                7   an address, a peer, a broker
+│   │   └── LedgerUnwritable    5   the ledger's disk is full or failing
+│   ├── TaskRefused             5   this device does not accept its fleet's task
+│   └── VaultAway               5   the vault process does not answer
+├── IdentityError               6   a key or certificate is invalid or not trusted
+│   └── ClockError              6   the clock is earlier than a time that this device has already seen
+├── NetworkError                7   an address, peer or broker cannot be used or reached
 ├── MessageRefused              7   one received message was refused; the state did not change
-├── PluginError                 9   a package that brings a plug-in is broken
-├── DiskReadOnly               75   a disk is mounted read-only, which only a new process sees the end of
-└── InternalError               8   a defect in Sottovoce
+├── PluginError                 9   a package that provides a plug-in is broken
+├── DiskReadOnly               75   a disk is mounted read-only; only a new process can see that this has ended
+└── InternalError               8   there is a defect in Sottovoce
 
-A message names the thing at fault and the remedy. It never carries a value read from a record.
+An error message describes the problem and the remedy. Messages never contain a value read from a record.
 """
 
 from enum import IntEnum
@@ -25,7 +25,7 @@ from typing import ClassVar
 
 
 class ExitCode(IntEnum):
-    """The exit codes of the command `sottovoce`; one documented page each in docs/reference/exit-codes.md."""
+    """The exit codes of the `sottovoce` command, each documented on a page listed in docs/reference/exit-codes.md."""
 
     DONE = 0
     USAGE = 2
@@ -41,72 +41,72 @@ class ExitCode(IntEnum):
 
 
 class SottovoceError(Exception):
-    """Base class of all exceptions."""
+    """Base class for all Sottovoce exceptions."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.INTERNAL
 
 
 class UsageError(SottovoceError):
-    """Error of a command line that does not make sense."""
+    """Raised if a command line is invalid."""
 
     exit_code = ExitCode.USAGE
 
 
 class ConfigError(SottovoceError):
-    """Error of a configuration file, key or value."""
+    """Raised if a configuration file, key or value is invalid."""
 
     exit_code = ExitCode.CONFIGURATION
 
 
 class DataError(SottovoceError):
-    """Error of a data set or a stored state that cannot be read, or breaks its declared bounds."""
+    """Raised if a data set or stored state cannot be read or violates its declared bounds."""
 
     exit_code = ExitCode.DATA
 
 
 class PrivacyError(SottovoceError):
-    """Error of a guarantee that is unproved, impossible, or already spent."""
+    """Raised if a guarantee is unproved or impossible, or if its budget is already spent."""
 
     exit_code = ExitCode.PRIVACY
 
 
 class LedgerError(PrivacyError):
-    """Error of a ledger that is missing, damaged, in use, or belongs to another device or budget."""
+    """Raised if a ledger is missing, damaged or in use, or belongs to another device or budget."""
 
 
 class LedgerUnwritable(LedgerError):
-    """Error of a ledger's disk that is full, fails, or is read-only, or of short memory: nothing was released."""
+    """Raised if a ledger's disk is full, failing or read-only, or if memory is short; nothing was released."""
 
 
 class TaskRefused(PrivacyError):
-    """Refusal of a fleet task that this device does not take up; it continues with its present one."""
+    """Raised if this device does not accept a fleet task; the device continues with its current task."""
 
 
 class VaultAway(PrivacyError):
-    """Error of a vault process that does not answer."""
+    """Raised if the vault process does not answer."""
 
 
 class IdentityError(SottovoceError):
-    """Error of a key or certificate that is missing, expired, malformed, or not of this fleet."""
+    """Raised if a key or certificate is missing, expired, malformed, or from another fleet."""
 
     exit_code = ExitCode.IDENTITY
 
 
 class ClockError(IdentityError):
-    """Error of a clock with a time earlier than one that this device has been at."""
+    """Raised if the clock is earlier than a time that this device has already seen."""
 
 
 class NetworkError(SottovoceError):
-    """Error of an address that cannot be used, or of peers that cannot be reached."""
+    """Raised if an address cannot be used or peers cannot be reached."""
 
     exit_code = ExitCode.NETWORK
 
 
 class MessageRefused(SottovoceError):
-    """Refusal of a received message, which changed nothing.
+    """Raised if a received message is refused; the message has not changed any state.
 
     Attributes:
-        reason: a stable word for counters, for example `signature` or `shape`.
+        reason: a stable keyword for counters, for example `signature` or `shape`.
     """
 
     exit_code = ExitCode.NETWORK
@@ -117,16 +117,16 @@ class MessageRefused(SottovoceError):
 
 
 class DiskReadOnly(SottovoceError):
-    """Error of a disk mounted read-only; a service sees the end of that only after its process is restarted."""
+    """Raised if a disk is mounted read-only; a service must be restarted to see that the disk is writable again."""
 
     exit_code = ExitCode.AGAIN
 
 
 class PluginError(SottovoceError):
-    """Error of a package that brings a plug-in and is broken, or of two that bring plug-ins of one name."""
+    """Raised if a package that provides a plug-in is broken, or two packages provide plug-ins with the same name."""
 
     exit_code = ExitCode.PLUGIN
 
 
 class InternalError(SottovoceError):
-    """Error that is a defect in Sottovoce."""
+    """Raised for a defect in Sottovoce."""

@@ -1,8 +1,8 @@
-"""Errors of configuration values that a value's own type cannot refuse."""
+"""Errors for invalid configuration values that the value's type cannot reject."""
 
-LARGEST = 1e9  # keeps infinities and NaN out of ordinary numbers
+LARGEST = 1e9  # upper bound that excludes infinities and NaN from ordinary numbers
 
 
 def invalid_key(key: str, what: str) -> ValueError:
-    """Return an error that names its key in the same form as msgspec's own errors."""
+    """Return an error that identifies the key in the same format as msgspec's errors."""
     return ValueError(f"{what} - at `$.{key}`")

@@ -1,6 +1,7 @@
-"""Settings of a learner, `[learner]`: those of every algorithm, and those of algorithms that step along gradients.
+"""Learner settings in `[learner]`: those of every algorithm, and those of algorithms that step along gradients.
 
-An algorithm has a class of its own, tagged with its name, in its folder: a tagged union that other packages may join.
+Each algorithm defines a settings class in its folder, tagged with the algorithm's name. Together, these classes form a
+tagged union, which other packages can extend.
 """
 
 from collections.abc import Mapping
@@ -43,12 +44,12 @@ StepDecay = Annotated[
 
 
 class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field="name"):
-    """The keys of every algorithm.
+    """The keys that every algorithm has.
 
     Attributes:
-        device_keys: names of the keys that each device may choose for itself; a fleet agrees on all others.
-        fewer_steps: whether a device may take fewer steps than the others.
-        only_with: keys that have an effect only while another key has one of these values.
+        device_keys: names of the keys that each device may set individually; a fleet must agree on all others.
+        fewer_steps: whether a device may take fewer steps than the other devices.
+        only_with: keys that have an effect only if another key has one of the listed values.
         draws: whether a batch is a share of the device's records.
     """
 
@@ -73,15 +74,15 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
     period: Annotated[float, Meta(ge=0.001, le=86_400, description="seconds between cycles")] = 10.0
 
     def __post_init__(self) -> None:
-        """Check that the learner supports this model and this fidelity."""
+        """Check that the learner supports the model and the fidelity."""
         known = self.algorithm
         if self.model is not None and (problem := known.cannot_learn(self.model)) is not None:
             raise invalid_key("model", problem)
         if self.fidelity == "paper" and known.to_the_letter is None:
-            raise invalid_key("fidelity", f"learner {self.name} exists in its sound variant only")
+            raise invalid_key("fidelity", f"learner {self.name} has only a sound variant")
 
     def completed(self, *, follows: bool) -> Self:
-        """Return these settings, with the defaults that depend on the rest of the configuration.
+        """Return these settings with the defaults that depend on the rest of the configuration.
 
         Args:
             follows: whether records are added while the agent runs.
@@ -90,58 +91,58 @@ class LearnerSettings(Struct, frozen=True, forbid_unknown_fields=True, tag_field
         return self
 
     def unused(self, key: str) -> str | None:
-        """Return the reason why a key has no effect beside the others, with the remedy; None if it has an effect."""
+        """Return why a key has no effect with these settings, and the remedy; None if the key has an effect."""
         if key == "hidden" and self.chosen_model != "mlp":
-            return f"{self.chosen_model} has no hidden layer; leave it out, or set learner.model = mlp"
+            return f"{self.chosen_model} has no hidden layer; remove this key, or set learner.model = mlp"
         if key == "threads" and not has_graph(self.chosen_model):
-            return f"{self.chosen_model} has no graph; leave it out"
+            return f"{self.chosen_model} has no graph; remove this key"
         if key not in self.only_with:
             return None
         other, values = self.only_with[key]
         if str(getattr(self, other)).lower() in values:
             return None
         words = " or ".join(values)
-        return f"needs {other} = {words}, but {other} = {str(getattr(self, other)).lower()}; leave it out"
+        return f"requires {other} = {words}, but {other} = {str(getattr(self, other)).lower()}; remove this key"
 
     def hint(self, records: int) -> str | None:
-        """Return a better setting for a fleet with this many records in all, in a sentence; None if none is known."""
+        """Return a sentence that suggests better settings for a fleet with `records` records in total, or None."""
         del records
         return None
 
     @property
     def scores(self) -> str | None:
-        """The rule by which models are scored on public records; None if models are not scored."""
+        """Return the rule by which models are scored on public records; None if models are not scored."""
         return None
 
     @property
     def name(self) -> str:
-        """Name of the algorithm."""
+        """Return the algorithm's name."""
         return str(self.__struct_config__.tag)
 
     @property
     def algorithm(self) -> Algorithm:
-        """Registry entry of the learner."""
+        """Return the learner's registry entry."""
         return ALGORITHMS[self.name]
 
     @property
     def unproved(self) -> bool:
-        """Whether no ε is proved for the learner, so that its releases are charged as infinite."""
+        """Return whether the learner has no proved ε, in which case its releases are charged as infinite."""
         return self.fidelity == "paper" and self.algorithm.to_the_letter != "proved"
 
     @property
     def chosen_model(self) -> str:
-        """Model, as configured or the learner's default."""
+        """Return the configured model, or the learner's default."""
         own = self.algorithm.models[0]
         return self.model or (self.algorithm.letter_model or own if self.fidelity == "paper" else own)
 
     @property
     def longest_pause(self) -> float:
-        """Longest pause between cycles, in seconds: the period, for algorithms without a key for a longer one."""
+        """Return the longest pause between cycles in seconds; the period if the algorithm has no `longest_period`."""
         return float(getattr(self, "longest_period", self.period))
 
 
 class GradientSettings(LearnerSettings, frozen=True):
-    """The keys of algorithms that step along clipped gradients."""
+    """The keys of algorithms that take steps along clipped gradients."""
 
     own_step_size: ClassVar[float] = 20.0
 
@@ -153,17 +154,17 @@ class GradientSettings(LearnerSettings, frozen=True):
 
     @property
     def rate(self) -> float:
-        """Step size, as configured or the learner's default."""
+        """Return the configured step size, or the learner's default."""
         return self.own_rate if self.step_size is None else self.step_size
 
     @property
     def own_rate(self) -> float:
-        """The learner's own step size for the model."""
+        """Return the learner's default step size for the model."""
         return self.own_step_size * (GRAPH_SHARE if has_graph(self.chosen_model) else 1.0)
 
 
 class ScheduledSettings(GradientSettings, frozen=True):
-    """The keys of algorithms with a number of steps, each along a gradient of the device's own batch."""
+    """The keys of algorithms with a fixed number of steps, each along a gradient of the device's own batch."""
 
     only_with: ClassVar[Mapping[str, tuple[str, tuple[str, ...]]]] = {"batch": ("sampling", ("poisson",))}
     draws: ClassVar[bool] = True
@@ -181,7 +182,7 @@ class ScheduledSettings(GradientSettings, frozen=True):
 
     @property
     def decay(self) -> float:
-        """Step decay, as configured or the learner's default; 0 with `fidelity = "paper"`."""
+        """Return the configured step decay, or the learner's default; 0 if `fidelity = "paper"`."""
         if self.fidelity == "paper":
             return 0.0
         return self.own_step_decay if self.step_decay is None else self.step_decay

@@ -1,4 +1,4 @@
-"""Addresses to listen on, and errors about them with the same wording in every command."""
+"""Listening addresses, and errors about them that have the same wording in every command."""
 
 import errno
 import os
@@ -7,27 +7,29 @@ import socket
 from sottovoce.errors import NetworkError
 
 _REMEDIES = {
-    errno.EADDRINUSE: "stop what uses it (`ss -ltnp` says what), or choose another address",
-    errno.EADDRNOTAVAIL: "give an address of this machine (`ip address` lists them)",
+    errno.EADDRINUSE: "stop the program that uses it (`ss -ltnp` shows which), or choose another address",
+    errno.EADDRNOTAVAIL: "choose an address of this machine (`ip address` lists them)",
     errno.EACCES: "choose a port above 1023",
 }
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Return the host and port of host:port; an IPv6 address loses its brackets."""
+    """Split host:port into host and port, removing the brackets of an IPv6 address."""
     host, _, port = address.rpartition(":")
     return host.strip("[]"), int(port)
 
 
 def listening_error(address: str) -> OSError | None:
-    """Return the error that prevents listening on an address; None if there is none. The socket is closed again."""
+    """Return the error that prevents listening on an address, or None; the function closes its test socket."""
     host, port = split_address(address)
     try:
         (family, kind, protocol, _, place), *_ = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         with socket.socket(family, kind, protocol) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # ignore connections that an earlier agent left
+            probe.setsockopt(
+                socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+            )  # ignore connections left over from an earlier agent
             probe.bind(place)
     except OSError as error:
         return error
@@ -37,9 +39,9 @@ def listening_error(address: str) -> OSError | None:
 
 
 def cannot_listen(key: str, address: str, error: Exception) -> NetworkError:
-    """Return the error for an address that a key of the configuration names."""
+    """Return the error for an address that a configuration key specifies."""
     if isinstance(error, socket.gaierror | UnicodeError):
-        return NetworkError(f"{key}: cannot listen on {address}: its host name is not known: correct it")
+        return NetworkError(f"{key}: cannot listen on {address}: the host name is unknown: correct it")
     number = error.errno if isinstance(error, OSError) and error.errno else 0
-    why = os.strerror(number).lower() if number else "it cannot be used"
+    why = os.strerror(number).lower() if number else "the address cannot be used"
     return NetworkError(f"{key}: cannot listen on {address}: {why}: {_REMEDIES.get(number, 'correct it')}")

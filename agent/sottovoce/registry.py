@@ -1,7 +1,8 @@
-"""Registry of all algorithms by name: those of this package, and those that other packages provide.
+"""Registry of all algorithms by name, from this package and from other packages.
 
-A package provides one by an entry point of the group `sottovoce.algorithms`, named like the algorithm, whose object is
-its `Algorithm`; docs/how-to/own-algorithm.md has an example. No other part of this package knows algorithms by name.
+A package provides an algorithm with an entry point in the group `sottovoce.algorithms`. The entry point has the
+algorithm's name and refers to an `Algorithm` object; docs/how-to/own-algorithm.md has an example. No other part of this
+package refers to algorithms by name.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
     from msgspec import Struct
 
 COMMON_KEYS = ("name", "fidelity", "model", "threads", "hidden", "period")
-"""Keys of `[learner]` that every algorithm has."""
+"""`[learner]` keys that every algorithm has."""
 
 DEFAULT = "clipd2p"
-"""Default learner."""
+"""The default learner."""
 
 _HOME = "algorithms"
 
@@ -35,31 +36,31 @@ class Algorithm:
     """An algorithm, with everything that configuration, testbed, reports and audit need to know about it.
 
     Attributes:
-        settings: its configuration, a subclass of sottovoce.learner_settings.LearnerSettings that is tagged
-            with its name.
+        settings: settings class, a subclass of sottovoce.learner_settings.LearnerSettings that is tagged with the
+            algorithm's name.
         releases: description of a device's releases.
-        parts: function that returns its sottovoce.algorithms.family.Family for a configuration and the public records
-            by which models are scored, or None; it imports modules only when it is called.
-        models: models that it can learn, its own first.
-        neighbouring: its default relation. An algorithm that publishes each record, or the mean over records, reveals
-            their number, so its relation replaces records instead of adding them.
-        relation: function that gives the relation if that depends on the settings; else None.
-        to_the_letter: verdict on its paper's variant; None if there is only the sound variant.
-        letter_model: the model of its paper's variant, if that is not its own.
-        record_level: whether it bounds the effect of one record, and of nothing larger.
-        unit: its own privacy unit.
-        noiseless: whether it adds no noise, so that nothing can be promised.
-        regression: whether it also learns to predict a number.
-        loads: whether it receives the loads of the days from a meter's feed.
-        predicts: whether it learns a model that predicts.
-        scaled_by_training: whether, to the letter, features are scaled by the ranges of the training set.
+        parts: function that returns the algorithm's sottovoce.algorithms.family.Family for a configuration and the
+            public records by which models are scored, or None; it imports modules only when it is called.
+        models: models that the algorithm can train, the default first.
+        neighbouring: default neighbouring relation. An algorithm that publishes each record, or the mean over records,
+            reveals the number of records, so its relation is to replace records rather than to add them.
+        relation: function that returns the relation if it depends on the settings; else None.
+        to_the_letter: verdict on the paper's variant; None if there is only the sound variant.
+        letter_model: default model of the paper's variant, if it differs from the algorithm's default.
+        record_level: whether the algorithm bounds only the effect of one record and of no larger unit.
+        unit: default privacy unit.
+        noiseless: whether the algorithm adds no noise, in which case there can be no guarantee.
+        regression: whether the algorithm can also learn to predict a number.
+        loads: whether the algorithm receives daily loads from a meter's feed.
+        predicts: whether the algorithm trains a model that makes predictions.
+        scaled_by_training: whether the paper's variant scales features by the ranges of the training set.
         topology: default topology in a testbed.
-        mutual: whether every receiver sends back.
-        in_cells: whether its releases are secure sums if `privacy.noise` says so.
-        one_begins: whether one device of the fleet begins (`learner.begins_walk`).
-        one_member: harm that one dishonest member of the fleet can do to the others.
-        payloads: for each payload type of its messages, a function that returns the codec.
-        audit: keys of `[data]` and `[learner]`, dotted, that let an audit read its releases off its messages.
+        mutual: whether every receiver sends a message back.
+        in_cells: whether the algorithm's releases are secure sums if `privacy.noise` requests that.
+        one_begins: whether one device in the fleet begins (`learner.begins_walk`).
+        one_member: harm that one dishonest fleet member can do to the others.
+        payloads: for each payload type of the algorithm's messages, a function that returns the codec.
+        audit: dotted `[data]` and `[learner]` keys with which an audit can read releases from messages.
     """
 
     settings: "type[Struct]"
@@ -81,31 +82,31 @@ class Algorithm:
     mutual: bool = False
     in_cells: Literal["never", "where asked", "always"] = "never"
     one_begins: bool = False
-    one_member: str = "unknown: its package does not say"
+    one_member: str = "unknown: its package does not document this"
     payloads: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
     audit: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
-        """Name, as in `learner.name`."""
+        """Return the algorithm's name, as in `learner.name`."""
         return str(self.settings.__struct_config__.tag)
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys of `[learner]` that only this algorithm has; it would ignore any others."""
+        """Return the `[learner]` keys of this algorithm, except the keys that every algorithm has."""
         return tuple(key for key in self.settings.__struct_fields__ if key not in COMMON_KEYS)
 
     @property
     def own_keys(self) -> tuple[str, ...]:
-        """All keys of `[learner]` that the algorithm has."""
+        """Return all `[learner]` keys that the algorithm has."""
         return (*COMMON_KEYS, *self.keys)
 
     def learns(self, model: str) -> bool:
-        """Return whether the algorithm can learn a model with this name, or from this file."""
+        """Return whether the algorithm can train the model with this name or from this file."""
         return model in self.models or (self.models == GRADIENT_MODELS and model.endswith(GRAPH_SUFFIX))
 
     def cannot_learn(self, model: str) -> str | None:
-        """Return why it cannot learn a model with this name, or from this file, with the remedy; None if it can."""
+        """Return why the algorithm cannot train this model or model file, and the remedy; None if it can."""
         if self.learns(model):
             return None
         alike = [known for known in self.models if model in known.split("-")]
@@ -117,7 +118,7 @@ class Algorithm:
         )
 
     def relation_of(self, settings: Any) -> Relation:
-        """Return the algorithm's own neighbouring relation under these settings."""
+        """Return the algorithm's neighbouring relation with these settings."""
         if self.relation is None:
             return self.neighbouring
         with guarded_call(self.name, "relation()"):
@@ -129,14 +130,14 @@ class Algorithm:
 
 
 class _Algorithms(Mapping[str, Algorithm]):
-    """Algorithms by name: this package's own first, then those of other packages, whose names must be unique."""
+    """Maps names to algorithms, first from this package and then from other packages, whose names must be unique."""
 
     def __getitem__(self, name: str) -> Algorithm:
         """Return the algorithm with this name.
 
         Raises:
-            KeyError: if there is none.
-            PluginError: if the package that provides it is broken, or two packages provide this name.
+            KeyError: if there is no such algorithm.
+            PluginError: if the package that provides the algorithm is broken, or two packages provide this name.
         """
         if name not in _own_algorithms():
             return _load_from_plugin(name)
@@ -159,20 +160,20 @@ ALGORITHMS: Mapping[str, Algorithm] = _Algorithms()
 
 
 def loaded_algorithms() -> dict[str, Algorithm]:
-    """Return this package's algorithms, and those of other packages that this process has requested by name.
+    """Return this package's algorithms, and those from other packages that this process has requested by name.
 
-    Use this to look through algorithms: a broken package then does not break commands that do not name it.
+    Use this function to iterate over algorithms. A broken package then does not affect commands that do not use it.
     """
     return {**_own_algorithms(), **{name: found for name, (found, _) in _AT_WORK.items()}}
 
 
 def by_name(*algorithms: Algorithm) -> dict[str, Algorithm]:
-    """Return the algorithms of a folder, by name."""
+    """Return a dictionary of algorithms by name."""
     return {algorithm.name: algorithm for algorithm in algorithms}
 
 
 def foreign_key_error(name: str, key: str) -> str | None:
-    """Return the error of a `[learner]` key that belongs to another algorithm than the one named."""
+    """Return the error for a `[learner]` key that belongs to an algorithm other than `name`; None without error."""
     own = ALGORITHMS[name].own_keys
     if key in own:
         return None
@@ -180,12 +181,12 @@ def foreign_key_error(name: str, key: str) -> str | None:
     if not owners:
         return None
     near = suggestion(key, own)
-    remedy = f"did you mean `{near}`?" if near else f"leave it out; its own keys are {', '.join(own)}"
-    return f"learner.{key}: belongs to {', '.join(owners)}, and learner {name} has no such key; {remedy}"
+    remedy = f"did you mean `{near}`?" if near else f"remove it; the keys of this learner are {', '.join(own)}"
+    return f"learner.{key}: this key belongs to {', '.join(owners)}, and learner {name} does not have it; {remedy}"
 
 
 def payload_codec(kind: str) -> Any | None:
-    """Return the codec of a payload type; None if no algorithm of this package or used in this process has it.
+    """Return the codec for a payload type; None if no loaded algorithm has this type.
 
     Args:
         kind: payload type, as in messages.
@@ -200,14 +201,14 @@ def payload_codec(kind: str) -> Any | None:
 
 
 def unknown_name_hint(name: str) -> str:
-    """Return the error of an unknown algorithm's name, with the remedy."""
+    """Return the remedy for an unknown algorithm name: a similar name, or a list of all names."""
     near = suggestion(name, ALGORITHMS)
     return f'did you mean "{near}"?' if near else "one of " + ", ".join(f'"{known}"' for known in ALGORITHMS)
 
 
 @lru_cache(maxsize=1)
 def _own_algorithms() -> dict[str, Algorithm]:
-    """Return this package's algorithms: ALGORITHMS of the module `algorithm` in each folder of algorithms."""
+    """Return this package's algorithms, from ALGORITHMS in the module `algorithm` of each algorithm folder."""
     home = Path(__file__).with_name(_HOME)
     folders = sorted(file.parent.name for file in home.glob("*/algorithm.py*"))  # source or bytecode
     found: dict[str, Algorithm] = {}
@@ -217,21 +218,21 @@ def _own_algorithms() -> dict[str, Algorithm]:
 
 
 _AT_WORK: dict[str, tuple[Algorithm, Plugin]] = {}
-"""Algorithms of other packages that this process has used; messages never make it load others."""
+"""Algorithms from other packages that this process has used; messages never cause others to be loaded."""
 
 
 def plugin_of(name: str) -> Plugin | None:
-    """Return the plug-in of an algorithm that this process uses; None if it is from this package."""
+    """Return the plug-in that provides an algorithm in use; None if the algorithm is from this package."""
     return _AT_WORK[name][1] if name in _AT_WORK else None
 
 
 @contextmanager
 def guarded_call(name: str, call: str, passing: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-    """Context for a call into a learner's code, which is guarded if another package provides it.
+    """Return a context for a call into a learner's code, which guards the call if another package provides the code.
 
     Args:
-        name: name of the learner.
-        call: the call, in words.
+        name: learner name.
+        call: description of the call.
         passing: exceptions that are not defects.
     """
     plugin = plugin_of(name)
@@ -250,6 +251,6 @@ def _load_from_plugin(name: str) -> Algorithm:
         found: Algorithm = load(plugin, Algorithm)
         with guarded(plugin, "its settings"):
             if found.name != name:
-                raise plugin.error(f"its settings are tagged {found.name!r}, which is not the entry point's name")
+                raise plugin.error(f"the settings are tagged {found.name!r}, which is not the entry point's name")
         _AT_WORK[name] = found, plugin
     return _AT_WORK[name][0]

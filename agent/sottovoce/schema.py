@@ -1,4 +1,4 @@
-"""Schema versions of a device's databases: older databases are upgraded, and newer ones are left alone."""
+"""Schema versions of a device's databases; older databases are upgraded, and newer ones are left unchanged."""
 
 import sqlite3
 from dataclasses import dataclass
@@ -8,19 +8,19 @@ from sottovoce.durable import rename
 from sottovoce.errors import DataError
 
 PAGE_BYTES = 1024
-"""Page size of a database: a commit writes whole pages, though it changes a few hundred bytes."""
+"""Database page size; small, since a commit writes whole pages even if only a few hundred bytes change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """Schema of one kind of SQLite file.
+    """The schema of one kind of SQLite file.
 
     Attributes:
-        application: SQLite's `application_id` of such a file.
-        name: a name for error messages.
-        steps: SQL. The first step turns an empty file into version 1, and every other one leads to the next version. A
-            released step is never changed.
-        otherwise: remedy for a file of a newer version if the newer program is not at hand, and its cost.
+        application: SQLite's `application_id` for this kind of file.
+        name: name of this kind of file for error messages.
+        steps: SQL steps. The first step creates version 1 in an empty file, and each further step upgrades to the next
+            version. A released step never changes.
+        otherwise: alternative remedy, and its cost, for a newer file if the newer program is not available.
     """
 
     application: int
@@ -29,7 +29,7 @@ class Schema:
     otherwise: str
 
     def begin(self, path: Path) -> None:
-        """Replace the file, if any, by an empty database of the current version that only its user can read.
+        """Replace the file, if any, with an empty database of the current version that only its user can access.
 
         Raises:
             OSError: if the disk is full or failing.
@@ -51,26 +51,26 @@ class Schema:
         self._apply(connection, 0)
 
     def version(self, connection: sqlite3.Connection, path: Path) -> int:
-        """Return the schema number of a file; the file is not changed.
+        """Return the schema version of a file without changing the file.
 
         Raises:
-            ValueError: if it belongs to another program, or has a version that this program never wrote.
-            DataError: if a newer version of this program wrote it.
+            ValueError: if the file belongs to another program, or has a version that this program never wrote.
+            DataError: if a newer version of this program wrote the file.
         """
         if connection.execute("PRAGMA application_id").fetchone()[0] != self.application:
-            raise ValueError(f"it is not {self.name}")
+            raise ValueError(f"the file is not {self.name}")
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
         if version > len(self.steps):
             raise DataError(
-                f"{path}: a newer version of the program wrote it (schema {version}, this one knows up to "
-                f"{len(self.steps)}), and nothing is wrong with it: run that version again, or {self.otherwise}"
+                f"{path}: a newer version of the program wrote this file (schema {version}, this one supports up to "
+                f"{len(self.steps)}), and the file is not damaged: run that version again, or {self.otherwise}"
             )
         if version < 1:
-            raise ValueError(f"its schema is version {version}, which never existed")
+            raise ValueError(f"the file has schema version {version}, which never existed")
         return version
 
     def upgrade(self, connection: sqlite3.Connection, path: Path) -> None:
-        """Upgrade a file to the current version, entirely or not at all.
+        """Upgrade a file to the current version atomically.
 
         Raises:
             ValueError: see `version`.

@@ -1,17 +1,17 @@
-"""Suggestion of a known name that a user probably misspelt."""
+"""Suggest a known name that a user probably misspelt."""
 
 from collections.abc import Iterable
 from itertools import takewhile
 
 _TYPO = 0.66
-"""Least similarity, from 0 to 1, of a word to the name that it misspells: one wrong letter in three."""
+"""Minimum similarity, from 0 to 1, between a word and the name that it misspells: one wrong letter in three."""
 
 
 def suggestion(word: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is one typo away from a word; None if there is none.
+    """Return the known name that is most similar to a misspelt word; None if no name is similar enough.
 
-    Dotted names are compared part by part, so a shared table name does not make two keys similar. A word without a dot
-    is compared with the last part of each name.
+    Dotted names are compared part by part, so two keys are not similar merely because they share a table name. A word
+    without a dot is compared with the last part of each name.
     """
     written = word.lower()
     table, _, own = written.rpartition(".")
@@ -21,7 +21,7 @@ def suggestion(word: str, known: Iterable[str]) -> str | None:
 
 
 def _common_prefix_length(word: str, other: str) -> int:
-    """Return the length of the common prefix of two words, which decides between equally similar names."""
+    """Return the length of two words' common prefix, which breaks ties between equally similar names."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(word, other, strict=False)))
 
 

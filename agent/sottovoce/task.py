@@ -1,7 +1,7 @@
-"""Task document: the settings on which devices must agree before their models may be mixed.
+"""Task documents, which contain the settings on which devices must agree before their models may be mixed.
 
-It is a flat list of public settings by their names in the configuration, in one canonical form with one digest. It does
-not contain what a device may choose for itself (its ε and steps below the fleet's ceilings, its period, its limits).
+A task document maps configuration names to public settings. Its canonical form is unique and has one digest. Settings
+that each device may choose are not in the document (ε and steps below the fleet's ceilings, period, limits).
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,10 +13,10 @@ from typing import TypeAlias
 from msgspec import DecodeError, json
 
 LARGEST = 2**14
-"""Largest size of a document, in bytes."""
+"""Maximum document size in bytes."""
 
 LARGEST_SIGNED = 2**16
-"""Largest size in bytes of a task that a fleet signs: the configuration tables from which documents are made."""
+"""Maximum size in bytes of a signed fleet task, whose configuration tables are used to create documents."""
 
 _SHOWN = 60  # characters of a value shown in a message
 _BEFORE = 10  # number of characters shown before the first difference
@@ -28,26 +28,26 @@ Value: TypeAlias = _Number | str | list[_Number | str | list[float]] | None
 
 @dataclass(frozen=True)
 class Task:
-    """Task document.
+    """A task document.
 
     Attributes:
-        settings: settings by name, with JSON values.
+        settings: JSON values by setting name.
     """
 
     settings: Mapping[str, Value]
 
     @cached_property
     def canonical(self) -> bytes:
-        """The canonical form: JSON with sorted keys and no whitespace."""
+        """Return the canonical form, which is JSON with sorted keys and no whitespace."""
         return json.encode(self.settings, order="sorted")
 
     @cached_property
     def digest(self) -> bytes:
-        """Return the SHA-256 of the canonical form, 32 bytes."""
+        """Return the SHA-256 digest of the canonical form, 32 bytes."""
         return sha256(self.canonical).digest()
 
     def differences(self, other: "Task") -> tuple[str, ...]:
-        """Return the first ten settings in which another task differs, in order of their names, one sentence each."""
+        """Return one sentence for each of the first ten settings, ordered by name, in which another task differs."""
         found = tuple(self._differing(other))
         more = len(found) - _MAX_DIFFERENCES
         return found if more <= 0 else (*found[:_MAX_DIFFERENCES], f"and {more} more")
@@ -67,25 +67,25 @@ def read(raw: bytes) -> Task:
     """Read a document received from a peer.
 
     Raises:
-        ValueError: if it is not a task document, is too large, or is not in canonical form.
+        ValueError: if the bytes are not a task document, are too large, or are not in canonical form.
     """
     if len(raw) > LARGEST:
-        raise ValueError("a task document is too large")
+        raise ValueError("the task document is too large")
     try:
         task = Task(json.decode(raw, type=dict[str, Value]))
     except DecodeError as error:
-        raise ValueError("this is not a task document") from error
+        raise ValueError("the document is not a task document") from error
     if task.canonical != raw:
-        raise ValueError("a task document is not in its canonical form")
+        raise ValueError("the task document is not in canonical form")
     return task
 
 
 def _common_prefix_length(one: str, other: str) -> int:
-    """Return the length of the common prefix of two texts."""
+    """Return the length of two texts' common prefix."""
     return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def _shown(text: str, first: int = 0) -> str:
-    """Shorten a text to one line of printable characters, for messages."""
+    """Shorten a text to one line of printable characters for use in messages."""
     part = "".join(sign if sign.isprintable() else "?" for sign in text[first : first + _SHOWN])
     return ("…" if first else "") + part + ("…" if len(text) > first + _SHOWN else "")

@@ -1,4 +1,7 @@
-"""Threads whose start cannot hang. Python's `Thread.start` waits for ever if a thread lacks the memory to begin."""
+"""Threads whose start cannot hang.
+
+Python's `Thread.start` waits forever if a new thread lacks the memory to begin.
+"""
 
 import _thread
 import os
@@ -13,21 +16,21 @@ from typing import Any, ParamSpec, TypeVar
 
 _START_SECONDS = 10.0
 USUAL = min(32, (os.cpu_count() or 1) + 4)
-"""Number of threads in an event loop's own executor, as in asyncio."""
+"""Number of threads in an event loop's default executor, as in asyncio."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class Background:
-    """Work on a thread of its own, for which the process does not wait at its end.
+    """A dedicated thread for one function; the process does not wait for the thread when it exits.
 
     Args:
         work: function that the thread calls once.
 
     Raises:
-        MemoryError: if the thread did not begin.
-        RuntimeError: if the system refuses another thread.
+        MemoryError: if the thread did not start.
+        RuntimeError: if the system refuses to create another thread.
     """
 
     def __init__(self, work: Callable[[], None]) -> None:
@@ -35,10 +38,10 @@ class Background:
         self._began, self._ended = threading.Event(), threading.Event()
         _thread.start_new_thread(self._run, ())
         if not self._began.wait(_START_SECONDS):
-            raise MemoryError("a thread did not begin")
+            raise MemoryError("a thread did not start")
 
     def join(self) -> None:
-        """Wait for the end of the work."""
+        """Wait until the function has returned."""
         self._ended.wait()
 
     def _run(self) -> None:
@@ -52,10 +55,10 @@ class Background:
 
 
 class Threads(ThreadPoolExecutor):
-    """Pool of threads that are started when there is work, each within some seconds or not at all.
+    """A pool whose threads start when there is work; a thread that does not start within ten seconds has failed.
 
     Args:
-        most: largest number of threads at once.
+        most: maximum number of threads.
     """
 
     def __init__(self, most: int) -> None:
@@ -71,20 +74,20 @@ class Threads(ThreadPoolExecutor):
         """Call a function on one of the threads.
 
         Raises:
-            MemoryError: if a thread did not begin; nothing is called.
-            RuntimeError: if the pool was shut down, or the system refuses another thread.
+            MemoryError: if a thread did not start; the function is not called.
+            RuntimeError: if the pool was shut down, or the system refuses to create another thread.
         """
         future: Future[T] = Future()
         with self._changes:
             if self._is_shut_down:
-                raise RuntimeError("these threads have ended")
+                raise RuntimeError("the thread pool has been shut down")
             if not self._idle.acquire(blocking=False) and len(self._backgrounds) < self._most:
                 self._backgrounds.append(Background(self._serve))
             self._work.put(partial(_complete_future, future, partial(fn, *args, **kwargs)))
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the threads, after the submitted calls, or without them."""
+        """Stop the threads after the submitted calls, or discard pending calls if `cancel_futures` is true."""
         with self._changes:
             self._is_shut_down = True
             while cancel_futures and not self._work.empty():
@@ -104,7 +107,7 @@ class Threads(ThreadPoolExecutor):
                 if work is None:
                     return
                 work()
-            except MemoryError:  # the thread survives a failed call
+            except MemoryError:  # the thread continues after a failed call
                 first = False
 
     def _next(self) -> Callable[[], None] | None:
@@ -119,7 +122,7 @@ def _complete_future(future: Future[Any], act: Callable[[], Any]) -> None:
         return
     try:
         result = act()
-    except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
+    except BaseException as error:  # noqa: BLE001 - raised when the result is requested
         future.set_exception(error)
     else:
         future.set_result(result)

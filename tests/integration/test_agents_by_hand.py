@@ -216,7 +216,7 @@ def test_a_port_in_use_stops_the_agent(fleet: Fleet, tmp_path: Path) -> None:
         ran = sottovoce("agent", "run", "--config", device.config)
     assert ran.returncode == 7
     assert f"cannot listen on {device.address}" in ran.stderr
-    assert "address already in use: stop what uses it" in ran.stderr
+    assert "address already in use: stop the program that uses it" in ran.stderr
     assert "Traceback" not in ran.stderr
     assert spending(device).charges == 0
     with running(device) as (agent,):

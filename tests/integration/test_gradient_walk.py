@@ -135,7 +135,7 @@ def test_to_the_letter_the_ranges_are_refuted(tmp_path: Path) -> None:
     [
         (["learner.begins_walk=true"], 2, "the testbed sets this key itself"),
         (["learner.visits=3"], 3, "budget = once allows one visit; choose k-times or halving"),
-        (["learner.budget=halving", "learner.visits=80"], 5, "more noise than the grid holds"),
+        (["learner.budget=halving", "learner.visits=80"], 5, "more noise than the grid allows"),
         (["privacy.neighbouring=add-remove"], 5, "privacy.neighbouring=replace-one"),
     ],
 )

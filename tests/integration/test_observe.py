@@ -195,7 +195,7 @@ def test_an_address_in_use_stops_it_with_the_remedy(fleet: Fleet, tmp_path: Path
         device = new_device(fleet, tmp_path / "a").configure([], observe={"metrics": f"127.0.0.1:{port}"})
         with AgentProcess(device) as agent:
             assert agent.ended() == 7
-            assert "address already in use: stop what uses it" in agent.log()
+            assert "address already in use: stop the program that uses it" in agent.log()
 
 
 def test_others_are_not_told_of_memory_and_it_stops_cleanly_while_watched(fleet: Fleet, tmp_path: Path) -> None:

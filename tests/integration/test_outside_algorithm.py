@@ -58,7 +58,9 @@ def test_its_configuration_is_checked_and_explained(beside: Path, tmp_path: Path
     file.write_text(CONFIG.replace("momentum = 0.5", 'shapley = "cosine"'), encoding="utf-8")
     wrong = run(beside, SOTTOVOCE, "config", "check", file)
     assert (wrong.returncode, wrong.stderr.count("\n")) == (3, 1)
-    assert "line 10: learner.shapley: belongs to pdsl, and learner momentum-sgd has no such key" in wrong.stderr
+    assert (
+        "line 10: learner.shapley: this key belongs to pdsl, and learner momentum-sgd does not have it" in wrong.stderr
+    )
     file.write_text(CONFIG.replace("momentum = 0.5", "momentum = 1.5"), encoding="utf-8")
     above = run(beside, SOTTOVOCE, "config", "check", file)
     assert (
@@ -90,7 +92,7 @@ def test_a_broken_package_breaks_no_command_that_does_not_name_it(tmp_path: Path
     file.write_text(CONFIG.replace("momentum-sgd", "golf"), encoding="utf-8")
     foreign = run(tmp_path, SOTTOVOCE, "config", "check", file)
     assert (foreign.returncode, foreign.stderr.count("\n")) == (3, 1)
-    assert "learner.momentum: belongs to" in foreign.stderr
+    assert "learner.momentum: this key belongs to" in foreign.stderr
     assert "torn" not in foreign.stderr
     for command, words in (
         (("config", "schema"), '"golf"'),

@@ -117,7 +117,7 @@ def test_without_noise_the_arrays_and_the_agents_have_the_same_ridge(data: str, 
             "faults other than loss: write engine = events",
         ),
         (("engine=cloud",), 3, "engine: Invalid enum value 'cloud'"),
-        (("learner.gossip_steps=3",), 3, "learner.gossip_steps: belongs to muffliato"),
+        (("learner.gossip_steps=3",), 3, "learner.gossip_steps: this key belongs to muffliato"),
     ],
 )
 def test_what_an_engine_cannot_do_names_the_one_that_can(

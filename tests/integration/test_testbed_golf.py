@@ -75,7 +75,7 @@ def test_a_bounded_shelf_is_enough_to_learn_from(data: str) -> None:
 def test_a_key_of_records_has_no_effect_on_sums(data: str) -> None:
     report = golf(data, "--epsilon", "inf", "--set", "learner.mixing=push-sum", "--set", "learner.capacity=60")
     (warning,) = report["warnings"]
-    assert "learner.capacity has no effect: needs mixing = records" in warning
+    assert "learner.capacity has no effect: requires mixing = records" in warning
 
 
 def test_sums_alone_travel_by_push_sum(data: str) -> None:

@@ -12,12 +12,12 @@ def test_values_are_toml_and_what_is_none_is_a_string() -> None:
 
 @pytest.mark.parametrize("text", ["a", "a=", ""])
 def test_what_is_no_assignment_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(UsageError, match=r"write --set KEY=VALUE, for example --set learner\.clip=0\.5"):
+    with pytest.raises(UsageError, match=r"use --set KEY=VALUE, for example --set learner\.clip=0\.5"):
         parse_assignments([text], "learner.clip=0.5")
 
 
 def test_a_key_is_set_once_by_whatever_name() -> None:
-    with pytest.raises(UsageError, match=r"--set epsilon=2: epsilon was set before, to 1; leave one of the two out"):
+    with pytest.raises(UsageError, match=r"--set epsilon=2: epsilon is already set to 1; remove one of the two"):
         parse_assignments(["epsilon=1", "epsilon=2"], "a=1")
-    with pytest.raises(UsageError, match=r"data\.source was set before, to 'digits'"):
+    with pytest.raises(UsageError, match=r"data\.source is already set to 'digits'"):
         parse_assignments(["data=digits", "data.source=iris"], "a=1", {"data": "data.source"})

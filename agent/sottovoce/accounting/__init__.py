@@ -1,7 +1,7 @@
-"""Accountant: the cost of releases and of their composition. Public arithmetic that never reads a record.
+"""Privacy accountant, which computes the cost of single releases and of their composition.
 
-`calibrate` and `compose` are imported on first use, since a device needs neither. They load NumPy and no other
-dependency.
+The accountant uses only public values and never reads a record. `calibrate` and `compose` are imported on first use
+because a device needs neither. NumPy is the only dependency that they load.
 """
 
 from importlib import import_module
@@ -24,7 +24,7 @@ __all__ = ["Calibrated", "Composed", "calibrate", "compose"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name of the accountant on first use."""
+    """Import one of the accountant's public names on first use."""
     if name not in _PLACES:
         raise AttributeError(f"module 'sottovoce.accounting' has no attribute '{name}'")
     module, own = _PLACES[name]

@@ -1,8 +1,8 @@
-"""ε and δ of composed dominating pairs: queries to `convolution`, with a grid for each.
+"""Compute ε and δ for composed dominating pairs by querying `convolution`, choosing a grid for each query.
 
-Adding an event never lowers an answer. On one grid this holds because a composition costs no more without one of its
-parts. A coarser grid only costs more. And where an added pair would make the grid finer, the answer is at least the
-one without the pairs that need the finer grid.
+Adding an event never lowers an answer. On a fixed grid, this holds because removing a part from a composition never
+raises its cost. A coarser grid can only raise the cost. If an added pair would make the grid finer, the answer is at
+least the one computed without the pairs that need the finer grid.
 """
 
 import math
@@ -16,19 +16,19 @@ from sottovoce.accounting.pairs import Pair
 from sottovoce.accounting.pld import ORDERS, losses, outline
 
 MAX_EPSILON = 500.0
-_LOG_NEGLIGIBLE = 20.0  # mass outside the window is at most e^-20 of the tilted law
-_NODES = 2**18  # at most, for one loss and for a window that is 24 standard deviations wide
+_LOG_NEGLIGIBLE = 20.0  # mass outside the window is at most e^-20 of the tilted distribution
+_NODES = 2**18  # maximum number of nodes for one loss, and for a window that is 24 standard deviations wide
 _PASSES = 3
-_STEEPEST = 2.0  # largest θ · step: a steeper tilt would amplify the rounding of a single step
+_STEEPEST = 2.0  # largest θ · step; a steeper tilt would amplify the rounding error of a single step
 
 Counts = tuple[tuple[Pair, int], ...]
 
 
 def composed_epsilon(counts: Mapping[Pair, int], delta: float) -> float:
-    """Return the ε of all these pairs together at δ, rounded up; infinite above MAX_EPSILON.
+    """Return the ε of the composed pairs at δ, rounded up; infinite above MAX_EPSILON.
 
     Raises:
-        ValueError: δ is not in (0, 1).
+        ValueError: if δ is not in (0, 1).
     """
     if not 0 < delta < 1:
         raise ValueError(f"delta must lie in (0, 1), got {delta}")
@@ -37,10 +37,10 @@ def composed_epsilon(counts: Mapping[Pair, int], delta: float) -> float:
 
 
 def composed_delta(counts: Mapping[Pair, int], epsilon: float) -> float:
-    """Return the δ of all these pairs together at ε, rounded up.
+    """Return the δ of the composed pairs at ε, rounded up.
 
     Raises:
-        ValueError: ε is negative or not finite.
+        ValueError: if ε is negative or not finite.
     """
     if not 0 <= epsilon < math.inf:
         raise ValueError(f"epsilon must be finite and not negative, got {epsilon}")
@@ -48,7 +48,7 @@ def composed_delta(counts: Mapping[Pair, int], epsilon: float) -> float:
 
 
 def _levels(counts: Mapping[Pair, int]) -> list[Counts]:
-    """Return groups of pairs: all of them, all except those with the finest grid, and so on."""
+    """Return nested groups of pairs: all pairs, all pairs except those with the finest grid, and so on."""
     steps = {pair: outline(pair).step for pair, count in counts.items() if count > 0}
     ordered = sorted(steps, key=lambda pair: (steps[pair], repr(pair)))
     return [
@@ -85,7 +85,7 @@ def _delta(counts: Counts, epsilon: float) -> float:
 
 
 def _logs(counts: Counts) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return ln E[e^θL] of the sum, for θ in ORDERS."""
+    """Return ln E[e^θL] for the sum of the losses, for each θ in ORDERS."""
     total = np.zeros(len(ORDERS))
     for pair, count in counts:
         total += count * outline(pair).logs
@@ -93,13 +93,13 @@ def _logs(counts: Counts) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
 
 
 def _order(counts: Counts, epsilon: float) -> float:
-    """Return the θ ≥ 0 that minimises Chernoff's bound on P[sum of losses ≥ ε]."""
+    """Return the θ ≥ 0 that minimises the Chernoff bound on P[sum of losses ≥ ε]."""
     exponents = np.where(ORDERS >= 0, _logs(counts) - ORDERS * epsilon, math.inf)
     return float(ORDERS[int(np.argmin(exponents))])
 
 
 def _curve(counts: Counts, order: float, centre: float) -> Curve:
-    """Return the curve at about this θ, or at a lower θ where bounded losses make this one too steep for the grid."""
+    """Return the curve near this θ, or at a lower θ if bounded losses make this one too steep for the grid."""
     while (curve := _tilted(counts, order, centre)).lost >= 1 and order > 1e-3:
         order /= 16
     return curve
@@ -107,7 +107,7 @@ def _curve(counts: Counts, order: float, centre: float) -> Curve:
 
 def _tilted(counts: Counts, order: float, centre: float) -> Curve:
     step = _step(counts)
-    moved = np.abs(ORDERS) * step  # the grid moves a loss by less than a step, and keeps its mean of e^loss
+    moved = np.abs(ORDERS) * step  # the grid moves a loss by less than one step and preserves the mean of e^loss
     logs = _logs(counts) + sum(count for _, count in counts) * np.minimum(moved * moved / 8, moved)
     place = int(np.searchsorted(ORDERS, min(order, _STEEPEST / step)))
     order = float(ORDERS[place])
@@ -124,7 +124,7 @@ def _tilted(counts: Counts, order: float, centre: float) -> Curve:
 
 
 def _step(counts: Counts) -> float:
-    """Return the grid step: the finest pair's, or the least that _NODES allows for one loss and the growing sum."""
+    """Return the finest grid step of any pair, or a larger one if _NODES requires it for one loss or for the sum."""
     outlines = [(outline(pair), count) for pair, count in counts]
     widest = max(of.high - of.low for of, _ in outlines)
     deviation = math.sqrt(math.fsum(count * of.spread**2 for of, count in outlines))

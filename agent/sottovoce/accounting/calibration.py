@@ -1,6 +1,6 @@
-"""Calibration: the least noise with which releases stay within a budget, always computed by the accountant.
+"""Use the accountant to find the least noise that keeps releases within a budget.
 
-Sensitivities are for adding or removing one record; under `replace-one` a sum moves up to twice as far.
+Sensitivities refer to adding or removing one record; under `replace-one`, a sum can change by twice as much.
 """
 
 import math
@@ -18,17 +18,17 @@ from sottovoce.errors import PrivacyError
 Mechanism = Literal["gaussian", "laplace", "discrete-gaussian", "discrete-laplace"]
 Neighbouring = Literal["add-remove", "replace-one"]
 
-_PRECISION = 1e-9  # relative precision of a search
+_PRECISION = 1e-9  # relative precision of the bisection
 _MAX = 2.0**60
 
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """Least noise that fits a budget.
+    """The least noise that fits a budget.
 
     Attributes:
         noise: σ, or the Laplace scale, in the units of the sensitivity.
-        accountant: the argument by which the accountant found it, in a few words.
+        accountant: short description of the accountant's method.
     """
 
     noise: float
@@ -49,24 +49,24 @@ def calibrated(
     """Return the least noise with which all releases together are (ε, δ)-differentially private.
 
     Args:
-        mechanism: the noise's law.
+        mechanism: noise distribution.
         epsilon: total ε.
-        delta: total δ; Laplace noise needs none.
-        sensitivity: sensitivity to adding or removing a record: L2 for Gaussian laws, L1 for Laplace laws; an integer
-            for discrete ones.
-        neighbouring: the difference between two neighbouring data sets.
-        releases: number of releases, each chosen in view of the earlier ones.
-        rate: rate of Poisson sampling: each record is in each sum with this probability; for `gaussian` only.
-        dimensions: values in a release of a discrete Gaussian; a single one is charged exactly.
+        delta: total δ; may be 0 for Laplace noise.
+        sensitivity: sensitivity to adding or removing a record: L2 for Gaussian noise, L1 for Laplace noise; an
+            integer for discrete noise.
+        neighbouring: how two neighbouring data sets differ.
+        releases: number of releases, each of which may depend on the earlier ones.
+        rate: Poisson sampling rate, the probability that a record is in a given sum; for `gaussian` only.
+        dimensions: number of values in a discrete Gaussian release; a single value is charged exactly.
 
     Raises:
-        PrivacyError: if no noise suffices, or none is proved to.
+        PrivacyError: if an argument is invalid, or if no amount of noise suffices or is proved to suffice.
     """
     if not 0 < sensitivity < math.inf or min(releases, dimensions) < 1 or not 0 < rate <= 1:
-        raise PrivacyError("choose a positive sensitivity, at least one release of one number and a rate in (0, 1]")
+        raise PrivacyError("choose a positive sensitivity, at least one release of one value, and a rate in (0, 1]")
     if rate < 1 and mechanism != "gaussian":
         raise PrivacyError(
-            f"sampling is accounted for under gaussian noise, not under {mechanism}: leave the rate at 1"
+            f"the accountant supports sampling with gaussian noise only, not with {mechanism}: leave the rate at 1"
         )
     if mechanism.startswith("discrete") and sensitivity != int(sensitivity):
         raise PrivacyError(
@@ -88,7 +88,7 @@ def calibrated(
 
 def _laplace(epsilon: float, delta: float, distance: float, releases: int) -> Calibrated:
     if not 0 < epsilon < math.inf or not 0 <= delta < 1:
-        raise PrivacyError("choose a positive ε, and a δ of 0 or more and below 1")
+        raise PrivacyError("choose a positive ε, and a δ that is at least 0 and less than 1")
     pure = distance * releases / epsilon
     if releases == 1 or delta == 0:
         return Calibrated(pure, "pure: sensitivity / scale")
@@ -121,13 +121,13 @@ def _sampled(
 
 
 def _least(within: Callable[[float], bool], guess: float, precision: float = _PRECISION) -> float:
-    """Return the least noise within the budget, up to the precision of a bisection; the result is within the budget."""
+    """Return the least noise within the budget, found by bisection to `precision` and rounded up."""
     high = guess
     while not within(high):
         high *= 2
         if high > _MAX:
             raise PrivacyError(
-                "no amount of noise keeps this many releases within the budget: choose fewer, or a larger ε or δ"
+                "no amount of noise keeps this many releases within the budget: make fewer, or choose a larger ε or δ"
             )
     low = high / 2
     while within(low):

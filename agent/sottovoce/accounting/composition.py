@@ -1,7 +1,7 @@
-"""Joint cost of several releases: in closed form where it is exact, otherwise from privacy loss distributions.
+"""Compute the joint cost of several releases, in closed form if it is exact, else from privacy loss distributions.
 
 All releases touch the same unit. A ledger groups its charges by unit and adds up pure ε, for which `sampled_epsilon` is
-enough; here pure releases also compose by their privacy loss distributions.
+enough. This module also composes pure releases through their privacy loss distributions.
 """
 
 import math
@@ -22,8 +22,8 @@ class Release:
 
     Attributes:
         mu_squared: μ² of a Gaussian release; otherwise 0.
-        pure: its pure ε, infinite if nothing is promised; 0 if it has none.
-        pairs: with the record against without it, and the reverse; None for Gaussian releases.
+        pure: pure ε; infinite if there is no guarantee, 0 if the release is not pure.
+        pairs: the pair for the record's presence versus its absence, and the reverse; None for Gaussian releases.
     """
 
     mu_squared: float = 0.0
@@ -33,7 +33,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """Joint cost of releases; ε is infinite, or δ is 1, where nothing is promised."""
+    """The joint cost of releases; ε is infinite, or δ is 1, if there is no guarantee."""
 
     epsilon: float
     delta: float
@@ -47,7 +47,7 @@ def release_of(event: Event) -> Release:
     """Return the release that a ledger charge represents.
 
     Raises:
-        PrivacyError: if the kind of the event is unknown.
+        PrivacyError: if the event kind is unknown.
     """
     if isinstance(event, Unproved) or math.isinf(event.mu_squared) or math.isinf(event.epsilon):
         return NOTHING
@@ -61,10 +61,10 @@ def release_of(event: Event) -> Release:
 
 
 def compose(releases: Mapping[Release, int], delta: float) -> Composed:
-    """Return ε at δ of all releases, each made as often as its count, rounded up.
+    """Return ε at δ for all releases, each made as many times as its count, rounded up.
 
     Raises:
-        PrivacyError: δ is not in (0, 1).
+        PrivacyError: if δ is not in (0, 1).
     """
     if not 0 < delta < 1:
         raise PrivacyError(f"delta must lie in (0, 1), got {delta}: for example, choose 1e-5")
@@ -82,10 +82,10 @@ def compose(releases: Mapping[Release, int], delta: float) -> Composed:
 
 
 def compose_delta(releases: Mapping[Release, int], epsilon: float) -> Composed:
-    """Return δ at ε of all releases, each made as often as its count, rounded up.
+    """Return δ at ε for all releases, each made as many times as its count, rounded up.
 
     Raises:
-        PrivacyError: ε is negative or not finite.
+        PrivacyError: if ε is negative or not finite.
     """
     if not 0 <= epsilon < math.inf:
         raise PrivacyError(f"epsilon must be finite and not negative, got {epsilon}: for example, choose 1")
@@ -104,7 +104,7 @@ def compose_delta(releases: Mapping[Release, int], epsilon: float) -> Composed:
 def _split_releases(
     releases: Mapping[Release, int],
 ) -> tuple[float, float, tuple[dict[Pair, int], dict[Pair, int]] | None]:
-    """Return μ of the Gaussian releases, summed ε of the pure ones, and pairs both ways unless the two suffice."""
+    """Return the total Gaussian μ, the total pure ε, and the pairs in both directions if those two do not suffice."""
     mu = math.sqrt(math.fsum(release.mu_squared * count for release, count in releases.items())) * (1 + 2.0**-50)
     pure = math.fsum(release.pure * count for release, count in releases.items()) if releases else 0.0
     rest = {release: count for release, count in releases.items() if release.pairs is not None and count > 0}

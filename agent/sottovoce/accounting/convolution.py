@@ -1,14 +1,14 @@
-"""Composition of privacy losses: the law of their sum, by Fourier transform, tilted towards the requested ε or δ.
+"""Compute the distribution of summed privacy losses by Fourier transform, tilted towards the requested ε or δ.
 
-The transform of a sum's law is the product of the transforms, and for T equal losses the T-th power. The transform's
-rounding error, about 10⁻¹⁶ of the largest mass, would drown a δ of 10⁻¹⁰. So every law is first tilted, to
-masses · e^(θ loss) / E[e^θL], with the θ that centres the sum where the answer is expected. Undoing the tilt multiplies
-masses and errors near the answer by about e^-θε E[e^θL]^T, Chernoff's bound on the requested value: the error is
-relative.
+The transform of the sum's distribution is the product of the individual transforms, or the T-th power for T equal
+losses. The transform's rounding error, about 10⁻¹⁶ of the largest mass, would swamp a δ of 10⁻¹⁰. Every distribution is
+therefore first tilted to masses · e^(θ loss) / E[e^θL], with a θ that centres the sum where the answer is expected.
+Undoing the tilt multiplies masses and errors near the answer by about e^-θε E[e^θL]^T, the Chernoff bound on the
+requested value, which makes the error relative.
 
-Bounds on floating-point errors are added: rounding of the transforms (8 log₂ N + 16 parts in 2^53 of the sum of
-masses; each butterfly adds at most a few), of powers, of tilts. The window is circular. Mass below it wraps around to
-the top, which can only raise the result; mass above it is bounded by Chernoff and added.
+The result includes bounds on the floating-point errors of the transforms (8 log₂ N + 16 parts in 2^53 of the sum of
+masses; each butterfly adds at most a few), the powers and the tilts. The window is circular. Mass below it wraps around
+to the top, which can only raise the result. The Chernoff bound on the mass above it is added.
 """
 
 import math
@@ -26,15 +26,15 @@ _FARTHEST_UNTILT = 300.0  # logarithm of the largest factor that undoing a tilt 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """δ(ε) of a composition, near one θ, never below the truth.
+    """An upper bound on the δ(ε) of a composition, computed at one θ.
 
     Attributes:
-        low: ε of the first node; below it δ is not known, only that it falls as ε grows.
+        low: ε of the first node. Below it, δ is unknown, except that it decreases as ε grows.
         step: distance between nodes.
         centre: the ε relative to which `below` is scaled.
-        above: float64[n], δ's first term for ε in the interval that ends at each node.
-        below: float64[n], δ's second term divided by e^(ε - centre).
-        lost: part of δ that no ε removes.
+        above: float64[n], the first term of δ for ε in the interval that ends at each node.
+        below: float64[n], the second term of δ divided by e^(ε - centre).
+        lost: the part of δ that remains at every ε.
     """
 
     low: float
@@ -54,7 +54,7 @@ class Curve:
         return min(1.0, max(0.0, held) + self.lost) if epsilon >= self.low else 1.0
 
     def epsilon(self, delta: float) -> float:
-        """Return the least ε ≥ 0 with δ(ε) ≤ delta, rounded up; infinite when there is none."""
+        """Return the least ε ≥ 0 with δ(ε) ≤ delta, rounded up; infinite if there is none."""
         wanted = delta - self.lost
         if wanted <= 0:
             return math.inf
@@ -77,7 +77,7 @@ class Curve:
 def convolved(
     parts: Sequence[tuple[Losses, int]], order: float, centre: float, low: float, high: float, far: float
 ) -> Curve:
-    """Return the curve of all losses, each composed as often as it occurs.
+    """Return the curve for the composition of all losses, each repeated as often as it occurs.
 
     Args:
         parts: losses with a common grid step, and how often each occurs.
@@ -91,7 +91,7 @@ def convolved(
     start = math.floor(low / step)
     length = min(LONGEST, 2 ** math.ceil(math.log2(max(64, math.ceil(high / step) - start + 2))))
     top = (start + length) * step
-    once = 2.0**-53 * (8 * math.log2(length) + 16)  # rounding error of a transform of masses whose sum is 1
+    once = 2.0**-53 * (8 * math.log2(length) + 16)  # rounding error of the transform of masses that add up to 1
 
     logs, gaps, uppers = np.zeros(length // 2 + 1, np.complex128), np.zeros(length // 2 + 1), np.zeros(length // 2 + 1)
     log_total, off, beyond, lost = 0.0, 0.0, -far * top, 0.0
@@ -109,7 +109,7 @@ def convolved(
         gaps += count * np.log1p(once / size)
     powers = np.exp(logs)
     noise = float((np.exp(uppers) * -np.expm1(-gaps)).sum() + once * np.abs(powers).sum()) * 2 / length
-    del logs, gaps, uppers  # a window takes megabytes
+    del logs, gaps, uppers  # each array can take megabytes
     law = np.roll(np.fft.irfft(powers, length), -(start % length))
 
     values = (start + np.arange(length)) * step
@@ -119,7 +119,7 @@ def convolved(
     values, law = values[kept], law[kept]
     untilt = np.exp(order * (centre - values))
     exponent = log_total - order * centre + 2 * off + 2.0**-48 * (abs(log_total) + order * centre)
-    if exponent > _FARTHEST_UNTILT:  # this tilt gives no useful bound here
+    if exponent > _FARTHEST_UNTILT:  # this tilt yields no useful bound
         return Curve(low, step, centre, np.ones(1), np.zeros(1), 1.0)
     scale = math.exp(exponent)
     slack = 1 + length * 2.0**-51 + 2.0**-40
@@ -130,6 +130,6 @@ def convolved(
 
 
 def _suffix_sums(terms: Vector) -> Vector:
-    """Return, for each term, the sum of it and all later terms."""
+    """Return, at each position, the sum of that term and all later terms."""
     found: Vector = np.cumsum(terms[::-1])[::-1]
     return found

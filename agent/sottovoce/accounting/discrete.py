@@ -1,8 +1,9 @@
-"""Privacy of noise on the integers: exact for one discrete Gaussian or discrete Laplace draw, a bound for vectors.
+"""Privacy cost of integer noise: exact for one discrete Gaussian or discrete Laplace draw, a bound for vectors.
 
 The discrete Gaussian with parameter σ has P[k] proportional to exp(-k²/2σ²) (Canonne, Kamath & Steinke 2020). Its δ can
-exceed that of the continuous Gaussian. A single number released from an integer query is charged exactly, by summation;
-a vector of them by the continuous closed form at variance σ² - 16 (docs/decisions/0003-discrete-gaussian.md).
+exceed that of the continuous Gaussian. For a single number released from an integer query, summation gives the exact
+charge. A vector is charged by the continuous closed form at variance σ² - 16
+(docs/decisions/0003-discrete-gaussian.md).
 """
 
 import math
@@ -15,24 +16,26 @@ from sottovoce.accounting.gaussian import gaussian_delta
 from sottovoce.accounting.pairs import Vector, symmetric_profile
 from sottovoce.errors import PrivacyError
 
-LARGEST_SUMMED = 2.0**14  # above this σ the bound is as good as the sum: 16 is 6 parts in 10⁸ of σ²
-_REACH = 40.0  # standard deviations covered by a sum: the remainder is below 10⁻³⁴⁰ of it
+LARGEST_SUMMED = 2.0**14  # above this σ, the bound is as good as the sum, since 16 is only 6 parts in 10⁸ of σ²
+_REACH = 40.0  # standard deviations that the sum covers; the remainder is less than 10⁻³⁴⁰ of it
 
 
 def discrete_gaussian_delta(epsilon: float, sigma: float, sensitivity: int) -> float:
-    """Return δ at ε of one draw added to an integer that changes by at most `sensitivity`, rounded up.
+    """Return δ at ε for one draw added to an integer that changes by at most `sensitivity`, rounded up.
 
-    The loss at k, with centre `sensitivity` against centre 0, is (2k - sensitivity) sensitivity / 2σ². Only integers
-    where the loss exceeds ε contribute, each P[k] (1 - e^(ε - loss)): no term is negative, so nothing cancels.
+    The loss at k, for centre `sensitivity` versus centre 0, is (2k - sensitivity) sensitivity / 2σ². Only integers
+    whose loss exceeds ε contribute, each with P[k] (1 - e^(ε - loss)). No term is negative, so no terms cancel.
 
     Raises:
-        PrivacyError: σ or the sensitivity is not positive.
+        PrivacyError: if σ or the sensitivity is not positive.
     """
     if not 0 < sigma < math.inf or sensitivity < 1:
-        raise PrivacyError("the discrete Gaussian needs a positive σ and a positive whole sensitivity: choose these")
+        raise PrivacyError(
+            "the discrete Gaussian needs a positive σ and a positive whole-number sensitivity: correct them"
+        )
     if sigma > LARGEST_SUMMED:
         return vector_delta(epsilon, sigma, sensitivity)
-    # For every set k ≥ m, P[k ≥ m] grows with the distance, so the largest distance is the worst case.
+    # P[k ≥ m] grows with the distance for every m, so the largest distance is the worst case.
     double = 2 * sigma * sigma
     first = math.floor(epsilon * sigma * sigma / sensitivity + sensitivity / 2)
     k = np.arange(first, first + math.ceil(_REACH * sigma) + 3, dtype=np.float64)
@@ -44,7 +47,7 @@ def discrete_gaussian_delta(epsilon: float, sigma: float, sensitivity: int) -> f
 
 
 def vector_delta(epsilon: float, sigma: float, sensitivity: float) -> float:
-    """Return δ at ε of one draw per coordinate of an integer vector with L2 sensitivity `sensitivity`, rounded up."""
+    """Return δ at ε for one draw per coordinate of an integer vector with L2 sensitivity `sensitivity`, rounded up."""
     variance = sigma * sigma * (1 - 2.0**-50) - SMOOTHING_VARIANCE
     return gaussian_delta(epsilon, sensitivity / math.sqrt(variance) * (1 + 2.0**-50)) if variance > 0 else 1.0
 
@@ -53,20 +56,21 @@ def discrete_laplace_epsilon(sensitivity: int, scale: float) -> float:
     """Return ε = sensitivity / scale, exact for P[k] proportional to exp(-|k| / scale); rounded up."""
     if not 0 < scale < math.inf or sensitivity < 1:
         raise PrivacyError(
-            "the discrete Laplace law needs a positive scale and a positive whole sensitivity: choose these"
+            "the discrete Laplace distribution needs a positive scale and a positive whole-number sensitivity: "
+            "correct them"
         )
     return math.nextafter(sensitivity / scale, math.inf)
 
 
 @dataclass(frozen=True, slots=True)
 class DiscreteGaussian:
-    """Dominating pair of one draw with parameter σ ≤ LARGEST_SUMMED on an integer that changes by `sensitivity`."""
+    """Dominating pair for one draw, with σ ≤ LARGEST_SUMMED, added to an integer that changes by `sensitivity`."""
 
     sigma: float
     sensitivity: int
 
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
-        """See pairs.Pair; the law is its own mirror image."""
+        """See pairs.Pair; the distribution is symmetric."""
         return symmetric_profile(self._above, epsilon)
 
     def _above(self, epsilon: Vector) -> tuple[Vector, Vector]:

@@ -1,7 +1,7 @@
-"""Events: the costs of releases as the ledger stores them, one frozen value per charge, without any record data.
+"""Events that represent the costs of releases in the ledger, one frozen value per charge, without any record data.
 
-An accountant only composes events, regardless of how the noise was made. An event's `terms` are its canonical JSON, by
-which the ledger recognises a charge and from which anyone can recompute its cost.
+The accountant only composes events, regardless of how the noise was generated. An event's `terms` are its canonical
+JSON. The ledger uses the terms to recognise a charge, and anyone can recompute the cost from them.
 """
 
 import json
@@ -13,8 +13,8 @@ from typing import Protocol
 from sottovoce.accounting.units import EVERY, Units
 from sottovoce.errors import PrivacyError
 
-# A discrete Gaussian of variance σ² is, up to a factor within 1 ± 2^-450 per coordinate, a post-processing of a
-# continuous one of variance σ² - 16 (docs/decisions/0003-discrete-gaussian.md), so the continuous accountant applies.
+# Up to a factor within 1 ± 2^-450 per coordinate, a discrete Gaussian of variance σ² post-processes a continuous
+# Gaussian of variance σ² - 16 (docs/decisions/0003-discrete-gaussian.md), so the continuous accountant applies.
 SMOOTHING_VARIANCE = 16
 
 
@@ -23,7 +23,7 @@ class Event(Protocol):
 
     @property
     def units(self) -> Units:
-        """The units that the release touches; it costs other units nothing."""
+        """Return the units that the release touches; it costs other units nothing."""
         ...
 
     @property
@@ -33,12 +33,12 @@ class Event(Protocol):
 
     @property
     def epsilon(self) -> float:
-        """Return the event's pure ε; infinite where nothing is promised."""
+        """Return the event's pure ε; infinite if there is no guarantee."""
         ...
 
     @property
     def terms(self) -> str:
-        """Return the canonical JSON, equal for two events exactly when mechanism and parameters are equal."""
+        """Return the canonical JSON, equal for two events if and only if their mechanism and parameters are equal."""
         ...
 
 
@@ -48,7 +48,7 @@ class GaussianSum:
 
     Attributes:
         sensitivity_squared: squared L2 sensitivity, in squared grid units; positive.
-        sigma: the noise's σ in grid units; too little noise is charged as infinite.
+        sigma: σ of the noise, in grid units; too little noise is charged as infinite.
         units: units in the sum.
     """
 
@@ -57,7 +57,7 @@ class GaussianSum:
     units: Units = EVERY
 
     def __post_init__(self) -> None:
-        """Raise PrivacyError if the values make no valid charge."""
+        """Raise PrivacyError if the values are not a valid charge."""
         if self.sensitivity_squared < 1 or self.sigma < 0:
             raise PrivacyError(
                 "a charge needs a positive sensitivity and a σ of 0 or more: calibrate the mechanism again"
@@ -65,7 +65,7 @@ class GaussianSum:
 
     @property
     def mu_squared(self) -> float:
-        """(sensitivity / standard deviation)² of the continuous Gaussian that it post-processes, rounded up."""
+        """Return (sensitivity / standard deviation)² of the underlying continuous Gaussian, rounded up."""
         variance = self.sigma * self.sigma - SMOOTHING_VARIANCE
         return math.nextafter(self.sensitivity_squared / variance, math.inf) if variance > 0 else math.inf
 
@@ -88,7 +88,7 @@ class CellSum:
     Attributes:
         sensitivity_squared: squared L2 sensitivity, in squared grid units; positive.
         share: σ of one member's share, in grid units; too little noise is charged as infinite.
-        honest: number of shares that are part of every sum that can be opened and unknown to all others; positive.
+        honest: number of shares in every sum that can be opened that only their own members know; positive.
         units: units in the sum.
     """
 
@@ -98,7 +98,7 @@ class CellSum:
     units: Units = EVERY
 
     def __post_init__(self) -> None:
-        """Raise PrivacyError if the values make no valid charge."""
+        """Raise PrivacyError if the values are not a valid charge."""
         if self.sensitivity_squared < 1 or self.share < 0 or self.honest < 1:
             raise PrivacyError(
                 "a charge needs a positive sensitivity, a share of 0 or more and at least one honest share: "
@@ -107,14 +107,14 @@ class CellSum:
 
     @property
     def mu_squared(self) -> float:
-        """Squared μ of one discrete Gaussian with the total variance of the honest shares."""
+        """Return μ² of one discrete Gaussian with the total variance of the honest shares."""
         variance = self.honest * self.share * self.share - SMOOTHING_VARIANCE
         enough = self.share * self.share > SMOOTHING_VARIANCE
         return math.nextafter(self.sensitivity_squared / variance, math.inf) if enough else math.inf
 
     @property
     def if_others_collude(self) -> "CellSum":
-        """Return the cost if all others collude, so that only this device's share of the noise remains."""
+        """Return the cost if all other members collude, which leaves only this device's share of the noise."""
         return replace(self, honest=1)
 
     @property
@@ -134,11 +134,11 @@ class RecordReleased:
     """One record released by a pure mechanism.
 
     Attributes:
-        record: place of the record, from 0.
+        record: record index, from 0.
         scheme: name of the scheme.
         features: d of the scheme.
         classes: c of the scheme.
-        epsilon: pure ε, replace-one; infinite without noise.
+        epsilon: pure ε under replace-one; infinite without noise.
     """
 
     record: int
@@ -148,13 +148,13 @@ class RecordReleased:
     epsilon: float
 
     def __post_init__(self) -> None:
-        """Raise PrivacyError if the values make no valid charge."""
+        """Raise PrivacyError if the values are not a valid charge."""
         if self.record < 0 or not self.epsilon > 0:
             raise PrivacyError("a charge needs a record index of 0 or more and an ε above 0: set privacy.epsilon")
 
     @property
     def units(self) -> Units:
-        """Return the record's own unit."""
+        """Return the single unit that represents the record."""
         return Units(((self.record, self.record),))
 
     @property
@@ -170,15 +170,15 @@ class RecordReleased:
 
 @dataclass(frozen=True, slots=True)
 class PureRelease:
-    """A sum over units with noise of a pure ε.
+    """A sum over units with noise that provides pure ε.
 
     Attributes:
-        law: name of the noise's law; `none` for no noise.
+        law: name of the noise distribution; `none` for no noise.
         copies: number of one-vs-all copies in the sum.
         features: number of values in a copy.
-        sensitivity: sensitivity in the norm of the law, in grid units; positive.
-        scale: scale of the noise, in grid units; 0 for none.
-        epsilon: pure ε, at least sensitivity / scale; infinite where nothing is promised.
+        sensitivity: sensitivity in the norm of the noise distribution, in grid units; positive.
+        scale: noise scale, in grid units; 0 for no noise.
+        epsilon: pure ε, at least sensitivity / scale; infinite if there is no guarantee.
         units: units in the sum.
     """
 
@@ -191,11 +191,11 @@ class PureRelease:
     units: Units = EVERY
 
     def __post_init__(self) -> None:
-        """Raise PrivacyError if the values make no valid charge, or too small a one."""
+        """Raise PrivacyError if the values are not a valid charge, or if the charge is too small."""
         if self.sensitivity < 1 or self.scale < 0 or not self.epsilon > 0:
             raise PrivacyError("a charge needs a positive sensitivity and an ε above 0: calibrate the mechanism again")
         if math.isfinite(self.epsilon) and Fraction(self.epsilon) * self.scale < self.sensitivity:
-            raise PrivacyError("a release would cost more than it is charged: calibrate the mechanism again")
+            raise PrivacyError("the charge is smaller than the cost of the release: calibrate the mechanism again")
 
     @property
     def mu_squared(self) -> float:
@@ -210,7 +210,7 @@ class PureRelease:
 
 @dataclass(frozen=True, slots=True)
 class Unproved:
-    """A release for which no guarantee is proved: without noise, or by a mechanism whose claim does not hold.
+    """A release without a proven guarantee: either without noise, or by a mechanism whose claim does not hold.
 
     Attributes:
         mechanism: name of the mechanism; `none` for a sum without noise.
@@ -238,10 +238,10 @@ class Unproved:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """The move of a ledger to another place: nothing is released and nothing charged, but the ledger head is new.
+    """The move of a ledger to another location, which releases and charges nothing but creates a new ledger head.
 
     Attributes:
-        nonce: nonce of this move, in hexadecimal digits.
+        nonce: nonce of this move, as hexadecimal digits.
     """
 
     nonce: str
@@ -268,14 +268,14 @@ class Moved:
 
 
 def with_units(event: Event, units: Units) -> Event:
-    """Replace the units of a release; the cost for one record is unchanged."""
+    """Return a release with its units replaced; the cost for one record does not change."""
     if not any(field.name == "units" for field in fields(event)):  # type: ignore[arg-type]
         return event
     return replace(event, units=units)  # type: ignore[type-var]
 
 
 def same_but_units(one: Event, other: Event) -> bool:
-    """Return whether two events are equal apart from the units they touch."""
+    """Return whether two events are equal except for the units that they touch."""
     return with_units(one, EVERY).terms == with_units(other, EVERY).terms
 
 

@@ -1,15 +1,16 @@
-"""Composition of Gaussian releases in closed form (Gaussian differential privacy), and of pure ones by addition.
+"""Compose Gaussian releases in closed form (Gaussian differential privacy) and pure releases by addition.
 
-A sequence of Gaussian releases, each with μᵢ = sensitivity / standard deviation and each chosen in view of the earlier
-ones, is exactly as private as one with μ = sqrt(Σ μᵢ²) (Dong, Roth & Su 2022, Corollary 3.3). Its curve is
+A sequence of adaptively chosen Gaussian releases, each with μᵢ = sensitivity / standard deviation, is exactly as
+private as one release with μ = sqrt(Σ μᵢ²) (Dong, Roth & Su 2022, Corollary 3.3). Its curve is
 δ(ε) = Φ(-ε/μ + μ/2) - e^ε Φ(-ε/μ - μ/2) (Balle & Wang 2018, Theorem 8).
 
-A pure release with ε adds its ε, whatever comes before or after: if all other releases together are (ε′, δ), all are
-(ε + ε′, δ). A release computed from one record, and from no other private data, costs the other records nothing. So ε
-is counted record by record (parallel composition), and a ledger's ε is that of the record charged most.
+A pure release adds its ε regardless of the releases before and after it: if all other releases together are
+(ε′, δ)-private, all releases are (ε + ε′, δ)-private. A release computed from one record and no other private data
+costs the other records nothing. ε is therefore counted per record (parallel composition), and a ledger's ε is the
+largest ε of any record.
 
-All rounding is to the safe side: δ and ε up, μ down. The allowance in `gaussian_delta` exceeds the floating-point
-error, both its own and that of adding up the μᵢ².
+All rounding is conservative: δ and ε are rounded up, μ is rounded down. The allowance in `gaussian_delta` exceeds both
+its own floating-point error and that of adding up the μᵢ².
 """
 
 import math
@@ -21,18 +22,19 @@ MAX_EPSILON = 500.0
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
-    """Return δ at ε of a Gaussian release with μ = sensitivity / standard deviation, rounded up.
+    """Return δ at ε for a Gaussian release with μ = sensitivity / standard deviation, rounded up.
 
-    An error of one part in 2^53 in x changes Φ(x) by x² such parts, so both terms are right to a few (1 + x²) 2^-53.
+    An error of one part in 2^53 in x changes Φ(x) by x² such parts. The relative error of both terms is therefore a
+    small multiple of (1 + x²) 2^-53.
     """
     if mu == 0:
         return 0.0
     near, far = mu / 2 - epsilon / mu, mu / 2 + epsilon / mu
     above = _phi(near)
     if above == 0:
-        return 0.0  # below every δ that a float can hold
+        return 0.0  # smaller than any δ that a float can represent
     allowance = above * (1 + far * far) * 2.0**-50
-    below = math.exp(epsilon) * _phi(-far) if far < 37 else 0.0  # farther out Φ loses bits to underflow
+    below = math.exp(epsilon) * _phi(-far) if far < 37 else 0.0  # beyond this, Φ loses bits to underflow
     return min(1.0, max(0.0, above - below) + allowance)
 
 
@@ -48,12 +50,12 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     return high
 
 
-@lru_cache(maxsize=64)  # a ledger asks about its one budget at every charge
+@lru_cache(maxsize=64)  # a ledger looks up its single budget at every charge
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """Return the largest μ with δ(epsilon) ≤ delta, rounded down: 1/μ is the analytic σ at sensitivity 1.
+    """Return the largest μ with δ(epsilon) ≤ delta, rounded down; 1/μ is the analytic σ at sensitivity 1.
 
     Raises:
-        ValueError: ε is not in (0, MAX_EPSILON] or δ not in (0, 1).
+        ValueError: if ε is not in (0, MAX_EPSILON] or δ is not in (0, 1).
     """
     if not 0 < epsilon <= MAX_EPSILON or not 0 < delta < 1:
         raise ValueError(f"epsilon must lie in (0, {MAX_EPSILON:g}] and delta in (0, 1), got {epsilon} and {delta}")
@@ -67,16 +69,18 @@ def allowed_mu(epsilon: float, delta: float) -> float:
     """Return the largest total μ that a budget allows for all releases.
 
     Raises:
-        PrivacyError: if there is no such budget.
+        PrivacyError: if ε or δ is not valid for a budget.
     """
     try:
         return gaussian_mu(epsilon, delta)
     except ValueError as error:
-        raise PrivacyError(f"no such privacy budget: {error}. Set privacy.epsilon and privacy.delta") from error
+        raise PrivacyError(
+            f"the privacy budget is not valid: {error}. Change privacy.epsilon or privacy.delta"
+        ) from error
 
 
 def sum_epsilons(*epsilons: float) -> float:
-    """Return the sum of several ε, rounded up; exact when at most one of them is not 0."""
+    """Return the sum of several ε, rounded up; exact if at most one of them is non-zero."""
     total = math.fsum(epsilons)
     return total if sum(epsilon > 0 for epsilon in epsilons) <= 1 else math.nextafter(total, math.inf)
 

@@ -1,7 +1,8 @@
-"""Cost for a person with several units: an ε is for one unit, and one person may contribute many.
+"""Compute the cost for a person who contributes several units, since an ε covers only one unit.
 
-Units may be in the same releases, like the records of one device in its sums: then a release moves up to k times as
-far. Or each unit is in releases of its own, like days that pay one after another: then their costs compose.
+Units may be in the same releases, such as the records of one device in its sums. A release can then change by up to k
+times as much. Alternatively, each unit may be in separate releases, such as days that pay one after another. In that
+case, their costs compose.
 """
 
 import math
@@ -15,10 +16,10 @@ _STEPS = 60
 
 
 def epsilon_apart(charges: Mapping[Event, int], units: int, delta: float) -> float:
-    """Return ε of this many units, each in releases of its own; rounded up, infinite above MAX_EPSILON.
+    """Return ε for `units` units that are in separate releases; rounded up, infinite above MAX_EPSILON.
 
     Args:
-        charges: charges of one unit, and how often each was made.
+        charges: charges to one unit, and how often each was made.
         units: k.
         delta: δ for all units together.
     """
@@ -26,14 +27,15 @@ def epsilon_apart(charges: Mapping[Event, int], units: int, delta: float) -> flo
 
 
 def epsilon_together(charges: Mapping[Event, int], units: int, delta: float) -> float:
-    """Return ε of this many units that are in the same releases; rounded up, infinite above MAX_EPSILON.
+    """Return ε for `units` units that are in the same releases; rounded up, infinite above MAX_EPSILON.
 
-    A Gaussian release of k units has k times the μ, a pure one k times the ε. Releases of a random part of the units
-    have two bounds, and the smaller is taken: the cost as if no unit were ever left out; and the bound that holds for
-    every (ε′, δ′): k units have (kε′, k e^((k-1)ε′) δ′), see Vadhan 2017, Lemma 2.2.
+    For k units, a Gaussian release has k times the μ and a pure release has k times the ε. If releases use a random
+    subset of the units, the result is the smaller of two bounds. The first is the cost if every unit were always
+    included. The second is group privacy, which holds for every (ε′, δ′): k units have (kε′, k e^((k-1)ε′) δ′)
+    (Vadhan 2017, Lemma 2.2).
 
     Args:
-        charges: charges of one unit, and how often each was made.
+        charges: charges to one unit, and how often each was made.
         units: k.
         delta: δ for all units together.
     """
@@ -51,7 +53,7 @@ def epsilon_together(charges: Mapping[Event, int], units: int, delta: float) -> 
 
 
 def _epsilon_without_sampling(charges: Mapping[Event, int], units: int, delta: float) -> float:
-    """Return ε if all units were in every release for which they might be drawn; never an underestimate."""
+    """Return ε as if every unit were included in every sampled release; never an underestimate."""
     mu_squared, pure = _closed_form_sums(
         {event: n for event, n in charges.items() if not isinstance(event, SampledGaussian)}
     )
@@ -76,7 +78,7 @@ def _unit_epsilon(charges: Mapping[Event, int], delta: float) -> float:
 
 
 def _closed_form_sums(charges: Mapping[Event, int]) -> tuple[float, float]:
-    """Return Σ μ² and Σ ε."""
+    """Return Σ μ² and Σ ε over all charges."""
     return (
         math.fsum(count * event.mu_squared for event, count in charges.items()),
         math.fsum(count * event.epsilon for event, count in charges.items()) * (1 + 2**-50),

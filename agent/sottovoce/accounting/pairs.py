@@ -1,13 +1,13 @@
-"""Dominating pairs: laws (P, Q) that are at least as easy to tell apart as the releases of any two neighbours.
+"""Dominating pairs: distributions (P, Q) at least as easy to tell apart as the releases of any two neighbours.
 
-A pair is given by its privacy profile δ(ε) = sup over sets S of P(S) - e^ε Q(S), for every real ε. Composition of
-mechanisms is bounded by composition of their pairs, also when each is chosen in view of earlier answers (Zhu, Dong &
-Wang 2022, Theorem 10). Noise is given as a multiplier: standard deviation over the largest norm of one record's
-contribution to the sum, whatever the neighbouring relation.
+A pair is defined by its privacy profile δ(ε) = sup over sets S of P(S) - e^ε Q(S), for every real ε. The composition of
+mechanisms is bounded by the composition of their pairs, even if each mechanism depends on earlier answers (Zhu, Dong &
+Wang 2022, Theorem 10). Noise is expressed as a multiplier: the standard deviation divided by the largest norm of one
+record's contribution to the sum, regardless of the neighbouring relation.
 
-A Poisson-sampled sum without a record against the sum with it is `Added`, the reverse is `Removed`; the same one of the
-two holds in all steps. With one record replaced it is `Replaced`, and under batches of fixed size it is `FixedSize`.
-The arguments are in docs/decisions/0012-accounting.md.
+`Added` compares a Poisson-sampled sum without a record to the sum with it, and `Removed` is the reverse; one of the two
+applies to all steps. `Replaced` is for the replacement of one record, and `FixedSize` is for batches of fixed size.
+The reasoning is in docs/decisions/0012-accounting.md.
 """
 
 import math
@@ -19,29 +19,29 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
 
-MIN_NOISE = 1 / 32  # below it a sampled release is charged as infinite: its exponentials leave the range of floats
+MIN_NOISE = 1 / 32  # below this, exponentials exceed the float range, so a sampled release is charged as infinite
 
 
 class Pair(Protocol):
     """A dominating pair; hashable, and equal to any pair with the same parameters."""
 
     def __hash__(self) -> int:
-        """Return the hash of a pair, which is frozen."""
+        """Return the hash of the pair, which is immutable."""
         ...
 
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
-        """Return δ at each ε, with the shape of ε, and the possible error of each, above or below."""
+        """Return δ at each ε, and a bound on its error in either direction, both with the shape of ε."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Gaussian:
-    """The pair N(μ, 1) and N(0, 1): all Gaussian releases of a ledger together."""
+    """The pair N(μ, 1) and N(0, 1), which represents all Gaussian releases of a ledger together."""
 
     mu: float
 
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
-        """See Pair; by Balle & Wang 2018, Theorem 8."""
+        """See Pair; computed as in Balle & Wang 2018, Theorem 8."""
         far, near = epsilon / self.mu + self.mu / 2, epsilon / self.mu - self.mu / 2
         above = _upper_tail(near)
         return _capped(above - np.exp(epsilon) * _upper_tail(far), epsilon), _error(above, near, far)
@@ -55,7 +55,7 @@ class Removed:
     noise: float
 
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
-        """See Pair; the best set is a half-line x > t, and the whole line for ε ≤ ln(1 - q)."""
+        """See Pair; the best set is a half-line x > t, or the whole line if ε ≤ ln(1 - q)."""
         q, z = self.rate, self.noise
         excess = np.expm1(epsilon) + q
         with np.errstate(divide="ignore"):
@@ -74,7 +74,7 @@ class Added:
     noise: float
 
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
-        """See Pair; the best set is a half-line x < t, and empty for ε ≥ -ln(1 - q)."""
+        """See Pair; the best set is a half-line x < t, or empty if ε ≥ -ln(1 - q)."""
         q, z = self.rate, self.noise
         excess = np.expm1(-epsilon) + q
         with np.errstate(divide="ignore"):
@@ -93,7 +93,7 @@ class Replaced:
     noise: float
 
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
-        """See Pair; this one is its own mirror image, and for ε ≥ 0 the best set is a half-line x > t."""
+        """See Pair; the pair is symmetric, and for ε ≥ 0 the best set is a half-line x > t."""
         return symmetric_profile(self._above, epsilon)
 
     def _above(self, epsilon: Vector) -> tuple[Vector, Vector]:
@@ -110,24 +110,24 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class FixedSize:
-    """Sum over exactly a share q of the records, one replaced: `Removed` at z/2 for ε ≥ 0, else `Added` at z/2."""
+    """The pair for replacing a record under a fixed sample share q: `Removed` at z/2 for ε ≥ 0, else `Added` at z/2."""
 
     rate: float
     noise: float
 
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
-        """See Pair; by Zhu, Dong & Wang 2022, Proposition 30."""
+        """See Pair; computed as in Zhu, Dong & Wang 2022, Proposition 30."""
         return symmetric_profile(Removed(self.rate, self.noise / 2).profile, epsilon)
 
 
 @dataclass(frozen=True, slots=True)
 class Laplace:
-    """Laplace noise with a pure ε: two Laplace laws of scale 1 whose centres are ε apart."""
+    """The pair for Laplace noise with pure ε: two Laplace distributions of scale 1 whose centres are ε apart."""
 
     pure: float
 
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
-        """See Pair; 1 - e^((ε - pure)/2) for 0 ≤ ε ≤ pure."""
+        """See Pair; δ is 1 - e^((ε - pure)/2) for 0 ≤ ε ≤ pure."""
         return symmetric_profile(self._above, epsilon)
 
     def _above(self, epsilon: Vector) -> tuple[Vector, Vector]:
@@ -137,12 +137,15 @@ class Laplace:
 
 @dataclass(frozen=True, slots=True)
 class Pure:
-    """Any mechanism with a pure ε: one bit, true with probability e^ε / (1 + e^ε) (Kairouz, Oh & Viswanath 2015)."""
+    """The pair for any pure-ε mechanism: a bit, true with probability e^ε / (1 + e^ε).
+
+    See Kairouz, Oh & Viswanath 2015.
+    """
 
     pure: float
 
     def profile(self, epsilon: Vector) -> tuple[Vector, Vector]:
-        """See Pair; (e^pure - e^ε) / (e^pure + 1) for 0 ≤ ε ≤ pure."""
+        """See Pair; δ is (e^pure - e^ε) / (e^pure + 1) for 0 ≤ ε ≤ pure."""
         return symmetric_profile(self._above, epsilon)
 
     def _above(self, epsilon: Vector) -> tuple[Vector, Vector]:
@@ -155,7 +158,7 @@ class _Half(Protocol):
 
 
 def symmetric_profile(above: _Half, epsilon: Vector) -> tuple[Vector, Vector]:
-    """Return the profile of a pair that is its own mirror image, from ε ≥ 0: δ(-ε) = 1 - e^-ε + e^-ε δ(ε)."""
+    """Return the profile of a symmetric pair from its values at ε ≥ 0, by δ(-ε) = 1 - e^-ε + e^-ε δ(ε)."""
     delta, error = above(np.abs(epsilon))
     scale = np.exp(np.minimum(epsilon, 0.0))
     return _capped(scale * delta - np.expm1(np.minimum(epsilon, 0.0)), epsilon), scale * error + 2.0**-50 * (
@@ -164,14 +167,15 @@ def symmetric_profile(above: _Half, epsilon: Vector) -> tuple[Vector, Vector]:
 
 
 def _capped(delta: Vector, epsilon: Vector) -> Vector:
-    """Limit values to the range of every profile: at least 1 - e^ε and 0, at most 1."""
+    """Clip values to the range of a valid profile: at least 0, at least 1 - e^ε and at most 1."""
     return np.clip(delta, np.maximum(0.0, -np.expm1(np.minimum(epsilon, 0.0))), 1.0)
 
 
 def _error(above: Vector, near: Vector, far: Vector) -> Vector:
-    """Return the error of P(S) - e^ε Q(S), from P(S): one part in 2^53 in x changes Φ(-x) by x² parts, for x > 1.
+    """Return an error bound for P(S) - e^ε Q(S), given P(S).
 
-    An error in t matters only to second order, since t maximises the difference.
+    For x > 1, an error of one part in 2^53 in x changes Φ(-x) by x² such parts. An error in t matters only to second
+    order because t maximises the difference.
     """
     square = np.clip(near, 0, 40) ** 2 + np.clip(far, 0, 40) ** 2
     return above * (8 + square) * 2.0**-51

@@ -1,14 +1,14 @@
-"""Privacy loss distribution of a pair on a grid; the grid never understates the privacy loss.
+"""Discretise a pair's privacy loss distribution on a grid, without ever understating the privacy loss.
 
-The loss is ln(dP/dQ)(x) for x drawn from P. On a grid with step h its law is replaced by one on multiples of h and
-infinity. The profile of the new law agrees with the pair's at the grid points and is linear in e^ε between them:
-"connecting the dots" (Doroshenko, Ghazi, Kamath, Kumar & Manurangsi 2022). A profile is convex in e^ε, so the new one
-is never below it, and that of a coarser grid is never below that of a finer grid that contains it. From the profile at
-i - 1 and i,
+The loss is ln(dP/dQ)(x) for x drawn from P. On a grid with step h, its distribution is replaced by one on multiples of
+h and infinity. The new distribution's profile agrees with the pair's at the grid points and is linear in e^ε between
+them. This method is known as "connecting the dots" (Doroshenko, Ghazi, Kamath, Kumar & Manurangsi 2022). Because a
+profile is convex in e^ε, the new profile is never below the original, and the profile on a coarser grid is never below
+the one on a finer grid that contains it. The profile at i - 1 and i determines
 
   P[loss ≥ ih] = (δ((i-1)h) - e^-h δ(ih)) / (1 - e^-h).
 
-Errors of the profile are added to the first δ and subtracted from the second. Losses above the grid count as infinite.
+The profile's errors are added to the first δ and subtracted from the second. Losses above the grid count as infinite.
 """
 
 import math
@@ -20,8 +20,8 @@ import numpy as np
 from sottovoce.accounting.pairs import Pair, Vector
 
 TAIL = 2.0**-70  # largest probability of a loss above the grid
-FARTHEST = 650.0  # no grid extends farther: e^709 is the limit of a float
-FINEST = 2.0**-22  # no grid is finer: its error in ε is too small to matter
+FARTHEST = 650.0  # no grid extends farther, since floats overflow above e^709
+FINEST = 2.0**-22  # no grid is finer, since its error in ε is already negligible
 ORDERS = np.concatenate([-np.geomspace(1e7, 1e-3, 128), [0.0], np.geomspace(1e-3, 1e7, 128)])  # θ in E[e^θL]
 _ROUGH = FARTHEST * np.sinh(np.linspace(-17, 17, 4201)) / math.sinh(17)
 
@@ -44,11 +44,11 @@ class Losses:
 
     @property
     def values(self) -> Vector:
-        """The losses, float64[n]."""
+        """Return the losses, float64[n]."""
         return np.arange(self.first, self.first + len(self.masses), dtype=np.float64) * self.step
 
     def tilted(self, order: float) -> tuple[Vector, float, float]:
-        """Return the law proportional to masses · e^(order · loss), the logarithm of its sum, and the error of both."""
+        """Return masses · e^(order · loss) scaled to sum to 1, the logarithm of the original sum, and the error."""
         exponents = np.log(np.maximum(self.masses, 1e-320)) + order * self.values
         most = float(exponents.max())
         weights = np.exp(exponents - most)
@@ -62,11 +62,11 @@ class Losses:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outline:
-    """Outline of a loss, used only to choose a grid; no answer depends on it.
+    """Rough outline of a loss, which is used to choose a grid and does not affect the correctness of any answer.
 
     Attributes:
-        low: value below which almost no loss lies.
-        high: value above which a loss lies with probability TAIL at most.
+        low: value that almost every loss exceeds.
+        high: value that a loss exceeds with probability at most TAIL.
         spread: standard deviation of the loss.
         logs: ln E[e^θL] for every θ of ORDERS.
     """
@@ -78,13 +78,13 @@ class Outline:
 
     @property
     def step(self) -> float:
-        """Grid step: a power of two, from 1/16 to 1/8 of the spread, which widens the variance by less than 1 %."""
+        """Return a power of two between 1/16 and 1/8 of the spread; this adds less than 1 % to the variance."""
         return min(16.0, max(FINEST, 2.0 ** math.floor(math.log2(self.spread / 8))))
 
 
 @lru_cache(maxsize=256)
 def outline(pair: Pair) -> Outline:
-    """Return the outline of a pair from 4,201 points, dense near 0."""
+    """Return the outline of a pair, computed from 4,201 points that are densest near 0."""
     survival = _survival(pair, _ROUGH)
     nodes = _ROUGH[1:]
     low = max(0, int(np.searchsorted(-survival, -(1 - 1e-12))) - 1)
@@ -116,7 +116,7 @@ def _log_sum(exponents: Vector) -> float:
 
 
 def _survival(pair: Pair, nodes: Vector) -> Vector:
-    """Return P[loss ≥ node] for all nodes except the first, each rounded up, never increasing."""
+    """Return P[loss ≥ node] for all nodes except the first, rounded up and never increasing."""
     delta, error = pair.profile(nodes)
     shrink = -np.diff(nodes)
     survival = (delta[:-1] + error[:-1] - np.exp(shrink) * (delta[1:] - error[1:])) / -np.expm1(shrink)

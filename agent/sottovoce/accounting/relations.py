@@ -1,18 +1,21 @@
-"""Conversion of a release's cost from its own unit and relation to those that the ledger promises.
+"""Convert a release's cost from its own unit and neighbouring relation to those of the ledger.
 
-A device may run tasks that hide a whole device and tasks that hide one record, one after the other, while its ledger
-promises one of these for all releases. So each charge is converted to the ledger's own terms by one of the rules below,
-or refused.
+A device may run some tasks that hide a whole device and others that hide one record, but its ledger makes one promise
+for all releases. Each charge is therefore converted to the ledger's unit and relation by one of the rules below, or
+refused.
 
-- A release that hides whether the whole device is present, or which data it has, also hides one record or window of it.
-- An addition or a removal is one change. A replacement is a removal and an addition: two changes, by group privacy
-  (Dong, Roth & Su 2022, Theorem 2.14, for Gaussian differential privacy; Dwork & Roth 2014, Theorem 2.2, for pure ε).
-  From one data set of a device to another, the path leads through the empty data set: two changes again.
+- A release that hides whether the whole device is present, or which data it has, also hides any single record or
+  window of that device.
+- An addition or a removal is one change. A replacement is a removal followed by an addition, so it counts as two
+  changes, by group privacy (Dong, Roth & Su 2022, Theorem 2.14, for Gaussian differential privacy; Dwork & Roth 2014,
+  Theorem 2.2, for pure ε). Replacing a device's data set by another also takes two changes, via the empty data set.
 
-A mechanism that hides which record is present does not hide whether one is: a chain over blocks of records, or records
-released one by one, show how many there are. So a release made for replacing never pays for adding.
+A mechanism that hides which record is present does not necessarily hide whether one is present: a chain over blocks of
+records, or the release of records one by one, reveals how many there are. A release that hides the replacement of a
+record is therefore not accepted as one that hides its addition.
 
-Nothing is stated for larger units than those that the release hides: their number on one device is private.
+There is no rule for units larger than those that the release hides, because the number of hidden units on a device is
+private.
 """
 
 from dataclasses import dataclass
@@ -26,7 +29,7 @@ REPLACE, ADD = "replace-one", "add-remove"
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """Which neighbouring data sets a ledger or a release promises to make indistinguishable.
+    """The privacy unit and the neighbouring relation that a ledger or a release promises to protect.
 
     Attributes:
         unit: `record`, `window` or `device`.
@@ -38,16 +41,15 @@ class Promise:
 
 
 def charged_as(event: Event, made: Promise, kept: Promise) -> tuple[Event, int]:
-    """Return the cost of an event if the ledger promises another unit or relation.
+    """Return the cost of an event in terms of the ledger's unit and neighbouring relation.
 
     Args:
         event: the event as calibrated.
-        made: the guarantee that the release was made under.
-        kept: the guarantee that the ledger keeps.
+        made: the release's guarantee.
+        kept: the ledger's guarantee.
 
     Returns:
         The event expressed in the ledger's units, and how many `made` steps separate two `kept` neighbours: 1 or 2.
-        other: 1 or 2.
 
     Raises:
         TaskRefused: if no bound on the number of steps has been proved for this case.
@@ -60,14 +62,14 @@ def charged_as(event: Event, made: Promise, kept: Promise) -> tuple[Event, int]:
             f"a release that hides one {made.unit} guarantees nothing for one {kept.unit}, which is the unit of this "
             f"device's ledger: use a task with privacy.unit = {_allowed_units(kept.unit)}"
         )
-    event = with_units(event, EVERY) if larger and kept.unit != "window" else event  # it may touch past windows only
+    event = with_units(event, EVERY) if larger and kept.unit != "window" else event  # it may touch only past windows
     if made.neighbouring == REPLACE:
         if kept.neighbouring == REPLACE or larger:
             return event, 1
         raise TaskRefused(
-            "a release that hides the content of a record (replace-one) may show the number of records, but this "
-            "device's ledger guarantees that the presence of a record stays hidden (add-remove): for such tasks, let "
-            "a device join with --neighbouring replace-one"
+            "a release that hides the content of a record (replace-one) may reveal the number of records, but this "
+            "device's ledger guarantees that the presence of a record stays hidden (add-remove): for such tasks, use "
+            "a device that joined with --neighbouring replace-one"
         )
     return event, 1 if kept.neighbouring == ADD and not larger else 2
 

@@ -1,4 +1,4 @@
-"""Textual notation of releases: `gaussian:sigma=2,rate=0.01,count=1000`, or JSON."""
+"""Text notation for releases, either `gaussian:sigma=2,rate=0.01,count=1000` or JSON."""
 
 import json
 import math
@@ -27,7 +27,7 @@ _WORDS = {
     "neighbouring": ("add-remove", "replace-one"),
     "sampling": ("poisson", "without-replacement"),
 }
-_MIN_SIGMA = 1e-9  # in sensitivities: below it nothing is promised at any meaningful ε
+_MIN_SIGMA = 1e-9  # relative to the sensitivity; below this, there is no guarantee at any meaningful ε
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,11 @@ class Written:
     """One release as written by the user.
 
     Attributes:
-        mechanism: name of the mechanism.
+        mechanism: mechanism name.
         given: keys and values, except `count` and `neighbouring`.
         count: how often the release is made.
-        neighbouring: the neighbouring relation, if stated.
-        terms: a ledger's charge, given instead of all these.
+        neighbouring: the neighbouring relation, if specified.
+        terms: a ledger charge, which replaces all of the above except `count`.
     """
 
     mechanism: str
@@ -53,7 +53,7 @@ def parse_release(text: str) -> Written:
     """Parse one release.
 
     Raises:
-        UsageError: if the text is not a release; the message names the fault.
+        UsageError: if the text is not a release; the message describes the problem.
     """
     found = _parse_json(text) if text.lstrip().startswith("{") else _parse_plain(text)
     if "event" in found:
@@ -67,10 +67,10 @@ def parse_release(text: str) -> Written:
         key = _ALIASES.get(written, written)
         if key not in _KEYS[mechanism] | _ANY:
             raise UsageError(
-                f"{mechanism}: no key `{written}`: choose from {', '.join(sorted(_KEYS[mechanism] | _ANY))}"
+                f"{mechanism} has no key `{written}`: choose from {', '.join(sorted(_KEYS[mechanism] | _ANY))}"
             )
         if key in given:
-            raise UsageError(f"{mechanism}: `{key}` is given twice: leave one out")
+            raise UsageError(f"{mechanism}: `{key}` is set twice: remove one of them")
         given[key] = _parse_choice(key, value) if key in _WORDS else _parse_number(key, value)
     count = _parse_whole_number("count", given.pop("count", 1))
     relation = given.pop("neighbouring", None)
@@ -80,14 +80,14 @@ def parse_release(text: str) -> Written:
 
 
 def relation_of(events: Sequence[Written]) -> str:
-    """Return the common neighbouring relation of all releases; `add-remove` if none states one.
+    """Return the neighbouring relation that all releases share; `add-remove` if none specifies one.
 
     Raises:
-        UsageError: if they differ.
+        UsageError: if the releases specify different relations.
     """
     named = {event.neighbouring for event in events if event.neighbouring}
     if len(named) > 1:
-        raise UsageError("add-remove and replace-one do not compose: give all events the same neighbouring=")
+        raise UsageError("add-remove and replace-one do not compose: set the same neighbouring= for all releases")
     return named.pop() if named else "add-remove"
 
 
@@ -95,16 +95,16 @@ def compose(*releases: str, delta: float = 1e-5, epsilon: float | None = None) -
     """Return the joint cost of releases that touch the same unit, rounded up.
 
     Args:
-        releases: each in words, for example `gaussian:sigma=2,rate=0.01,count=1000`.
+        releases: releases in text notation, for example `gaussian:sigma=2,rate=0.01,count=1000`.
         delta: δ at which ε is computed.
         epsilon: ε at which δ is computed instead.
 
     Returns:
-        ε and δ, and how they were found.
+        ε and δ, and how they were computed.
 
     Raises:
-        UsageError: if a release makes no sense, or they differ in the neighbouring relation.
-        PrivacyError: δ is not in (0, 1).
+        UsageError: if a release is invalid, or if the releases specify different neighbouring relations.
+        PrivacyError: if δ is not in (0, 1), or if ε is negative or not finite.
     """
     from sottovoce.accounting import composition as accounting
 
@@ -121,7 +121,7 @@ def release(event: Written, neighbouring: str) -> "Release":
     """Return the cost of a release.
 
     Raises:
-        UsageError: if a value is missing or makes no sense.
+        UsageError: if a value is missing or invalid.
     """
     from sottovoce.accounting import composition, discrete, events, pairs, stored
 
@@ -165,7 +165,7 @@ def release(event: Written, neighbouring: str) -> "Release":
     if given.get("sampling", "without-replacement" if "batch" in given else "poisson") == "without-replacement":
         if neighbouring == "add-remove":
             raise UsageError(
-                f"{where}: a batch of fixed size shows how many records there are: set neighbouring=replace-one"
+                f"{where}: a batch of fixed size reveals the number of records: set neighbouring=replace-one"
             )
         return composition.Release(pairs=(pairs.FixedSize(q, noise), pairs.FixedSize(q, noise)))
     if neighbouring == "replace-one":
@@ -184,17 +184,17 @@ def _pure(epsilon: float, *, law: bool) -> "Release":
 def _rate(given: dict[str, float | str], where: str) -> Fraction:
     """Return the sampling rate; 1 without sampling."""
     if "rate" in given and ("batch" in given or "of" in given):
-        raise UsageError(f"{where}: give rate, or batch and of, not both")
+        raise UsageError(f"{where}: set either rate, or batch and of, but not both")
     if ("batch" in given) != ("of" in given):
-        raise UsageError(f"{where}: batch and of go together, for example batch=10,of=1000")
+        raise UsageError(f"{where}: set batch and of together, for example batch=10,of=1000")
     if "batch" in given:
         rate = Fraction(_parse_whole_number("batch", given["batch"]), _parse_whole_number("of", given["of"]))
     else:
         rate = Fraction(_parse_positive(given.get("rate", 1.0), "rate", where))
     if not 0 < rate <= 1:
-        raise UsageError(f"{where}: the rate {float(rate):g} does not lie in (0, 1]")
+        raise UsageError(f"{where}: the rate {float(rate):g} is not in (0, 1]: choose another rate")
     if "sampling" in given and "rate" not in given and "batch" not in given:
-        raise UsageError(f"{where}: sampling needs a rate, or batch and of")
+        raise UsageError(f"{where}: sampling needs a rate: set rate, or batch and of")
     return rate
 
 
@@ -204,9 +204,9 @@ def _parse_plain(text: str) -> dict[str, object]:
     for part in filter(None, parts):
         key, equals, value = part.partition("=")
         if not equals or not value:
-            raise UsageError(f"{name}: `{part}` is not key=value: for example, write {name}:sigma=2,count=10")
+            raise UsageError(f"{name}: `{part}` is not of the form key=value, as in {name}:sigma=2,count=10")
         if key in found:
-            raise UsageError(f"{name}: `{key}` is given twice: leave one out")
+            raise UsageError(f"{name}: `{key}` is set twice: remove one of them")
         found[key] = value
     return found
 
@@ -215,13 +215,13 @@ def _parse_json(text: str) -> dict[str, object]:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise UsageError(f"this is not JSON: {error}") from error
+        raise UsageError(f"the release is not valid JSON: {error}") from error
     return dict(found)
 
 
 def _parse_choice(key: str, value: object) -> str:
     if value not in _WORDS[key]:
-        raise UsageError(f"{key}={value}: choose {' or '.join(_WORDS[key])}")
+        raise UsageError(f"{key}={value} is not supported: choose {' or '.join(_WORDS[key])}")
     return str(value)
 
 
@@ -231,7 +231,7 @@ def _parse_number(key: str, value: object) -> float:
             raise ValueError
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError) as error:
-        raise UsageError(f"{key}={value}: this is not a number") from error
+        raise UsageError(f"{key}={value}: the value is not a number") from error
 
 
 def _parse_whole_number(key: str, value: object) -> int:
@@ -250,7 +250,7 @@ def _parse_positive(value: float | str, key: str, where: str) -> float:
 
 def _required_value(given: dict[str, float | str], key: str, where: str) -> float:
     if key not in given:
-        raise UsageError(f"{where}: {key} is missing: for example, write {where}:{key}=2")
+        raise UsageError(f"{where}: {key} is missing: for example, use {where}:{key}=2")
     return _parse_positive(given[key], key, where)
 
 

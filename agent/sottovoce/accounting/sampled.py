@@ -1,7 +1,8 @@
-"""Sampled Gaussian releases: the charge, and the cost of a ledger that contains them.
+"""Charges for sampled Gaussian releases, and the cost of a ledger that contains them.
 
-A sum over a secret random subset of the records is cheaper than one over all of them. It is neither Gaussian nor pure,
-so its contribution to a ledger's ε is computed from privacy loss distributions (docs/decisions/0012-accounting.md).
+A sum over a secret random subset of the records costs less than a sum over all of them. Such a release is neither
+Gaussian nor pure, so its contribution to a ledger's ε is computed from privacy loss distributions
+(docs/decisions/0012-accounting.md).
 """
 
 import json
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
     from sottovoce.accounting.pairs import Pair
 
 _SIGNIFICANT = (3, 6, 9, 12)  # significant bits of the rounded counts that `affordable` tries first
-_MAX = 64  # largest number of different events that are composed one by one
+_MAX = 64  # maximum number of distinct events that are composed individually
 _FINEST_BITS = 8
-_UNITS = 2**30  # scale of a rounded event's integers: the cost of this rounding is too small to matter
-_AGREEMENT = 1e-6  # two answers, each exact on its grid, differ by relative rounding errors below this
+_UNITS = 2**30  # scale of a rounded event's integers; the cost of this rounding is negligible
+_AGREEMENT = 1e-6  # bound on the relative difference between two answers that are each exact on their own grid
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +35,15 @@ class SampledGaussian:
 
     Attributes:
         sensitivity_squared: the largest squared norm of one record's contribution to the sum, in squared grid units;
-            positive. Replacing a record moves a sum up to twice as far as that norm: this is accounted for here, so do
+            positive. Replacing a record changes a sum by up to twice that norm. This class accounts for that, so do
             not count it twice.
-        sigma: the noise's σ in grid units; too little noise is charged as infinite.
-        sampling: `poisson`: each record independently with probability batch / of; `without-replacement`: exactly
-            `batch` of `of` records, uniformly.
-        batch: numerator of the rate; positive.
-        of: its denominator; at least `batch`.
-        neighbouring: `add-remove` or `replace-one`; without replacement the number of records is public, so only
-            `replace-one` is possible.
+        sigma: σ of the noise, in grid units; too little noise is charged as infinite.
+        sampling: `poisson` selects each record independently with probability batch / of; `without-replacement`
+            selects exactly `batch` of `of` records, uniformly.
+        batch: numerator of the sampling rate; positive.
+        of: denominator of the sampling rate; at least `batch`.
+        neighbouring: `add-remove` or `replace-one`; when sampling without replacement, the number of records is
+            public, so only `replace-one` is possible.
         units: units from which the sample is drawn.
     """
 
@@ -55,7 +56,7 @@ class SampledGaussian:
     units: Units = EVERY
 
     def __post_init__(self) -> None:
-        """Raise PrivacyError if the values make no valid charge."""
+        """Raise PrivacyError if the values are not a valid charge."""
         if self.sensitivity_squared < 1 or self.sigma < 0 or not 1 <= self.batch <= self.of:
             raise PrivacyError(
                 "a sampled charge needs a positive sensitivity, a σ of 0 or more and a rate in (0, 1]: calibrate again"
@@ -66,7 +67,7 @@ class SampledGaussian:
             raise PrivacyError(f"unknown relation {self.neighbouring}: choose add-remove or replace-one")
         if (self.sampling, self.neighbouring) == ("without-replacement", "add-remove"):
             raise PrivacyError(
-                "a batch of fixed size shows how many records there are: set privacy.neighbouring=replace-one"
+                "a batch of fixed size reveals the number of records: set privacy.neighbouring=replace-one"
             )
 
     @property
@@ -86,7 +87,7 @@ class SampledGaussian:
 
     @property
     def cost_key(self) -> str:
-        """Return the inputs to the cost, as canonical JSON: equal for charges of equal cost, whatever their units."""
+        """Return the inputs to the cost as canonical JSON; charges that differ only in their units have equal keys."""
         multiplier = Fraction(self._variance, self.sensitivity_squared)
         rate = Fraction(self.batch, self.of)
         words = {"neighbouring": self.neighbouring, "sampling": self.sampling}
@@ -100,12 +101,12 @@ class SampledGaussian:
 
     @property
     def distance(self) -> int:
-        """Distance between neighbours' sums, in sensitivities."""
+        """Return the largest distance between the sums of two neighbours, in multiples of the sensitivity."""
         return 2 if self.neighbouring == "replace-one" else 1
 
     @property
     def pairs(self) -> "tuple[Pair, Pair] | None":
-        """Dominating pairs: with the record against without it, and the reverse; None if nothing is promised."""
+        """Return the pair for a record's presence versus its absence, and the reverse; None without a guarantee."""
         from sottovoce.accounting.pairs import MIN_NOISE, Added, FixedSize, Removed, Replaced
 
         if self.noise < MIN_NOISE:
@@ -126,9 +127,9 @@ class SampledGaussian:
 
 
 def sampled_epsilon(mu_squared: float, pure: float, sampled: Mapping[SampledGaussian, int], delta: float) -> float:
-    """Return the ε at δ of all charges to one unit, rounded up; infinite when nothing is promised.
+    """Return the ε at δ for all charges to one unit, rounded up; infinite if there is no guarantee.
 
-    One more charge, or one that costs more, never lowers it, except by one part in a million.
+    An additional or a more expensive charge never lowers the result by more than one part in a million.
 
     Args:
         mu_squared: Σ μ² of the Gaussian charges.
@@ -137,7 +138,7 @@ def sampled_epsilon(mu_squared: float, pure: float, sampled: Mapping[SampledGaus
         delta: δ.
 
     Raises:
-        PrivacyError: charges of both neighbouring relations, which do not compose.
+        PrivacyError: if the charges use both neighbouring relations, which do not compose.
     """
     counts: dict[str, tuple[SampledGaussian, int]] = {}
     for event, count in sampled.items():
@@ -152,11 +153,11 @@ def affordable(
     """Return whether `sampled_epsilon` of these charges is at most ε.
 
     The function is called at every charge and is nearly always cheap. It first tries counts rounded up to a few
-    significant bits, whose answers serve many charges, then counts rounded down. Only close to the limit does it use
-    the counts themselves.
+    significant bits, for which cached answers serve many charges, and then counts rounded down. It uses the exact
+    counts only close to the limit.
 
     Raises:
-        PrivacyError: charges of both neighbouring relations.
+        PrivacyError: if the charges use both neighbouring relations.
     """
     for bits in _SIGNIFICANT:
         above = {event: _rounded(count, bits) for event, count in sampled.items()}
@@ -176,12 +177,12 @@ def _epsilon(mu_squared: float, counts: tuple[tuple[SampledGaussian, int], ...],
     from sottovoce.accounting.pairs import Gaussian
 
     if len({event.neighbouring for event, _ in counts}) > 1:
-        raise PrivacyError("charges under add-remove and under replace-one do not compose: keep to one relation")
+        raise PrivacyError("charges under add-remove and under replace-one do not compose: use only one relation")
     if math.isinf(mu_squared):
         return math.inf
     gaussian: dict[Pair, int] = {Gaussian(math.nextafter(math.sqrt(mu_squared), math.inf)): 1} if mu_squared > 0 else {}
     directions: tuple[dict[Pair, int], dict[Pair, int]] = {**gaussian}, {**gaussian}
-    whole = mu_squared  # cost as if every record were in every sum, which is never less
+    whole = mu_squared  # cost as if every record were in every sum; never an underestimate
     for event, count in merge_events(counts):
         pairs = event.pairs
         if pairs is None:
@@ -194,11 +195,11 @@ def _epsilon(mu_squared: float, counts: tuple[tuple[SampledGaussian, int], ...],
 
 
 def merge_events(counts: tuple[tuple[SampledGaussian, int], ...]) -> tuple[tuple[SampledGaussian, int], ...]:
-    """Merge events into at most _MAX different ones, which together never cost less.
+    """Merge events into at most _MAX distinct ones, without lowering their total cost.
 
-    If there are more, rates are rounded up and noise is rounded down, on grids of 2^(k / 2^b), for the largest b that
-    leaves few enough. Each of these grids is part of the finer ones, so that one more event never makes another
-    cheaper. With b = 6 neither changes by more than 1.1 %.
+    If there are more than _MAX, rates are rounded up and noise is rounded down on grids of 2^(k / 2^b), for the largest
+    b that leaves few enough distinct events. Each of these grids is a subset of the finer ones, so an additional event
+    never makes another cheaper. With b = 6, neither rates nor noise change by more than 1.1 %.
     """
     if len(counts) <= _MAX:
         return counts
@@ -232,7 +233,7 @@ def _coarsen(event: SampledGaussian, bits: int) -> SampledGaussian:
 
 
 def _rounded(count: int, bits: int) -> int:
-    """Round up to this many significant bits; a negative count is rounded towards zero."""
+    """Round a count up to `bits` significant bits; negative counts are rounded towards zero."""
     unit = max(0, abs(count).bit_length() - bits)
     return -((-count >> unit) << unit)
 

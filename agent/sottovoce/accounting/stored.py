@@ -1,4 +1,4 @@
-"""Parser for events in the canonical form that ledgers store."""
+"""Parse events from the canonical form in which ledgers store them."""
 
 import json
 from functools import lru_cache
@@ -12,12 +12,12 @@ _KINDS = {"gaussian-sum": GaussianSum, "record": RecordReleased, "pure-sum": Pur
           "moved": Moved, "cell-sum": CellSum}  # fmt: skip
 
 
-@lru_cache(maxsize=16)  # most ledgers hold the same terms again and again
+@lru_cache(maxsize=16)  # most ledgers contain the same terms many times
 def event_of(terms: str) -> Event:
     """Return the event with these terms.
 
     Raises:
-        PrivacyError: if they are not the canonical terms of any event known here. An unknown event has no cost.
+        PrivacyError: if they are not the canonical terms of any known event, because its cost is then unknown.
     """
     try:
         found = json.loads(terms)
@@ -27,7 +27,7 @@ def event_of(terms: str) -> Event:
         if "units" in found:
             spans = found["units"]["spans"]
             found["units"] = Units(tuple((int(first), int(last)) for first, last in spans))
-        if kind == "sampled-gaussian":  # imported late: it imports this module, and few ledgers have such events
+        if kind == "sampled-gaussian":  # imported on demand, since few ledgers contain such events
             event: Event = _sampled(found)
         else:
             event = _KINDS[kind](**found)

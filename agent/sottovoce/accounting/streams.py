@@ -1,13 +1,13 @@
-"""Prefix sums of a stream with less noise: matrix factorisations A = B C.
+"""Prefix sums of a stream with less noise, by matrix factorisations A = B C.
 
-The release is y = C x + z with independent noise z; the prefix sums A x are then computed as B y, at no further cost.
-One reading that changes by 1 moves C x by the norm of a column of C. C is lower triangular Toeplitz, c_0, c_1, …, cut
-off after `band` coefficients: `independent` is c = 1 (C = I); `square-root` is the series of (1 - z)^(-1/2), c_k =
-binom(2k, k) / 4^k (Fichtenberger, Henzinger & Upadhyay 2023). With k participations at least `band` apart the
-sensitivity is sqrt(k) times as large (Choquette-Choo et al. 2023). The binary tree is included for comparison (Dwork,
-Naor, Pitassi & Rothblum 2010).
+The release is y = C x + z with independent noise z. The prefix sums A x are then computed as B y, at no further privacy
+cost. Changing one reading by 1 moves C x by the norm of a column of C. C is lower triangular Toeplitz with coefficients
+c_0, c_1, …, truncated after `band` of them. For `independent`, c = 1 (C = I). For `square-root`, c_k =
+binom(2k, k) / 4^k, from the series of (1 - z)^(-1/2) (Fichtenberger, Henzinger & Upadhyay 2023). With k participations
+that are at least `band` apart, the sensitivity is sqrt(k) times as large (Choquette-Choo et al. 2023). The binary tree
+is included for comparison (Dwork, Naor, Pitassi & Rothblum 2010).
 
-For integer releases the coefficients are integers too: ⌊c_k · 2^bits⌋, so that y is in units of 2^-bits.
+For integer releases, the coefficients are also integers, ⌊c_k · 2^bits⌋, and y is in units of 2^-bits.
 """
 
 import math
@@ -29,11 +29,11 @@ def coefficients(kind: Kind, band: int, bits: int = UNIT_BITS) -> tuple[int, ...
     """Return ⌊c_k · 2^bits⌋ for k < band.
 
     Raises:
-        PrivacyError: if there is no such factorisation.
+        PrivacyError: if `kind` is unknown or `band` is below 1.
     """
     if band < 1:
         raise PrivacyError(
-            "a factorisation must have a band of 1 or more: choose how many readings a release remembers"
+            "a factorisation must have a band of 1 or more: choose the number of readings that each release includes"
         )
     if kind == "independent":
         return (1 << bits,)
@@ -47,25 +47,25 @@ def coefficients(kind: Kind, band: int, bits: int = UNIT_BITS) -> tuple[int, ...
 
 
 def sensitivity_squared(whole: Sequence[int], bound: int, participations: int = 1) -> int:
-    """Return the squared L2 distance by which y = C x moves at most, in squared units.
+    """Return the largest squared L2 distance by which C x can change, in squared units.
 
     Args:
         whole: integer coefficients.
-        bound: largest change of one reading.
-        participations: how many readings change, at least len(whole) apart.
+        bound: largest change in one reading.
+        participations: number of readings that change; they are at least len(whole) apart.
     """
     return participations * bound * bound * sum(value * value for value in whole)
 
 
 def encode(readings: Sequence[int], whole: Sequence[int]) -> list[int]:
-    """Return the exact C x, the values to which noise is added."""
+    """Return the exact values C x, to which noise is then added."""
     return [sum(c * readings[t - k] for k, c in enumerate(whole[: t + 1])) for t in range(len(readings))]
 
 
 def decode(released: Sequence[int], whole: Sequence[int]) -> NDArray[np.float64]:
     """Return the prefix sums in the units of the readings, float64[T], from y = C x + z.
 
-    C x̂ = y is solved by forward substitution; the running sums of x̂ are B y.
+    The function solves C x̂ = y by forward substitution; the running sums of x̂ are B y.
     """
     c = np.asarray(whole[1:], dtype=np.float64)
     guessed = np.zeros(len(released))
@@ -76,13 +76,13 @@ def decode(released: Sequence[int], whole: Sequence[int]) -> NDArray[np.float64]
 
 
 def largest_error(kind: Kind, steps: int, band: int | None = None, participations: int = 1) -> float:
-    """Return the largest standard deviation of a prefix sum among `steps`, for μ = 1 and readings that move by 1.
+    """Return the largest standard deviation of any prefix sum, for μ = 1 and readings that change by 1.
 
     Args:
         kind: kind of factorisation.
         steps: T.
-        band: number of coefficients kept; None for all.
-        participations: as in sensitivity_squared.
+        band: number of coefficients used; None for all.
+        participations: see sensitivity_squared.
     """
     whole = coefficients(kind, min(band or steps, steps))
     rows = np.cumsum(_inverse(whole, steps))
@@ -91,7 +91,7 @@ def largest_error(kind: Kind, steps: int, band: int | None = None, participation
 
 
 def tree_error(steps: int) -> float:
-    """Return the error of a binary tree, with each reading in one node per level and one node summed per set bit."""
+    """Return the error of a binary tree with each reading in one node per level and one node summed per set bit."""
     levels = (steps - 1).bit_length() + 1
     nodes = max((prefix | ((1 << bit) - 1)).bit_count() for prefix, bit in _binary_prefixes(steps))
     return math.sqrt(levels * nodes)

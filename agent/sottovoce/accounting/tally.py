@@ -1,8 +1,8 @@
-"""Charges to every privacy unit: events composed unit by unit.
+"""Charges to every privacy unit, composed separately for each unit.
 
-An event costs the units it touches and no others (parallel composition, McSherry 2009, Theorem 4; block by block and
-adaptively: Lécuyer et al. 2019, Theorem 4.3). So a new unit, such as a meter's new day, has a budget of its own, and an
-old one gets none back.
+An event costs only the units that it touches (parallel composition, McSherry 2009, Theorem 4; for adaptive composition
+by block, see Lécuyer et al. 2019, Theorem 4.3). A new unit, such as a meter's new day, therefore has a separate budget,
+and an old unit never recovers any of its budget.
 """
 
 import math
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 Part = tuple[float, float, "SampledGaussian | None"]  # μ² of the closed form, pure ε, the event if it is sampled
 Parts = frozenset[tuple[Part, int]]
-"""All charges to a unit, and how often each was made."""
+"""All charges to one unit, and how often each was made."""
 
 _NOTHING: Parts = frozenset()
 
 
 class Tally:
-    """Events by unit. A tally only grows.
+    """The charges to every unit; charges can be added but not removed.
 
-    Units with equal charges are stored together, as a run: a ledger of years has about one run per day. Only units
-    that are charged individually, such as records, are stored separately.
+    Consecutive units with equal charges are stored together as a run. A ledger that covers years has about one run per
+    day. Only units that are charged individually, such as records, are stored separately.
 
     Args:
         delta: the δ at which ε is reported.
@@ -45,10 +45,10 @@ class Tally:
         self._single: dict[int, Parts] = {}
 
     def add(self, event: Event, changes: int = 1) -> None:
-        """Charge an event to the units it touches, for the number of changes that `charged_as` returns.
+        """Charge an event to the units that it touches, for the number of changes that `charged_as` returns.
 
         Raises:
-            TaskRefused: if the event was not calibrated for this many changes, so that their cost is unknown.
+            TaskRefused: if the cost is unknown because the event was not calibrated for `changes` changes.
         """
         part = part_of(event, changes)
         for first, last in event.units.spans:
@@ -61,7 +61,7 @@ class Tally:
                 self._runs[place] = _add_part(self._runs[place], part)
 
     def epsilon(self, units: Units = EVERY, event: Event | None = None) -> float:
-        """Return ε of the unit charged most among `units`, with `event`; rounded up, infinite without a promise."""
+        """Return the largest ε among `units`, including `event`; rounded up, infinite without a guarantee."""
         seen = {parts for first, last in units.spans for parts in self._distinct_parts(first, last)}
         if event is not None:
             seen = {_add_part(parts, part_of(event)) for parts in seen}
@@ -94,12 +94,12 @@ class Tally:
     def affordable_repeats(self, epsilon: float) -> float:
         """Return how often the whole tally could be charged before any unit exceeds `epsilon`, within one percent.
 
-        Infinite if nothing was charged; below 1 if a unit already exceeds `epsilon`.
+        The result is infinite if nothing was charged, and below 1 if a unit already exceeds `epsilon`.
         """
         return min(_affordable_repeats(parts, epsilon, self._delta) for parts in self._distinct_parts(0, LAST))
 
     def renumbered(self) -> "Tally":
-        """Return a tally for these units under new numbers: each is charged the most that any unit was charged."""
+        """Return a tally for renumbered units, which charges every unit the most that any unit was charged."""
         most = Counter[Part]()
         for parts in {*self._runs, *(self._parts_of_unit(unit) for unit in self._single)}:
             most |= Counter(dict(parts))
@@ -108,7 +108,7 @@ class Tally:
         return tally
 
     def _split_run_at(self, unit: int) -> int:
-        """Return the index of the run that begins with a unit; splits the run that contains it if necessary."""
+        """Return the index of the run that begins at `unit`, splitting the run that contains it if necessary."""
         place = bisect_left(self._starts, unit)
         if place == len(self._starts) or self._starts[place] != unit:
             self._starts.insert(place, unit)
@@ -116,7 +116,7 @@ class Tally:
         return place
 
     def _parts_of_unit(self, unit: int) -> Parts:
-        """Return the charges of one unit."""
+        """Return all charges to one unit."""
         return _merge_parts(self._runs[bisect_right(self._starts, unit) - 1], self._single.get(unit, _NOTHING))
 
     def _distinct_parts(self, first: int, last: int) -> set[Parts]:
@@ -125,13 +125,13 @@ class Tally:
         found = set(self._runs[begin:end])
         if first == last:
             return {self._parts_of_unit(first)}
-        if end - begin == 1:  # then units with equal individual charges have equal charges in total
+        if end - begin == 1:  # in a single run, units with equal individual charges have equal total charges
             alike = {parts for unit, parts in self._single.items() if first <= unit <= last}
             return found | {_merge_parts(self._runs[begin], parts) for parts in alike}
         return found | {self._parts_of_unit(unit) for unit in self._single if first <= unit <= last}
 
     def _uniform_runs(self, units: Units) -> Iterator[tuple[int, int]]:
-        """Yield `units` in runs; within a run all units have equal charges."""
+        """Yield the first and last unit of each run in `units`; all units in a run have equal charges."""
         if all(first == last for first, last in units.spans):
             yield from units.spans
             return
@@ -154,15 +154,15 @@ def _merge_parts(one: Parts, other: Parts) -> Parts:
 
 
 def part_of(event: Event, changes: int = 1) -> Part:
-    """Return the part of an event that composition needs, for data sets `changes` changes apart.
+    """Return the part of an event that composition needs, for data sets that are `changes` changes apart.
 
     Raises:
-        TaskRefused: if the event is sampled and there are several changes, for which there is no closed form here.
+        TaskRefused: if the event is sampled and `changes` is above 1, since there is no closed form for that case.
     """
     closed = event.mu_squared > 0 or event.epsilon > 0 or isinstance(event, Moved)
     if not closed and changes > 1:
         raise TaskRefused(
-            "the cost of a sampled release for a pair of changes is not known: give the task the ledger's own relation"
+            "the cost of a sampled release for two changes is unknown: set the task's relation to that of the ledger"
         )
     sampled = None if closed else cast("SampledGaussian", with_units(event, EVERY))
     return changes * changes * event.mu_squared, changes * event.epsilon, sampled
@@ -170,18 +170,18 @@ def part_of(event: Event, changes: int = 1) -> Part:
 
 @lru_cache(maxsize=1024)
 def _unit_epsilon(parts: Parts, delta: float) -> float:
-    """Return ε of one unit, rounded up: μ² and pure ε add up, sampled releases compose by their loss distributions."""
+    """Return ε for one unit, rounded up; sampled releases compose by their privacy loss distributions."""
     mu_squared, pure, sampled = _cost_sums(parts)
     if not sampled or math.isinf(pure):
         return sum_epsilons(gaussian_epsilon(math.sqrt(mu_squared), delta), pure)
-    from sottovoce.accounting.sampled import sampled_epsilon  # not needed where every release touches every record
+    from sottovoce.accounting.sampled import sampled_epsilon  # not needed if every release touches every record
 
     return sampled_epsilon(mu_squared, pure, sampled, delta)
 
 
 @lru_cache(maxsize=1024)
 def _is_affordable(parts: Parts, epsilon: float, delta: float) -> bool:
-    """Return whether `_price` is at most ε; fast for sampled releases too."""
+    """Return whether the unit's cost at δ is at most ε; this is also fast for sampled releases."""
     return _costs_at_most(epsilon, *_cost_sums(parts), delta)
 
 
@@ -221,7 +221,7 @@ def _cost_sums(parts: Parts) -> tuple[float, float, "dict[SampledGaussian, int]"
 
 
 def _sum_up(terms: list[tuple[float, int]]) -> float:
-    """Return Σ count · ε, rounded up; exact when a float can hold it."""
+    """Return Σ count · ε, rounded up; exact if a float can represent it."""
     if any(math.isinf(epsilon) for epsilon, _ in terms):
         return math.inf
     exact = sum((count * Fraction(epsilon) for epsilon, count in terms), Fraction(0))

@@ -1,4 +1,7 @@
-"""Sets of privacy units that a charge touches. A unit is a record's place, a window's day, or 0 for the device."""
+"""Sets of privacy units that a charge touches.
+
+A unit is a record's index, a window's day number, or 0 for the device.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,34 +17,35 @@ class Units:
     """A set of units.
 
     Attributes:
-        spans: first and last unit of each run, both included; ascending, not adjacent, not empty.
+        spans: first and last unit of each run, both inclusive; ascending, not adjacent, and not empty.
     """
 
     spans: tuple[tuple[int, int], ...]
 
     def __post_init__(self) -> None:
-        """Raise PrivacyError if the spans are not a set of units, or an empty one."""
+        """Raise PrivacyError if the spans are not a set of units, or if the set is empty."""
         after = -1
         for first, last in self.spans:
             if not after < first <= last <= LAST:
                 raise PrivacyError(
-                    "the runs of units that a charge touches must ascend, with gaps between them: correct the program"
+                    "the runs of units that a charge touches must be in ascending order with gaps between them: "
+                    "correct the program"
                 )
             after = last + 1
         if not self.spans:
-            raise PrivacyError("a charge must touch at least one unit: everything computed from records has a cost")
+            raise PrivacyError("a charge must touch at least one unit: every result computed from records has a cost")
 
     @property
     def count(self) -> int:
-        """Number of units."""
+        """Return the number of units."""
         return sum(last - first + 1 for first, last in self.spans)
 
     @classmethod
     def of(cls, numbers: Iterable[int]) -> Self:
-        """Return the units with these numbers.
+        """Return the set of units with these numbers.
 
         Raises:
-            PrivacyError: if there are none.
+            PrivacyError: if `numbers` is empty.
         """
         spans: list[tuple[int, int]] = []
         for number in sorted(set(numbers)):
@@ -56,14 +60,14 @@ EVERY = Units(((0, LAST),))
 
 
 def overlap(one: Units, other: Units) -> Units | None:
-    """Return the units that are in both sets; None if there are none."""
+    """Return the intersection of two sets; None if it is empty."""
     both = ((max(a, c), min(b, d)) for a, b in one.spans for c, d in other.spans)
     spans = tuple(sorted((first, last) for first, last in both if first <= last))
     return Units(spans) if spans else None
 
 
 def union(*sets: Units) -> Units:
-    """Return the units of all the sets together."""
+    """Return the union of all sets."""
     spans: list[tuple[int, int]] = []
     for first, last in sorted(span for units in sets for span in units.spans):
         if spans and first <= spans[-1][1] + 1:

@@ -1,18 +1,19 @@
-"""Exact privacy loss of one agent towards a part of the network, under linear gossip with Gaussian noise.
+"""Exact privacy loss of one agent towards part of the network, under linear gossip with Gaussian noise.
 
-In a round every agent sends its neighbours its state plus, with fresh noise, a new contribution and new noise of
-standard deviation 1; then states are mixed: message m = x + c + n, x ← W m. With noise added once, the first message
-is x = c + n, later ones are W x, W² x, … An agent's contribution changes by at most 1 in norm per round.
+With fresh noise, every agent sends its neighbours in each round its state plus a new contribution and new noise of
+standard deviation 1. The states are then mixed: message m = x + c + n, x ← W m. With noise added once, the first
+message is x = c + n, and later messages are W x, W² x, … An agent's contribution changes by at most 1 in norm per
+round.
 
-An observer that receives messages A (c + n), knows its own c and n, and looks for agent u, sees a Gaussian vector
-whose mean moves by A_u s when u's contributions move by s. Its μ² is s' M s with M = A_u' (A A')⁺ A_u, which is Q_u'
-Q_u for u's columns of an orthonormal basis Q of the space spanned by A's rows. If s consists of vectors with norm 1 at
-most, one per round,
+An observer that receives messages A (c + n), knows its own c and n, and attacks agent u sees a Gaussian vector whose
+mean moves by A_u s if u's contributions move by s. Its μ² is s' M s with M = A_u' (A A')⁺ A_u, which equals Q_u' Q_u
+for u's columns of an orthonormal basis Q of the row space of A. If s consists of one vector of norm at most 1 per
+round,
 
   μ² ≤ min(Σ |M|, T λ_max(M)) ≤ T,
 
-since a diagonal D with D - M positive semidefinite bounds it by the trace of D; the first bound is exact if no entry of
-M is negative. Adding up the losses of single messages instead, as if each had its own noise, is wrong when noise is
+because a diagonal D with D - M positive semidefinite bounds μ² by the trace of D. The first bound is exact if M has no
+negative entries. Adding up the losses of single messages, as if each had separate noise, would be wrong when noise is
 added once (docs/decisions/0012-accounting.md).
 """
 
@@ -28,7 +29,7 @@ from sottovoce.errors import PrivacyError
 Matrix = NDArray[np.float64]
 Noise = Literal["fresh", "once"]
 
-_DEPENDENT = 1e-11  # a message whose new part is relatively smaller adds no information
+_DEPENDENT = 1e-11  # a message adds no information if the norm of its new part, relative to the message, is smaller
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +37,9 @@ class Views:
     """μ² of one agent towards three kinds of observer, for noise of standard deviation 1 and contributions of norm 1.
 
     Attributes:
-        local: μ² towards anyone who reads all its messages.
-        seen: μ² towards the observers together.
-        central: μ² towards anyone who sees only the average of all final models.
+        local: μ² towards an observer that reads all messages of the agent.
+        seen: μ² towards the observers, who pool their knowledge.
+        central: μ² towards an observer that sees only the average of all final models.
     """
 
     local: float
@@ -49,24 +50,26 @@ class Views:
 def views(mixing: Matrix, *, rounds: int, noise: Noise, of: int, seen_by: Sequence[int]) -> Views:
     """Return the three views of agent `of`.
 
-    They hold for contributions that depend on earlier messages, because no message depends on later noise (Denisov,
-    McMahan, Rush, Smith & Thakurta 2022, Theorem 2.1), and for observers that follow the protocol or only listen, but
-    not for observers that change their messages to learn more: against these, only `local` holds.
+    The views remain valid if contributions depend on earlier messages, because no message depends on later noise
+    (Denisov, McMahan, Rush, Smith & Thakurta 2022, Theorem 2.1). They apply to observers that follow the protocol or
+    only listen. Against observers that change their messages to learn more, only `local` is valid.
 
     Args:
-        mixing: [agents, agents]; row i holds the weights with which agent i averages; symmetric support.
+        mixing: [agents, agents]; row i contains the weights with which agent i averages; symmetric support.
         rounds: T.
-        noise: `fresh` in every round, or `once`, with one contribution, before the first round.
+        noise: `fresh` for noise in every round, or `once` for noise and one contribution before the first round.
         of: the agent.
-        seen_by: observers, who pool their knowledge; not including `of`.
+        seen_by: observers, who pool their knowledge; must not include `of`.
 
     Raises:
-        PrivacyError: if there is no such agent, round or observer.
+        PrivacyError: if an agent, an observer or the number of rounds is invalid.
     """
     agents = len(mixing)
     observers = sorted(set(seen_by))
     if rounds < 1 or not observers or of in observers or not all(0 <= agent < agents for agent in (of, *observers)):
-        raise PrivacyError(f"choose agents from 0 to {agents - 1}, observers other than the agent, and a round or more")
+        raise PrivacyError(
+            f"choose agents from 0 to {agents - 1}, observers other than the agent, and at least one round"
+        )
     heard = sorted({int(j) for agent in observers for j in np.flatnonzero(mixing[agent]) if j not in observers})
     if noise == "once":
         basis = _single_noise_basis(mixing, rounds, observers, heard)
@@ -82,10 +85,12 @@ def views(mixing: Matrix, *, rounds: int, noise: Noise, of: int, seen_by: Sequen
 
 
 def metropolis(edges: Sequence[tuple[int, int]], agents: int) -> Matrix:
-    """Return mixing weights 1 / (1 + the larger degree) per edge, the rest for the agent; symmetric, rows sum to 1.
+    """Return Metropolis mixing weights, a symmetric matrix whose rows sum to 1.
+
+    The weight of an edge is 1 / (1 + the larger degree of its two agents). Each agent keeps the remaining weight.
 
     Raises:
-        PrivacyError: if an edge leaves the network or leads back to its start.
+        PrivacyError: if an edge leaves the network or joins an agent to itself.
     """
     W = np.zeros((agents, agents))
     for a, b in edges:
@@ -101,10 +106,10 @@ def metropolis(edges: Sequence[tuple[int, int]], agents: int) -> Matrix:
 
 
 def topology(name: str, agents: int) -> list[tuple[int, int]]:
-    """Return edges of a `ring`, `complete`, `path` or `star` network (agent 0 in the middle).
+    """Return the edges of a `ring`, `complete`, `path` or `star` network; agent 0 is the centre of a star.
 
     Raises:
-        PrivacyError: for an unknown topology, or too few agents.
+        PrivacyError: if the topology is unknown or there are fewer than two agents.
     """
     if agents < 2:
         raise PrivacyError("a network must have at least two agents: choose a larger number")
@@ -123,10 +128,10 @@ def topology(name: str, agents: int) -> list[tuple[int, int]]:
 def pairwise_noise(
     edges: Sequence[tuple[int, int]], agents: int, of: int, seen_by: Sequence[int], pair: float
 ) -> float:
-    """Return μ² if each agent sends one message with noise of variance 1 plus a shared ±N(0, pair²) per edge.
+    """Return μ² if each agent sends one message with noise of variance 1 plus shared ±N(0, pair²) noise per edge.
 
     The shared noise terms add up to 0 (DECOR: Allouah, Koloskova, El Firdoussi, Jaggi & Guerraoui 2024). Observers see
-    all messages, and know the noise on their own edges.
+    all messages and know the noise on their own edges.
     """
     laplacian = np.zeros((agents, agents))
     for a, b in edges:
@@ -137,7 +142,7 @@ def pairwise_noise(
 
 
 def _fresh_noise_basis(mixing: Matrix, rounds: int, observers: list[int], heard: list[int]) -> Matrix:
-    """Return a basis [r, rounds · agents] of the messages; column t · agents + i is agent i's noise in round t."""
+    """Return a basis [r, rounds · agents] of the messages; column t · agents + i is for agent i's noise in round t."""
     agents = len(mixing)
     state = np.zeros((agents, rounds * agents))
     basis = np.zeros((0, rounds * agents))
@@ -150,7 +155,7 @@ def _fresh_noise_basis(mixing: Matrix, rounds: int, observers: list[int], heard:
 
 
 def _single_noise_basis(mixing: Matrix, rounds: int, observers: list[int], heard: list[int]) -> Matrix:
-    """Return a basis [r, agents]: each round adds the last round's new directions after mixing (Arnoldi)."""
+    """Return a basis [r, agents]; each round mixes the previous round's new directions and adds them (Arnoldi)."""
     agents = len(mixing)
     latest = np.eye(agents)[heard]
     basis = np.zeros((0, agents))

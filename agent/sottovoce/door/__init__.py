@@ -1,7 +1,7 @@
-"""Public types of the vault's interface: queries and releases.
+"""Public types of the vault's interface for queries and releases.
 
 These are the only types that a learner shares with the vault. The class that implements `Release` is inside the vault,
-and only the vault can build one; import contracts keep learners, wire and transport out of the vault.
+and only the vault can create instances. Import contracts prevent learners, wire and transport from importing the vault.
 """
 
 from sottovoce.door.statement import PrivacyStatement, Status

@@ -1,4 +1,4 @@
-"""Privacy statements: an ε, with the protected unit, the adversary, the mechanism, and the status of its proof."""
+"""Privacy statements: an ε with the protected unit, the adversary, the mechanism and the status of the proof."""
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -15,20 +15,20 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PrivacyStatement:
-    """Guarantee behind one release and behind the run it belongs to.
+    """The guarantee for a release and for the run that it belongs to.
 
     Attributes:
         unit: the privacy unit, for example `record`.
         neighbouring: `add-remove` or `replace-one`.
-        mechanism: the mechanism's name with its parameters, in words.
+        mechanism: description of the mechanism and its parameters.
         composition: rule by which releases add up to `epsilon`.
-        epsilon: total ε of everything the budget allows; None when nothing is promised.
-        delta: total δ of everything the budget allows.
+        epsilon: total ε of everything that the budget allows; None if there is no guarantee.
+        delta: total δ of everything that the budget allows.
         threat_model: the adversary's view.
         status: proved, as-published, refuted, or none.
-        reason: the reason for the status, with the section or page to read.
-        epsilon_alone: ε at the same δ if all other devices collude; None if it does not depend on them, or there
-            is none.
+        reason: the reason for the status, with a reference to the relevant section or page.
+        epsilon_alone: ε at the same δ if all other devices collude; None if ε does not depend on them, or if there is
+            no ε.
     """
 
     unit: str

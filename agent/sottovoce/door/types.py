@@ -1,4 +1,4 @@
-"""Queries to a vault, and its answers."""
+"""Queries to a vault, and the vault's answers."""
 
 import hashlib
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from sottovoce.door.statement import PrivacyStatement
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question to the vault, made of public values only, so that it may cross a process boundary.
+    """A query to the vault, which contains only public values and may therefore cross a process boundary.
 
     Attributes:
-        learner: the name of the asking learner.
+        learner: name of the learner that sends the query.
         kind: kind of release; `gradient` is a sum of clipped per-example gradients, `record` one perturbed record.
-        slot: the position in the learner's public schedule, or the record's number, from 0.
-        point: float64[P], already public: where the gradient is taken; empty for a record.
+        slot: the position in the learner's public schedule, or the record index, from 0.
+        point: float64[P], the already public point at which the gradient is computed; empty for a record.
     """
 
     learner: str
@@ -28,44 +28,48 @@ class Query:
 
     @property
     def id(self) -> bytes:
-        """SHA-256 over learner, kind and slot. Queries with equal ids get equal stored bytes, whatever the point."""
+        """Return SHA-256 over learner, kind and slot.
+
+        Queries with equal ids get the same stored bytes, regardless of the point.
+        """
         return hashlib.sha256(f"sottovoce/query/v1|{self.learner}|{self.kind}|{self.slot}".encode()).digest()
 
 
 class Release(Protocol):
-    """A privatised array that has been charged. Only the vault can build one.
+    """A privatised array that has been charged to the budget; only the vault can create one.
 
-    `value * step` is the released quantity: `value` is int64[P] on the public grid of step `step`, a power of two.
+    The released quantity is `value * step`, where `value` is int64[P] on the public grid with step `step`, a power of
+    two.
     """
 
     @property
     def query_id(self) -> bytes:
-        """Id of the query that this release answers."""
+        """Return the id of the query that this release answers."""
         ...
 
     @property
     def value(self) -> NDArray[np.int64]:
-        """Grid coordinates, int64[P]."""
+        """Return the grid coordinates, int64[P]."""
         ...
 
     @property
     def step(self) -> float:
-        """The grid step, a power of two."""
+        """Return the grid step, a power of two."""
         ...
 
     @property
     def statement(self) -> PrivacyStatement:
-        """The guarantee of the whole run."""
+        """Return the guarantee for the whole run."""
         ...
 
     @property
     def simulated(self) -> bool:
-        """Whether the noise came from a seeded stream; the wire refuses such a release."""
+        """Return whether the noise came from a seeded stream; the wire refuses such a release."""
         ...
 
     @property
     def units(self) -> int:
-        """Number of privacy units charged, whether or not they contain records."""
+        """Return the number of privacy units charged, whether or not they contain records."""
         ...
 
 
@@ -75,9 +79,10 @@ class Refused:
 
     Attributes:
         query_id: id of the refused query.
-        reason: a stable word: `budget`, `query` for one that makes no sense, `record` for one that does not
-            exist, `gone` for one that is no longer there, `terms` for one that was answered under other terms,
-            `calendar` if no window has ended yet, `task` if the task has ended or its owner has withdrawn.
+        reason: a stable keyword: `budget` if the budget does not suffice, `query` if the query is invalid, `record` if
+            the record does not exist, `gone` if the record is no longer there, `terms` if the query was answered under
+            other terms, `calendar` if no window has ended yet, `task` if the task has ended or its owner has
+            withdrawn.
         explanation: the reason in one sentence.
     """
 
@@ -91,11 +96,11 @@ Answer = Release | Refused
 
 @dataclass(frozen=True, slots=True)
 class CellQuery:
-    """A question to the vault for a step of a secure sum; it may cross a process boundary.
+    """A query to the vault for one step of a secure sum; it may cross a process boundary.
 
     Attributes:
-        learner: the name of the asking learner.
-        said: a question of sottovoce.secure_sum.steps, encoded.
+        learner: name of the learner that sends the query.
+        said: an encoded question from sottovoce.secure_sum.steps.
     """
 
     learner: str
@@ -103,18 +108,18 @@ class CellQuery:
 
     @property
     def id(self) -> bytes:
-        """SHA-256 over learner and question."""
+        """Return SHA-256 over learner and question."""
         name = self.learner.encode()
         return hashlib.sha256(b"sottovoce/cell-query/v1|%d|%b%b" % (len(name), name, self.said)).digest()
 
 
 @dataclass(frozen=True, slots=True)
 class CellAnswer:
-    """The answer of a member's vault in a secure sum; all of it is public.
+    """The answer from a member's vault in a secure sum; the whole answer is public.
 
     Attributes:
-        query_id: id of the question.
-        said: an answer of sottovoce.secure_sum.steps, encoded.
+        query_id: id of the query.
+        said: an encoded answer from sottovoce.secure_sum.steps.
         simulated: whether secrets and noise came from a seeded stream; the wire refuses such an answer.
     """
 

@@ -1,7 +1,7 @@
-"""Public side of two kinds of release: single perturbed records, and gradients at the visits of a walking model.
+"""Public definitions for two kinds of release: single perturbed records, and gradients at a walking model's visits.
 
-Hegedűs & Jelasity (2017), Section 3: each node publishes one noisy record, once; any node that reads it may learn from
-it any number of times. The vault draws the noise; this package only defines its distribution.
+Following Hegedűs & Jelasity (2017), Section 3, each node publishes one noisy record once, and any node that reads it
+may learn from it any number of times. The vault draws the noise; this package only defines its distribution.
 """
 
 from sottovoce.perturbation.cap import Cap

@@ -1,11 +1,11 @@
 """PrivUnit's spherical cap: its size, its probability, and the accuracy of a draw.
 
 PrivUnit (Bhowmick, Duchi, Freudiger, Kapoor & Rogers 2018, Algorithm 1; optimal: Asi, Feldman & Talwar 2022) draws V
-on the unit sphere of ℝᴰ: with probability p uniformly on the cap {⟨V, u⟩ ≥ γ}, else uniformly on the rest. With
-q = P[⟨uniform, u⟩ ≥ γ], the densities of any two u are within p (1 - q) / ((1 - p) q) of each other, which is at most
-e^ε. E V = m u, so V/m is unbiased with mean squared error 1/m² - 1.
+on the unit sphere of ℝᴰ. With probability p, V is uniform on the cap {⟨V, u⟩ ≥ γ}; otherwise, it is uniform on the
+rest of the sphere. With q = P[⟨uniform, u⟩ ≥ γ], the densities for any two u differ by at most a factor of
+p (1 - q) / ((1 - p) q), which is at most e^ε. Since E V = m u, V/m is unbiased with mean squared error 1/m² - 1.
 
-Two identities follow from one integration by parts each: the best γ for a given ε satisfies γ = m, and
+Integration by parts yields two identities: the best γ for a given ε satisfies γ = m, and
 E VVᵀ = (1 - γm)/D · I + γm · uuᵀ for every γ.
 """
 
@@ -20,9 +20,9 @@ MIN_EPSILON = 2.0**-16
 PROBABILITY_BITS = 128  # p and 1 - p are multiples of 2^-128
 _ALL = 1 << PROBABILITY_BITS
 
-# p is rounded down until its odds are this far below what ε allows; `_tail` errs by at most 2^-28 up to D = 2^20.
+# p is rounded down until its odds are this far below the limit for ε; `_tail` errs by at most 2^-28 up to D = 2^20.
 _SLACK = 2.0**-24
-# Closer to 1, γ would exhaust a float's digits, although the error is below 10⁻⁶ already.
+# A γ closer to 1 would exhaust a float's precision, and the error is already below 10⁻⁶.
 _LARGEST_GAMMA = 1 - 2.0**-20
 _BISECTIONS = 60
 _TERMS = 4096
@@ -34,8 +34,8 @@ class Cap:
 
     Attributes:
         dimension: D.
-        gamma: γ, a public constant, taken as the exact value of this float.
-        inside: p · 2^128, an integer: V is drawn from the cap when a uniform 128-bit number is below it.
+        gamma: γ, a public constant that equals this float exactly.
+        inside: p · 2^128, an integer; V is drawn from the cap if a uniform 128-bit number is below it.
         mean: m.
     """
 
@@ -46,25 +46,25 @@ class Cap:
 
     @property
     def error(self) -> float:
-        """E‖V/m - u‖² for |u| = 1."""
+        """Return E‖V/m - u‖² for |u| = 1."""
         return 1 / (self.mean * self.mean) - 1
 
     @property
     def share(self) -> float:
-        """γm, the weight of uuᵀ in E VVᵀ; I/D has the weight 1 - γm."""
+        """Return γm, the weight of uuᵀ in E VVᵀ; I/D has the weight 1 - γm."""
         return self.gamma * self.mean
 
     @property
     def probability(self) -> float:
-        """p."""
+        """Return p, the probability of drawing from the cap."""
         return math.ldexp(self.inside, -PROBABILITY_BITS)
 
 
 @lru_cache(maxsize=64)
 def best_cap(dimension: int, epsilon: float) -> Cap:
-    """Return the cap with the least error at ε, in ℝᴰ.
+    """Return the cap in ℝᴰ with the least error at ε.
 
-    With D = 1 this is randomised response on the sign: the sphere is {-1, 1}, the cap is {u}.
+    With D = 1, this is randomised response on the sign, since the sphere is {-1, 1} and the cap is {u}.
 
     Args:
         dimension: D ≥ 1.
@@ -95,9 +95,10 @@ def _scaled_probability(epsilon: float, q: float) -> int:
 def _tail(dimension: int, gamma: float) -> tuple[float, float]:
     """Return q(γ) = P[t ≥ γ] and E[t; t ≥ γ] for t = ⟨V, u⟩, V uniform on the sphere of ℝᴰ, D ≥ 2, 0 ≤ γ < 1.
 
-    q = I_{1-γ²}(a, ½)/2 with a = (D - 1)/2, the regularised incomplete beta function. It is computed by the faster of
-    two series with positive terms: for the cap itself, or for the band 0 ≤ t < γ, which is subtracted from ½. In the
-    second case q > 1/200, so that little precision is lost. E[t; t ≥ γ] = (1 - γ²)^a / (2a B(½, a)).
+    q = I_{1-γ²}(a, ½)/2 with a = (D - 1)/2, where I is the regularised incomplete beta function. The function uses the
+    faster of two series with positive terms: one for the cap itself, and one for the band 0 ≤ t < γ, which is
+    subtracted from ½. In the second case, q > 1/200, so little precision is lost.
+    E[t; t ≥ γ] = (1 - γ²)^a / (2a B(½, a)).
     """
     a = (dimension - 1) / 2
     x = (1 - gamma) * (1 + gamma)

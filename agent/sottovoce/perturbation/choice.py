@@ -1,4 +1,4 @@
-"""Choice of a scheme: by name, or the best one for public d, c and ε."""
+"""Choose a scheme by name, or choose the best one for public d, c and ε."""
 
 from collections.abc import Callable
 
@@ -18,9 +18,9 @@ _SCHEMES: dict[str, Callable[[int, int, float], Scheme]] = {
     "krr-privunit": LabelledPrivUnit,
 }
 OWN = (*_SCHEMES, "best", "exact")
-"""Reserved names, which no other package may use."""
+"""Reserved names, which other packages must not use."""
 _BROUGHT: dict[str, Callable[[int, int, float], Scheme]] = {}
-"""Schemes from other packages that this device uses; its peers' records are perturbed by them, too."""
+"""Schemes from other packages that this device uses; its peers also perturb their records with them."""
 _SOUND = ("laplace", "privunit", "krr-privunit")
 
 
@@ -29,28 +29,28 @@ def scheme(name: str, features: int, classes: int, epsilon: float | None) -> Sch
 
     Args:
         name: `laplace-copies`, `laplace`, `privunit` or `krr-privunit`; `exact` for no noise.
-        features: d ≥ 1, the features of the transformed record.
-        classes: c ≥ 2.
+        features: d ≥ 1, the number of features in the transformed record.
+        classes: c ≥ 2, the number of classes.
         epsilon: ε of one release, from 2^-16 to 500; None for `exact` only.
 
     Raises:
-        PrivacyError: if there is no such scheme, or it does not support this d, c and ε.
+        PrivacyError: if the scheme is unknown or does not support this d, c and ε.
     """
     if features < 1 or classes < 2:
         raise PrivacyError(
-            f"no record release for {features} features and {classes} classes: "
-            "declare data.features of 1 or more and data.classes of 2 or more"
+            f"records with {features} features and {classes} classes cannot be released: "
+            "set data.features to 1 or more and data.classes to 2 or more"
         )
     if (name == "exact") != (epsilon is None):
         raise PrivacyError(
             f"scheme `{name}` and ε = {'none' if epsilon is None else format(epsilon, 'g')} cannot be combined: "
-            "`exact` takes no ε, and without an ε only `exact` is available"
+            "`exact` does not accept an ε, and all other schemes require one"
         )
     if epsilon is None:
         return _check_width(Exact(features, classes))
     make = _SCHEMES.get(name) or _BROUGHT.get(name)
     if make is None:
-        raise PrivacyError(f"no scheme `{name}`: choose one of {', '.join(_SCHEMES)}, or exact")
+        raise PrivacyError(f"unknown scheme `{name}`: choose one of {', '.join(_SCHEMES)}, or exact")
     if not MIN_EPSILON <= epsilon <= MAX_EPSILON:
         raise PrivacyError(
             f"ε = {epsilon:g} is out of range: set privacy.epsilon between {MIN_EPSILON:g} and {MAX_EPSILON:g}"
@@ -59,14 +59,14 @@ def scheme(name: str, features: int, classes: int, epsilon: float | None) -> Sch
 
 
 def register_scheme(name: str, make: Callable[[int, int, float], Scheme]) -> None:
-    """Register another package's scheme, made for (features, classes, epsilon), so that `scheme` knows it."""
+    """Register another package's scheme under `name`; `make` creates it for (features, classes, epsilon)."""
     _BROUGHT[name] = make
 
 
 def best(features: int, classes: int, epsilon: float | None) -> Scheme:
-    """Return the scheme with the least predicted error (`Scheme.error`), which depends on public d, c and ε alone.
+    """Return the scheme with the least predicted error (`Scheme.error`), which depends only on public d, c and ε.
 
-    At small ε it is PrivUnit on the tensor, at larger ε randomised response with PrivUnit. Without ε it is `exact`.
+    At small ε, this is PrivUnit on the tensor; at larger ε, randomised response with PrivUnit; without ε, `exact`.
 
     Raises:
         PrivacyError: see `scheme`.
@@ -81,7 +81,7 @@ def best(features: int, classes: int, epsilon: float | None) -> Scheme:
 def _check_width(candidate: Scheme) -> Scheme:
     if candidate.width > MAX_WIDTH:
         raise PrivacyError(
-            f"a record released by `{candidate.name}` would take {candidate.width} numbers of {MAX_WIDTH} at most: "
-            "choose `krr-privunit`, or declare fewer features"
+            f"a record released by `{candidate.name}` would contain {candidate.width} numbers, but the maximum is "
+            f"{MAX_WIDTH}: choose `krr-privunit`, or use fewer features"
         )
     return candidate

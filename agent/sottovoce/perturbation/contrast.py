@@ -1,12 +1,13 @@
-"""Choice of the best scheme for a ridge model, from public d, c and ε.
+"""Choose the best scheme for a ridge model from public d, c and ε.
 
-`perturbation.best` compares errors of y^(k)x, which affect a travelling model. A ridge model is linear in the
-mean y^(k)x and its label is the one with the largest of c scores, so an error common to all c copies moves all scores
-alike and changes nothing. Only the error of the contrasts, copy minus mean of the copies, matters. The mean of y^(k)
-over k is -m with m = 1 - 2/c, so:
+`perturbation.best` compares errors of y^(k)x, which affect a travelling model. A ridge model is linear in the mean
+y^(k)x and predicts the label with the largest of c scores. An error that is common to all c copies therefore shifts all
+scores equally and does not affect the prediction. Only the error of the contrasts matters, where a contrast is a copy
+minus the mean of the copies. The mean of y^(k) over k is -m with m = 1 - 2/c, so:
 
-- of a tensor T = x ⊗ e_y, where y^(k)x = 2 T_k - Σ_j T_j, the mean over k is -m Σ_j T_j: m² of all noise is common;
-- for (2 q_k - 1) z, since Σ_k q_k = 1, the mean over k is -m z: m² times the error of z is common.
+- for a tensor T = x ⊗ e_y, where y^(k)x = 2 T_k - Σ_j T_j, the mean over k is -m Σ_j T_j, and m² of all noise is
+  common;
+- for (2 q_k - 1) z, since Σ_k q_k = 1, the mean over k is -m z, and m² times the error of z is common.
 """
 
 from sottovoce.errors import PrivacyError
@@ -28,12 +29,12 @@ def best_for_ridge(features: int, classes: int, epsilon: float) -> Scheme:
         try:
             candidates.append(scheme(name, features, classes, epsilon))
         except PrivacyError:
-            continue  # too wide, or its noise does not fit the grid
+            continue  # the scheme is too wide, or its noise exceeds the range of the grid
     return min(candidates, key=contrast_error) if candidates else best(features, classes, epsilon)
 
 
 def contrast_error(candidate: Scheme) -> float:
-    """Return E‖contrast's estimate - contrast‖² / ‖x‖², averaged over the copies; with two classes, Scheme.error."""
+    """Return E‖contrast's estimate - contrast‖² / ‖x‖², averaged over the copies; for two classes, Scheme.error."""
     if candidate.classes == 2:
         return candidate.error
     common = (1 - 2 / candidate.classes) ** 2

@@ -1,4 +1,4 @@
-"""Scheme without noise, as a baseline for comparison."""
+"""A scheme without noise, which serves as a baseline for comparison."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,7 +11,7 @@ from sottovoce.perturbation.scheme import Floats, Moments, Values, copies_of, la
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """Scheme that releases the label, then x at L2 length 1, rounded to a fine grid. Everyone can read the record.
+    """A scheme that releases the label and x at L2 length 1, rounded to a fine grid, so anyone can read the record.
 
     Attributes:
         features: d.
@@ -33,11 +33,11 @@ class Exact:
 
     @property
     def width(self) -> int:
-        """1 + d."""
+        """Return 1 + d."""
         return 1 + self.features
 
     def emits(self, values: Values) -> bool:
-        """Accept a label, and a record of length 1 at most, rounded. See Scheme.emits."""
+        """Return whether the values are a label and a rounded record of length at most 1. See Scheme.emits."""
         longest = 1 + slack(self.features, self.exponent)
         return 0 <= values[0] < self.classes and length(values[1:], self.exponent) <= longest
 

@@ -1,4 +1,4 @@
-"""Grid on which a point on a sphere is released."""
+"""The grid on which points on a sphere are released."""
 
 import math
 
@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 
 
 def sphere_exponent(dimension: int) -> int:
-    """Return the exponent giving coordinates of size 1/√D 12 bits: rounding adds 2^-26 to an error of 1 or more."""
+    """Return the exponent that gives coordinates of size 1/√D 12 bits; rounding adds 2^-26 to an error of 1 or more."""
     return -12 - math.ceil(math.log2(dimension) / 2)
 
 
 def length(values: NDArray[np.int64], exponent: int) -> float:
-    """Return the L2 length of a vector int64[D] on the grid with step 2**exponent."""
+    """Return the L2 length of an int64[D] vector on the grid with step 2**exponent."""
     return float(np.linalg.norm(values.astype(np.float64))) * 2.0**exponent
 
 

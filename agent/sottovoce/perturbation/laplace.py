@@ -1,7 +1,7 @@
 """Discrete Laplace noise on every coordinate of a record with L1 length 1 (Hegedűs & Jelasity 2017, Section 3.1).
 
-In grid units a record's L1 length is at most `unit`, an integer, so that two records differ by at most 2 · unit in each
-noisy copy, and noise of scale s costs ε = 2 · unit · (noisy copies) / s.
+In grid units, a record's L1 length is at most `unit`, an integer. Two records therefore differ by at most 2 · unit in
+each noisy copy, and noise with scale s costs ε = 2 · unit · (noisy copies) / s.
 """
 
 import math
@@ -20,7 +20,7 @@ _MAX_SCALE = 2**54  # noise beyond 2^63 has a probability below e^-500
 
 @dataclass(frozen=True, slots=True)
 class LaplaceCopies:
-    """Scheme exactly as in the paper: a noisy copy y⁽ᵏ⁾x per class, each at ε/copies, hence with scale 2 copies/ε.
+    """The scheme from the paper, with a noisy copy y⁽ᵏ⁾x per class, each at ε/copies and hence with scale 2 copies/ε.
 
     Attributes:
         features: d.
@@ -35,7 +35,7 @@ class LaplaceCopies:
     norm: Literal["l1"] = "l1"
 
     def __post_init__(self) -> None:
-        """Raise PrivacyError when the noise does not fit the grid."""
+        """Raise PrivacyError if the noise exceeds the range of the grid."""
         _check(self.scale, self.epsilon)
 
     @property
@@ -45,7 +45,7 @@ class LaplaceCopies:
 
     @property
     def width(self) -> int:
-        """copies × d."""
+        """Return copies × d."""
         return self.copies * self.features
 
     @property
@@ -55,17 +55,17 @@ class LaplaceCopies:
 
     @property
     def unit(self) -> int:
-        """L1 length 1 in grid units."""
+        """Return L1 length 1 in grid units."""
         return 1 << -self.exponent
 
     @property
     def sensitivity(self) -> int:
-        """Largest L1 distance between two records' copies, in grid units."""
+        """Return the largest L1 distance between two records' copies, in grid units."""
         return 2 * self.unit * self.copies
 
     @property
     def scale(self) -> int:
-        """The noise's scale in grid units, an integer: sensitivity / scale ≤ ε."""
+        """Return the noise scale in grid units, an integer with sensitivity / scale ≤ ε."""
         return math.ceil(self.sensitivity / Fraction(self.epsilon))
 
     @property
@@ -74,15 +74,15 @@ class LaplaceCopies:
         return _dense_norm_ratio(self.features) * _noise_variance(self) * self.features
 
     def emits(self, values: Values) -> bool:
-        """Accept a record's values plus noise within the bound of `_within`. See Scheme.emits."""
+        """Return whether the noise in the values is within the bound of `_is_plausible`. See Scheme.emits."""
         return _is_plausible(self, values)
 
     def decode(self, values: Values) -> Floats:
-        """Return each copy as released, in units of x. See Scheme.decode."""
+        """Return each copy as released, rescaled to the units of x. See Scheme.decode."""
         return scaled(values, 2.0**self.exponent, self.features)
 
     def moments(self, values: Values) -> Moments:
-        """Return the mean of q⁽ᵏ⁾q⁽ᵏ⁾ᵀ over the copies, minus the noise's variance. See Scheme.moments."""
+        """Return the mean of q⁽ᵏ⁾q⁽ᵏ⁾ᵀ over the copies minus the noise variance. See Scheme.moments."""
         first, second = sums(values, self.features)
         step = 2.0**self.exponent
         second *= step * step / self.copies
@@ -92,7 +92,7 @@ class LaplaceCopies:
 
 @dataclass(frozen=True, slots=True)
 class Laplace:
-    """One noisy tensor x ⊗ e_y (yx for two classes) with L1 length 1, and scale 2/ε whatever the number of classes.
+    """A noisy tensor x ⊗ e_y (yx for two classes) with L1 length 1; the scale is 2/ε for any number of classes.
 
     Attributes:
         features: d.
@@ -107,7 +107,7 @@ class Laplace:
     norm: Literal["l1"] = "l1"
 
     def __post_init__(self) -> None:
-        """Raise PrivacyError when the noise does not fit the grid."""
+        """Raise PrivacyError if the noise exceeds the range of the grid."""
         _check(self.scale, self.epsilon)
 
     @property
@@ -117,7 +117,7 @@ class Laplace:
 
     @property
     def width(self) -> int:
-        """copies × d."""
+        """Return copies × d."""
         return self.copies * self.features
 
     @property
@@ -127,17 +127,17 @@ class Laplace:
 
     @property
     def unit(self) -> int:
-        """L1 length 1 in grid units."""
+        """Return L1 length 1 in grid units."""
         return 1 << -self.exponent
 
     @property
     def sensitivity(self) -> int:
-        """Largest L1 distance between two records' tensors, in grid units."""
+        """Return the largest L1 distance between two records' tensors, in grid units."""
         return 2 * self.unit
 
     @property
     def scale(self) -> int:
-        """The noise's scale in grid units, an integer: sensitivity / scale ≤ ε."""
+        """Return the noise scale in grid units, an integer with sensitivity / scale ≤ ε."""
         return math.ceil(self.sensitivity / Fraction(self.epsilon))
 
     @property
@@ -146,7 +146,7 @@ class Laplace:
         return _dense_norm_ratio(self.features) * _noise_variance(self) * self.width
 
     def emits(self, values: Values) -> bool:
-        """Accept a record's values plus noise within the bound of `_within`. See Scheme.emits."""
+        """Return whether the noise in the values is within the bound of `_is_plausible`. See Scheme.emits."""
         return _is_plausible(self, values)
 
     def decode(self, values: Values) -> Floats:
@@ -154,7 +154,7 @@ class Laplace:
         return from_tensor(scaled(values, 2.0**self.exponent, self.features))
 
     def moments(self, values: Values) -> Moments:
-        """Without noise Σ_k T_k T_kᵀ = xxᵀ; noise adds its variance once per block. See Scheme.moments."""
+        """Return Σ_k T_k T_kᵀ, which is xxᵀ without noise, minus the noise variance per block. See Scheme.moments."""
         first, second = sums(values, self.features)
         step = 2.0**self.exponent
         second *= step * step
@@ -163,27 +163,30 @@ class Laplace:
 
 
 def grid_exponent(features: int, epsilon: float) -> int:
-    """Return the grid exponent: rounding loses at most 2^-16 of a record; a scale near 2/ε has at least 2^14 steps."""
+    """Return an exponent for which rounding loses at most 2^-16 of a record and a 2/ε scale has at least 2^14 steps."""
     return -max(16 + math.ceil(math.log2(features)), 14 + math.ceil(math.log2(epsilon)))
 
 
 def _is_plausible(scheme: "LaplaceCopies | Laplace", values: Values) -> bool:
-    """Check the tail of a sum of D exponentials, which exceeds D + √(2Dt) + t scales with probability e^-t at most."""
+    """Return whether the values satisfy the tail bound for a sum of D exponentials.
+
+    The sum exceeds D + √(2Dt) + t scales with probability at most e^-t.
+    """
     noise = scheme.width + math.sqrt(2 * scheme.width * _TAIL) + _TAIL
     return float(np.abs(values.astype(np.float64)).sum()) <= scheme.unit * scheme.copies + noise * scheme.scale
 
 
 def _noise_variance(scheme: LaplaceCopies | Laplace) -> float:
-    """Return the variance of the discrete Laplace on the grid, 2r/(1 - r)² steps² with r = exp(-1/scale)."""
+    """Return the variance of discrete Laplace noise on the grid, 2r/(1 - r)² steps² with r = exp(-1/scale)."""
     steps = 0.5 / math.sinh(0.5 / scheme.scale) ** 2
     return math.ldexp(steps, 2 * scheme.exponent)
 
 
 def _dense_norm_ratio(features: int) -> float:
-    """Return ‖x‖₁²/‖x‖₂² for a long Gaussian vector; never below 1."""
+    """Return ‖x‖₁²/‖x‖₂² for a high-dimensional Gaussian vector x, but at least 1."""
     return max(1.0, 2 * features / math.pi)
 
 
 def _check(scale: int, epsilon: float) -> None:
     if scale > _MAX_SCALE:
-        raise PrivacyError(f"ε = {epsilon:g} for a record needs more noise than the grid holds: raise privacy.epsilon")
+        raise PrivacyError(f"ε = {epsilon:g} for a record needs more noise than the grid allows: raise privacy.epsilon")

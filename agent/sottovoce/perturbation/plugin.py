@@ -1,7 +1,7 @@
-"""Record mechanisms from other packages, as entry points of the group `sottovoce.mechanisms`.
+"""Record mechanisms from other packages, which are entry points in the group `sottovoce.mechanisms`.
 
-Their ε is only claimed by their package and not proved here, so the budget promises nothing, and a device needs
-`privacy.allow_unproved`.
+Their packages claim an ε that is not proved here. The budget therefore provides no guarantee, and a device must set
+`privacy.allow_unproved` to use such a mechanism.
 """
 
 from collections.abc import Callable
@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 from sottovoce.perturbation.scheme import Floats, Scheme, Values
 
 Words = Callable[[int], NDArray[np.uint64]]
-"""Function that draws the given number of uniform 64-bit words."""
+"""A function that draws a given number of uniform 64-bit words."""
 
 
 @runtime_checkable
 class ReleasingScheme(Scheme, Protocol):
-    """A scheme that also draws its releases."""
+    """A scheme that also generates its releases."""
 
     def release(self, row: Floats, label: int, words: Words) -> Values:
         """Return the release of one record.
 
         Args:
-            row: float64[d], the transformed record, which the mechanism itself must scale to length 1 in `norm`.
+            row: float64[d], the transformed record, which the mechanism must scale to length 1 in `norm`.
             label: label, counted from 0.
             words: the only source of randomness to use.
 
@@ -40,8 +40,8 @@ class RecordMechanismPlugin:
     """A record mechanism from another package.
 
     Attributes:
-        make: makes the scheme for (features, classes, epsilon).
-        law: description of its noise, for privacy statements.
+        make: function that creates the scheme for (features, classes, epsilon).
+        law: description of the scheme's noise for privacy statements.
     """
 
     make: Callable[[int, int, float], ReleasingScheme]

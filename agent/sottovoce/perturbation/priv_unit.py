@@ -1,4 +1,4 @@
-"""PrivUnit on the whole record, which draws direction and label together from one sphere."""
+"""PrivUnit on the whole record, with direction and label drawn together from one sphere."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -31,12 +31,12 @@ class PrivUnit:
 
     @property
     def width(self) -> int:
-        """D."""
+        """Return D = copies × d."""
         return self.copies * self.features
 
     @property
     def cap(self) -> Cap:
-        """The cap on the sphere of ℝᴰ."""
+        """Return the cap on the sphere of ℝᴰ."""
         return best_cap(self.width, self.epsilon)
 
     @property
@@ -46,11 +46,11 @@ class PrivUnit:
 
     @property
     def error(self) -> float:
-        """See Scheme.error; a sum of blocks with signs ±1 is as noisy as the tensor itself."""
+        """See Scheme.error; a sum of blocks with signs ±1 has the same error as the tensor itself."""
         return self.cap.error
 
     def emits(self, values: Values) -> bool:
-        """Accept a point on the sphere, rounded. See Scheme.emits."""
+        """Return whether the values are a rounded point on the sphere. See Scheme.emits."""
         return abs(length(values, self.exponent) - 1) <= slack(self.width, self.exponent)
 
     def decode(self, values: Values) -> Floats:
@@ -58,14 +58,14 @@ class PrivUnit:
         return from_tensor(scaled(values, 2.0**self.exponent / self.cap.mean, self.features))
 
     def moments(self, values: Values) -> Moments:
-        """Return E Σ_k V_k V_kᵀ = copies (1 - γm)/D · I + γm · xxᵀ, and copies/D = 1/d. See Scheme.moments."""
+        """See Scheme.moments; uses E Σ_k V_k V_kᵀ = copies (1 - γm)/D · I + γm · xxᵀ, where copies/D = 1/d."""
         cap, step = self.cap, 2.0**self.exponent
         first, second = sums(values, self.features)
         return Moments(from_tensor(first * (step / cap.mean)), debiased(second, cap, step, len(values)), len(values))
 
 
 def debiased(second: Floats, cap: Cap, step: float, count: int) -> Floats:
-    """Return Σ xxᵀ, float64[d, d], from Σ VVᵀ in grid steps, taken over `count` releases and each one's blocks."""
+    """Return an estimate of Σ xxᵀ, float64[d, d], from Σ VVᵀ over all blocks of `count` releases, in grid steps."""
     features = len(second)
     estimate: Floats = second * (step * step / cap.share)
     estimate.flat[:: features + 1] -= count * (1 / cap.share - 1) / features

@@ -1,4 +1,4 @@
-"""k-ary randomised response on a label (Warner 1965; Kairouz, Oh & Viswanath 2014, Section 4.1)."""
+"""k-ary randomised response for a label (Warner 1965; Kairouz, Oh & Viswanath 2014, Section 4.1)."""
 
 import math
 from dataclasses import dataclass
@@ -10,7 +10,9 @@ _WEIGHT = 2**32
 
 @dataclass(frozen=True, slots=True)
 class RandomisedLabel:
-    """Release of the true label with probability exactly `true_weight / total`, or another with `other_weight / total`.
+    """Randomised response that releases the true label with probability exactly `true_weight / total`.
+
+    Every other label has probability exactly `other_weight / total`.
 
     Attributes:
         classes: c.
@@ -22,22 +24,22 @@ class RandomisedLabel:
 
     @property
     def other_weight(self) -> int:
-        """Weight of each wrong label."""
+        """Return the weight of each wrong label."""
         return _WEIGHT
 
     @property
     def true_weight(self) -> int:
-        """Weight of the right label, rounded down by more than the error of exp()."""
+        """Return the weight of the true label, rounded down by more than the error of exp()."""
         return math.floor(_WEIGHT * math.exp(self.epsilon) * (1 - 2.0**-40))
 
     @property
     def total(self) -> int:
-        """The sum of all weights."""
+        """Return the sum of all weights."""
         return self.true_weight + (self.classes - 1) * self.other_weight
 
     @property
     def error(self) -> float:
-        """Variance of 2 q_k - 1, averaged over k and at its expectation ±1: 4 Var q_k."""
+        """Return 4 Var q_k, the variance of 2 q_k - 1 with expectation ±1, averaged over k."""
         true, other = self.true_weight / self.total, self.other_weight / self.total
         variance = (true * (1 - true) + (self.classes - 1) * other * (1 - other)) / self.classes
         return 4 * variance / (true - other) ** 2

@@ -1,4 +1,4 @@
-"""Interface of every scheme that releases one record."""
+"""The interface that every scheme for releasing one record implements."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol, Self
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 Values = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-_CHUNK_NUMBERS = 2**22  # values in one block of rows: 32 MiB of float64
+_CHUNK_NUMBERS = 2**22  # number of values in one block of rows, 32 MiB as float64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -17,9 +17,9 @@ class Moments:
     """Sums of unbiased estimates over releases; two instances can be added.
 
     Attributes:
-        first: float64[copies, d], estimates Σ y⁽ᵏ⁾x.
-        second: float64[d, d], estimates Σ xxᵀ; symmetric, but not positive definite when the noise is large.
-        count: the number of releases.
+        first: float64[copies, d], estimate of Σ y⁽ᵏ⁾x.
+        second: float64[d, d], estimate of Σ xxᵀ; symmetric, but not positive definite if the noise is large.
+        count: number of releases.
     """
 
     first: Floats
@@ -31,63 +31,67 @@ class Moments:
 
 
 class Scheme(Protocol):
-    """Way to release one record (x, y), defined by public values only, for d features and c classes.
+    """A scheme for releasing one record (x, y) with d features and c classes, defined only by public values.
 
-    x is scaled to length 1 in the norm `norm`; a record x = 0 stays 0. With two classes there is one copy of a record,
-    y⁽¹⁾x with y⁽¹⁾ = 1 for label 1 and -1 for label 0; with more there are c, y⁽ᵏ⁾ = 1 for label k and -1 for others.
+    x is scaled to length 1 in the norm `norm`; a record x = 0 stays 0. With two classes, a record has one copy y⁽¹⁾x,
+    where y⁽¹⁾ = 1 for label 1 and -1 for label 0. With more classes, it has c copies, where y⁽ᵏ⁾ = 1 for label k and -1
+    for all other labels.
     """
 
     @property
     def name(self) -> str:
-        """`laplace-copies`, `laplace`, `privunit`, `krr-privunit` or `exact`."""
+        """Return `laplace-copies`, `laplace`, `privunit`, `krr-privunit` or `exact`."""
         ...
 
     @property
     def features(self) -> int:
-        """d, the features of the transformed record."""
+        """Return d, the number of features in the transformed record."""
         ...
 
     @property
     def classes(self) -> int:
-        """c; labels are 0 … c - 1."""
+        """Return c, the number of classes; labels are 0 … c - 1."""
         ...
 
     @property
     def epsilon(self) -> float | None:
-        """ε of one release: pure, replace-one, for the whole record with its label; None without noise."""
+        """Return the ε of one release: pure, replace-one, for the whole record with its label; None without noise."""
         ...
 
     @property
     def copies(self) -> int:
-        """1 for two classes, else c."""
+        """Return 1 for two classes, else c."""
         ...
 
     @property
     def width(self) -> int:
-        """Number of integers in one release."""
+        """Return the number of integers in one release."""
         ...
 
     @property
     def exponent(self) -> int:
-        """Exponent of the grid: the vector part of a release has grid step 2**exponent."""
+        """Return the grid exponent; the vector part of a release has grid step 2**exponent."""
         ...
 
     @property
     def norm(self) -> Literal["l1", "l2"]:
-        """Norm in which x has length 1."""
+        """Return the norm in which x has length 1."""
         ...
 
     @property
     def error(self) -> float:
-        """E‖estimate - y⁽ᵏ⁾x‖² / ‖x‖², in L2 norms, averaged over the copies: predicted without any data.
+        """Return E‖estimate - y⁽ᵏ⁾x‖² / ‖x‖², in L2 norms, averaged over the copies and predicted without any data.
 
-        Where x has L1 length 1 the ratio depends on x; it is given for a dense record, ‖x‖₁²/‖x‖₂² = 2d/π, as for
-        independent Gaussian features.
+        If x has L1 length 1, the ratio depends on x. The value is then for a dense record with ‖x‖₁²/‖x‖₂² = 2d/π, as
+        for independent Gaussian features.
         """
         ...
 
     def emits(self, values: Values) -> bool:
-        """Return whether a release may have these values, int64[width]; all other values have P ≤ e^-60 together."""
+        """Return whether a release may have these values, int64[width].
+
+        The total probability of all other values is at most e^-60.
+        """
         ...
 
     def decode(self, values: Values) -> Floats:
@@ -104,7 +108,8 @@ class Scheme(Protocol):
     def moments(self, values: Values) -> Moments:
         """Return sums over all releases of unbiased estimates of y⁽ᵏ⁾x and of xxᵀ.
 
-        On the sphere (`privunit`, `krr-privunit`) a record x = 0 counts in `second` as one with random direction: I/d.
+        On the sphere (`privunit`, `krr-privunit`), a record x = 0 counts in `second` as I/d, like a record with random
+        direction.
 
         Args:
             values: int64[n, width].
@@ -113,7 +118,7 @@ class Scheme(Protocol):
 
 
 def copies_of(classes: int) -> int:
-    """Return the one-vs-all copies of a record: 1 for two classes, where a second would only change the sign."""
+    """Return a record's number of one-vs-all copies; 1 for two classes, as a second would only change the sign."""
     return 1 if classes == 2 else classes
 
 
@@ -124,9 +129,9 @@ def label_signs(labels: Values, classes: int) -> Floats:
 
 
 def from_tensor(tensor: Floats) -> Floats:
-    """Return estimates of y⁽ᵏ⁾x, float64[…, copies, d], from estimates of x ⊗ e_y of this shape (yx for one copy).
+    """Return estimates of y⁽ᵏ⁾x, float64[…, copies, d], from estimates of x ⊗ e_y (yx for one copy) of the same shape.
 
-    y⁽ᵏ⁾x = 2 T_k - Σ_j T_j for T = x ⊗ e_y.
+    The function uses y⁽ᵏ⁾x = 2 T_k - Σ_j T_j for T = x ⊗ e_y.
     """
     if tensor.shape[-2] == 1:
         return tensor
@@ -142,7 +147,7 @@ def scaled(values: Values, factor: float, features: int) -> Floats:
 
 
 def sums(values: Values, features: int) -> tuple[Floats, Floats]:
-    """Return the sum float64[k, d] of vectors in k blocks of d, int64[n, k·d], and Σ v vᵀ over blocks, float64[d,d]."""
+    """Return the sum of int64[n, k·d] vectors as k blocks, float64[k, d], and Σ v vᵀ over all blocks, float64[d, d]."""
     first = values.sum(axis=0, dtype=np.float64).reshape(-1, features)
     second = np.zeros((features, features))
     rows = values.reshape(-1, features)

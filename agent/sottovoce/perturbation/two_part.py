@@ -1,4 +1,4 @@
-"""Scheme with randomised response on the label and PrivUnit on the features."""
+"""A scheme with randomised response on the label and PrivUnit on the features."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -19,7 +19,7 @@ class LabelledPrivUnit:
     Attributes:
         features: d.
         classes: c.
-        epsilon: ε of both together.
+        epsilon: ε of both parts together.
     """
 
     features: int
@@ -35,17 +35,17 @@ class LabelledPrivUnit:
 
     @property
     def width(self) -> int:
-        """1 + d."""
+        """Return 1 + d."""
         return 1 + self.features
 
     @property
     def label(self) -> RandomisedLabel:
-        """Mechanism for the label."""
+        """Return the mechanism for the label."""
         return RandomisedLabel(self.classes, min(self.epsilon / 3, 4.0))
 
     @property
     def cap(self) -> Cap:
-        """Mechanism for the features; the cap's own slack is a million times the rounding error of ε - ε_y."""
+        """Return the mechanism for the features; its slack is a million times the rounding error of ε - ε_y."""
         return best_cap(self.features, self.epsilon - self.label.epsilon)
 
     @property
@@ -55,11 +55,11 @@ class LabelledPrivUnit:
 
     @property
     def error(self) -> float:
-        """See Scheme.error; it is E (2 q_k - 1)² / m² - 1, as the two parts are independent."""
+        """See Scheme.error; the error is E (2 q_k - 1)² / m² - 1 because the two parts are independent."""
         return (1 + self.label.error) * (1 + self.cap.error) - 1
 
     def emits(self, values: Values) -> bool:
-        """Accept a label and a point on the sphere, rounded. See Scheme.emits."""
+        """Return whether the values are a label and a rounded point on the sphere. See Scheme.emits."""
         off = abs(length(values[1:], self.exponent) - 1)
         return 0 <= values[0] < self.classes and off <= slack(self.features, self.exponent)
 
@@ -69,7 +69,7 @@ class LabelledPrivUnit:
         return self.label.decode(values[:, 0])[:, :, np.newaxis] * vectors
 
     def moments(self, values: Values) -> Moments:
-        """Return xxᵀ from the vectors alone. See Scheme.moments."""
+        """See Scheme.moments; the estimate of xxᵀ uses only the vectors, not the labels."""
         cap, step = self.cap, 2.0**self.exponent
         signs = self.label.decode(values[:, 0])
         vectors = scaled(values[:, 1:], step / cap.mean, self.features)[:, 0]

@@ -1,4 +1,4 @@
-"""Division of a device's ε among the visits of a walking model: the three budgets of Hegedűs & Jelasity 2017."""
+"""Divide a device's ε among a walking model's visits, by one of the three budgets of Hegedűs & Jelasity 2017."""
 
 import math
 from fractions import Fraction
@@ -8,15 +8,18 @@ VisitBudget = Literal["once", "k-times", "halving"]
 
 
 def visit_epsilons(budget: VisitBudget, visits: int, epsilon: float) -> tuple[float, ...]:
-    """Return ε of each visit to a device, public before the first visit; further visits cost and teach nothing.
+    """Return the ε of each visit to a device, which is public before the first visit.
+
+    Further visits cost nothing and do not learn from the device's records.
 
     Args:
-        budget: `once`: all of it at the only visit; `k-times`: ε/k at each of k; `halving`: ε/2ʳ at visit r = 1, 2, ….
+        budget: `once` spends all of ε at the only visit; `k-times` spends ε/k at each of k visits; `halving` spends
+            ε/2ʳ at visit r = 1, 2, ….
         visits: k, at least 1; ignored for `once`, which has one visit.
         epsilon: the total ε; infinity for no noise at any visit.
 
     Returns:
-        one value per visit. Their exact sum is at most `epsilon`, and so is that sum rounded to nearest.
+        One value per visit. Their exact sum is at most `epsilon`, and so is the sum rounded to the nearest float.
     """
     if budget == "once":
         return (epsilon,)

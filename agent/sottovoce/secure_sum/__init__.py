@@ -1,8 +1,9 @@
-"""Secure sums without a server: the messages of a cell's members, and the opening of their sum.
+"""Secure sums without a server: the messages that a cell's members exchange, and the opening of their sum.
 
-Bonawitz et al. 2017, the variant against active attackers, with any member in the server's place. Here are the public
-parts: rules, statements, masks, shares and the opening. Records are only touched in `sottovoce.vault.cell_member`.
+The protocol is the variant of Bonawitz et al. 2017 that resists active attackers, except that any member can take the
+server's role. This package contains the public parts: rules, statements, masks, shares and the opening. Only
+`sottovoce.vault.cell_member` accesses records.
 """
 
 STATEMENT_BYTES = 2**13
-"""Size of the longest statement, with its owner's certificate."""
+"""Maximum size of a statement in bytes, including its owner's certificate."""

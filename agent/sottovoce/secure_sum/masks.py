@@ -1,4 +1,4 @@
-"""Masks: streams of ChaCha20, added to vectors of integers modulo 2^m."""
+"""Masks made from ChaCha20 key streams, which are added to integer vectors modulo 2^m."""
 
 import math
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sottovoce.errors import MessageRefused
 
 WIDTHS = (2, 3, 4, 6, 8)
-"""Possible bytes per value, of which the least that hold a sum are used."""
+"""Possible numbers of bytes per value; the smallest that can represent the sum is used."""
 
 _ROOM = 10  # standard deviations
 _ANY = X25519PrivateKey.from_private_bytes(bytes([1]) * 32)  # used only to test keys; protects nothing
@@ -21,12 +21,12 @@ _NONCE = bytes(16)  # each key masks one vector
 
 
 def width_of(members: int, reach: int, share: int) -> int:
-    """Return the bytes per value that hold the sum of this many vectors and their noise.
+    """Return the number of bytes per value needed to represent the sum of all members' vectors and noise.
 
     Args:
-        members: members of the cell.
+        members: number of cell members.
         reach: the largest magnitude of a value in one vector, in grid units.
-        share: σ of one member's share of the noise.
+        share: σ of one member's noise share, in grid units.
     """
     largest = members * reach + _ROOM * share * (math.isqrt(members) + 1)
     return next((width for width in WIDTHS if 2 * largest < 2 ** (8 * width)), WIDTHS[-1])
@@ -37,8 +37,8 @@ def own_mask(seed: bytes, h: bytes, size: int, width: int) -> NDArray[np.uint64]
 
     Args:
         seed: 32 bytes.
-        h: hash of the round.
-        size: length of a vector.
+        h: round hash.
+        size: vector length.
         width: bytes per value.
     """
     return _stream(_derived(seed, h, b"sottovoce/secure-sum/own-mask/v1"), size, width)
@@ -47,61 +47,61 @@ def own_mask(seed: bytes, h: bytes, size: int, width: int) -> NDArray[np.uint64]
 def pair_mask(
     own: X25519PrivateKey, other: bytes, h: bytes, pair: tuple[int, int], size: int, width: int
 ) -> NDArray[np.uint64]:
-    """Return the mask that two members share, uint64[size]; the first adds it, the other subtracts it.
+    """Return the mask that two members share, uint64[size]; the first member adds it and the second subtracts it.
 
-    Its key is bound to these two places, so that it is useless to a device that offers a copy of another member's key.
+    The mask's key is bound to the two places, so a device that offers a copy of another member's key gains nothing.
 
     Args:
         own: private key of one member.
         other: public key of the other member.
-        h: hash of the round.
-        pair: their places in the roster, in any order.
-        size: length of a vector.
+        h: round hash.
+        pair: the two members' places in the roster, in any order.
+        size: vector length.
         width: bytes per value.
 
     Raises:
-        MessageRefused: for `malformed`: `other` is not a key.
+        MessageRefused: for `malformed`, if `other` is not a valid key.
     """
     places = b"".join(place.to_bytes(2, "big") for place in sorted(pair))
     return _stream(_derived(shared_secret(own, other), h, b"sottovoce/secure-sum/pair-mask/v1" + places), size, width)
 
 
 def shared_secret(own: X25519PrivateKey, other: bytes) -> bytes:
-    """Return X25519 agreement of two keys, 32 bytes.
+    """Return the X25519 shared secret of two keys, 32 bytes.
 
     Raises:
-        MessageRefused: for `malformed`: `other` is not a key.
+        MessageRefused: for `malformed`, if `other` is not a valid key.
     """
     try:
         return own.exchange(X25519PublicKey.from_public_bytes(other))
     except ValueError as error:
-        raise MessageRefused("malformed", "a member of the cell offers an invalid key") from error
+        raise MessageRefused("malformed", "a cell member offered an invalid key") from error
 
 
 def check_keys(*keys: bytes) -> None:
-    """Refuse bytes that are not a public key, and keys for which every shared secret is equal.
+    """Reject invalid public keys, including keys that have the same shared secret with every other key.
 
     Raises:
-        MessageRefused: for `malformed`: one of them is such a key.
+        MessageRefused: for `malformed`, if one of the keys is invalid or yields the same secret with every key.
     """
     for key in keys:
         shared_secret(_ANY, key)
 
 
 def packed(vector: NDArray[np.uint64], width: int) -> bytes:
-    """Pack values modulo 2^(8 width), little-endian."""
+    """Pack values modulo 2^(8 width) into `width` bytes each, little-endian."""
     return vector.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :width].tobytes()
 
 
 def unpacked(raw: bytes, width: int) -> NDArray[np.uint64]:
-    """Return values from their packed form, uint64; the reverse of `packed`."""
+    """Return values from their packed form, uint64; the inverse of `packed`."""
     whole = np.zeros((len(raw) // width, 8), dtype=np.uint8)
     whole[:, :width] = np.frombuffer(raw, dtype=np.uint8).reshape(-1, width)
     return whole.view("<u8").ravel().astype(np.uint64)
 
 
 def centred(vector: NDArray[np.uint64], width: int) -> NDArray[np.int64]:
-    """Return centred representatives of numbers modulo 2^(8 width): the nearest to 0, int64."""
+    """Return the representatives nearest to 0 of numbers modulo 2^(8 width), int64."""
     shift = np.uint64(64 - 8 * width)
     return (vector << shift).view(np.int64) >> np.int64(shift)
 

@@ -1,4 +1,4 @@
-"""Computation of the exact sum over the survivors from masked vectors and shares, and verification of an opened sum."""
+"""Compute the exact sum over the survivors from masked vectors and shares, and verify opened sums."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,18 +35,18 @@ _Secrets = Annotated[tuple[Digest, ...], Meta(max_length=MAX_MEMBERS)]
 
 
 def commitment(seed: bytes) -> bytes:
-    """Return the commitment of a member to its seed."""
+    """Return a member's commitment to its seed."""
     return sha256(_COMMITMENT + seed).digest()
 
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """Secrets that open a sum.
+    """The secrets that open a sum.
 
     Attributes:
-        seeds: seeds of the survivors' own masks, ascending.
-        mask_keys: private mask keys of the members that dropped out, ascending.
-        cheated: places of members whose shares do not fit their offers, for which there is no sum.
+        seeds: seeds of the survivors' own masks, in ascending order of place.
+        mask_keys: private mask keys of the members that dropped out, in ascending order of place.
+        cheated: places of members whose shares do not match their offers; if there are any, the sum cannot be opened.
     """
 
     seeds: tuple[bytes, ...]
@@ -61,9 +61,10 @@ def recover_secrets(
 
     Args:
         roster: the roster.
-        members: places of the members that gave shares to all.
-        survivors: places, ascending.
-        revealed: by member, the shares it revealed for these survivors; of as many members as the threshold requires.
+        members: places of the members that dealt shares to all others.
+        survivors: places of the survivors, ascending.
+        revealed: the shares that each member revealed for these survivors, from as many members as the threshold
+            requires.
     """
     gone = [place for place in members if place not in survivors]
     combiner = Combiner(tuple(sorted(revealed)))
@@ -75,12 +76,12 @@ def recover_secrets(
 
 
 def is_seed(seed: bytes, offer: Offer) -> bool:
-    """Return whether this is the seed that was offered."""
+    """Return whether the seed matches the commitment in the offer."""
     return commitment(seed) == offer.commitment
 
 
 def is_mask_key(key: bytes, offer: Offer) -> bool:
-    """Return whether this is the mask key that was offered."""
+    """Return whether the private key matches the public mask key in the offer."""
     return X25519PrivateKey.from_private_bytes(key).public_key().public_bytes_raw() == offer.mask_key
 
 
@@ -101,19 +102,19 @@ def total_of(
 
     Args:
         roster: the roster.
-        h: hash of the round.
-        members: places of those that gave shares to all.
-        vectors: vectors of all survivors, masked, by place.
-        secrets: the secrets from `recovered`, with no member that cheated.
-        size: length of a vector.
+        h: round hash.
+        members: places of the members that dealt shares to all others.
+        vectors: masked vectors of all survivors, by place.
+        secrets: the secrets from `recover_secrets`, with an empty `cheated`.
+        size: vector length.
 
     Raises:
-        MessageRefused: for `shape`: vectors do not have the same length.
+        MessageRefused: for `shape`, if the vectors do not all have the same length, or one that fits `size`.
     """
     survivors = sorted(vectors)
     width, rest = divmod(len(vectors[survivors[0]]), size)
     if rest or len({len(raw) for raw in vectors.values()}) != 1:
-        raise MessageRefused("shape", "masked vectors of a cell do not have the same length")
+        raise MessageRefused("shape", "the masked vectors of a cell do not all have the same length")
     gone = [place for place in members if place not in vectors]
     total = np.zeros(size, dtype=np.uint64)
     for place, seed in zip(survivors, secrets.seeds, strict=True):
@@ -127,17 +128,17 @@ def total_of(
 
 
 class Lie(MessageRefused):
-    """Error of a statement that is false, and that no honest device could make."""
+    """Raised for a false statement that no honest device could have made."""
 
 
 class Opening(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """Data that any device needs, beside the masked vectors, to compute the sum of a round and to check it.
+    """The data, in addition to the masked vectors, that any device needs to compute and check a round's sum.
 
     Attributes:
         roster: signed offers, ordered by owner.
-        members: places of those that gave shares to all.
-        roots: commitments of these members to their shares.
-        stands: as many survivors as the threshold requires, each for the same survivors.
+        members: places of the members that dealt shares to all others.
+        roots: the commitments of these members to their shares.
+        stands: signed confirmations of the same survivors, from as many survivors as the threshold requires.
         seeds: see Secrets.
         mask_keys: see Secrets.
     """
@@ -156,9 +157,9 @@ class Verified:
 
     Attributes:
         opening: the opening.
-        roster: its roster.
-        round: digest h of the round.
-        survivors: places, ascending.
+        roster: the opening's roster.
+        round: round digest h.
+        survivors: places of the survivors, ascending.
     """
 
     opening: Opening
@@ -180,42 +181,42 @@ def verify_opening(
 
     Args:
         opening: an opening from an untrusted source.
-        cell: rule of the cell.
-        belongs: raises MessageRefused where a statement was not signed by the device of this fleet that it names.
-        refused: whether the fleet has revoked a device; its statement for survivors counts for nothing then.
+        cell: the cell's rule.
+        belongs: raises MessageRefused if a statement was not signed by its owner or the owner is not in this fleet.
+        refused: returns whether the fleet has revoked a device; the confirmations of revoked devices do not count.
 
     Raises:
-        Lie: if something in it does not hold.
-        MessageRefused: if it involves devices that this one does not know, or that the fleet has revoked.
+        Lie: if the opening contains a false statement.
+        MessageRefused: if the opening involves devices that this one does not know, or that the fleet has revoked.
     """
     roster = roster_of(opening.roster)
     if not cell.least <= len(roster) <= cell.most:
-        raise _invalid_opening("its roster does not have this task's size")
+        raise _invalid_opening("the roster size is not allowed in this task")
     for statement in roster.statements:
         belongs(statement)
     members, needed = opening.members, cell.opens_at(len(roster))
     if list(members) != sorted(set(members)) or not members or members[-1] >= len(roster):
-        raise _invalid_opening("its members are not valid positions in its roster")
+        raise _invalid_opening("the members are not valid places in the roster")
     if len(opening.roots) != len(members) or not opening.stands:
-        raise _invalid_opening("it is incomplete")
+        raise _invalid_opening("roots or confirmations are missing")
     h = round_digest(roster.digest, members, opening.roots)
     stand = body_of(opening.stands[0], Stand)
     survivors = stand.survivors
     if stand.round != h or list(survivors) != sorted(set(survivors)) or not {*survivors} <= {*members}:
-        raise _invalid_opening("its survivors are not members of its round")
+        raise _invalid_opening("the survivors are not members of the round")
     credentials = {roster.owners[place]: roster.statements[place].credential for place in survivors}
     for one in opening.stands:
         if one.owner not in credentials or body_of(one, Stand) != stand:
-            raise _invalid_opening("a device that is not a survivor confirmed them, or a device confirmed others")
+            raise _invalid_opening("a device that did not survive confirmed the survivors, or the confirmations differ")
         belongs(Statement(one.owner, one.body, credentials[one.owner], one.signature))
     signers = {one.owner for one in opening.stands if not refused(one.owner)}
     if min(len(signers), len(survivors)) < needed:
-        raise MessageRefused("cell", "too few devices confirm the survivors of an opened sum")
+        raise MessageRefused("cell", "too few devices confirmed the survivors of an opened sum")
     gone = [place for place in members if place not in survivors]
     if (len(opening.seeds), len(opening.mask_keys)) != (len(survivors), len(gone)):
-        raise _invalid_opening("it is incomplete")
+        raise _invalid_opening("the number of secrets is wrong")
     if _cheated(roster, survivors, gone, opening.seeds, opening.mask_keys):
-        raise _invalid_opening("a secret is not the one that its owner offered")
+        raise _invalid_opening("a secret does not match its owner's offer")
     return Verified(opening, roster, h, survivors)
 
 

@@ -1,4 +1,4 @@
-"""Proofs that a member has lied, which every device of the fleet can verify."""
+"""Proofs that a member has cheated, which every device in the fleet can verify."""
 
 from collections.abc import Callable
 from hashlib import sha256
@@ -36,20 +36,20 @@ SignatureVerifier = Callable[[Statement], None]
 
 
 class Equivocation(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="equivocation"):
-    """Proof that a device signed two statements of which it may sign only one."""
+    """Proof that a device signed two statements of a kind of which it may sign only one."""
 
     first: Statement
     second: Statement
 
 
 class WorthlessShares(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="worthless-shares"):
-    """Proof that the shares to which a member committed give a secret other than the one it offered.
+    """Proof that the shares to which a member committed do not yield the secret that the member offered.
 
     Attributes:
         offer: the member's offer.
         deal: the member's deal, for a roster with this offer.
-        of_mask_key: whether the secret is the mask key, or else the seed.
-        recipients: places, as many as the threshold requires.
+        of_mask_key: whether the secret is the mask key; otherwise it is the seed.
+        recipients: places of as many recipients as the threshold requires.
         shares: the recipients' shares.
     """
 
@@ -61,14 +61,14 @@ class WorthlessShares(Struct, frozen=True, forbid_unknown_fields=True, array_lik
 
 
 class FalseShare(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="false-share"):
-    """Proof that a member revealed a share that its dealer had not committed to.
+    """Proof that a member revealed a share to which the share's dealer had not committed.
 
     Attributes:
         shown: the member's statement.
-        revealed: all shares that it revealed.
-        roster: digest.
-        members: members of the round.
-        roots: roots of the round.
+        revealed: all shares that the member revealed.
+        roster: roster digest.
+        members: places of the members of the round.
+        roots: the members' roots.
     """
 
     shown: Statement
@@ -82,13 +82,13 @@ Proof = Equivocation | WorthlessShares | FalseShare
 
 
 def false_share(place: Place, revealed: Revealed, members: Places, roots: Roots) -> int | None:
-    """Return the dealer of the first share that does not fit its root; None where all do.
+    """Return the dealer of the first share that does not match its root; None if all shares match.
 
     Args:
-        place: place of the member that revealed them.
+        place: place of the member that revealed the shares.
         revealed: the shares.
-        members: members of the round.
-        roots: roots of the round.
+        members: places of the members of the round.
+        roots: the members' roots.
     """
     by_dealer = dict(zip(members, roots, strict=True))
     for one, of_mask_key in _all_shares(revealed):
@@ -105,20 +105,20 @@ def root_of(share: RevealedShare, recipient: Place, *, of_mask_key: bool) -> byt
 
 
 def digest_of(revealed: Revealed) -> bytes:
-    """Return the digest of the shares that a member reveals, which it signs."""
+    """Return the digest of revealed shares, which the revealing member signs."""
     return sha256(msgpack.encode(revealed)).digest()
 
 
 def judge_proof(proof: Proof, cell: Cell, belongs: SignatureVerifier) -> tuple[str, str]:
-    """Return the device that has lied, and how.
+    """Return the node id of the device that cheated, and a description of how it did.
 
     Args:
         proof: a proof from an untrusted source.
-        cell: rule of the cell.
-        belongs: raises MessageRefused where a statement was not signed by the device of this fleet that it names.
+        cell: the cell's rule.
+        belongs: raises MessageRefused if a statement was not signed by its owner or the owner is not in this fleet.
 
     Raises:
-        MessageRefused: if the proof proves nothing.
+        MessageRefused: if the proof is not valid.
     """
     match proof:
         case Equivocation():
@@ -140,7 +140,7 @@ def _judge_equivocation(proof: Equivocation, belongs: SignatureVerifier) -> tupl
 
 
 def _statement_key(body: Body) -> tuple[type, bytes]:
-    """Return the key of statements of which a device may sign only one."""
+    """Return the statement's key; a device may sign only one statement per key."""
     match body:
         case Deal(roster=of) | Lead(roster=of) | Ready(roster=of):
             return type(body), of
@@ -171,7 +171,7 @@ def _judge_worthless_shares(proof: WorthlessShares, cell: Cell, belongs: Signatu
         raise _worthless_proof()
     belongs(proof.offer)
     belongs(proof.deal)
-    return proof.deal.owner, "dealt shares of another secret than it offered"
+    return proof.deal.owner, "dealt shares of a secret other than the one it offered"
 
 
 def _judge_false_share(proof: FalseShare, belongs: SignatureVerifier) -> tuple[str, str]:
@@ -192,4 +192,4 @@ def _all_shares(revealed: Revealed) -> list[tuple[RevealedShare, bool]]:
 
 
 def _worthless_proof() -> MessageRefused:
-    return MessageRefused("cell", "a proof that a member has lied proves nothing")
+    return MessageRefused("cell", "a proof that a member has cheated is not valid")

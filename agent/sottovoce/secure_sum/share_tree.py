@@ -1,7 +1,7 @@
-"""Commitment to shares: the root of a hash tree over all shares that one member deals.
+"""Commit to shares by the root of a hash tree over all shares that one member deals.
 
-The tree is built as in RFC 6962: leaves and nodes are hashed in separate domains. Each leaf names the recipient and the
-secret, one of two, to which its share belongs. The two leaves of a recipient are neighbours.
+The tree is built as in RFC 6962, with separate hash domains for leaves and nodes. Each leaf identifies the recipient
+and which of the two secrets its share belongs to. A recipient's two leaves are adjacent.
 """
 
 from collections.abc import Sequence
@@ -11,24 +11,24 @@ from sottovoce.secure_sum.shares import Shares
 
 HASH_BYTES = 32
 MAX_LEVELS = 10
-"""Length of the path of a recipient in the largest roster."""
+"""Number of hashes in a recipient's path in the largest roster."""
 
 _SEED, _MASK_KEY = b"\x00", b"\x01"
 _LEAF, _NODE = b"\x00sottovoce/secure-sum/share/v1", b"\x01"
 
 
 def seed_leaf(recipient: int, share: bytes) -> bytes:
-    """Return the leaf of a share of the seed."""
+    """Return the leaf for a share of the seed."""
     return _leaf(_SEED, recipient, share)
 
 
 def mask_key_leaf(recipient: int, share: bytes) -> bytes:
-    """Return the leaf of a share of the mask key."""
+    """Return the leaf for a share of the mask key."""
     return _leaf(_MASK_KEY, recipient, share)
 
 
 def leaves_of(dealt: Sequence[Shares]) -> tuple[bytes, ...]:
-    """Return the leaves of all shares that one member deals, in the roster's order; two for each recipient."""
+    """Return the leaves for all shares that one member deals, two per recipient, in roster order."""
     return tuple(
         leaf
         for recipient, shares in enumerate(dealt)
@@ -37,10 +37,10 @@ def leaves_of(dealt: Sequence[Shares]) -> tuple[bytes, ...]:
 
 
 class ShareTree:
-    """Hash tree over the leaves of a dealer's shares.
+    """A hash tree over the leaves of a dealer's shares.
 
     Args:
-        leaves: leaves of the tree, two for each member of the roster.
+        leaves: the tree's leaves, two for each roster member.
     """
 
     def __init__(self, leaves: Sequence[bytes]) -> None:
@@ -67,10 +67,10 @@ class ShareTree:
 
 
 def root_at(recipient: int, seed: bytes, mask_key: bytes, path: bytes) -> bytes:
-    """Return the root to which two leaves and a path lead.
+    """Return the root that follows from two leaves and a path.
 
     Args:
-        recipient: place of the recipient.
+        recipient: the recipient's place.
         seed: the recipient's leaf for the seed.
         mask_key: the recipient's leaf for the mask key.
         path: see ShareTree.path.
@@ -84,7 +84,7 @@ def root_at(recipient: int, seed: bytes, mask_key: bytes, path: bytes) -> bytes:
 
 
 def path_bytes(members: int) -> int:
-    """Return the length in bytes of a path in a roster with this many members."""
+    """Return the path length in bytes for a roster of `members` members."""
     return HASH_BYTES * (members - 1).bit_length()
 
 

@@ -1,7 +1,8 @@
-"""Shamir's shares of a member's two secrets, and their encryption for the other members.
+"""Shamir shares of a member's two secrets, and their encryption for the other members.
 
-A library splits a secret. It is reconstructed here, because a leader does that for all members of a cell at the same
-places, where the library would invert the same numbers again for each; nothing is secret any more by then.
+A library splits the secrets, but this module reconstructs them. A leader reconstructs the secrets of all cell members
+at the same places, and the library would invert the same numbers for each member. At that point, these values are no
+longer secret.
 """
 
 from collections.abc import Mapping
@@ -17,21 +18,21 @@ from sottovoce.errors import MessageRefused
 from sottovoce.secure_sum.masks import shared_secret
 
 PRIME = 2**256 + 297
-"""The least prime above every secret of 32 bytes."""
+"""The smallest prime above every 32-byte secret."""
 
 SHARE_BYTES = 33
 SEALED_BYTES = 2 * SHARE_BYTES + 16
 
-_NONCE = bytes(12)  # a key seals one message
+_NONCE = bytes(12)  # each key seals only one message
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Shares of another member's secrets that one member holds, SHARE_BYTES each.
+    """One recipient's shares of a dealer's two secrets, SHARE_BYTES each.
 
     Attributes:
-        seed: share of the seed of its own mask.
-        mask_key: share of the private key of its masks in pairs.
+        seed: share of the seed of the dealer's own mask.
+        mask_key: share of the private key for the dealer's pair masks.
     """
 
     seed: bytes
@@ -39,7 +40,7 @@ class Shares:
 
 
 def split_secret(secret: bytes, members: int, threshold: int) -> list[bytes]:
-    """Split a secret of 32 bytes into a share for each member, any `threshold` of which determine it."""
+    """Split a 32-byte secret into one share per member, of which any `threshold` shares determine the secret."""
     from shamirs import shares  # not needed on devices without a cell
 
     found = shares(int.from_bytes(secret, "big"), members, modulus=PRIME, threshold=threshold)
@@ -47,7 +48,7 @@ def split_secret(secret: bytes, members: int, threshold: int) -> list[bytes]:
 
 
 class Combiner:
-    """Reconstruction of secrets from shares at fixed places.
+    """Reconstructs secrets from shares at fixed places.
 
     Args:
         places: places of the members whose shares are available, from 0; as many as the threshold requires.
@@ -58,7 +59,9 @@ class Combiner:
         self._weights = [_weight(place + 1, [other + 1 for other in places if other != place]) for place in places]
 
     def secret(self, shares: Mapping[int, bytes]) -> bytes:
-        """Reconstruct a secret of 32 bytes; it is arbitrary if a share is wrong, so compare it with the commitment.
+        """Reconstruct a 32-byte secret.
+
+        The result is arbitrary if a share is wrong, so compare it with the commitment.
 
         Args:
             shares: shares by place.
@@ -80,37 +83,37 @@ def _weight(x: int, others: list[int]) -> int:
 def seal_shares(
     own: X25519PrivateKey, other: bytes, roster: bytes, sender: int, recipient: int, shares: Shares
 ) -> bytes:
-    """Seal shares for one other member of this roster, and for no other recipient.
+    """Seal shares so that only one other member of this roster can open them.
 
     Args:
-        own: the sender's key for shares.
-        other: the recipient's public key.
-        roster: the roster's digest.
-        sender: place of the sender.
-        recipient: place of the recipient.
+        own: the sender's private share key.
+        other: the recipient's public share key.
+        roster: roster digest.
+        sender: the sender's place.
+        recipient: the recipient's place.
         shares: shares of the sender's secrets.
 
     Raises:
-        MessageRefused: for `malformed`: there is no such key.
+        MessageRefused: for `malformed`, if `other` is not a valid key.
     """
     cipher, names = _cipher(own, other, roster, sender, recipient)
     return cipher.encrypt(_NONCE, shares.seed + shares.mask_key, names)
 
 
 def open_shares(own: X25519PrivateKey, other: bytes, roster: bytes, sender: int, recipient: int, raw: bytes) -> Shares:
-    """Open shares that were `sealed`; here `own` is the recipient's key.
+    """Open shares sealed by `seal_shares`; `own` is the recipient's private key and `other` the sender's public key.
 
     Raises:
-        MessageRefused: for `cell`: the sender sealed no shares for this recipient.
+        MessageRefused: for `cell`, if the sender did not seal valid shares for this recipient.
     """
     cipher, names = _cipher(own, other, roster, sender, recipient)
     try:
         plain = cipher.decrypt(_NONCE, raw, names)
     except InvalidTag as error:
-        raise MessageRefused("cell", "a member of the cell sealed no shares for this device") from error
+        raise MessageRefused("cell", "a cell member did not seal its shares for this device") from error
     parts = plain[:SHARE_BYTES], plain[SHARE_BYTES:]
     if len(raw) != SEALED_BYTES or any(int.from_bytes(part, "big") >= PRIME for part in parts):
-        raise MessageRefused("cell", "a member of the cell sealed something that is not a share")
+        raise MessageRefused("cell", "a cell member sealed data that is not a share")
     return Shares(*parts)
 
 

@@ -1,4 +1,4 @@
-"""Statements that the members of a cell sign, and agree on by their digest."""
+"""Statements that cell members sign, and the digests by which they agree on them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ _STATEMENT = b"sottovoce/secure-sum/statement/v1"
 
 
 class Offer(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="offer"):
-    """Offer of a device to take part in one sum. Its keys are for this offer alone, so that it is good for one roster.
+    """A device's offer to take part in one sum; it is valid for only one roster, since its keys are used only once.
 
     Attributes:
         slot: number of the sum within the task.
-        point: SHA-256 of the point at which it is taken, float64, little-endian; of nothing if there is no point.
-        mask_key: X25519 key for the masks between pairs.
-        share_key: X25519 key with which shares are sealed.
+        point: SHA-256 of the point for the sum, float64, little-endian; of the empty string if there is no point.
+        mask_key: X25519 public key for pair masks.
+        share_key: X25519 public key for sealing shares.
         commitment: commitment to the seed of the device's own mask.
     """
 
@@ -44,10 +44,10 @@ class Deal(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag
     """Statement that a member deals shares of its secrets.
 
     Attributes:
-        roster: its digest.
-        size: members of the roster.
-        offer: SHA-256 of the member's offer in it.
-        root: commits to all shares; see sottovoce.secure_sum.share_tree.
+        roster: roster digest.
+        size: number of members in the roster.
+        offer: SHA-256 of the member's offer in the roster.
+        root: commitment to all shares; see sottovoce.secure_sum.share_tree.
     """
 
     roster: Digest
@@ -57,10 +57,10 @@ class Deal(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag
 
 
 class Lead(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="lead"):
-    """Statement of a leader that proposes one round for a roster.
+    """Statement by which a leader proposes one round for a roster.
 
     Attributes:
-        roster: its digest.
+        roster: roster digest.
         round: see `round_digest`.
     """
 
@@ -69,10 +69,10 @@ class Lead(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag
 
 
 class Ready(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="ready"):
-    """Statement that a member's shares fit their dealers' signatures, and that it masks its part only for this round.
+    """Statement that a member's shares match the signed roots, and that the member masks its part only for this round.
 
     Attributes:
-        roster: its digest.
+        roster: roster digest.
         round: see `round_digest`.
     """
 
@@ -85,7 +85,7 @@ class Masked(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, t
 
     Attributes:
         round: see `round_digest`.
-        vector: SHA-256.
+        vector: SHA-256 of the masked vector.
     """
 
     round: Digest
@@ -93,7 +93,7 @@ class Masked(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, t
 
 
 class Named(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="named"):
-    """Statement of a leader that names the survivors of a round.
+    """Statement in which a leader lists the survivors of a round.
 
     Attributes:
         round: see `round_digest`.
@@ -105,7 +105,7 @@ class Named(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, ta
 
 
 class Stand(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="stand"):
-    """Statement that a member acknowledges one set of survivors, and no other set of its round.
+    """Statement that a member confirms this set of survivors and will confirm no other set in this round.
 
     Attributes:
         round: see `round_digest`.
@@ -121,8 +121,8 @@ class Shown(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, ta
 
     Attributes:
         round: see `round_digest`.
-        place: place of the member.
-        revealed: SHA-256 of the shares, encoded.
+        place: the member's place.
+        revealed: SHA-256 of the encoded shares.
     """
 
     round: Digest
@@ -131,11 +131,11 @@ class Shown(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, ta
 
 
 class Doubt(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="doubt"):
-    """Statement that a device has seen another device lie.
+    """Statement that a device has detected cheating by another device.
 
     Attributes:
-        accused: node id.
-        why: description of the lie.
+        accused: node id of the other device.
+        why: description of how it cheated.
     """
 
     accused: Annotated[str, Meta(max_length=64)]
@@ -143,7 +143,7 @@ class Doubt(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, ta
 
 
 class Knows(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag="knows"):
-    """Statement of a device's knowledge after a number of sums.
+    """Statement of what a device knows after a number of sums.
 
     Attributes:
         slot: number of sums.
@@ -163,13 +163,13 @@ _BODIES: msgpack.Decoder[Body] = msgpack.Decoder(Body)
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Body that its owner has signed; see sottovoce.learners.Signed.
+    """A body signed by its owner; see sottovoce.learners.Signed.
 
     Attributes:
-        owner: node id.
-        body: body of any kind above.
-        credential: the owner's certificate, DER; empty where the roster has it.
-        signature: signature of the owner.
+        owner: the owner's node id.
+        body: encoded body of any kind above.
+        credential: the owner's certificate, DER; empty if it is already in the roster.
+        signature: the owner's signature.
     """
 
     owner: Annotated[str, Meta(max_length=64)]
@@ -186,7 +186,7 @@ Statements = Annotated[tuple[Statement, ...], Meta(max_length=MAX_MEMBERS)]
 
 
 def body_bytes(body: Body) -> bytes:
-    """Encode a body in its one form, for its owner to sign."""
+    """Encode a body in its canonical form, which its owner signs."""
     return msgpack.encode(body)
 
 
@@ -194,16 +194,16 @@ def any_body_of(statement: Statement) -> Body:
     """Return the content of a statement of any kind.
 
     Raises:
-        MessageRefused: for `malformed`: nothing of this protocol, or not in its one form.
+        MessageRefused: for `malformed`, if the body does not belong to this protocol or is not in canonical form.
     """
     try:
         body = _BODIES.decode(statement.body)
     except (DecodeError, UnicodeError) as error:
         raise MessageRefused(
-            "malformed", "a member of the cell signed something that is not a statement of this protocol"
+            "malformed", "a cell member signed data that is not a statement of this protocol"
         ) from error
     if msgpack.encode(body) != statement.body:
-        raise MessageRefused("malformed", "a member of the cell signed a statement that is not in its canonical form")
+        raise MessageRefused("malformed", "a cell member signed a statement that is not in canonical form")
     return body
 
 
@@ -211,21 +211,21 @@ def body_of(statement: Statement, kind: type[B]) -> B:
     """Return the content of a statement.
 
     Raises:
-        MessageRefused: for `malformed`: something else, or not in its one form.
+        MessageRefused: for `malformed`, if the body is of another kind or is not in canonical form.
     """
     body = any_body_of(statement)
     if not isinstance(body, kind):
-        raise MessageRefused("malformed", "a member of the cell signed a statement other than the expected one")
+        raise MessageRefused("malformed", "a cell member signed a statement of an unexpected kind")
     return body
 
 
 @dataclass(frozen=True)
 class Roster:
-    """Members that take part, in order of their ids.
+    """The members that take part in a sum, ordered by node id.
 
     Attributes:
         statements: signed offers.
-        offers: the offers in these statements.
+        offers: the decoded offers.
     """
 
     statements: tuple[Statement, ...]
@@ -236,38 +236,38 @@ class Roster:
 
     @cached_property
     def digest(self) -> bytes:
-        """Digest of 32 bytes, which stands for the offers and their owners."""
+        """Return the 32-byte digest that identifies the offers and their owners."""
         fields = (field for one in self.statements for field in (one.owner.encode(), one.body))
         return sha256(framed(b"sottovoce/secure-sum/roster/v1", fields)).digest()
 
     @cached_property
     def owners(self) -> tuple[str, ...]:
-        """Ids of the members."""
+        """Return the members' node ids."""
         return tuple(one.owner for one in self.statements)
 
 
 def roster_of(statements: Sequence[Statement]) -> Roster:
-    """Make a roster and check its form, but not its signatures.
+    """Build a roster and check its form, but not its signatures.
 
     Raises:
-        MessageRefused: for `malformed`: it is not a roster, or its offers are not for one sum.
+        MessageRefused: for `malformed`, if the statements are not a roster or their offers are not for the same sum.
     """
     offers = tuple(body_of(statement, Offer) for statement in statements)
     owners = [statement.owner for statement in statements]
     if len(owners) > MAX_MEMBERS or owners != sorted(set(owners)):
-        raise MessageRefused("malformed", "a roster names a device twice")
+        raise MessageRefused("malformed", "a roster is too long, unordered, or lists a device twice")
     if len({(offer.slot, offer.point) for offer in offers}) != 1:
-        raise MessageRefused("malformed", "a roster has offers for several sums, or at several models")
+        raise MessageRefused("malformed", "a roster does not contain offers for one sum at one model")
     return Roster(tuple(statements), offers)
 
 
 def round_digest(roster: bytes, members: Sequence[int], roots: Sequence[bytes]) -> bytes:
-    """Return h, the digest of the facts on which all members must agree before any member masks its part.
+    """Return h, the digest of everything on which all members must agree before any of them masks its part.
 
     Args:
-        roster: its digest.
-        members: places of those that have dealt shares to all others.
-        roots: their commitments to these shares, in the same order.
+        roster: roster digest.
+        members: places of the members that dealt shares to all others.
+        roots: these members' commitments to their shares, in the same order.
     """
     places = b"".join(place.to_bytes(2, "big") for place in members)
     return sha256(framed(b"sottovoce/secure-sum/round/v1", (roster, places, *roots))).digest()

@@ -1,7 +1,7 @@
-"""Steps of a round: queries to a member's vault, and its answers. All of it is public.
+"""Steps of a round: questions to a member's vault and the vault's answers, all of which are public.
 
-Each question goes with one answer: Begin with Offer, Join with Sealed, Agree with Ready or Unfit, Mask with Vector,
-Survive with Stand, Reveal with Revealed, and End with Ended.
+The answer to Begin is Offer, to Join is Sealed, to Agree is Ready or Unfit, to Mask is Vector, to Survive is Stand, to
+Reveal is Revealed, and to End is Ended.
 """
 
 from typing import Annotated, TypeVar
@@ -34,11 +34,11 @@ Leaves = Annotated[tuple[Digest, ...], Meta(max_length=2 * MAX_MEMBERS)]
 
 
 class Step(Struct, frozen=True, forbid_unknown_fields=True, array_like=True, tag=True):
-    """Base class of a step of a secure sum."""
+    """Base class for the steps of a secure sum."""
 
 
 class Begin(Step, frozen=True):
-    """Request to offer to take part in a sum at this point, float64[P], little-endian; earlier offers are void."""
+    """Request for an offer to take part in a sum at `point`, float64[P], little-endian; this voids earlier offers."""
 
     slot: Slot
     point: bytes
@@ -51,7 +51,7 @@ class Join(Step, frozen=True):
 
 
 class Sealed(Step, frozen=True):
-    """Shares of both secrets for each member of the roster, in its order; this device's own place is empty.
+    """Sealed shares of both secrets for each roster member, in roster order; the entry for this device is empty.
 
     The leaves commit to all of these shares; see sottovoce.secure_sum.share_tree.
     """
@@ -61,7 +61,10 @@ class Sealed(Step, frozen=True):
 
 
 class Agree(Step, frozen=True):
-    """Members that dealt shares to all others: each one's sealed share for this one, its path, and the signed root."""
+    """Request to agree on the members that dealt shares to all others.
+
+    For each of these members, the request contains the sealed shares for this device, their path and the signed root.
+    """
 
     members: Places
     sealed: SealedShares
@@ -70,43 +73,43 @@ class Agree(Step, frozen=True):
 
 
 class Unfit(Step, frozen=True):
-    """Refusal to continue with these members, whose shares do not fit the roots that they signed."""
+    """Refusal to continue with these dealers, because their shares do not match the roots that they signed."""
 
     dealers: Places
 
 
 class Mask(Step, frozen=True):
-    """Request for the masked vector: enough members are ready for the same round."""
+    """Request for the masked vector, sent when enough members are ready for the same round."""
 
     readies: Statements
 
 
 class Vector(Step, frozen=True):
-    """Masked vector, packed; `said` is to be signed."""
+    """The packed masked vector, and the statement `said` for the device to sign."""
 
     vector: bytes
     said: Masked
 
 
 class Survive(Step, frozen=True):
-    """Request to stand for the survivors: the members whose vectors arrived."""
+    """Request to confirm the survivors, which are the members whose vectors arrived."""
 
     survivors: Places
 
 
 class Reveal(Step, frozen=True):
-    """Request to reveal shares: enough members stand for the same survivors."""
+    """Request to reveal shares, sent when enough members have confirmed the same survivors."""
 
     stands: Statements
 
 
 class RevealedShare(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """Share of one secret of one member, with the proof that this share was dealt.
+    """A share of one of a member's secrets, with proof that the member dealt this share.
 
     Attributes:
-        dealer: place of the member.
-        share: share of the member's seed, or of its mask key.
-        other: leaf of the share of the member's other secret.
+        dealer: the member's place.
+        share: share of the member's seed or mask key.
+        other: leaf for the share of the member's other secret.
         path: see ShareTree.path.
     """
 
@@ -120,20 +123,20 @@ RevealedShares = Annotated[tuple[RevealedShare, ...], Meta(max_length=MAX_MEMBER
 
 
 class Revealed(Step, frozen=True):
-    """Shares of each survivor's seed, and of the mask key of each other member; never both of one member."""
+    """Shares of each survivor's seed and of every other member's mask key, but never of both for one member."""
 
     seeds: RevealedShares
     mask_keys: RevealedShares
 
 
 class End(Step, frozen=True):
-    """Request to drop the secrets of a finished round, if they are of this sum or an earlier one."""
+    """Request to delete the secrets of a finished round if they belong to this sum or an earlier one."""
 
     slot: Slot
 
 
 class Ended(Step, frozen=True):
-    """Answer that the secrets are dropped."""
+    """Confirmation that the secrets have been deleted."""
 
 
 Question = Begin | Join | Agree | Mask | Survive | Reveal | End
@@ -145,7 +148,7 @@ _ANSWERS: msgpack.Decoder[Answer] = msgpack.Decoder(Answer)
 
 
 def encoded(step: Question | Answer) -> bytes:
-    """Return the bytes of a step."""
+    """Encode a step as bytes."""
     return msgpack.encode(step)
 
 
@@ -153,17 +156,21 @@ def decode_question(raw: bytes) -> Question:
     """Decode a question.
 
     Raises:
-        MessageRefused: for `malformed`: the bytes are not a question.
+        MessageRefused: for `malformed`, if the bytes are not a question.
     """
     try:
         return _QUESTIONS.decode(raw)
     except (DecodeError, UnicodeError) as error:
-        raise MessageRefused("malformed", "not a step of a secure sum") from error
+        raise MessageRefused("malformed", "the bytes are not a question of a secure sum") from error
 
 
 def decode_answer(raw: bytes) -> Answer:
-    """Decode an answer."""
+    """Decode an answer.
+
+    Raises:
+        MessageRefused: for `malformed`, if the bytes are not an answer.
+    """
     try:
         return _ANSWERS.decode(raw)
     except (DecodeError, UnicodeError) as error:
-        raise MessageRefused("malformed", "not an answer of a member's vault") from error
+        raise MessageRefused("malformed", "the bytes are not an answer from a cell member's vault") from error

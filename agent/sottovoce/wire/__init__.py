@@ -1,4 +1,4 @@
-"""Wire format of messages on any transport: encoding, signatures, and refusal of anything invalid."""
+"""The wire format of messages on any transport: encoding, signatures and the rejection of invalid messages."""
 
 from sottovoce.wire.codec import Receipt, decode, decode_receipt, encode, encode_receipt
 from sottovoce.wire.envelope import TASK_BYTES, VerifiedMessage, append_heads, parcel_content, parcel_task, seal, unseal

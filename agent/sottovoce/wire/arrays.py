@@ -1,4 +1,4 @@
-"""Arrays of numbers as the bytes of a payload, and the limits on a peer's numbers."""
+"""Convert numeric arrays to and from payload bytes, and enforce limits on numbers received from peers."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,7 +7,7 @@ from sottovoce.errors import MessageRefused
 from sottovoce.wire.limits import MAX_PARAMETERS
 
 MAX = 2**53
-"""Largest value of any counter."""
+"""Maximum value of any counter."""
 
 _FLOAT32 = np.dtype("<f4")
 
@@ -21,7 +21,7 @@ def from_float32(raw: bytes) -> NDArray[np.float32]:
     """Return float32[P], read-only, from bytes.
 
     Raises:
-        MessageRefused: for `shape`: not a whole number of parameters.
+        MessageRefused: for `shape`, if the bytes are not a whole number of parameters.
     """
     if len(raw) % _FLOAT32.itemsize:
         raise MessageRefused("shape", "the model does not contain a whole number of parameters")
@@ -31,14 +31,17 @@ def from_float32(raw: bytes) -> NDArray[np.float32]:
 
 
 def check_model(parameters: NDArray[np.float32], age: int, least: int = 1) -> None:
-    """Refuse an impossible model.
+    """Check a model's shape and values, and its age.
 
     Raises:
-        MessageRefused: for `shape` (fewer than `least` parameters, or too many) or `range`.
+        MessageRefused: for `shape`, if the model has fewer than `least` parameters or too many; for `range`, if a
+            parameter is not finite or the age is out of range.
     """
     if parameters.ndim != 1 or not least <= parameters.size <= MAX_PARAMETERS:
-        raise MessageRefused("shape", f"the model has the shape {parameters.shape}, not {least} to {MAX_PARAMETERS}")
+        raise MessageRefused(
+            "shape", f"the model has shape {parameters.shape}, but must have {least} to {MAX_PARAMETERS} parameters"
+        )
     if not np.isfinite(parameters).all():
-        raise MessageRefused("range", "the model holds a NaN or an infinity")
+        raise MessageRefused("range", "the model contains a NaN or an infinity")
     if not 0 <= age <= MAX:
-        raise MessageRefused("range", "the age of the model is beyond its limit")
+        raise MessageRefused("range", "the model age is out of range")

@@ -1,4 +1,4 @@
-"""Conversion of learners' messages to and from the payload of an envelope."""
+"""Convert learner messages to and from envelope payloads."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,26 +14,26 @@ _OUTCOMES = {False: envelope_pb2.Receipt.OUTCOME_APPLIED, True: envelope_pb2.Rec
 
 
 class PayloadCodec(Protocol):
-    """Interface of the modules of Algorithm.payloads."""
+    """The interface of the codec modules in Algorithm.payloads."""
 
     def to_bytes(self, message: Any) -> bytes:
         """Return the payload of a message that passes `check`; equal messages have equal payloads."""
         ...
 
     def from_bytes(self, payload: bytes) -> Message:
-        """Return the message of a payload; its arrays are read-only.
+        """Return the message in a payload; the message's arrays are read-only.
 
         Raises:
-            MessageRefused: for `shape`: something in it has an impossible length.
-            DecodeError: if it is not a protobuf message of its type.
+            MessageRefused: for `shape`, if a part of the payload has an impossible length.
+            DecodeError: if the payload is not a protobuf message of the expected type.
         """
         ...
 
     def check(self, message: Any) -> None:
-        """Refuse a message beyond the limits of its type.
+        """Check that a message is within the limits for its type.
 
         Raises:
-            MessageRefused: for `shape` or `range`.
+            MessageRefused: for `shape` or `range`, if it is not.
         """
         ...
 
@@ -42,12 +42,12 @@ def encode(message: Message) -> tuple[str, bytes]:
     """Encode a message as (payload type, payload).
 
     Raises:
-        PrivacyError: if it comes from the seeded noise of a simulation, which protects no one.
-        InternalError: if it exceeds the limits, so that every peer would refuse it.
+        PrivacyError: if the message contains a simulation's seeded noise, which protects no data.
+        InternalError: if no algorithm encodes the message, or if it exceeds limits and every peer would refuse it.
     """
     if message.simulated:
         raise PrivacyError(
-            "simulated noise protects no data and never leaves this process: use the device's randomness"
+            "simulated noise protects no data and must not leave this process: use the device's randomness"
         )
     codec = _codec(message.kind)
     if codec is None:
@@ -55,39 +55,41 @@ def encode(message: Message) -> tuple[str, bytes]:
     try:
         codec.check(message)
     except MessageRefused as error:
-        raise InternalError(f"encoded a message that every peer refuses ({error}): report this defect") from error
+        raise InternalError(
+            f"this device encoded a message that every peer refuses ({error}): report this defect"
+        ) from error
     return message.kind, codec.to_bytes(message)
 
 
 def decode(payload_type: str, payload: bytes) -> Message:
-    """Decode the payload of a verified envelope; the arrays of the message are read-only.
+    """Decode the payload of a verified envelope; the message's arrays are read-only.
 
     Raises:
-        MessageRefused: for `type` (unknown here), `malformed`, `shape` (no whole number of parameters, none, or too
-            many) or `range` (a number is beyond its limit).
+        MessageRefused: for `type` (the payload type is unknown), `malformed`, `shape` (the number of parameters is
+            fractional, zero or too large) or `range` (a number is out of range).
     """
     codec = _codec(payload_type)
     if codec is None:
-        raise MessageRefused("type", "the payload has a type that this version does not know")
+        raise MessageRefused("type", "this version does not know the payload type")
     try:
         message = codec.from_bytes(payload)
         codec.check(message)
     except DecodeError as error:
         raise MessageRefused("malformed", "the payload is not a protobuf message of its type") from error
-    except PluginError as error:  # a codec that fails on a peer's message must not end this device
+    except PluginError as error:  # a codec that fails on a peer's message must not stop this device
         raise MessageRefused("malformed", str(error)) from error
     return message
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Answer to an envelope, which states its durable outcome.
+    """The answer to an envelope, which reports its durable outcome.
 
     Attributes:
-        duplicate: whether the message was applied before.
-        refused: one word for the reason why it will never be applied; empty if it was applied.
-        heads: the answer to the ledger heads sent with it; None if there were none.
-        reply: the learner's answer, as payload type and payload; None without one.
+        duplicate: whether the message had already been applied.
+        refused: one-word reason why the message will never be applied; empty if it was applied.
+        heads: the answer to the ledger heads sent with the message; None if there were none.
+        reply: the learner's answer as payload type and payload; None if there is no answer.
     """
 
     duplicate: bool = False
@@ -109,17 +111,17 @@ def decode_receipt(raw: bytes) -> Receipt:
     """Decode the answer to an envelope.
 
     Raises:
-        MessageRefused: for `malformed`: it does not state the outcome.
+        MessageRefused: for `malformed`, if the answer does not contain a known outcome.
     """
     try:
         message = envelope_pb2.Receipt.FromString(raw)
     except DecodeError as error:
-        raise MessageRefused("malformed", "the receipt is not a protobuf message of its kind") from error
+        raise MessageRefused("malformed", "the receipt is not a valid protobuf message") from error
     heads = message.heads if message.HasField("heads") else None
     if message.outcome == envelope_pb2.Receipt.OUTCOME_REFUSED:
         return Receipt(refused=message.reason if message.reason.isalpha() else "unknown", heads=heads)
     if message.outcome not in _OUTCOMES.values():
-        raise MessageRefused("malformed", "the receipt has no outcome that this version knows")
+        raise MessageRefused("malformed", "the receipt does not have an outcome that this version knows")
     reply = (message.reply_type, message.reply) if message.HasField("reply") else None
     return Receipt(message.outcome == envelope_pb2.Receipt.OUTCOME_DUPLICATE, heads=heads, reply=reply)
 

@@ -1,8 +1,9 @@
-"""Envelopes: one signed message from one device to one other device, on any transport.
+"""Envelopes, each of which carries one signed message from one device to another on any transport.
 
-The signature covers the domain string and all other fields of the envelope, each after its length in eight bytes, so no
-byte can move from one field to its neighbour. The caller must check that the sender is the device at the other end of
-the TLS connection, and the order of sequence numbers.
+The signature covers the domain string and all fields of the envelope except the signature itself, the sender's key,
+which must match the signed node id, and the ledger heads, which are signed separately. Each field is preceded by its
+length in eight bytes, so no byte can move from one field to the next. The caller must check that the sender is the
+device at the other end of the TLS connection, and that sequence numbers are in order.
 """
 
 from dataclasses import dataclass
@@ -24,16 +25,16 @@ TASK_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class VerifiedMessage:
-    """Content of an envelope whose signature was verified.
+    """The content of an envelope whose signature was verified.
 
     Attributes:
-        sender: node id of the device that signed it.
-        incarnation: the life of the sender's durable state.
+        sender: node id of the device that signed the envelope.
+        incarnation: incarnation of the sender's durable state.
         sequence: position of the message on the link, from 1.
         payload_type: type of the message in the payload.
         payload: the serialised message.
         task: digest of the sender's task document.
-        heads: ledger heads sent with a share, each with its own signature; None if there are none.
+        heads: ledger heads sent with a share, each of them signed separately; None if there are none.
     """
 
     sender: str
@@ -58,10 +59,11 @@ def seal(
     """Sign a message for one device.
 
     Returns:
-        The envelope's bytes, which a retry must resend: sealing again with this sequence number makes a new message.
+        The envelope's bytes. A retry must resend these bytes, since sealing again with the same sequence number
+        creates a new message.
 
     Raises:
-        InternalError: if the sequence number is below 1, or the envelope is larger than any peer accepts.
+        InternalError: if the sequence number is below 1, or the envelope is larger than peers accept.
     """
     envelope = Envelope(
         fleet=identity.fleet,
@@ -78,7 +80,8 @@ def seal(
     raw = envelope.SerializeToString(deterministic=True)
     if sequence < 1 or len(raw) > MAX_ENVELOPE_BYTES:
         raise InternalError(
-            f"sealed a message that every peer refuses (sequence {sequence}, {len(raw)} bytes): report this defect"
+            f"this device sealed a message that every peer refuses (sequence {sequence}, {len(raw)} bytes): "
+            "report this defect"
         )
     return raw
 
@@ -87,13 +90,13 @@ def unseal(raw: bytes, *, fleet: str, recipient: str) -> VerifiedMessage:
     """Verify an envelope.
 
     Args:
-        raw: the bytes received.
-        fleet: the fleet of this device.
-        recipient: the node id of this device.
+        raw: the received bytes.
+        fleet: this device's fleet.
+        recipient: this device's node id.
 
     Raises:
-        MessageRefused: for `size`, `malformed`, `version` (of 0.1, which says no task), `fleet`, `recipient`, `sender`
-            (the key is not the sender's) or `signature`, in this order of checks.
+        MessageRefused: for `size`, `malformed`, `version` (0.1, which does not send a task digest), `fleet`,
+            `recipient`, `sender` (the key does not belong to the sender) or `signature`, checked in this order.
     """
     if len(raw) > MAX_ENVELOPE_BYTES:
         raise MessageRefused("size", f"an envelope of {len(raw)} bytes exceeds the limit of {MAX_ENVELOPE_BYTES}")
@@ -103,7 +106,7 @@ def unseal(raw: bytes, *, fleet: str, recipient: str) -> VerifiedMessage:
     if envelope.recipient != recipient:
         raise MessageRefused("recipient", "the envelope is for another device")
     if len(envelope.sender_key) != PUBLIC_KEY_BYTES or envelope.sender != node_id(envelope.sender_key):
-        raise MessageRefused("sender", "the envelope's key is not its sender's")
+        raise MessageRefused("sender", "the envelope's key does not belong to its sender")
     try:
         Ed25519PublicKey.from_public_bytes(envelope.sender_key).verify(envelope.signature, _signed_bytes(envelope))
     except (InvalidSignature, ValueError) as error:
@@ -121,17 +124,17 @@ def unseal(raw: bytes, *, fleet: str, recipient: str) -> VerifiedMessage:
 
 def append_heads(raw: bytes, heads: bytes) -> bytes:
     """Return a share's envelope with ledger heads appended."""
-    return raw + Envelope(heads=heads).SerializeToString(deterministic=True)  # one more field, at the end
+    return raw + Envelope(heads=heads).SerializeToString(deterministic=True)  # one more field at the end
 
 
 def parcel_content(raw: bytes) -> tuple[str, bytes]:
-    """Return the payload type and payload of an envelope that this device has sealed itself."""
+    """Return the payload type and payload of an envelope that this device sealed."""
     envelope = Envelope.FromString(raw)
     return envelope.payload_type, envelope.payload
 
 
 def parcel_task(raw: bytes) -> bytes:
-    """Return the digest of the task under which this device has sealed an envelope; empty in version 0.1."""
+    """Return the digest of the task under which this device sealed an envelope; empty if version 0.1 sealed it."""
     return Envelope.FromString(raw).task
 
 
@@ -139,20 +142,20 @@ def _decode(raw: bytes) -> Envelope:
     try:
         envelope = Envelope.FromString(raw)
     except DecodeError as error:
-        raise MessageRefused("malformed", "the envelope is not a protobuf message of its kind") from error
-    # An envelope has only one valid form; otherwise unsigned bytes could be altered or added.
+        raise MessageRefused("malformed", "the envelope is not a valid protobuf message") from error
+    # Only one form of an envelope is valid; otherwise, unsigned bytes could be altered or added.
     envelope.DiscardUnknownFields()
     if envelope.SerializeToString(deterministic=True) != raw:
-        raise MessageRefused("malformed", "the envelope is not in its canonical form")
+        raise MessageRefused("malformed", "the envelope is not in canonical form")
     if envelope.sequence < 1:
         raise MessageRefused("malformed", "the envelope has no sequence number")
     if not envelope.task:
         raise MessageRefused(
             "version",
-            "its sender runs version 0.1, which does not say what it learns: upgrade that device",
+            "the sender runs version 0.1, which does not send a task digest: upgrade that device",
         )
     if len(envelope.task) != TASK_BYTES:
-        raise MessageRefused("malformed", "the envelope's task is not a digest")
+        raise MessageRefused("malformed", "the envelope's task digest does not have 32 bytes")
     return envelope
 
 

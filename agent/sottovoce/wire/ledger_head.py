@@ -1,4 +1,4 @@
-"""Ledger heads: signed by the ledger's device, stored by other devices, and returned to it unchanged."""
+"""Ledger heads, which a device signs, other devices store, and those devices later return to it unchanged."""
 
 from dataclasses import dataclass, field, replace
 
@@ -16,24 +16,24 @@ LEDGER_HEAD = "ledger-head/1"
 MARK_BYTES = 32
 LIFE_BYTES = 16
 _LARGEST_NUMBER = 2**63 - 1  # the largest integer that SQLite stores
-_MAX_BYTES = 1024  # well above two heads
+_MAX_BYTES = 1024  # well above the size of two heads
 _DOMAIN = b"sottovoce/ledger-head/v1"
 
 
 @dataclass(frozen=True, slots=True)
 class SignedHead:
-    """Signed statement of a device about the state of its ledger.
+    """A device's signed statement about the state of its ledger.
 
     Attributes:
-        owner_key: the device's raw Ed25519 key, 32 bytes.
+        owner_key: the device's raw Ed25519 public key, 32 bytes.
         charges: number of charges in the ledger, below 2^63.
-        released: the number of the newest charge whose release it holds; at most `charges`.
-        mark: a digest over both, 32 bytes.
-        life: 16 bytes, drawn at random at every start of the device.
-        signature: 64 bytes, by the device, over its fleet and all of the above.
+        released: number of the newest charge whose release the ledger contains; at most `charges`.
+        mark: 32-byte digest over both.
+        life: 16 random bytes, generated at every start of the device.
+        signature: the device's signature over its fleet and all of the above, 64 bytes.
 
     Raises:
-        MessageRefused: for `head`: a field is malformed. Nothing is verified yet.
+        MessageRefused: for `head`, if a field is malformed. The signature is not verified.
     """
 
     owner_key: bytes
@@ -57,23 +57,23 @@ class SignedHead:
 
     @property
     def owner(self) -> str:
-        """Node id of the device."""
+        """Return the device's node id."""
         return node_id(self.owner_key)
 
     def signed(self, identity: Identity) -> "SignedHead":
-        """Return the head, signed by this device, whose key it carries."""
+        """Return the head with the signature of `identity`, whose public key must be `owner_key`."""
         return replace(self, signature=identity.sign(self._signed_bytes(identity.fleet)))
 
     def verify(self, fleet: str) -> None:
         """Check the signature.
 
         Raises:
-            MessageRefused: for `signature`.
+            MessageRefused: for `signature`, if it is not valid.
         """
         try:
             Ed25519PublicKey.from_public_bytes(self.owner_key).verify(self.signature, self._signed_bytes(fleet))
         except (InvalidSignature, ValueError) as error:
-            raise MessageRefused("signature", f"a ledger head of {self.owner} is not signed by it") from error
+            raise MessageRefused("signature", f"a ledger head of {self.owner} is not signed by that device") from error
 
     def _signed_bytes(self, fleet: str) -> bytes:
         numbers = (self.charges.to_bytes(8, "big"), self.released.to_bytes(8, "big"))
@@ -83,11 +83,11 @@ class SignedHead:
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """Question about ledger heads, or the answer to it.
+    """A question about ledger heads, or the answer to one.
 
     Attributes:
-        head: head of the sender; None in an answer.
-        known: the recipient's highest head that the sender knew before; None if it knew none.
+        head: the sender's head; None in an answer.
+        known: the recipient's highest head that the sender already knew; None if it knew none.
     """
 
     head: SignedHead | None
@@ -95,7 +95,7 @@ class Heads:
 
 
 def encode_heads(heads: Heads) -> bytes:
-    """Encode a question as the payload of type `LEDGER_HEAD`, or an answer."""
+    """Encode a question, as a payload of type `LEDGER_HEAD`, or an answer."""
     message = ledger_head_pb2.LedgerHeads()
     if heads.head is not None:
         message.head.CopyFrom(_encoded(heads.head))
@@ -105,21 +105,20 @@ def encode_heads(heads: Heads) -> bytes:
 
 
 def decode_heads(payload: bytes) -> Heads:
-    """Decode a question or an answer. No signature is verified yet.
+    """Decode a question or an answer without verifying signatures.
 
     Raises:
-        MessageRefused: for `size`, `malformed` (no protobuf message of its kind, or not in its one canonical form) or
-            `head`.
+        MessageRefused: for `size`, `malformed` (not a valid protobuf message, or not in canonical form) or `head`.
     """
     if len(payload) > _MAX_BYTES:
-        raise MessageRefused("size", f"ledger heads of {len(payload)} bytes are over the limit of {_MAX_BYTES}")
+        raise MessageRefused("size", f"ledger heads of {len(payload)} bytes exceed the limit of {_MAX_BYTES}")
     try:
         message = ledger_head_pb2.LedgerHeads.FromString(payload)
     except DecodeError as error:
-        raise MessageRefused("malformed", "the payload is not a protobuf message of its type") from error
+        raise MessageRefused("malformed", "the payload is not a valid protobuf message") from error
     message.DiscardUnknownFields()
     if message.SerializeToString(deterministic=True) != payload:
-        raise MessageRefused("malformed", "the ledger heads are not in their canonical form")
+        raise MessageRefused("malformed", "the ledger heads are not in canonical form")
     return Heads(
         _decoded(message.head) if message.HasField("head") else None,
         _decoded(message.known) if message.HasField("known") else None,

@@ -1,4 +1,4 @@
-"""Conversion of view exchanges to and from the payload of an envelope."""
+"""Convert view exchanges to and from envelope payloads."""
 
 from google.protobuf.message import DecodeError
 from sottovoce_bootstrap import Entry, Exchange, PeerRecord
@@ -9,13 +9,13 @@ from sottovoce.wire.v1 import membership_pb2
 PEER_EXCHANGE = "peer-exchange/1"
 
 MAX_EXCHANGE_BYTES = 64 * 2**10
-"""Size limit in bytes, larger than 16 records with the longest certificates, names and addresses."""
+"""Size limit in bytes, which is enough for 16 records with the longest certificates, names and addresses."""
 
 _LARGEST_AGE = 2**32 - 1
 
 
 def encode_exchange(exchange: Exchange) -> bytes:
-    """Encode a request or a reply as the payload of type `PEER_EXCHANGE`; ages above 49 days are sent as 49 days."""
+    """Encode a request or reply as a payload of type `PEER_EXCHANGE`; ages above 49 days are sent as 49 days."""
     entries = [
         membership_pb2.PeerEntry(record=_encoded(entry.record), age=min(round(entry.age * 1000), _LARGEST_AGE))
         for entry in exchange.entries
@@ -24,22 +24,22 @@ def encode_exchange(exchange: Exchange) -> bytes:
 
 
 def decode_exchange(payload: bytes) -> Exchange:
-    """Decode a payload of type `PEER_EXCHANGE`. No record is verified yet.
+    """Decode a payload of type `PEER_EXCHANGE` without verifying its records.
 
     Raises:
-        MessageRefused: for `size`, `malformed` (no protobuf message of its kind, or not in its one canonical form),
-            `record` or `entries`.
+        MessageRefused: for `size`, `malformed` (not a valid protobuf message, or not in canonical form), `record` or
+            `entries`.
     """
     if len(payload) > MAX_EXCHANGE_BYTES:
         raise MessageRefused("size", f"an exchange of {len(payload)} bytes exceeds the limit of {MAX_EXCHANGE_BYTES}")
     try:
         message = membership_pb2.PeerExchange.FromString(payload)
     except DecodeError as error:
-        raise MessageRefused("malformed", "the payload is not a protobuf message of its type") from error
-    # Records are forwarded, and unsigned bytes would travel with them.
+        raise MessageRefused("malformed", "the payload is not a valid protobuf message") from error
+    # Records are forwarded, so any unsigned bytes would be forwarded with them.
     message.DiscardUnknownFields()
     if message.SerializeToString(deterministic=True) != payload:
-        raise MessageRefused("malformed", "the exchange is not in its canonical form")
+        raise MessageRefused("malformed", "the exchange is not in canonical form")
     return Exchange(tuple(Entry(_decoded(entry.record), entry.age / 1000) for entry in message.entries))
 
 

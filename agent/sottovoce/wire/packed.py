@@ -1,7 +1,7 @@
-"""Whole numbers in as many bits as the largest of them takes.
+"""Pack integers losslessly with the number of bits that the largest of them needs.
 
-The largest power of two that divides all numbers is factored out first. So the sender's rounding decides how small the
-result is, and nothing is lost here.
+The largest power of two that divides all numbers is factored out first, so the size of the result depends on how the
+sender rounded the numbers.
 """
 
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ from sottovoce.wire.limits import MAX_PARAMETERS
 
 _BITS = 64
 _MAX_BITS = 62
-_ROWS = 2**16  # numbers packed at a time; a multiple of 8, so that each part fills whole bytes
+_ROWS = 2**16  # numbers packed at a time; a multiple of 8, so each part fills whole bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """Numbers, packed.
+    """Packed integers.
 
     Attributes:
         size: number of values.
-        width: bits per value, in two's complement, highest bit first.
-        shift: power of two by which every value is multiplied.
-        data: the bits of all values in order; the rest of the last byte is 0.
+        width: number of bits per value, in two's complement, most significant bit first.
+        shift: exponent of the power of two by which every value is multiplied.
+        data: the bits of all values in order; unused bits of the last byte are 0.
     """
 
     size: int
@@ -36,7 +36,7 @@ class Packed:
 
 
 class Holder(Protocol):
-    """A protobuf message that holds packed numbers in fields of these names."""
+    """A protobuf message that contains packed numbers in fields with these names."""
 
     size: int
     width: int
@@ -45,16 +45,16 @@ class Holder(Protocol):
 
 
 def put_numbers(message: Holder, numbers: NDArray[np.int64]) -> None:
-    """Write int64[P] into a message, packed."""
+    """Pack int64[P] into the fields of a message."""
     packed = pack(numbers)
     message.size, message.width, message.shift, message.packed = packed.size, packed.width, packed.shift, packed.data
 
 
 def take_numbers(message: Holder) -> NDArray[np.int64]:
-    """Return the numbers in a message, int64[P].
+    """Return the numbers packed in a message, int64[P].
 
     Raises:
-        MessageRefused: for `shape` or `malformed`.
+        MessageRefused: for `shape` or `malformed`; see `unpack`.
     """
     return unpack(Packed(message.size, message.width, message.shift, message.packed))
 
@@ -74,18 +74,18 @@ def unpack(packed: Packed) -> NDArray[np.int64]:
     """Return the numbers, int64[P].
 
     Raises:
-        MessageRefused: for `shape` (no numbers, or too many) or `malformed` (not the bytes that this many numbers
-            take).
+        MessageRefused: for `shape` (no numbers, or too many) or `malformed` (the width, the shift or the data is not
+            valid for `size` numbers).
     """
     size, width, shift, data = packed.size, packed.width, packed.shift, packed.data
     if not 1 <= size <= MAX_PARAMETERS:
-        raise MessageRefused("shape", f"{size} numbers, not 1 to {MAX_PARAMETERS}")
+        raise MessageRefused("shape", f"a message has {size} packed numbers, but must have 1 to {MAX_PARAMETERS}")
     if width < 1 or width + shift > _MAX_BITS:
-        raise MessageRefused("malformed", f"numbers of {width} bits, shifted by {shift}, are out of range")
+        raise MessageRefused("malformed", f"packed numbers of {width} bits, shifted by {shift}, are out of range")
     if len(data) != -(-size * width // 8):
-        raise MessageRefused("malformed", f"{size} numbers of {width} bits are not {len(data)} bytes")
+        raise MessageRefused("malformed", f"{size} packed numbers of {width} bits do not take {len(data)} bytes")
     if data[-1] & ((1 << (-size * width % 8)) - 1):
-        raise MessageRefused("malformed", "bits after the last number")
+        raise MessageRefused("malformed", "packed numbers end with bits that are not 0")
     raw, numbers = np.frombuffer(data, dtype=np.uint8), np.empty(size, dtype=np.int64)
     for start in range(0, size, _ROWS):
         end = min(start + _ROWS, size)
@@ -100,6 +100,6 @@ def _bits(numbers: NDArray[np.int64], width: int) -> NDArray[np.uint8]:
 
 
 def _numbers(bits: NDArray[np.uint8]) -> NDArray[np.int64]:
-    full = np.repeat(bits[:, :1], _BITS, axis=1)  # the sign
+    full = np.repeat(bits[:, :1], _BITS, axis=1)  # sign extension
     full[:, _BITS - bits.shape[1] :] = bits
     return np.packbits(full, axis=1).view(">i8").ravel().astype(np.int64)

@@ -1,4 +1,4 @@
-"""Messages in parts: split by the sender, and reassembled by the receiver."""
+"""Large messages, which the sender splits into parts and the receiver reassembles."""
 
 import hashlib
 from typing import TypeVar
@@ -17,11 +17,11 @@ _MAX_PARTS = 4096
 
 
 class Cut:
-    """Message that is sent in parts.
+    """A message that is sent in parts.
 
     Args:
         message: the whole message.
-        most: largest size of a piece, in bytes.
+        most: maximum size of a piece in bytes.
 
     Attributes:
         digest: SHA-256 of the message.
@@ -35,27 +35,29 @@ class Cut:
         self.count = -(-len(message) // most)
 
     def part(self, index: int) -> bytes:
-        """Return one part, serialised."""
+        """Return the serialised part at `index`."""
         piece = self._message[index * self._most : (index + 1) * self._most]
         part = Part(message=self.digest, index=index, count=self.count, piece=piece)
         return part.SerializeToString(deterministic=True)
 
     def next_part(self, answer: bytes) -> int | None:
-        """Return the part to send next, given the answer to a part; None if that is the answer to the whole message.
+        """Return the index of the part to send next, given the answer to a part.
+
+        The result is None if the answer is to the whole message.
 
         Raises:
-            MessageRefused: for `malformed`: it asks for a part that does not exist.
+            MessageRefused: for `malformed`, if the answer asks for a part that does not exist.
         """
         if not answer.startswith(_RECEIPT):
             return None
         receipt = _decoded(PartReceipt, answer)
         if receipt.next >= self.count:
-            raise MessageRefused("malformed", "the answer asks for an unknown part")
+            raise MessageRefused("malformed", "the answer asks for a part that does not exist")
         return int(receipt.next)
 
 
 def is_part(raw: bytes) -> bool:
-    """Return whether these bytes are a part of a message rather than a whole one."""
+    """Return whether the bytes are part of a message rather than a whole message."""
     return raw.startswith(_PART)
 
 
@@ -63,22 +65,22 @@ def decode_part(raw: bytes) -> Part:
     """Decode a part.
 
     Raises:
-        MessageRefused: for `malformed`.
+        MessageRefused: for `malformed`, if the bytes are not a part, or its digest or position is not valid.
     """
     part = _decoded(Part, raw)
     if len(part.message) != _DIGEST_BYTES or not 2 <= part.count <= _MAX_PARTS or part.index >= part.count:
-        raise MessageRefused("malformed", "a part must have the digest of its message, and a valid position in it")
+        raise MessageRefused("malformed", "a part must have its message's digest and a valid position in the message")
     return part
 
 
 class Assembly:
-    """Parts of one message that have arrived so far.
+    """The parts of one message that have arrived so far.
 
     Args:
-        part: one of its parts, which is not added yet.
+        part: any part of the message; the constructor does not add it.
 
     Attributes:
-        digest: SHA-256 of the whole message, according to its parts.
+        digest: SHA-256 of the whole message, as its parts report it.
     """
 
     def __init__(self, part: Part) -> None:
@@ -92,24 +94,25 @@ class Assembly:
         return bool(part.message == self.digest and part.count == self._count)
 
     def add(self, part: Part) -> bytes | None:
-        """Add a part of this message; a repeated part changes nothing.
+        """Add a part of this message; adding a part again has no effect.
 
         Returns:
-            the whole message, once nothing is missing.
+            The whole message once all parts have arrived; None before that.
 
         Raises:
-            MessageRefused: for `malformed`, or `size`: it is larger than a message may be.
+            MessageRefused: for `malformed`, if the parts do not match the digest; for `size`, if the message is too
+                large.
         """
         if part.index not in self._pieces:
             self._bytes += len(part.piece)
             if self._bytes > MAX_ENVELOPE_BYTES:
-                raise MessageRefused("size", f"its parts are over the limit of {MAX_ENVELOPE_BYTES} bytes")
+                raise MessageRefused("size", f"the parts of a message exceed the limit of {MAX_ENVELOPE_BYTES} bytes")
             self._pieces[part.index] = part.piece
         if len(self._pieces) < self._count:
             return None
         message = b"".join(self._pieces[index] for index in range(self._count))
         if hashlib.sha256(message).digest() != self.digest:
-            raise MessageRefused("malformed", "its parts do not make up the message that they announce")
+            raise MessageRefused("malformed", "the parts of a message do not match its digest")
         return message
 
     def receipt(self) -> bytes:
@@ -122,4 +125,4 @@ def _decoded(kind: type[_M], raw: bytes) -> _M:
     try:
         return kind.FromString(raw)
     except DecodeError as error:
-        raise MessageRefused("malformed", "a part of a message is not a protobuf message of its kind") from error
+        raise MessageRefused("malformed", "a message part or its receipt is not a valid protobuf message") from error

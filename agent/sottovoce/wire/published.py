@@ -1,4 +1,4 @@
-"""Wire format of published records: grouped by owner and perturbation, with one credential per group."""
+"""The wire format of published records, grouped by owner and perturbation with one credential per group."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ _LARGEST_SLOT = 2**62
 
 
 def to_wire(records: Iterable[PublishedRecord]) -> list[golf_pb2.PublishedRecords]:
-    """Return the records, in groups."""
+    """Group records by owner, perturbation and credential, and encode them."""
     groups: dict[tuple[str, Perturbation, bytes], golf_pb2.PublishedRecords] = {}
     for record in records:
         how = record.perturbation
@@ -33,10 +33,10 @@ def to_wire(records: Iterable[PublishedRecord]) -> list[golf_pb2.PublishedRecord
 
 
 def from_wire(groups: Iterable[golf_pb2.PublishedRecords]) -> tuple[PublishedRecord, ...]:
-    """Return the records; their arrays are read-only, and their signatures are not yet verified.
+    """Decode records into read-only arrays, without verifying their signatures.
 
     Raises:
-        MessageRefused: for `range` (too many of anything, or a number beyond its limit).
+        MessageRefused: for `range`, if there are too many records, or a size or a number is out of range.
     """
     found: list[PublishedRecord] = []
     for group in groups:
@@ -45,12 +45,12 @@ def from_wire(groups: Iterable[golf_pb2.PublishedRecords]) -> tuple[PublishedRec
             raise MessageRefused("range", "the credential of a published record is too large to be a certificate")
         for record in group.records:
             if len(found) >= MAX_RECORDS:
-                raise MessageRefused("range", f"a message with more than {MAX_RECORDS} published records")
+                raise MessageRefused("range", f"the message contains more than {MAX_RECORDS} published records")
             if len(record.values) > MAX_PARAMETERS or len(record.signature) != _SIGNATURE_BYTES:
-                raise MessageRefused("range", "a published record is too large, or has an incomplete signature")
+                raise MessageRefused("range", "a published record is too large, or its signature has the wrong length")
             values = np.array(record.values, dtype=np.int64)
             if record.slot > _LARGEST_SLOT or ((values < -_LARGEST_VALUE) | (values > _LARGEST_VALUE)).any():
-                raise MessageRefused("range", "a published record holds a number beyond its limit")
+                raise MessageRefused("range", "a published record contains a number that is out of range")
             values.setflags(write=False)
             found.append(PublishedRecord(group.owner, record.slot, how, values, group.credential, record.signature))
     return tuple(found)
@@ -61,5 +61,5 @@ def _perturbation(how: golf_pb2.Perturbation) -> Perturbation:
     if epsilon is not None and not 0 < epsilon < float("inf"):
         raise MessageRefused("range", "the ε of a published record is not a positive number")
     if not 1 <= how.features <= MAX_PARAMETERS or not 2 <= how.classes <= MAX_PARAMETERS:
-        raise MessageRefused("range", "a published record has impossible features or classes")
+        raise MessageRefused("range", "a published record has an invalid number of features or classes")
     return Perturbation(how.scheme, how.features, how.classes, epsilon)

@@ -1,4 +1,7 @@
-"""Revocation lists: signed by a fleet, forwarded by its devices, and trusted by holders of the fleet's certificate."""
+"""Revocation lists, which are signed by a fleet and forwarded by its devices.
+
+Devices that have the fleet's certificate can verify a list.
+"""
 
 import base64
 from collections.abc import Callable
@@ -17,7 +20,7 @@ from sottovoce.wire.version_offer import VersionOffer
 REVOCATIONS = "revocations/1"
 MAX_REVOKED = 4096
 MAX_LIST_BYTES = 128 * 2**10
-"""Size limit in bytes, larger than 4096 ids of 20 bytes, 12 changes of keys and the other fields."""
+"""Size limit in bytes, which is enough for 4096 ids of 20 bytes, 12 key changes and the other fields."""
 
 _ID_BYTES = 20
 _MAX_SIGNATURE_BYTES = 80
@@ -28,18 +31,18 @@ _DOMAIN = b"sottovoce/revocation-list/v1"
 
 @dataclass(frozen=True, slots=True)
 class RevocationList:
-    """List of all devices that a fleet has revoked.
+    """The list of all devices that a fleet has revoked.
 
     Attributes:
-        fleet: the fleet's name.
-        version: version of the list, from 1; the highest counts.
-        issued: seconds since 1970, by the clock of the signer; for people to read.
-        node_ids: the revoked devices, ascending; at most 4096.
-        signature: ECDSA P-256 with SHA-256, DER, by the fleet's key over all other fields.
+        fleet: fleet name.
+        version: list version, from 1; the highest version takes precedence.
+        issued: seconds since 1970 by the signer's clock; for information only.
+        node_ids: node ids of the revoked devices, ascending; at most 4096.
+        signature: ECDSA P-256 with SHA-256, DER, with the fleet's key over all other fields.
         keys: changes of the fleet's keys; empty if there are none.
 
     Raises:
-        MessageRefused: for `revocations`: a field is malformed. Nothing is verified yet.
+        MessageRefused: for `revocations`, if a field is malformed. The signature is not verified.
     """
 
     fleet: str
@@ -52,31 +55,34 @@ class RevocationList:
     def __post_init__(self) -> None:
         """Check that every field is well-formed."""
         if not 1 <= len(self.fleet) <= _MAX_FLEET_CHARACTERS:
-            raise MessageRefused("revocations", "a revocation list must name a fleet, in 1 to 40 characters")
+            raise MessageRefused("revocations", "a revocation list must have a fleet name of 1 to 40 characters")
         if not (1 <= self.version <= _LARGEST_NUMBER and 0 <= self.issued <= _LARGEST_NUMBER):
-            raise MessageRefused("revocations", "a revocation list must have a version from 1 and a time from 1970")
+            raise MessageRefused(
+                "revocations", "a revocation list must have a version of 1 or more and a time since 1970"
+            )
         if len(self.node_ids) > MAX_REVOKED or list(self.node_ids) != sorted(set(self.node_ids)):
             raise MessageRefused(
-                "revocations", f"a revocation list must have at most {MAX_REVOKED} ids, ascending, each once"
+                "revocations",
+                f"a revocation list must have at most {MAX_REVOKED} ids, in ascending order without duplicates",
             )
         if len(self.signature) > _MAX_SIGNATURE_BYTES:
-            raise MessageRefused("revocations", "a revocation list must have one signature, of at most 80 bytes")
+            raise MessageRefused("revocations", "a revocation list's signature must have at most 80 bytes")
         _packed(self.node_ids)
 
     @property
     def rank(self) -> int:
-        """Rank of the list, of which the highest counts: by the changes of keys, then by the version."""
+        """Return the list's rank, by key changes and then by version; the highest rank takes precedence."""
         return (rank(self.keys) << 32) + min(self.version, 2**32 - 1)
 
     def signed(self, sign: Callable[[bytes], bytes]) -> "RevocationList":
-        """Return the list, signed with the fleet's key."""
+        """Return the list with a signature made by `sign`, which uses the fleet's key."""
         return replace(self, signature=sign(self._signed_bytes()))
 
     def verify(self, authority: Authority) -> None:
-        """Check that the list is from the fleet of an authority.
+        """Check that the list is from the authority's fleet.
 
         Raises:
-            IdentityError: if it belongs to another fleet, or was not signed by this one.
+            IdentityError: if the list belongs to another fleet, or was not signed by this one.
         """
         check_signed(
             authority,
@@ -95,7 +101,7 @@ class RevocationList:
 
 
 Revocations: TypeAlias = VersionOffer[RevocationList]
-"""A device's report of the revocation list that it holds."""
+"""A device's report of the revocation list that it has."""
 
 
 def encode_list(revoked: RevocationList) -> bytes:
@@ -104,17 +110,17 @@ def encode_list(revoked: RevocationList) -> bytes:
 
 
 def decode_list(raw: bytes) -> RevocationList:
-    """Read a list from a file, without verifying its signature.
+    """Decode a list stored in a file, without verifying its signature.
 
     Raises:
-        MessageRefused: for `size`, `malformed` (no protobuf message of its kind, or not in its one canonical form) or
+        MessageRefused: for `size`, `malformed` (not a valid protobuf message, or not in canonical form) or
             `revocations`.
     """
     return _decoded(_parsed(revocation_pb2.RevocationList, raw))
 
 
 def encode_revocations(revocations: Revocations) -> bytes:
-    """Encode a question as the payload of type `REVOCATIONS`, or an answer."""
+    """Encode a question, as a payload of type `REVOCATIONS`, or an answer."""
     message = revocation_pb2.Revocations(version=revocations.version)
     if revocations.document is not None:
         message.list.CopyFrom(_encoded(revocations.document))
@@ -122,10 +128,10 @@ def encode_revocations(revocations: Revocations) -> bytes:
 
 
 def decode_revocations(payload: bytes) -> Revocations:
-    """Decode a question or an answer. No signature is verified yet.
+    """Decode a question or an answer without verifying signatures.
 
     Raises:
-        MessageRefused: as for `decode_list`.
+        MessageRefused: see `decode_list`.
     """
     message = _parsed(revocation_pb2.Revocations, payload)
     return Revocations(message.version, _decoded(message.list) if message.HasField("list") else None)
@@ -136,14 +142,14 @@ _M = TypeVar("_M", revocation_pb2.RevocationList, revocation_pb2.Revocations)
 
 def _parsed(kind: type[_M], raw: bytes) -> _M:
     if len(raw) > MAX_LIST_BYTES:
-        raise MessageRefused("size", f"revocations of {len(raw)} bytes are over the limit of {MAX_LIST_BYTES}")
+        raise MessageRefused("size", f"revocations of {len(raw)} bytes exceed the limit of {MAX_LIST_BYTES}")
     try:
         message = kind.FromString(raw)
     except DecodeError as error:
-        raise MessageRefused("malformed", "this is not a protobuf message of its type") from error
+        raise MessageRefused("malformed", "the revocations are not a valid protobuf message") from error
     message.DiscardUnknownFields()
     if message.SerializeToString(deterministic=True) != raw:
-        raise MessageRefused("malformed", "the revocations are not in their canonical form")
+        raise MessageRefused("malformed", "the revocations are not in canonical form")
     return message
 
 

@@ -1,4 +1,4 @@
-"""Offers by which devices compare versions of a signed fleet document, of which the newest counts."""
+"""Offers by which devices compare their versions of a signed fleet document, so that the newest one spreads."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -6,12 +6,12 @@ from typing import Generic, TypeVar
 Document = TypeVar("Document")
 
 
-@dataclass(frozen=True)  # without slots: a generic class with them cannot be made by an alias of it in Python 3.11
+@dataclass(frozen=True)  # without slots, since Python 3.11 cannot instantiate a slotted generic class by an alias
 class VersionOffer(Generic[Document]):
-    """A question, or the answer to it.
+    """A question about document versions, or the answer to one.
 
     Attributes:
-        version: version of the document that the sender holds; 0 for none.
+        version: version of the sender's document; 0 if the sender has none.
         document: the document, if the sender believes that the recipient has an older version.
     """
 

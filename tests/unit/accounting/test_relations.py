@@ -44,10 +44,10 @@ def test_changes_that_lead_from_one_neighbour_to_the_other(made: Promise, kept: 
         (GAUSSIAN, Promise(RECORD, ADD), Promise(DEVICE, ADD), "guarantees nothing for one device"),
         (GAUSSIAN, Promise(RECORD, ADD), Promise(WINDOW, ADD), "guarantees nothing for one window"),
         (GAUSSIAN, Promise(WINDOW, ADD), Promise(RECORD, ADD), "guarantees nothing for one record"),
-        (GAUSSIAN, Promise(RECORD, REPLACE), Promise(RECORD, ADD), "may show the number of records"),
-        (GAUSSIAN, Promise(DEVICE, REPLACE), Promise(DEVICE, ADD), "may show the number of records"),
-        (ONE, Promise(RECORD, REPLACE), Promise(RECORD, ADD), "may show the number of records"),
-        (PURE, Promise(RECORD, REPLACE), Promise(RECORD, ADD), "may show the number of records"),
+        (GAUSSIAN, Promise(RECORD, REPLACE), Promise(RECORD, ADD), "may reveal the number of records"),
+        (GAUSSIAN, Promise(DEVICE, REPLACE), Promise(DEVICE, ADD), "may reveal the number of records"),
+        (ONE, Promise(RECORD, REPLACE), Promise(RECORD, ADD), "may reveal the number of records"),
+        (PURE, Promise(RECORD, REPLACE), Promise(RECORD, ADD), "may reveal the number of records"),
     ],
 )
 def test_what_nothing_is_proved_of_is_refused(event: Event, made: Promise, kept: Promise, words: str) -> None:

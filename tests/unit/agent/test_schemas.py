@@ -62,7 +62,9 @@ def test_a_newer_one_is_named_and_left_alone(tmp_path: Path, kept: Closed) -> No
     kept(path)
     _set(path, 99)
     before = path.read_bytes()
-    with pytest.raises(DataError, match=re.escape(f"{path}: a newer version of the program wrote it (schema 99")):
+    with pytest.raises(
+        DataError, match=re.escape(f"{path}: a newer version of the program wrote this file (schema 99")
+    ):
         kept(path)
     assert path.read_bytes() == before
 

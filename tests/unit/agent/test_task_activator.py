@@ -187,7 +187,7 @@ def test_whether_a_task_is_taken_up_depends_on_no_record(bench: Bench, monkeypat
     [
         ({"data": {**DATA, "features": 65}}, "data.features: the task has 65, but this device has declared 64"),
         ({"data": {**DATA, "classes": 9}}, "data.classes: the task has 9, but this device has declared 10"),
-        ({"learner": {"name": "golf"}}, "join with --neighbouring replace-one"),
+        ({"learner": {"name": "golf"}}, "joined with --neighbouring replace-one"),
         ({"learner": {"name": ["x"]}}, "learner.name"),
         ({"privacy": {"epsilon": "0.5"}}, "privacy.epsilon: is not a number"),
         ({"learner": {"name": "clipd2p", "a": {"b": {"c": {"d": {"e": [1]}}}}}}, "nested too deeply"),

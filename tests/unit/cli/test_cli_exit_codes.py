@@ -172,9 +172,9 @@ def test_5_unproved_may_be_run_all_the_same_and_promises_nothing() -> None:
 
 
 def test_5_a_budget_that_nothing_can_keep(device: Device) -> None:
-    assert_ended(here(*MEMORY, "--epsilon", "1e-9"), ExitCode.PRIVACY, "more noise than the grid holds")
+    assert_ended(here(*MEMORY, "--epsilon", "1e-9"), ExitCode.PRIVACY, "more noise than the grid allows")
     assert_ended(here(*MEMORY, "--set", "learner.steps=0"), ExitCode.PRIVACY, "at least one release")
-    assert_ended(here(*MEMORY, "--epsilon", "1000"), ExitCode.PRIVACY, "no such privacy budget")
+    assert_ended(here(*MEMORY, "--epsilon", "1000"), ExitCode.PRIVACY, "the privacy budget is not valid")
 
 
 def test_6_identity(fleet: Fleet, device: Device, tmp_path: Path) -> None:

@@ -47,15 +47,18 @@ def test_the_keys_of_other_learners_are_errors_that_name_the_line(tmp_path: Path
     told = str(refused.value).splitlines()
     assert len(told) == len(others)
     for line, (number, key) in zip(told, enumerate(others, start=11), strict=True):
-        assert line.startswith(f"{tmp_path / 'agent.toml'}, line {number}: learner.{key}: belongs to ")
-        assert f", and learner {name} has no such key; " in line
+        assert line.startswith(f"{tmp_path / 'agent.toml'}, line {number}: learner.{key}: this key belongs to ")
+        assert f", and learner {name} does not have it; " in line
 
 
 def test_the_own_keys_are_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"learner\.local_steps: belongs to dp-net-fleet, .* its own keys are name"):
+    with pytest.raises(
+        ConfigError, match=r"learner\.local_steps: this key belongs to dp-net-fleet, .* keys of this learner are name"
+    ):
         load(written(tmp_path, "clipd2p", "local_steps"))
     with pytest.raises(
-        ConfigError, match=r"learner\.visits: belongs to gradient-walk, .* leave it out; its own keys are name"
+        ConfigError,
+        match=r"learner\.visits: this key belongs to gradient-walk, .* remove it; the keys of this learner are name",
     ):
         load(written(tmp_path, "golf", "visits"))
 
@@ -67,14 +70,14 @@ def test_testbed_and_simulation_refuse_them_too() -> None:
     simulated = here("simulate", "golf", "--engine", "events", "--set", "agents=2", "--set", "cycles=1", *of_golf)
     for ended in (testbed, simulated):
         assert ended.code == 3, ended
-        assert "learner.gossip_steps: belongs to muffliato, and learner golf has no such key" in ended.err
+        assert "learner.gossip_steps: this key belongs to muffliato, and learner golf does not have it" in ended.err
 
 
 def test_a_repeated_assignment_is_refused() -> None:
     twice = ("--set", "learner.clip=1", "--set", "learner.clip=2")
     for command in (("testbed", "--transport", "memory"), ("simulate", "golf")):
         ended = here(*command, *twice)
-        assert (ended.code, "learner.clip was set before, to 1; leave one of the two out" in ended.err) == (2, True)
+        assert (ended.code, "learner.clip is already set to 1; remove one of the two" in ended.err) == (2, True)
 
 
 def test_the_page_has_every_learner_with_its_keys() -> None:

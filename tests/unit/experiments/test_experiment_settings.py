@@ -50,7 +50,7 @@ def test_an_unknown_key_is_refused_with_the_nearest(key: str, meant: str, tmp_pa
 def test_a_key_like_no_other_is_refused_with_all_there_are() -> None:
     with pytest.raises(UsageError, match="Known are agents, cycles"):
         from_assignments(["xyzzy=1"])
-    with pytest.raises(UsageError, match="write --set KEY=VALUE"):
+    with pytest.raises(UsageError, match="use --set KEY=VALUE"):
         from_assignments(["agents"])
 
 

@@ -53,10 +53,10 @@ def test_what_is_sealed_is_for_one_and_from_one() -> None:
         (other, 3, 6, ROSTER),
         (other, 3, 5, bytes([1]) * 32),
     ):
-        with pytest.raises(MessageRefused, match="sealed no shares"):
+        with pytest.raises(MessageRefused, match="did not seal its shares"):
             open_shares(key, own, roster, sender, recipient, raw)
     beyond = Shares(b"\xff" * SHARE_BYTES, said.mask_key)
-    with pytest.raises(MessageRefused, match="something that is not a share"):
+    with pytest.raises(MessageRefused, match="data that is not a share"):
         open_shares(
             other, own, ROSTER, 3, 5, seal_shares(one, other.public_key().public_bytes_raw(), ROSTER, 3, 5, beyond)
         )

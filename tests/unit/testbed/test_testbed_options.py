@@ -68,8 +68,8 @@ def test_only_true_allows_what_is_not_proved(value: Any) -> None:
 @pytest.mark.parametrize(
     "assignment, words",
     [
-        ("learner.clip", "write --set KEY=VALUE, for example"),
-        ("learner.clip=", "write --set KEY=VALUE, for example"),
+        ("learner.clip", "use --set KEY=VALUE, for example"),
+        ("learner.clip=", "use --set KEY=VALUE, for example"),
         ("learner.cilp=1", "Did you mean `learner.clip`?"),
         ("zzz=1", "A key has a table before it: one of data, "),
         ("learner.lr=1", "Did you mean `learner.step_size`?"),

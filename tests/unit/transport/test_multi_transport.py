@@ -172,7 +172,7 @@ async def test_a_sender_who_lies_is_refused_and_begins_anew() -> None:
     honest, other = Cut(b"a" * 200, 100), Cut(b"b" * 200, 100)
     lie = other.part(1).replace(other.digest, honest.digest)
     await recipient._received("a", honest.part(0))
-    with pytest.raises(MessageRefused, match="do not make up"):
+    with pytest.raises(MessageRefused, match="do not match its digest"):
         await recipient._received("a", lie)
     assert recipient._incoming == {}
     for index in range(2):
@@ -182,7 +182,7 @@ async def test_a_sender_who_lies_is_refused_and_begins_anew() -> None:
 
 async def test_a_peer_that_asks_for_a_part_that_there_is_not_has_failed() -> None:
     way = Way("grpc", lambda _: PartReceipt(next=1000).SerializeToString())
-    with pytest.raises(DeliveryFailed, match="asks for an unknown part") as failed:
+    with pytest.raises(DeliveryFailed, match="asks for a part that does not exist") as failed:
         await MultiTransport([way]).deliver(PEER, bytes(5000), 10)
     assert failed.value.cause == "other"
 

@@ -63,7 +63,7 @@ def test_what_no_ledger_says_is_refused(ledger: Ledger, changes: dict[str, Any],
 
 
 def test_a_budget_that_is_none_is_refused(ledger: Ledger) -> None:
-    with pytest.raises(LedgerError, match="no such privacy budget"):
+    with pytest.raises(LedgerError, match="the privacy budget is not valid"):
         audit_account(msgspec.structs.replace(account_of(ledger), epsilon=-1.0))
 
 

@@ -107,9 +107,9 @@ def test_what_a_ledger_cannot_promise_of_is_refused_by_name(path: Path, tmp_path
     ledger = Ledger.open(tmp_path / "other.db", OWNER, other)
     ledger.take_up(Mandate(1, TASK))
     for event in (RecordReleased(7, "laplace", 4, 2, 0.5), SUM):
-        with pytest.raises(TaskRefused, match="join with --neighbouring replace-one"):
+        with pytest.raises(TaskRefused, match="joined with --neighbouring replace-one"):
             ledger.check([event], Mandate(2, TASK))
-        with pytest.raises(TaskRefused, match="join with --neighbouring replace-one"):
+        with pytest.raises(TaskRefused, match="joined with --neighbouring replace-one"):
             ledger.charge(QUERY, event)
 
 

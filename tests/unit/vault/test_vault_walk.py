@@ -216,13 +216,13 @@ def test_promises_that_do_not_hold_are_not_made() -> None:
         vault(asked=terms(epsilons=(math.inf,)))
     with pytest.raises(PrivacyError, match="a release that no budget pays for"):
         vault(asked=terms(scaling="training-min-max"))
-    with pytest.raises(PrivacyError, match=r"more noise than the grid holds: raise privacy\.epsilon"):
+    with pytest.raises(PrivacyError, match=r"more noise than the grid allows: raise privacy\.epsilon"):
         vault(asked=terms(epsilons=visit_epsilons("halving", 60, 2.0)))
-    with pytest.raises(PrivacyError, match=r"more noise than the grid holds: raise privacy\.epsilon"):
+    with pytest.raises(PrivacyError, match=r"more noise than the grid allows: raise privacy\.epsilon"):
         vault(asked=terms(epsilons=visit_epsilons("halving", 5000, 2.0)))
-    with pytest.raises(PrivacyError, match="would cost more than it is charged"):
+    with pytest.raises(PrivacyError, match="smaller than the cost of the release"):
         PureSum(CLASSES, FEATURES, -20, "joint", 2**21, 0.99)
-    with pytest.raises(PrivacyError, match="would cost more than it is charged"):
+    with pytest.raises(PrivacyError, match="smaller than the cost of the release"):
         PureSum(CLASSES, FEATURES, -20, "none", 0, 5.0)
     with pytest.raises(DataError, match="do not match the 5 features"):
         vault(asked=terms(features=5))
