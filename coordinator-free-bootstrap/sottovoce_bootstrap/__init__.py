@@ -1,4 +1,7 @@
-"""Peer discovery without a coordinator: signed records, NewsCast views, an address book. Only sources open sockets."""
+"""Peer discovery without a coordinator, based on signed records, NewsCast views and an address book.
+
+Only the modules in `sources` open network sockets.
+"""
 
 from sottovoce_bootstrap.address_book import AddressBook
 from sottovoce_bootstrap.boot_counter import BootCounter

@@ -1,9 +1,9 @@
-"""Address book of devices that have answered, so that a device that was off, or cut off, finds its fleet again.
+"""Address book of devices that have answered, from which a device finds its fleet again after it was off or cut off.
 
-The book is a cache: a device that has lost it starts from its seeds. So a damaged book is replaced by an empty one, and
-a power cut may lose the latest entries (SQLite, WAL, synchronous = NORMAL), but no others. Entries are addresses to
-try; they prove nothing. Many devices have no clock that survives a power cut, so the book's own clock runs only while
-the book is open, and resumes where it stopped.
+The book is only a cache, because a device that has lost it starts from its seeds. A damaged book is therefore replaced
+with an empty one, and a power cut may lose the latest entries (SQLite, WAL, synchronous = NORMAL) but no others.
+Entries are addresses to try and are not trusted. Many devices have no clock that survives a power cut, so the book
+keeps its own time, which advances only while the book is open and resumes where it stopped.
 """
 
 import json
@@ -19,10 +19,10 @@ from sottovoce_bootstrap.contact import Contact
 from sottovoce_bootstrap.contacts import CAPACITY
 
 LIFETIME = 30 * 86_400.0
-"""Seconds, of open book, after which a device that has not answered again is dropped."""
+"""Time in seconds, while the book is open, after which a device that has not answered again is dropped."""
 
 FRESH = 86_400.0
-"""Seconds, of open book, by which the write of an unchanged contact is delayed, since disks wear out."""
+"""Time in seconds, while the book is open, for which writing an unchanged contact is delayed to reduce disk wear."""
 
 _VERSION_1 = """
 CREATE TABLE clock (seconds REAL NOT NULL);
@@ -33,22 +33,22 @@ SCHEMA = Schema(
     0x50FFB00C,
     "a Sottovoce address book",
     (_VERSION_1,),
-    "move peers.db, peers.db-wal and peers.db-shm away: the device starts from its seeds",
+    "move peers.db, peers.db-wal and peers.db-shm away: the device then starts from its seeds",
 )
 
 
 class AddressBook:
-    """Address book of at most 500 contacts, each dropped after 30 days without an answer.
+    """An address book of at most 500 contacts, each of which is dropped after 30 days without an answer.
 
     Args:
         path: path of the file, which is created if missing.
-        now: time in seconds, on the clock that `remember` uses too.
+        now: current time in seconds, on the same clock as in `remember`.
 
     Attributes:
-        replaced: reason why an earlier book was discarded, one sentence for the log; None usually.
+        replaced: why an earlier book was discarded, as one sentence for the log; normally None.
 
     Raises:
-        DataError: if the disk is full or failing, or the file is not this user's.
+        DataError: if the disk is full or failing, or this user has no access to the file.
     """
 
     def __init__(self, path: Path, now: float) -> None:
@@ -62,7 +62,7 @@ class AddressBook:
             except (sqlite3.DatabaseError, ValueError) as error:
                 if is_disk_error(error):
                     raise
-                self.replaced = f"{path}: the address book was damaged ({error}) and was reset: seeds are tried"
+                self.replaced = f"{path}: the address book was damaged ({error}) and was reset: trying the seeds"
                 SCHEMA.begin(self._path)
                 self._connection, self._seconds = self._open()
         except (sqlite3.DatabaseError, OSError) as error:
@@ -72,7 +72,7 @@ class AddressBook:
         self._written = self._entries()
 
     def contacts(self) -> list[Contact]:
-        """Return all contacts, the last to answer at the end.
+        """Return all contacts, ordered by when they last answered, the most recent one last.
 
         Raises:
             DataError: if the book cannot be read.
@@ -84,9 +84,10 @@ class AddressBook:
         return [contact for row in rows if (contact := _contact(*row)) is not None]
 
     def remember(self, contact: Contact, now: float) -> None:
-        """Add a contact that has answered, or renew it as the latest; drop contacts that are too old or too many.
+        """Add a contact that has just answered, or update it; drop contacts that are too old or too many.
 
-        A new address, or an address last written at least a day ago, is written at once, with all pending entries.
+        A new address, or one that was last written at least a day ago, is written immediately, with all pending
+        entries.
 
         Raises:
             DataError: if the book cannot be written; the file is then unchanged.
@@ -118,7 +119,7 @@ class AddressBook:
         self._written = self._entries()
 
     def _entries(self) -> dict[str, tuple[str, float]]:
-        """Return the endpoints and times of all contacts in the file."""
+        """Return the encoded endpoints and answer times of all contacts in the file, by node id."""
         try:
             rows = self._connection.execute("SELECT node_id, endpoints, answered FROM contact").fetchall()
         except sqlite3.DatabaseError as error:
@@ -142,7 +143,7 @@ class AddressBook:
             if (verdict := execute("PRAGMA quick_check").fetchone()[0]) != "ok":
                 raise ValueError(verdict)
             if (row := execute("SELECT seconds FROM clock").fetchone()) is None:
-                raise ValueError("it has lost its clock")
+                raise ValueError("the clock entry is missing")
             return connection, float(row[0])
         except BaseException:
             connection.close()
@@ -150,12 +151,12 @@ class AddressBook:
 
     def _unusable(self, error: Exception) -> DataError:
         return DataError(
-            f"{self._path}: the address book cannot be used ({error}); make room on its disk and check its permissions"
+            f"{self._path}: the address book cannot be used ({error}); free disk space and check the file's permissions"
         )
 
 
 def _contact(node_id: str, endpoints: str) -> Contact | None:
-    """Return the contact of a row; None if this class cannot have written the row."""
+    """Return the contact in a row, or None if AddressBook cannot have written the row."""
     try:
         return Contact(node_id, tuple(json.loads(endpoints)))
     except (ValueError, TypeError, MessageRefused):

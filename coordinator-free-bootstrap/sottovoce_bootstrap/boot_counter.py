@@ -1,7 +1,7 @@
-"""Counter of a device's starts, used as its records' incarnation, so that earlier starts' records never count as new.
+"""Counter of a device's starts, which is its records' incarnation, so that older records never count as new.
 
-This is not the incarnation of envelopes, which lasts for the lifetime of the agent's state: after a start, records are
-issued again, but envelopes are resent unchanged.
+This incarnation differs from the incarnation in envelopes, which stays the same as long as the agent's state exists:
+after a start, a device issues new records but resends envelopes unchanged.
 """
 
 import time
@@ -14,7 +14,7 @@ from sottovoce_bootstrap.record import MAX_NUMBER
 
 
 class BootCounter:
-    """Counter in a small file of its own; each count is on the disk before it is used.
+    """A counter in a separate small file; each value is durable on disk before it is used.
 
     Args:
         path: path of the file, which is created at the first start.
@@ -24,13 +24,13 @@ class BootCounter:
         self._path = path
 
     def begin(self) -> int:
-        """Count a start: call this once per process, before the first record is issued.
+        """Count a start and return the new incarnation; call this once per process, before issuing the first record.
 
-        If the file is missing or malformed, the count continues from the current Unix time, which exceeds any number of
-        starts.
+        If the file is missing or malformed, the counter continues from the current Unix time in seconds, which exceeds
+        any realistic number of starts.
 
         Raises:
-            DataError: if the file cannot be written or read.
+            DataError: if the file cannot be read or written.
         """
         try:
             last = int(self._path.read_text(encoding="ascii"))
@@ -43,7 +43,7 @@ class BootCounter:
         return incarnation
 
     def advance(self, incarnation: int) -> None:
-        """Make an incarnation durable before it is used.
+        """Write an incarnation durably to disk before it is used.
 
         Raises:
             DataError: if the file cannot be written.
@@ -57,4 +57,4 @@ class BootCounter:
             raise self._unusable(error) from error
 
     def _unusable(self, error: OSError) -> DataError:
-        return DataError(f"{self._path}: {error.strerror}; make room on its disk and check its permissions")
+        return DataError(f"{self._path}: {error.strerror}; free disk space and check the file's permissions")

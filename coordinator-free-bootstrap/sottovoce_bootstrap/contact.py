@@ -1,4 +1,4 @@
-"""Contact of a device: its id and its addresses. A contact is a hint; TLS proves the device's identity."""
+"""A device's contact: its id and addresses. Contacts are not trusted, because TLS verifies the device's identity."""
 
 import ipaddress
 import re
@@ -22,15 +22,15 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """Device that can be contacted.
+    """A device that can be contacted.
 
     Attributes:
-        node_id: id of the device that must answer.
-        endpoints: 1 to 5 addresses, in the order in which to try them: host:port, or mqtt:REALM for a device that is
+        node_id: node id of the device that must answer.
+        endpoints: 1 to 5 addresses in the order in which to try them: host:port, or mqtt:REALM for a device that is
             reached through the broker with that public name.
 
     Raises:
-        MessageRefused: for `record`: an attribute is malformed.
+        MessageRefused: with reason `record` if an attribute is malformed.
     """
 
     node_id: str
@@ -52,9 +52,9 @@ def check_node_id(node_id: str) -> None:
 
 
 def check_transport(transport: str) -> None:
-    """Raise MessageRefused (`record`) unless a string can name a transport."""
+    """Raise MessageRefused (`record`) unless a string is a valid transport name."""
     if not _TRANSPORT.fullmatch(transport):
-        raise MessageRefused("record", "a transport's name must be 1 to 16 characters of a-z, 0-9 and -")
+        raise MessageRefused("record", "a transport name must be 1 to 16 characters of a-z, 0-9 and -")
 
 
 def check_endpoint(endpoint: str) -> None:
@@ -64,22 +64,23 @@ def check_endpoint(endpoint: str) -> None:
     match = _ENDPOINT.fullmatch(endpoint)
     if not match or int(match["port"]) > 65_535:
         raise MessageRefused(
-            "record", "an endpoint must be host:port, the port from 1 to 65535, mqtt:REALM, or NAME://…"
+            "record", "an endpoint must be host:port with a port from 1 to 65535, mqtt:REALM, or NAME://…"
         )
     try:
         address = ipaddress.ip_address(match["six"] or match["host"])
     except ValueError as error:
         if match["six"]:
-            raise MessageRefused("record", "an endpoint must have an IPv6 address in its brackets") from error
+            raise MessageRefused("record", "the brackets in an endpoint must contain an IPv6 address") from error
         return
     if address.is_unspecified or address.is_multicast:
-        raise MessageRefused("record", "an endpoint must be the address of one device, not of all or of a group")
+        raise MessageRefused("record", "an endpoint must be a single device's address, not unspecified or multicast")
 
 
 def prefix(endpoint: str) -> Network | None:
-    """Return the network that an endpoint in the global Internet shares with its neighbours: IPv4 /24, IPv6 /48.
+    """Return the public network that contains an endpoint, an IPv4 /24 or IPv6 /48, or None if there is none.
 
-    None for private, loopback and other local addresses, for host names, which are not resolved here, and for brokers.
+    The result is None for private, loopback and other local addresses, for host names, which are not resolved, and for
+    brokers.
     """
     host = endpoint.rpartition(":")[0].strip("[]")
     try:

@@ -1,4 +1,4 @@
-"""Contacts of a device outside its view: its seeds, devices that answered before, and candidates."""
+"""A device's contacts outside its view: seeds, devices that have answered before, and candidates."""
 
 import random
 from collections import OrderedDict
@@ -7,20 +7,20 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from sottovoce_bootstrap.contact import MAX_ENDPOINTS, Contact
 
 CAPACITY = 500
-"""Capacity of the address book in contacts, in memory and on disk."""
+"""Maximum number of contacts in the address book, both in memory and on disk."""
 
 CANDIDATES = 32
-"""Number of contacts kept from one source."""
+"""Maximum number of contacts stored from one source."""
 
 
 class Contacts:
-    """Seeds, the address book in memory, and the contacts that sources currently give.
+    """The seeds, the address book in memory, and the contacts that sources currently report.
 
     Args:
-        seeds: seeds from the configuration, which are never dropped.
-        book: contacts that have answered before, the last one at the end.
-        own: node id of this device, which is excluded.
-        rng: source of randomness for draws from sources with too many contacts.
+        seeds: the seeds, which are never dropped.
+        book: contacts that have answered before, the most recent one last.
+        own: this device's node id, which is excluded.
+        rng: random number generator for sampling from sources with too many contacts.
     """
 
     def __init__(self, seeds: Sequence[Contact], book: Sequence[Contact], own: str, rng: random.Random) -> None:
@@ -32,25 +32,25 @@ class Contacts:
         self._candidates: dict[str, dict[str, Contact]] = {}
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the ids of all contacts, each once."""
+        """Yield each contact's node id once."""
         yield from {*self._seeds, *self._answered, *self.candidates}
 
     @property
     def unheard(self) -> tuple[Contact, ...]:
-        """Return seeds from which no record has come since the start."""
+        """The seeds from which no record has arrived since the start."""
         return tuple(self._unheard.values())
 
     @property
     def candidates(self) -> list[str]:
-        """Return candidates that a source names and from which no record has come since; each once."""
+        """The ids of contacts that a source reports and from which no record has arrived since; each appears once."""
         return list(dict.fromkeys(node for said in self._candidates.values() for node in said))
 
     def learn(self, source: str, contacts: Iterable[Contact], known: Collection[str]) -> None:
-        """Replace a source's earlier contacts by its present ones; other sources' contacts stay.
+        """Replace a source's earlier contacts with its current ones; contacts from other sources are unchanged.
 
         Args:
-            source: name of the source.
-            contacts: contacts from the source; of more than 32 new ones, a random selection is kept.
+            source: the source's name.
+            contacts: contacts from the source; if more than 32 are new, a random sample of 32 is stored.
             known: ids of devices that are not new.
         """
         news = [one for node, one in merged(contacts).items() if node != self._own and node not in known]
@@ -58,13 +58,17 @@ class Contacts:
         self._candidates[source] = {contact.node_id: contact for contact in kept}
 
     def is_wanted(self, node_id: str) -> bool:
-        """Return whether a device is a seed or a candidate, which must not wait an hour for its next attempt."""
+        """Return whether a device is a seed or a candidate, for which the longest backoff of an hour is too long."""
         return node_id in self._seeds or any(node_id in said for said in self._candidates.values())
 
     def find(self, node_id: str, announced: Contact | None) -> Contact | None:
-        """Return the contact of a device; None if it is unknown.
+        """Return a device's contact, or None if the device is unknown.
 
-        Addresses come first from the configuration, then from its record or last answer, then from the sources.
+        Its addresses are those of the seed first, then those of its record or last answer, then those from sources.
+
+        Args:
+            node_id: the device's node id.
+            announced: the contact in the device's record; None without a record.
         """
         known = (
             self._seeds.get(node_id),
@@ -74,13 +78,13 @@ class Contacts:
         return merged(contact for contact in known if contact is not None).get(node_id)
 
     def note_record(self, node_id: str) -> None:
-        """Note that a record of a device has arrived."""
+        """Record that a device's record has arrived, so the device is no longer an unheard seed or a candidate."""
         self._unheard.pop(node_id, None)
         for said in self._candidates.values():
             said.pop(node_id, None)
 
     def note_answer(self, contact: Contact) -> None:
-        """Note that a device has just answered."""
+        """Record that a device has just answered."""
         self._answered[contact.node_id] = contact
         self._answered.move_to_end(contact.node_id)
         if len(self._answered) > CAPACITY:
@@ -88,7 +92,7 @@ class Contacts:
 
 
 def merged(contacts: Iterable[Contact]) -> dict[str, Contact]:
-    """Return contacts merged by device, each with its endpoints in order, up to a contact's limit."""
+    """Return one contact per device, with all its distinct endpoints in order, up to a contact's limit."""
     found: dict[str, Contact] = {}
     for contact in contacts:
         before = found.get(contact.node_id)

@@ -1,4 +1,4 @@
-"""Effects that a membership asks its caller to carry out."""
+"""The effects that a membership asks its caller to perform."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from sottovoce_bootstrap.exchange import Exchange
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Effect that sends `exchange` to `contact`; report a reply by on_reply, a missing reply by on_failure."""
+    """An effect that sends `exchange` to `contact`; report a reply with on_reply, or a failure with on_failure."""
 
     contact: Contact
     exchange: Exchange
@@ -16,25 +16,25 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Remember:
-    """Effect that adds `contact`, which has answered, to the address book."""
+    """An effect that adds `contact`, which has answered, to the address book."""
 
     contact: Contact
 
 
 @dataclass(frozen=True, slots=True)
 class DuplicateIdentity:
-    """Effect that warns the operator: a copy of this device signs with its key, or its boot counter went back.
+    """An effect that warns the operator: a copy of this device signs with its key, or its boot counter went back.
 
-    Make `incarnation` durable with BootCounter.advance, and only then hand it to Membership.adopt.
+    Make `incarnation` durable with BootCounter.advance, and only then pass it to Membership.adopt.
     """
 
     incarnation: int
 
     def __str__(self) -> str:
-        """Return one sentence for the log."""
+        """Return the warning as one sentence for the log."""
         return (
             "another device uses this device's identity, or its boot counter was lost: if no state was lost, find the "
-            "copy, stop it, and enrol it as a device of its own with `sottovoce fleet join`"
+            "copy, stop it, and enrol it as a separate device with `sottovoce fleet join`"
         )
 
 

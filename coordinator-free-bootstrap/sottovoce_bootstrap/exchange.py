@@ -1,4 +1,4 @@
-"""Exchange of views between two devices: a request and its reply have the same form."""
+"""View exchanges between two devices; a request and its reply have the same form."""
 
 import math
 from dataclasses import dataclass
@@ -12,41 +12,41 @@ MAX_ENTRIES = 16
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Record, with the time since its device issued it, as far as the sender knows.
+    """A record, and the time since its device issued it, as far as the sender knows.
 
     Attributes:
         record: the record.
-        age: seconds, at least 0; not signed. Clocks are never compared: each holder adds the time for which it held the
-            record.
+        age: age of the record in seconds, at least 0; not signed. Devices never compare clocks: each device adds the
+            time for which it has stored the record.
 
     Raises:
-        MessageRefused: for `record`: the age is not a number of seconds.
+        MessageRefused: with reason `record` if the age is not a valid number of seconds.
     """
 
     record: PeerRecord
     age: float
 
     def __post_init__(self) -> None:
-        """Check that the age is a number of seconds."""
+        """Check that the age is a finite number of seconds and not negative."""
         if not (math.isfinite(self.age) and self.age >= 0):
-            raise MessageRefused("record", "an age must be a number of seconds, at least 0")
+            raise MessageRefused("record", "an age must be a finite number of seconds that is not negative")
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Sender's own entry, with entries that it chose from its view.
+    """The sender's own entry, and entries that the sender chose from its view.
 
     Attributes:
-        entries: 1 to 16 entries of different devices; the sender's own entry comes first.
+        entries: 1 to 16 entries for different devices; the sender's own entry comes first.
 
     Raises:
-        MessageRefused: for `entries`: there are none or too many, or two belong to one device.
+        MessageRefused: with reason `entries` if there are none or too many, or two belong to the same device.
     """
 
     entries: tuple[Entry, ...]
 
     def __post_init__(self) -> None:
-        """Check that the entries are few and all different."""
+        """Check the number of entries and that they belong to different devices."""
         if not 1 <= len(self.entries) <= MAX_ENTRIES:
             raise MessageRefused("entries", f"an exchange must have 1 to {MAX_ENTRIES} entries")
         if len({entry.record.node_id for entry in self.entries}) < len(self.entries):
@@ -54,5 +54,5 @@ class Exchange:
 
     @property
     def sender(self) -> PeerRecord:
-        """Record of the device that sent the exchange."""
+        """The record of the device that sent the exchange."""
         return self.entries[0].record

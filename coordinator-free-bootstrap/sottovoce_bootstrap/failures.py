@@ -1,21 +1,24 @@
-"""Failed contacts, and the times of the next attempts. Both are local: no device is declared dead to others."""
+"""Failed contact attempts, and when to retry them.
+
+Both are local to this device, which never declares another device dead to its peers.
+"""
 
 import random
 from collections import OrderedDict
 
 ENOUGH = 3
-"""Failed contacts in a row after which a peer is dropped from the view."""
+"""Number of consecutive failures after which a peer is dropped from the view."""
 
 LONGEST_SECONDS = 3600.0
 _REMEMBERED = 1024
 
 
 class Failures:
-    """Exponential backoff with jitter for each peer; the last 1,024 peers that failed are kept.
+    """Per-peer exponential backoff with jitter, for the 1,024 peers that failed most recently.
 
     Args:
         first: length of the first pause, in seconds.
-        rng: source of randomness for the jitter.
+        rng: random number generator for the jitter.
     """
 
     def __init__(self, first: float, rng: random.Random) -> None:
@@ -24,7 +27,16 @@ class Failures:
         self._failed: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
     def fail(self, peer: str, now: float, longest: float) -> int:
-        """Count a failed contact, and double its pause, up to `longest` seconds; return the failures in a row."""
+        """Count a failed attempt to contact a peer and schedule the next one.
+
+        Args:
+            peer: the peer's node id.
+            now: current time in seconds.
+            longest: upper limit on the pause, in seconds; the pause doubles with each consecutive failure.
+
+        Returns:
+            The number of consecutive failures.
+        """
         count = self._failed.pop(peer, (0, 0.0))[0] + 1
         pause = min(longest, self._first * 2.0 ** min(count - 1, 30))
         self._failed[peer] = count, now + self._dice.uniform(pause / 10, pause)
@@ -33,19 +45,19 @@ class Failures:
         return count
 
     def clear(self, peer: str) -> None:
-        """Clear the failures of a device that answered."""
+        """Forget the failures of a peer that has answered."""
         self._failed.pop(peer, None)
 
     def forgive(self, peer: str | None, now: float) -> None:
-        """Allow an immediate retry of a peer whose call proves that one direction works; of all peers for None."""
+        """Allow an immediate retry of a peer that may be reachable again, or of all peers if `peer` is None."""
         for one in list(self._failed) if peer is None else {peer} & self._failed.keys():
             self._failed[one] = min(self._failed[one][0], ENOUGH - 1), now
 
     def retry_at(self, peer: str) -> float:
-        """Return the time, in seconds, of a peer's next attempt; minus infinity for a peer that has not failed."""
+        """Return when to try a peer next, in seconds; minus infinity for a peer that has not failed."""
         return self._failed.get(peer, (0, float("-inf")))[1]
 
     def is_shunned(self, peer: str, now: float) -> bool:
-        """Return whether a peer failed too often to be in the view, and its pause has not yet ended."""
+        """Return whether a peer has failed too often to be in the view and its pause has not ended yet."""
         count, retry_at = self._failed.get(peer, (0, float("-inf")))
         return count >= ENOUGH and now < retry_at

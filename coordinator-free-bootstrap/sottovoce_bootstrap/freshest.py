@@ -1,4 +1,4 @@
-"""NewsCast's view rule: keep the freshest candidates, but only a few from each neighbourhood of the Internet."""
+"""NewsCast's rule for choosing a view: the freshest candidates, but only a few from each Internet network."""
 
 import random
 from collections import Counter
@@ -8,11 +8,20 @@ from sottovoce_bootstrap.contact import Network
 from sottovoce_bootstrap.sightings import Sighting
 
 PER_PREFIX = 2
-"""Largest number of devices of one IPv4 /24 or IPv6 /48 in a view: addresses are cheap, networks are not."""
+"""Maximum number of devices from one IPv4 /24 or IPv6 /48 in a view, because an attacker can get many addresses in one
+network more cheaply than many networks."""
 
 
 def freshest(candidates: Iterable[Sighting], size: int, rng: random.Random) -> list[Sighting]:
-    """Return the freshest candidates, at most `size`, of different devices, freshest first; ties in random order."""
+    """Return at most `size` of the freshest candidates, freshest first, with ties in random order.
+
+    Candidates that would exceed PER_PREFIX devices in one network are skipped.
+
+    Args:
+        candidates: sightings of different devices.
+        size: maximum number of sightings to return.
+        rng: random number generator for breaking ties.
+    """
     shuffled = list(candidates)
     rng.shuffle(shuffled)
     shuffled.sort(key=lambda sighting: -sighting.born)

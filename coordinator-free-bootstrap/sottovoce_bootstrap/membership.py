@@ -1,10 +1,11 @@
-"""Peer sampling as a state machine: no I/O, and no clock or randomness of its own.
+"""Peer sampling as a state machine without I/O; the caller provides the time and the random number generator.
 
-NewsCast (Jelasity, Voulgaris, Guerraoui, Kermarrec and van Steen, "Gossip-based Peer Sampling", TOCS 25(3), 2007): once
-a period a device exchanges entries with one peer of its view, and both keep the freshest ones. Descriptors are signed,
-ages are relative, and old contacts are tried now and then, so that a partitioned fleet reunites.
+This is NewsCast (Jelasity, Voulgaris, Guerraoui, Kermarrec and van Steen, "Gossip-based Peer Sampling", TOCS 25(3),
+2007): once per period, a device exchanges entries with one peer from its view, and both devices store the freshest
+entries. Descriptors are signed, ages are relative, and old contacts are retried occasionally, so that a partitioned
+fleet reunites.
 
-Times are seconds of one monotonic clock. Nothing here blocks; everything is bounded.
+All times are in seconds on one monotonic clock. No method blocks, and all state is bounded in size.
 """
 
 import random
@@ -26,7 +27,8 @@ from sottovoce_bootstrap.settings import Settings
 from sottovoce_bootstrap.view import View
 
 REDRAWS = 2
-"""Number of other peers tried in a period without an answer; a fleet thus recovers fast from losing half of itself."""
+"""Number of other peers to try in a period without an answer. A fleet thus recovers quickly after losing half its
+devices."""
 
 OLD_CONTACT_EVERY = 10
 _SEEDS_AT_ONCE = 3
@@ -34,10 +36,10 @@ _JITTER = 0.1
 
 
 class Issue(Protocol):
-    """Signer of this device's records, such as sottovoce_bootstrap.record.Author.issue."""
+    """A function that signs this device's records, such as sottovoce_bootstrap.record.Author.issue."""
 
     def __call__(self, incarnation: int, sequence: int, *, leaving: bool = False) -> PeerRecord:
-        """Return the record of this version."""
+        """Return a signed record with this version."""
         ...
 
 
@@ -52,24 +54,25 @@ class _Pending:
 
 
 class Membership:
-    """Membership of one device in the overlay.
+    """One device's membership in the overlay.
 
     Args:
-        node_id: node id of this device.
-        settings: settings of the fleet.
-        incarnation: result of BootCounter.begin.
-        issue: signer of this device's records.
-        verify: raises MessageRefused for a record that does not belong to this fleet; Verifier.verify.
-        seeds: peers from the configuration and the invitation; tried first until their records have arrived.
-        book: contacts of the address book.
-        rng: source of all randomness.
-        now: seconds.
-        reaches: returns whether a transport of this device leads to an endpoint. A device to which no transport leads
-            stays known and is forwarded to others, but this device sends it nothing.
+        node_id: this device's node id.
+        settings: the peer sampling settings.
+        incarnation: the result of BootCounter.begin.
+        issue: function that signs this device's records.
+        verify: function that raises MessageRefused for a record that does not belong to this fleet, such as
+            Verifier.verify.
+        seeds: peers from the configuration and the invitation, which are tried first until their records have arrived.
+        book: contacts from the address book.
+        rng: random number generator for all random choices.
+        now: current time in seconds.
+        reaches: function that returns whether any of this device's transports can reach an endpoint. A device that none
+            of them can reach stays known and is forwarded to others, but this device does not contact it.
 
     Attributes:
-        due: time of the next call of `tick`. It may change with every call of any method.
-        traffic: numbers of requests `sent`, `answered`, `failed` and `received`.
+        due: when to call `tick` next, in seconds; any method call may change it.
+        traffic: number of requests that were `sent`, `answered`, `failed` and `received`.
         refused: number of refused records that other devices forwarded, by reason.
     """
 
@@ -110,36 +113,36 @@ class Membership:
 
     @property
     def record(self) -> PeerRecord:
-        """Newest record of this device."""
+        """This device's newest record."""
         return self._record
 
     @property
     def view(self) -> tuple[PeerRecord, ...]:
-        """Return the view, the freshest record first."""
+        """The records in the view, the freshest one first."""
         return tuple(record for peer in self._view.ids if (record := self._view.get(peer)) is not None)
 
     def known(self, now: float) -> tuple[tuple[PeerRecord, float], ...]:
-        """Return each recently seen device's newest record, in view or not, and its age in seconds; at most 1,024."""
+        """Return the newest records of up to 1,024 recently seen devices, in the view or not, with ages in seconds."""
         return tuple((sighting.record, max(0.0, now - sighting.born)) for sighting in self._view.known())
 
     @property
     def period(self) -> float:
-        """Seconds between two exchanges that this device begins now; see sottovoce_bootstrap.rhythm."""
+        """Current time in seconds between two exchanges that this device starts; see sottovoce_bootstrap.rhythm."""
         return self._rhythm.period
 
     def learn(self, source: str, contacts: Iterable[Contact], now: float) -> None:
-        """Take contacts from a source, which are tried without being trusted.
+        """Store contacts from a source; they are tried but not trusted.
 
         Args:
             source: name of the source, whose earlier contacts are forgotten.
-            contacts: any number of contacts, of which 32 are kept.
-            now: seconds.
+            contacts: any number of contacts, of which at most 32 are stored.
+            now: current time in seconds.
         """
         self._contacts.learn(source, contacts, self._view.ids)
         self._hurry(now)
 
     def tick(self, now: float) -> list[Effect]:
-        """Begin this period's exchange; call it at `due`."""
+        """Start this period's exchanges; call this method at time `due`."""
         if self._record.leaving:
             return []
         self._ticks += 1
@@ -167,13 +170,16 @@ class Membership:
         """Answer a peer's exchange.
 
         Args:
-            sender: authenticated node id of the sender.
-            exchange: exchange of the sender.
-            now: seconds.
+            sender: the sender's authenticated node id.
+            exchange: the sender's exchange.
+            now: current time in seconds.
+
+        Returns:
+            The reply, and the effects to perform.
 
         Raises:
-            MessageRefused: for `rate`; for `sender`, if the first entry is not the sender's own; or for the reason for
-                which the sender's record is refused. The view is unchanged.
+            MessageRefused: with reason `rate`, with reason `sender` if the first entry is not the sender's own, or with
+                the reason for which the sender's record is refused. The view is then unchanged.
         """
         self._view.admit(sender, exchange, now)
         self.traffic["received"] += 1
@@ -187,8 +193,8 @@ class Membership:
         """Process the reply to a request.
 
         Raises:
-            MessageRefused: for `unsolicited`, for `sender`, or for the reason for which the peer's record is refused.
-                The view is unchanged, and a pending request stays pending: report it by on_failure.
+            MessageRefused: with reason `unsolicited` or `sender`, or with the reason for which the peer's record is
+                refused. The view is then unchanged, and a pending request stays pending: report it with on_failure.
         """
         if peer not in self._pending:
             raise MessageRefused("unsolicited", f"{peer} replied, but no exchange with it is pending")
@@ -204,12 +210,13 @@ class Membership:
         return effects
 
     def on_failure(self, peer: str, now: float, *, blamed: bool = True) -> list[Effect]:
-        """Note that a peer did not answer an exchange.
+        """Record that a peer did not answer an exchange.
 
         Args:
-            peer: node id of the peer.
-            now: seconds.
-            blamed: whether the peer may be the reason. If not, this device is cut off: no peer is tried or forgotten.
+            peer: the peer's node id.
+            now: current time in seconds.
+            blamed: whether the peer may have caused the failure. If False, this device is cut off, so no other peer is
+                tried and no peer is dropped.
         """
         pending = self._pending.pop(peer, None)
         self.traffic["failed"] += pending is not None
@@ -223,7 +230,7 @@ class Membership:
         return effects
 
     def on_missed(self, peer: str, now: float) -> None:
-        """Note that a message other than an exchange did not reach a peer; a pending exchange stays pending."""
+        """Record that a message other than an exchange did not reach a peer; a pending exchange stays pending."""
         longest = self._settings.horizon if self._contacts.is_wanted(peer) else LONGEST_SECONDS
         if self._failures.fail(peer, now, longest) >= ENOUGH:
             self._view.drop(peer)
@@ -233,17 +240,17 @@ class Membership:
         self._hurry(now)
 
     def on_return(self, peer: str | None, now: float) -> None:
-        """Retry a failed peer, which is reachable again, or all failed peers if `peer` is None."""
+        """Allow an immediate retry of a failed peer that is reachable again, or of all peers if `peer` is None."""
         self._failures.forgive(peer, now)
         self._rewarm(now)
         self._hurry(now)
 
     def on_success(self, peer: str) -> None:
-        """Note that a peer answered any message of this device."""
+        """Record that a peer answered a message of any kind from this device."""
         self._failures.clear(peer)
 
     def expel(self, peers: Collection[str], now: float) -> None:
-        """Forget these devices, which `verify` refuses from now on, and never try to reach them again."""
+        """Forget these devices, which `verify` now refuses, and do not contact them while they are in this set."""
         self._expelled = frozenset(peers)
         for peer in self._expelled:
             self._view.expel(peer)
@@ -253,19 +260,22 @@ class Membership:
         self._hurry(now)
 
     def adopt(self, incarnation: int, now: float) -> None:
-        """Continue in the incarnation that a DuplicateIdentity states, after that incarnation has been made durable."""
+        """Continue with the incarnation from a DuplicateIdentity effect, which must already be durable."""
         self._record = self._issue(incarnation, 1, leaving=self._record.leaving)
         self._issued = now
 
     def leave(self, now: float) -> list[Effect]:
-        """Announce the departure by requests to the warm peers, which forward it. Later ticks begin no exchange."""
+        """Return requests that announce this device's departure to the warm peers, which forward it.
+
+        Later calls to `tick` do not start any exchange.
+        """
         self._record = self._issue(self._record.incarnation, self._record.sequence + 1, leaving=True)
         self._issued = now
         self.due = float("inf")
         return [self._request(peer, 0, now) for peer in self._warm if peer not in self._pending]
 
     def peers(self, now: float) -> tuple[Contact, ...]:
-        """Return all possible recipients: the view, and seeds from which no record has come yet."""
+        """Return all possible recipients: peers in the view, and seeds from which no record has arrived yet."""
         unheard = (
             seed
             for seed in self._contacts.unheard
@@ -274,16 +284,16 @@ class Membership:
         return (*self._contacts_of(peer for peer in self._view.ids if self._is_ready(peer, now)), *unheard)
 
     def sample(self, count: int, now: float) -> tuple[Contact, ...]:
-        """Return `count` different contacts of `peers`, drawn uniformly, or all if there are fewer."""
+        """Return `count` different contacts, sampled uniformly from `peers`, or all of them if there are fewer."""
         peers = self.peers(now)
         return tuple(self._dice.sample(peers, min(count, len(peers))))
 
     def warm(self) -> tuple[Contact, ...]:
-        """Return the peers whose channels are kept open, drawn from the view, replaced on failure or at intervals."""
+        """Return the peers whose channels stay open: random peers from the view, replaced on failure and over time."""
         return tuple(self._contacts_of(self._warm))
 
     def find(self, node_id: str) -> Contact | None:
-        """Return the contact of a device; None if it is unknown."""
+        """Return a device's contact, or None if the device is unknown."""
         record = self._view.get(node_id)
         return self._contacts.find(node_id, None if record is None else record.contact)
 
@@ -300,7 +310,7 @@ class Membership:
         strangers = {entry.record.node_id for entry in exchange.entries if self._view.get(entry.record.node_id) is None}
 
         def shunned(node: str) -> bool:
-            """Return whether a device failed at addresses other than those in its own record."""
+            """Return whether a device failed too often; a device whose record is new may have a new address."""
             return node not in strangers and self._failures.is_shunned(node, now)
 
         for node in self._view.take(introducer, exchange, now, shunned):
@@ -311,7 +321,7 @@ class Membership:
         return effects
 
     def _handle_own_record(self, record: PeerRecord, now: float) -> list[Effect]:
-        """Handle a record of this device that came back: it is old, or another device has signed it."""
+        """Handle a record in this device's name, which is either old or signed by a copy of this device."""
         if record == self._record or record.version < self._record.version:
             return []
         try:
@@ -319,7 +329,7 @@ class Membership:
         except MessageRefused as refusal:
             self.refused[refusal.reason] += 1
             return []
-        if now - self._conflict_at < self._settings.horizon:  # limits how often two copies outbid each other
+        if now - self._conflict_at < self._settings.horizon:  # limits how often two copies can outbid each other
             return []
         self._conflict_at = now
         return [DuplicateIdentity(min(record.incarnation + 1, MAX_NUMBER))]
@@ -333,7 +343,7 @@ class Membership:
         self._issued = now
 
     def _draw(self, redraws: int, now: float, *, old: bool) -> list[Effect]:
-        """Return a request to a peer of the view, or to an old contact if `old` is set or the view is empty."""
+        """Return at most one request to a peer in the view, or to an old contact if `old` is set or no peer is free."""
         view = [peer for peer in self._view.ids if self._is_free(peer, now)]
         if old or not view:
             others = sorted(set(self._contacts) - set(self._view.ids))
@@ -343,7 +353,7 @@ class Membership:
     def _request(self, peer: str, redraws: int, now: float) -> Request:
         contact = self.find(peer)
         if contact is None:
-            raise InternalError(f"{peer} was drawn and cannot be found: report this defect")
+            raise InternalError(f"{peer} was chosen but has no known address: report this defect")
         self._pending[peer] = _Pending(now + self._settings.period, redraws)
         self.traffic["sent"] += 1
         return Request(contact, self._exchange(peer, None, now))
@@ -362,7 +372,7 @@ class Membership:
         return [contact for peer in peers if (contact := self.find(peer)) is not None]
 
     def _rewarm(self, now: float) -> None:
-        """Fill the warm set from the view; devices that have left, or are forgotten, are removed."""
+        """Remove devices that have left or are forgotten from the warm set, and fill it from the view."""
         records = {peer: self._view.get(peer) for peer in self._warm}
         self._warm = [peer for peer, record in records.items() if record is not None and not record.leaving]
         others = self._cold_peers(now)
@@ -370,7 +380,7 @@ class Membership:
         self._warm += self._dice.sample(others, min(missing, len(others)))
 
     def _rotate(self, now: float) -> None:
-        """Replace a peer of the warm set, which may be dead and unused, by another peer of the view."""
+        """Replace a random peer in the warm set, which may be dead and unused, with another peer from the view."""
         if self._warm and (others := self._cold_peers(now)):
             self._warm[self._dice.randrange(len(self._warm))] = self._dice.choice(others)
 
@@ -378,7 +388,7 @@ class Membership:
         return [peer for peer in self._view.ids if peer not in self._warm and self._is_ready(peer, now)]
 
     def _hurry(self, now: float) -> None:
-        """Schedule an early retry, as soon as a pause has elapsed, if this device knows no peer."""
+        """Schedule an early retry for when a backoff has elapsed, if the view is empty and no request is pending."""
         if self._view.ids or self._pending or self._record.leaving:
             return
         retries = [self._failures.retry_at(peer) for peer in self._contacts if self._is_reachable(peer)]

@@ -1,19 +1,19 @@
-"""Quotas per period, for each device and for all devices together."""
+"""Per-period quotas, both for each device and for all devices together."""
 
 from collections import Counter
 
 from sottovoce.errors import MessageRefused
 
-REQUESTS_OF_ONE = 6  # four requests at the shortest period, and a margin for chance
+REQUESTS_OF_ONE = 6  # four requests at the shortest period, and a margin for random variation
 REQUESTS_OF_ALL = 128
 
 
 class Quotas:
-    """Counters that are reset every period, so they never cover more than one period.
+    """Counters that are reset in every period, so they never cover more than one period.
 
     Args:
         period: length of a period, in seconds.
-        introductions: number of devices new to the view that one introducer may bring.
+        introductions: number of devices new to the view that one introducer may add per period.
     """
 
     def __init__(self, period: float, introductions: int) -> None:
@@ -27,20 +27,20 @@ class Quotas:
         """Count a request.
 
         Raises:
-            MessageRefused: for `rate`: the sender, or all devices together, have used up the period's quota.
+            MessageRefused: with reason `rate` if the sender, or all devices together, have used up the period's quota.
         """
         self._start_period(now)
         if self._requests[sender] >= REQUESTS_OF_ONE or self._requests.total() >= REQUESTS_OF_ALL:
-            raise MessageRefused("rate", "this device has answered enough exchanges in this period: try the next")
+            raise MessageRefused("rate", "this device's quota of exchanges for this period is used up: try the next")
         self._requests[sender] += 1
 
     def may_introduce(self, introducer: str, now: float) -> bool:
-        """Return whether an introducer may bring one more device new to the view."""
+        """Return whether an introducer may add one more device that is new to the view."""
         self._start_period(now)
         return self._introduced[introducer] < self._introductions
 
     def note_introduction(self, introducer: str) -> None:
-        """Note that a device has been introduced."""
+        """Count a device that an introducer has added to the view."""
         self._introduced[introducer] += 1
 
     def _start_period(self, now: float) -> None:

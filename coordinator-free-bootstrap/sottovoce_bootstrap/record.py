@@ -1,7 +1,8 @@
-"""Peer record: a device's signed statement about itself, which any device may forward and none may change.
+"""Peer records, which are signed statements by devices about themselves that others can forward but not change.
 
-Like libp2p's signed peer records (specs, RFC 0002 and 0003), it has its own domain string, and a version that only
-rises and is not a time. Unlike them, it contains its device's certificate, so that strangers can verify it.
+Like libp2p's signed peer records (specs, RFC 0002 and 0003), a peer record has its own domain string and a version that
+only increases and is not a time. Unlike them, it contains the device's certificate, so that devices that have never met
+can verify it.
 """
 
 from collections.abc import Sequence
@@ -31,21 +32,21 @@ Version = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class PeerRecord:
-    """Signed record of a device: its descriptor in the terms of peer sampling.
+    """A device's signed record, which the peer sampling literature calls a descriptor.
 
     Attributes:
-        fleet: fleet of the device.
-        node_id: node id of the device.
-        incarnation: number of starts of the device, from 1; see sottovoce_bootstrap.boot_counter.
-        sequence: number of records that it has issued since that start, this record included.
+        fleet: the device's fleet.
+        node_id: the device's node id.
+        incarnation: number of times that the device has started, from 1; see sottovoce_bootstrap.boot_counter.
+        sequence: number of records that the device has issued since that start, including this one.
         endpoints: 1 to 4 addresses, host:port or mqtt:REALM.
-        transports: 1 to 4 names, for example "grpc".
-        leaving: whether the device is leaving and should not be contacted any more.
-        certificate: certificate of the device, DER, which proves that it belongs to the fleet.
-        signature: Ed25519 by the device's identity key over `signed_bytes`, 64 bytes.
+        transports: 1 to 4 transport names, for example "grpc".
+        leaving: whether the device is leaving the fleet and should no longer be contacted.
+        certificate: the device's certificate, DER, which proves that it belongs to the fleet.
+        signature: Ed25519 signature by the device's identity key over `signed_bytes`, 64 bytes.
 
     Raises:
-        MessageRefused: for `record`: a field is malformed. Nothing is verified yet.
+        MessageRefused: with reason `record` if a field is malformed. The signature and certificate are not verified.
     """
 
     fleet: str
@@ -62,37 +63,37 @@ class PeerRecord:
         """Check that every field is well-formed."""
         check_node_id(self.node_id)
         if not 1 <= len(self.fleet) <= _MAX_FLEET_CHARACTERS:
-            raise MessageRefused("record", "a fleet's name must have 1 to 40 characters")
+            raise MessageRefused("record", "a fleet name must have 1 to 40 characters")
         if not (1 <= self.incarnation <= MAX_NUMBER and 1 <= self.sequence <= MAX_NUMBER):
-            raise MessageRefused("record", "incarnation and sequence must be from 1 to 2^63 - 1")
+            raise MessageRefused("record", "incarnation and sequence must be between 1 and 2^63 - 1")
         for names, most, check in (
             (self.endpoints, MAX_ENDPOINTS, check_endpoint),
             (self.transports, MAX_TRANSPORTS, check_transport),
         ):
             if not 1 <= len(names) <= most or len(set(names)) < len(names):
                 raise MessageRefused(
-                    "record", f"a record must have 1 to {most} endpoints, and transports, all different"
+                    "record", f"a record's endpoints and transports must each be 1 to {most} different names"
                 )
             for name in names:
                 check(name)
         if not 1 <= len(self.certificate) <= MAX_CERTIFICATE_BYTES or len(self.signature) != SIGNATURE_BYTES:
             raise MessageRefused(
-                "record", "a record must have a certificate of at most 2048 bytes and a signature of 64"
+                "record", "a record must have a certificate of at most 2048 bytes and a signature of 64 bytes"
             )
 
     @property
     def version(self) -> Version:
-        """Return the version, by which one device's records are ordered."""
+        """The version, which orders the records of one device."""
         return self.incarnation, self.sequence
 
     @property
     def contact(self) -> Contact:
-        """Return the contact that the device gives for itself."""
+        """The contact that the device announces for itself."""
         return Contact(self.node_id, self.endpoints)
 
 
 def signed_bytes(record: PeerRecord) -> bytes:
-    """Return the bytes to sign: the domain string, and every other field after its length in eight bytes."""
+    """Return the bytes to sign: the domain string, then every field but the signature with an 8-byte length prefix."""
     fields = (
         record.fleet.encode(),
         record.node_id.encode(),
@@ -107,15 +108,15 @@ def signed_bytes(record: PeerRecord) -> bytes:
 
 
 class Author:
-    """Issuer of this device's records.
+    """The issuer of this device's records.
 
     Args:
-        identity: identity that signs the records.
+        identity: the identity that signs the records.
         endpoints: 1 to 4 addresses of this device, host:port or mqtt:REALM.
-        transports: 1 to 4 names of transports.
+        transports: 1 to 4 transport names.
 
     Raises:
-        ConfigError: if endpoints or transports cannot be announced.
+        ConfigError: if the endpoints or transports cannot be announced.
     """
 
     def __init__(self, identity: Identity, endpoints: Sequence[str], transports: Sequence[str]) -> None:
@@ -135,15 +136,15 @@ class Author:
         except MessageRefused as error:
             raise ConfigError(
                 f"{', '.join(endpoints) or 'no address'} cannot be announced to peers ({error}): "
-                "give 1 to 4 addresses at which they reach this device"
+                "configure 1 to 4 addresses at which peers can reach this device"
             ) from error
 
     def renew(self, identity: Identity) -> None:
-        """Use this device's new certificate in records from now on."""
+        """Use this device's new certificate in later records."""
         self._draft = replace(self._draft, certificate=identity.certificate_der)
 
     def issue(self, incarnation: int, sequence: int, *, leaving: bool = False) -> PeerRecord:
-        """Sign a record with this version."""
+        """Return a signed record with this version."""
         record = replace(self._draft, incarnation=incarnation, sequence=sequence, leaving=leaving)
         return replace(record, signature=self._identity.sign(signed_bytes(record)))
 

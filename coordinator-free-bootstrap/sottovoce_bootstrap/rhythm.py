@@ -1,27 +1,27 @@
-"""Rate of a device's exchanges: faster if it receives too few of the fleet's exchanges, slower if it receives too many.
+"""Adaptive exchange rate that rises when a device receives too few exchanges and falls when it receives too many.
 
-After Tölgyesi and Jelasity, "Adaptive Peer Sampling with Newscast", Euro-Par 2009: a device that loses more messages
-than others is in fewer views than others; it detects this by the exchanges received, and compensates by sending more.
-The rate of exchanges received is compared with the fleet's average, one exchange in each of the fleet's periods, and
-not with one in each of the device's own periods: otherwise a faster device would conclude that it receives too few and
-would speed up further, until chance alone had brought whole fleets to the shortest period.
+After Tölgyesi and Jelasity, "Adaptive Peer Sampling with Newscast", Euro-Par 2009. A device that loses more messages
+than others is in fewer views than others. It detects this from the number of exchanges that it receives, and sends more
+to compensate. The device compares its rate of received exchanges with the fleet's average of one exchange per fleet
+period. It must not compare it with one exchange per period of the device itself: a faster device would then conclude
+that it receives too few and would speed up further, until chance alone had brought whole fleets to the shortest period.
 """
 
 CYCLES = 20
-"""Number of exchanges begun from one decision to the next."""
+"""Number of exchanges that a device starts between two decisions."""
 
 SHORTEST, LONGEST = 0.25, 2.0
-"""Of a fleet's period: that of a device which hardly anything reaches, and of one that is called all the time."""
+"""Limits of a device's period as fractions of the fleet's, for devices that receive very few or very many exchanges."""
 
 _FEW, _MANY = 0.5, 2.0
 
 
 class Rhythm:
-    """Period of one device.
+    """The adaptive period of one device.
 
     Args:
-        period: period of the fleet, in seconds.
-        now: present time, in seconds.
+        period: the fleet's period, in seconds.
+        now: current time, in seconds.
     """
 
     def __init__(self, period: float, now: float) -> None:
@@ -33,15 +33,15 @@ class Rhythm:
 
     @property
     def period(self) -> float:
-        """Seconds between two exchanges that this device begins."""
+        """Seconds between two exchanges that this device starts."""
         return self._fleets * self._factor
 
     def receive(self) -> None:
-        """Note that an exchange of another device has arrived."""
+        """Count an exchange that another device started."""
         self._received += 1
 
     def begin(self, now: float) -> None:
-        """Note that an exchange of this device begins."""
+        """Count an exchange that this device starts, and adapt the period after every 20 of them."""
         self._cycles += 1
         if self._cycles < CYCLES or now <= self._since:
             return

@@ -1,4 +1,4 @@
-"""Settings of a fleet's peer sampling, and their consequences."""
+"""Settings for a fleet's peer sampling, and values derived from them."""
 
 from dataclasses import dataclass
 
@@ -12,11 +12,13 @@ _BACKOFF_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings of peer sampling: the period is equal on all devices of a fleet, the rest is each device's own.
+    """The peer sampling settings.
+
+    The period must be the same on all devices of a fleet; each device can choose the other settings for itself.
 
     Attributes:
-        period: seconds between two exchanges that a device begins.
-        view_size: largest number of entries of a view, c; 20 to 100. Below 20 overlays fall apart.
+        period: seconds between two exchanges that a device starts.
+        view_size: maximum number of entries in a view, c; 20 to 100. Overlays with views smaller than 20 fall apart.
         warm_size: number of peers whose channels are kept open; 1 to 12.
 
     Raises:
@@ -32,24 +34,25 @@ class Settings:
         if not 0 < self.period <= 86_400:
             raise ConfigError("membership.period: choose more than 0 and at most 86400 seconds")
         if self.view_size not in _VIEW_SIZES:
-            raise ConfigError("membership.view_size: choose 20 to 100: smaller views let a fleet fall apart")
+            raise ConfigError("membership.view_size: choose 20 to 100; a fleet with smaller views can fall apart")
         if self.warm_size not in _WARM_SIZES:
             raise ConfigError("membership.warm_size: choose 1 to 12 channels")
 
     @property
     def horizon(self) -> float:
-        """Age, in seconds, beyond which no device accepts or forwards an entry, eight periods.
+        """Maximum age in seconds of entries that a device accepts or forwards: eight periods.
 
-        This limits the age that a relay can add, so a dead device has left every view after ten periods.
+        This limits how long relays can keep a record in circulation, so a dead device has left every view after ten
+        periods.
         """
         return _HORIZON_PERIODS * self.period
 
     @property
     def introductions(self) -> int:
-        """Number of devices new to the view that one introducer may bring in one period: c/4."""
+        """Number of devices new to the view that one introducer may add in one period: c/4, rounded down."""
         return self.view_size // 4
 
     @property
     def backoff(self) -> float:
-        """Length of the first pause after a failed contact, in seconds."""
+        """Length of the first pause after a failed contact attempt, in seconds."""
         return min(_BACKOFF_SECONDS, self.period)

@@ -1,13 +1,14 @@
-"""Memory behind the view: the newest record of every recently seen device, with a bound on its age.
+"""The newest record of every recently seen device, with limits on the age that a relay can claim for it.
 
 Ages are not signed, so a relay can lie about them. Two rules, based on this device's own knowledge, limit such lies:
 
-- A record is at least as old as the time since it was first seen here. A relay that claims "age 0" for a dead device's
-  last record, however often, keeps the record in this view for one horizon from its first appearance, and no longer.
-- A record is no older than the record that it replaces, so claiming a higher age for a newer record gains nothing.
+- A record is at least as old as the time since this device first saw it. If a relay keeps claiming "age 0" for a dead
+  device's last record, the record still stays in the view for at most one horizon from its first appearance.
+- A record is no older than the record that it replaces, so a relay gains nothing by claiming a higher age for a newer
+  record.
 
-A record stays in this memory after it has left the view, so that no older record of its device can take its place:
-neither a replayed record, nor a record from before the device announced its departure.
+A record stays in this memory after it has left the view, so that no older record of the same device can replace it,
+such as a replayed record or one from before the device announced its departure.
 """
 
 from collections import OrderedDict
@@ -22,13 +23,13 @@ CAPACITY = 1024
 
 @dataclass(slots=True)
 class Sighting:
-    """Record, with its time of issue by this device's own clock.
+    """A record, and when it was issued according to this device's clock.
 
     Attributes:
-        record: newest record of its device.
-        first_seen: time at which this record first arrived here, in seconds.
-        born: best estimate of its time of issue, in seconds; never later than `first_seen`.
-        networks: networks of the global Internet that contain its endpoints; see sottovoce_bootstrap.contact.prefix.
+        record: the newest record of its device.
+        first_seen: time at which this record first arrived at this device, in seconds.
+        born: best estimate of the time at which the record was issued, in seconds; never later than `first_seen`.
+        networks: public Internet networks that contain the record's endpoints; see sottovoce_bootstrap.contact.prefix.
     """
 
     record: PeerRecord
@@ -38,7 +39,7 @@ class Sighting:
 
 
 class Sightings:
-    """Sightings of at most 1,024 devices; the device seen longest ago is forgotten first."""
+    """The sightings of at most 1,024 devices; the least recently seen device is forgotten first."""
 
     def __init__(self) -> None:
         self._sightings: OrderedDict[str, Sighting] = OrderedDict()
@@ -48,11 +49,11 @@ class Sightings:
         return len(self._sightings)
 
     def __iter__(self) -> Iterator[Sighting]:
-        """Yield all sightings, the device seen longest ago first."""
+        """Yield all sightings, starting with the least recently seen device."""
         return iter(self._sightings.values())
 
     def get(self, node_id: str) -> Sighting | None:
-        """Return the sighting of a device; None if it is unknown."""
+        """Return a device's sighting, or None if the device is unknown."""
         return self._sightings.get(node_id)
 
     def forget(self, node_id: str) -> None:
@@ -60,21 +61,21 @@ class Sightings:
         self._sightings.pop(node_id, None)
 
     def is_news(self, record: PeerRecord) -> bool:
-        """Return whether a record is newer than the known one, so that its signature has yet to be verified."""
+        """Return whether a record is newer than the known one, in which case its signature must still be verified."""
         known = self._sightings.get(record.node_id)
         return known is None or record.version > known.record.version
 
     def note(self, record: PeerRecord, age: float, now: float, keep: Collection[str]) -> Sighting:
-        """Note a record that was verified, or is not new.
+        """Store a record that has been verified or is not new.
 
         Args:
             record: the record.
-            age: seconds since it was issued, as its bearer states.
-            now: seconds.
-            keep: ids that must not be forgotten to make room; fewer than the memory has room for.
+            age: seconds since the record was issued, as claimed by the device that forwarded it.
+            now: current time in seconds.
+            keep: ids of devices that must not be forgotten to make room; there must be fewer of them than the capacity.
 
         Returns:
-            the sighting of the device's newest known record.
+            The sighting of the device's newest known record.
         """
         known = self._sightings.get(record.node_id)
         if known is None:

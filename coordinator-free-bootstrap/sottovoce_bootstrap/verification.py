@@ -1,4 +1,4 @@
-"""Verifier of records that strangers forward; repeated checks are cheap, and its memory is bounded."""
+"""Verifier for records that untrusted devices forward; repeated checks are cheap, and memory use is bounded."""
 
 import hashlib
 from collections import OrderedDict
@@ -23,11 +23,11 @@ def _clock() -> datetime:
 
 
 class Verifier:
-    """Verifier of records of this fleet.
+    """A verifier for this fleet's records.
 
     Args:
-        trust: trust that decides which devices belong to the fleet.
-        clock: returns the time at which certificates must be valid, as an aware datetime.
+        trust: the trust that decides which devices belong to the fleet.
+        clock: function that returns the time at which certificates must be valid, as an aware datetime.
     """
 
     def __init__(self, trust: Trust, clock: Callable[[], datetime] = _clock) -> None:
@@ -38,19 +38,19 @@ class Verifier:
         trust.subscribe(self._subjects.clear)  # the trusted devices may have changed
 
     def verify(self, record: PeerRecord) -> None:
-        """Check everything that a record claims.
+        """Check a record's fleet, certificate and signature, and that its device is not revoked.
 
         Raises:
-            MessageRefused: for `fleet`, `revoked`, `certificate` (not issued by this fleet, or not valid now),
-                `sender` (the certificate is another device's) or `signature`.
+            MessageRefused: with reason `fleet`, `revoked`, `certificate` (not issued by this fleet, or not currently
+                valid), `sender` (the certificate belongs to another device) or `signature`.
         """
         if record.fleet != self._trust.identity.fleet:
-            raise MessageRefused("fleet", f"a record of {record.node_id} is for a fleet other than this device's")
+            raise MessageRefused("fleet", f"a record of {record.node_id} is for a different fleet from this device's")
         if self._trust.refuses(record.node_id):
             raise MessageRefused("revoked", f"device {record.node_id} is revoked by its fleet")
         subject = self._subject(record)
         if subject.node_id != record.node_id:
-            raise MessageRefused("sender", f"a record of {record.node_id} has another device's certificate")
+            raise MessageRefused("sender", f"a record of {record.node_id} contains another device's certificate")
         message = signed_bytes(record)
         digest = hashlib.sha256(message + record.signature).digest()
         if digest in self._verified:
@@ -59,7 +59,7 @@ class Verifier:
         try:
             Ed25519PublicKey.from_public_bytes(subject.public_key).verify(record.signature, message)
         except InvalidSignature as error:
-            raise MessageRefused("signature", f"a record of {record.node_id} is not signed by it") from error
+            raise MessageRefused("signature", f"a record of {record.node_id} was not signed by that device") from error
         _remember(self._verified, digest, None, _RECORDS_REMEMBERED)
 
     def _subject(self, record: PeerRecord) -> Subject:

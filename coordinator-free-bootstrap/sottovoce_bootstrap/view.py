@@ -1,4 +1,4 @@
-"""A device's view of its fleet: the entries that it takes from an exchange, and the entries that it gives."""
+"""A device's view of its fleet, including which entries it accepts from an exchange and which entries it sends."""
 
 import random
 from collections import Counter
@@ -18,13 +18,13 @@ _DEPARTED_TOLD = 3
 
 
 class View:
-    """View of at most c devices, never this one, each with its newest record.
+    """A view of at most c devices, with the newest record of each; it never contains this device.
 
     Args:
-        own: node id of this device.
-        settings: settings of the fleet.
-        verify: raises MessageRefused for a record that does not belong to this fleet.
-        rng: source of randomness for breaking ties.
+        own: this device's node id.
+        settings: the peer sampling settings.
+        verify: function that raises MessageRefused for a record that does not belong to this fleet.
+        rng: random number generator for breaking ties.
         refused: counter of refused records, by reason.
     """
 
@@ -48,62 +48,62 @@ class View:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Return the ids in the view, the freshest first."""
+        """The node ids in the view, the device with the freshest record first."""
         return tuple(self._ids)
 
     def get(self, node_id: str) -> PeerRecord | None:
-        """Return the newest record of a recently seen device, in the view or not; None if unknown."""
+        """Return the newest record of a recently seen device, or None; the device need not be in the view."""
         sighting = self._sightings.get(node_id)
         return None if sighting is None else sighting.record
 
     def known(self) -> tuple[Sighting, ...]:
-        """Return all recently seen devices, in the view or not, the one seen longest ago first."""
+        """Return all recently seen devices, in the view or not, the least recently seen one first."""
         return tuple(self._sightings)
 
     def drop(self, node_id: str) -> None:
-        """Remove a device that does not answer; an exchange may bring it back."""
+        """Remove a device that does not answer from the view; a later exchange may add it again."""
         if node_id in self._ids:
             self._ids.remove(node_id)
 
     def expel(self, node_id: str) -> None:
-        """Remove a device and forget its records, so that a record that arrives later is verified again."""
+        """Remove a device and forget its records, so that its later records are verified again."""
         self.drop(node_id)
         self._sightings.forget(node_id)
         if node_id in self._departed:
             self._departed.remove(node_id)
 
     def admit(self, sender: str, exchange: Exchange, now: float) -> None:
-        """Admit a request.
+        """Count a request against the quotas and check it.
 
         Raises:
-            MessageRefused: for `rate`, or for a reason of `check`.
+            MessageRefused: with reason `rate`, or as raised by `check`.
         """
         self._quotas.request(sender, now)
         self.check(sender, exchange)
 
     def check(self, sender: str, exchange: Exchange) -> None:
-        """Check that an exchange is from its sender.
+        """Check that an exchange's first entry is a valid record of its sender.
 
         Raises:
-            MessageRefused: for `sender`, if the first entry is another device's; or for the reason for which the
-                sender's record is refused.
+            MessageRefused: with reason `sender` if the first entry belongs to another device, or with the reason for
+                which the sender's record is refused.
         """
         if exchange.sender.node_id != sender:
-            raise MessageRefused("sender", f"the first entry of an exchange from {sender} is another device's")
+            raise MessageRefused("sender", f"the first entry of an exchange from {sender} belongs to another device")
         if self._sightings.is_news(exchange.sender):
             self._verify(exchange.sender)
 
     def take(self, introducer: str, exchange: Exchange, now: float, shunned: Callable[[str], bool]) -> list[str]:
-        """Merge a checked exchange: newer records are noted, and the freshest of old and new become the view.
+        """Merge a checked exchange: store its newer records, and make the freshest old and new devices the view.
 
         Args:
-            introducer: node id of the sender.
-            exchange: the exchange; the freshest of its entries that are new to the view enter it, up to the limit.
-            now: seconds.
-            shunned: returns whether a device must not enter.
+            introducer: the sender's node id.
+            exchange: the exchange; of its devices that are new to the view, the freshest may enter it, up to the quota.
+            now: current time in seconds.
+            shunned: function that returns whether a device must not enter the view.
 
         Returns:
-            ids of the devices whose newest records the exchange contained.
+            The ids of the devices whose newest records the exchange contained.
         """
         own, *others = exchange.entries
         heard = [
@@ -122,13 +122,13 @@ class View:
         return heard
 
     def entries_for(self, recipient: str, stated: PeerRecord | None, count: int, now: float) -> list[Entry]:
-        """Return entries for another device: the devices that have just left, and the freshest of the view.
+        """Return entries to send to another device: devices that have left recently, and the freshest in the view.
 
         Args:
-            recipient: node id of the other device; its own record is included only if it is newer than `stated`.
-            stated: the recipient's own record that it has just sent; None without one.
-            count: largest number of entries.
-            now: seconds.
+            recipient: the other device's node id; its own record is included only if it is newer than `stated`.
+            stated: the record that the recipient has just sent about itself; None if there is none.
+            count: maximum number of entries.
+            now: current time in seconds.
         """
         itself = self._sightings.get(recipient)
         proof = itself if itself and stated and itself.record.version > stated.version else None
@@ -142,7 +142,7 @@ class View:
         return [Entry(sighting.record, max(0.0, now - sighting.born)) for sighting in told[:count]]
 
     def _note(self, introducer: str, entry: Entry, now: float) -> bool:
-        """Note one entry; return whether it is the newest of its device, and may enter the view."""
+        """Store one entry, and return whether it is its device's newest and may enter the view."""
         record = entry.record
         newcomer = record.node_id not in self._ids and record.node_id != introducer
         if record.node_id == self._own or entry.age > self._settings.horizon:

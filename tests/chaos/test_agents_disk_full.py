@@ -87,7 +87,7 @@ def test_a_share_that_cannot_be_kept_is_not_confirmed_and_taken_when_there_is_ro
         assert sender.deliver(sender.envelope(sequence=1)) == Outcome(duplicate=False)
         filler = fill(disk)
         sequence, outcome = _until_refused(sender)
-        assert outcome.details == "the device failed: see what it logs"
+        assert outcome.details == "the device failed: see its log"
         until(lambda: agent.lines("fault-passes", "kind=disk", "state.db: cannot be written"), "it says why")
         filler.unlink()
         until(lambda: at_work(agent), "it is at work again")

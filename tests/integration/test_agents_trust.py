@@ -70,8 +70,8 @@ def test_an_agent_that_dials_the_wrong_device_says_so_once(
         for agent, words in zip(
             dialling,
             (
-                f"peer {other.id} at {target}: another device answers there: correct the peer's id or address",
-                f"peer {listener.device.id} at {target}: its certificate does not belong to this fleet: check that",
+                f"peer {other.id} at {target}: another device answered at this address: correct the peer's id or",
+                f"peer {listener.device.id} at {target}: the peer's certificate does not belong to this fleet: check",
             ),
             strict=True,
         ):
@@ -100,7 +100,7 @@ def test_an_expired_certificate_is_refused_by_both_sides(fleet: Fleet, tmp_path:
                 until(lambda agent=agent: agent.status()["refused"]["handshakes"] > 0, "it is counted")  # type: ignore[misc]
                 assert agent.status()["traffic"]["received"] == 0
             line = new.told("delivery-failed")
-            assert "its certificate has expired: run `sottovoce fleet renew` there" in line
+            assert "the peer's certificate has expired: run `sottovoce fleet renew` on that device" in line
             line = old.told("cause=rejected")
             assert "this device's certificate expired on" in line
             assert "run `sottovoce fleet renew`" in line
@@ -235,7 +235,7 @@ def test_keys_that_others_can_read_stop_the_agent(fleet: Fleet, tmp_path: Path, 
     path.chmod(mode)
     ended = here("agent", "run", "--config", device.config)
     assert ended.code == 6
-    assert f"{path} is open to other users: `chmod 600` it" in ended.err
+    assert f"{path} is open to other users: run `chmod 600` on it" in ended.err
 
 
 @pytest.mark.parametrize("file", ["device.key", "tls.key", "tls.pem", "ca.pem"])

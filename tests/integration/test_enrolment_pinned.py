@@ -66,17 +66,17 @@ def test_pinned_fails_closed(fleet: Fleet, tmp_path: Path) -> None:
         return f"{ended.code} {ended.err}"
 
     assert "6 sottovoce: " in start(one, **settings)
-    assert "is pinned and trusts no device" in start(one, **settings)
+    assert "is pinned but trusts no device" in start(one, **settings)
     assert 'identity.mode: is "fleet-ca", but this device joined as "pinned"' in start(one, **QUICK)
     assert 'identity.mode: is "pinned", but this device joined as "fleet-ca"' in start(member, **settings)
     for other, words in (
-        (elsewhere, "names a different device or fleet"),
+        (elsewhere, "names a device or fleet that does not match"),
         (member, "is not self-signed"),
-        (one, "is the certificate of this device itself"),
+        (one, "is this device's own certificate"),
     ):
         ended = here("fleet", "join", "--state", one.state, "--pinned", "--pin", identity_files(other) / "tls.pem")
         assert (ended.code, words in ended.err) == (6, True), ended
     ended = here("fleet", "join", "--state", member.state, "--pinned", "--pin", identity_files(one) / "tls.pem")
     assert (ended.code, "whose fleet has a CA" in ended.err) == (6, True)
     ended = here("fleet", "renew", "--state", one.state, "--request", tmp_path / "r")
-    assert (ended.code, "a pinned device's certificate is never renewed" in ended.err) == (6, True)
+    assert (ended.code, "a pinned device's certificate cannot be renewed" in ended.err) == (6, True)

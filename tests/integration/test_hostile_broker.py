@@ -283,7 +283,7 @@ async def test_who_waits_for_the_broker_waits_no_longer_than_there_is_a_connecti
         delivery = asyncio.create_task(a.transport.deliver(b.peer, b"held", 1000))
         await eventually(lambda: len(broker.on(inbox(b, a))) == 2)
         broker.drop(a.identity.node_id)
-        with pytest.raises(DeliveryFailed, match="did not take the message") as failed:
+        with pytest.raises(DeliveryFailed, match="did not accept the message") as failed:
             await delivery
         assert failed.value.cause == "unreachable"
         for count in (1, 2):

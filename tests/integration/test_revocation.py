@@ -71,7 +71,7 @@ def test_a_list_handed_to_one_device_reaches_all_and_the_revoked_one_stops(autho
             )
         again = here("agent", "run", "--config", d.config)
         assert again.code == 6
-        assert "let a new device join" in again.err
+        assert "enrol a new device instead" in again.err
 
 
 @pytest.mark.timeout(400)
@@ -184,7 +184,7 @@ def test_a_revoked_device_gets_no_new_certificate(authority: Path, tmp_path: Pat
     revoke(authority, device, out=tmp_path / "list")
     ended = here("fleet", "renew", "--fleet", authority, "--state", device.state)
     assert ended.code == 6
-    assert f"{device.id} is revoked and gets no new certificate" in ended.err
+    assert f"{device.id} is revoked and cannot get a new certificate" in ended.err
     shown = here("fleet", "show", "--fleet", authority)
     assert device.id in shown.out
 

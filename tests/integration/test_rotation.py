@@ -154,7 +154,7 @@ def test_files_that_do_not_fit_are_not_taken_and_the_agent_goes_on(fleet: Fleet,
         path = identity_files(device) / "tls.pem"
         kept = path.read_bytes()
         path.write_bytes((identity_files(other) / "tls.pem").read_bytes())
-        until(lambda: agent.lines("identity-not-taken", "is not the certificate of"), "it says so")
+        until(lambda: agent.lines("identity-not-taken", "does not belong to"), "it says so")
         assert shown(device) == before
         path.write_bytes(kept)
         until(lambda: agent.status()["certificate_expires"] == device.identity.not_after.isoformat(), "it goes on")
@@ -176,7 +176,7 @@ def test_an_answer_for_another_device_or_from_another_fleet_is_not_installed(
     asked = here("fleet", "renew", "--fleet", authority, "--state", stranger.state)
     assert (asked.code, "was not issued by fleet 'rotating'" in asked.err) == (6, True)
     shorter = here("fleet", "renew", "--fleet", authority, "--state", device.state, "--valid", "1d")
-    assert (shorter.code, "ends before the present certificate" in shorter.err) == (6, True)
+    assert (shorter.code, "expires before the current certificate" in shorter.err) == (6, True)
     assert on_disk(device) == before
 
 

@@ -1,4 +1,4 @@
-"""Authorities that decide who belongs to a fleet: its own certificate, another CA, or a list of devices."""
+"""Authorities that decide which devices belong to a fleet: the fleet's certificate, another CA, or a device list."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ from sottovoce.identity.verification import (
 
 
 class Authority(Protocol):
-    """Authority that vouches for the devices of one fleet."""
+    """An authority that vouches for the devices of one fleet."""
 
     @property
     def fleet(self) -> str:
@@ -35,41 +35,41 @@ class Authority(Protocol):
 
     @property
     def roots(self) -> bytes:
-        """The certificates that TLS is to trust, PEM; never empty."""
+        """The certificates that TLS must trust, PEM; never empty."""
         ...
 
     def verify(self, certificate: x509.Certificate, now: datetime | None, source: object) -> Subject:
-        """Check everything that a device's certificate claims: issuer, validity, names and binding.
+        """Check a device certificate's issuer, validity, names and key binding.
 
         Args:
             certificate: the device's certificate.
-            now: an aware datetime; None if the signed document outlives the certificate.
-            source: name of the certificate in the error.
+            now: an aware datetime; None to skip the validity check, if the signed document outlives the certificate.
+            source: what to call the certificate in error messages.
 
         Raises:
-            IdentityError: if something does not hold.
+            IdentityError: if any check fails.
         """
         ...
 
     def verify_signature(self, message: bytes, signature: bytes) -> None:
-        """Verify a document of the fleet itself, not of one of its devices: a revocation list.
+        """Verify the fleet's signature on a document that the fleet itself issued, such as a revocation list.
 
         Raises:
-            IdentityError: if the signature is not the fleet's, or there is no key to verify it.
+            IdentityError: if the fleet's current key did not make the signature, or there is no key to verify it with.
         """
         ...
 
     def after_changes(self, changes: Sequence[KeyChange]) -> "Authority":
-        """Return the authority after changes of the fleet's keys.
+        """Return the authority that results from these changes of the fleet's keys.
 
         Raises:
-            IdentityError: if they do not lead on from here.
+            IdentityError: if the changes do not follow from this authority's keys.
         """
         ...
 
 
 class RetiredKey(IdentityError):
-    """Error of a document signed by a key that the fleet has retired."""
+    """Raised for a document that was signed with a key that the fleet has retired."""
 
 
 def check_signed(
@@ -81,36 +81,36 @@ def check_signed(
     which: str,
     changes: Sequence[KeyChange] = (),
 ) -> None:
-    """Check that a document is signed by the fleet itself.
+    """Check that the fleet itself signed a document.
 
     Args:
-        authority: the authority whose signature counts.
-        fleet: fleet that the document names.
+        authority: the authority that must have signed the document.
+        fleet: the fleet that the document names.
         message: the signed message.
-        signature: its signature.
-        what: the document, in the error.
-        which: words for it in the error.
-        changes: changes of the fleet's keys that came with it.
+        signature: signature of the message.
+        what: what to call the document in error messages.
+        which: the document's version in error messages, for example its epoch.
+        changes: changes of the fleet's keys that came with the document.
 
     Raises:
-        IdentityError: if it belongs to another fleet, or was not signed by this one.
+        IdentityError: if the document belongs to another fleet, or this fleet did not sign it.
     """
     if fleet != authority.fleet:
         raise IdentityError(f"{what} belongs to fleet {fleet!r}, not to {authority.fleet!r}")
     try:
         (authority.after_changes(changes) if changes else authority).verify_signature(message, signature)
     except IdentityError as error:
-        raise type(error)(f"{what} of {which} is not accepted: {error}") from error
+        raise type(error)(f"{what} of {which} was rejected: {error}") from error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FleetAuthority:
-    """Fleet's own certificate, which `sottovoce fleet init` made, and the certificates that it has retired.
+    """A fleet's own authority: the certificate that `sottovoce fleet init` made, and the fleet's retired keys.
 
     Attributes:
-        certificate: certificate of its present key.
-        spare: certificate of its spare key, which signs only changes of keys; None in a fleet of earlier versions.
-        retired: retired keys whose certificates still hold for a while.
+        certificate: certificate of the fleet's current key.
+        spare: certificate of the spare key, which signs only key changes; None in a fleet made by an earlier version.
+        retired: retired keys; the certificates that they issued remain valid for a limited time.
     """
 
     certificate: x509.Certificate
@@ -131,15 +131,15 @@ class FleetAuthority:
 
     @property
     def anchors(self) -> Anchors:
-        """Certificates with which a new device begins."""
+        """The certificates that a new device starts with."""
         return Anchors(self.certificate, self.spare)
 
     def retirement(self, certificate: x509.Certificate) -> Retired | None:
-        """Return the retirement of this certificate's issuing key; None for the present key or another fleet's."""
+        """Return the retired key that issued a certificate, or None if no retired key did."""
         return next((one for one in self.retired if _is_issued_by(certificate, one.certificate)), None)
 
     def verify(self, certificate: x509.Certificate, now: datetime | None, source: object) -> Subject:
-        """See Authority.verify. Certificates of a retired key end on the day that the fleet has set."""
+        """See Authority.verify. A retired key's certificates are valid only until the date that the fleet has set."""
         issuer, retired = self.certificate, None
         if not _is_issued_by(certificate, issuer) and (retired := self.retirement(certificate)) is not None:
             issuer = retired.certificate
@@ -153,14 +153,17 @@ class FleetAuthority:
         return subject if retired is None else replace(subject, not_after=min(subject.not_after, retired.until))
 
     def verify_signature(self, message: bytes, signature: bytes) -> None:
-        """See Authority.verify_signature: ECDSA with SHA-256, by the fleet's present key."""
+        """See Authority.verify_signature. The signature is ECDSA with SHA-256, made with the fleet's current key."""
         if self._signed(self.certificate, message, signature):
             return
         if any(self._signed(one.certificate, message, signature) for one in self.retired):
             raise RetiredKey(
-                f"it was signed by a key that fleet {self.fleet!r} has retired: sign it with the present one"
+                f"the signature was made with a key that fleet {self.fleet!r} has retired: sign the document with the "
+                "current key"
             )
-        raise IdentityError(f"it was not signed by fleet {self.fleet!r}: get it from the holder of its key")
+        raise IdentityError(
+            f"the document was not signed by fleet {self.fleet!r}: get it from the holder of the fleet's key"
+        )
 
     def after_changes(self, changes: Sequence[KeyChange]) -> "FleetAuthority":
         """See Authority.after_changes."""
@@ -188,11 +191,11 @@ def _is_issued_by(certificate: x509.Certificate, issuer: x509.Certificate) -> bo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IssuerAuthority:
-    """Certificate authority that also serves others: it vouches for a fleet only in certificates that name the fleet.
+    """An external CA, which may serve others too: it vouches for a fleet only in certificates that name the fleet.
 
     Attributes:
-        certificate: certificate of the CA that issues the devices' certificates itself, a root or an intermediate.
-        fleet: the SPIFFE trust domain of the devices.
+        certificate: certificate of the CA that directly issues the device certificates, a root or an intermediate.
+        fleet: the devices' SPIFFE trust domain.
     """
 
     certificate: x509.Certificate
@@ -209,27 +212,27 @@ class IssuerAuthority:
         return subject_in(certificate, self.fleet, self.certificate, source, exact=False)
 
     def verify_signature(self, message: bytes, signature: bytes) -> None:
-        """See Authority.verify_signature. An external CA does not sign documents of the fleet."""
+        """See Authority.verify_signature. An external CA does not sign fleet documents."""
         raise IdentityError(
-            "a fleet with an external CA has no revocation lists: refuse the device's renewal at the CA, and the "
-            "device is excluded once its certificate expires"
+            "a fleet with an external CA has no revocation lists: make sure that the CA does not renew the device's "
+            "certificate; the device is excluded once that certificate expires"
         )
 
     def after_changes(self, changes: Sequence[KeyChange]) -> "IssuerAuthority":
-        """See Authority.after_changes. An external CA changes its keys in its own way."""
-        raise IdentityError("the keys of a fleet with an external CA cannot be changed here")
+        """See Authority.after_changes. An external CA manages its own keys."""
+        raise IdentityError("the keys of a fleet with an external CA cannot be changed here: change them at the CA")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PinnedAuthority:
-    """Authority of a few devices that recognise one another by id, and trust no other device.
+    """The authority of a small group of devices that identify one another by id and trust no other device.
 
-    An id is a digest of a device's key, and the key has signed the device's self-signed certificate. So only the list
-    of ids must be trusted, and certificates may come from anywhere.
+    A device's id is a digest of its identity key, and that key signs the binding in the device's self-signed
+    certificate. Only the list of ids must therefore be trusted; the certificates may come from any source.
 
     Attributes:
         fleet: the name that the devices have agreed on.
-        leaves: the certificates of the devices that are trusted, by node id.
+        leaves: the trusted devices' certificates, by node id.
     """
 
     fleet: str
@@ -244,57 +247,59 @@ class PinnedAuthority:
         """See Authority.verify."""
         subject = verify_self_signed(certificate, self.fleet, now, source)
         if subject.node_id not in self.leaves:
-            raise IdentityError(f"{source} is of {subject.node_id}, which is not pinned: list it under transport.peers")
+            raise IdentityError(
+                f"{source} belongs to {subject.node_id}, which is not pinned: list that device under transport.peers"
+            )
         return subject
 
     def verify_signature(self, message: bytes, signature: bytes) -> None:
-        """See Authority.verify_signature. No key signs for a pinned fleet."""
-        raise IdentityError("pinned devices have no revocation lists: take the device out of transport.peers")
+        """See Authority.verify_signature. A pinned fleet has no signing key."""
+        raise IdentityError("pinned devices have no revocation lists: remove the device from transport.peers")
 
     def after_changes(self, changes: Sequence[KeyChange]) -> "PinnedAuthority":
         """See Authority.after_changes. A pinned fleet has no common key that could change."""
-        raise IdentityError("pinned devices have no key of a fleet to change")
+        raise IdentityError("pinned devices have no fleet key to change")
 
 
 def verify_self_signed(certificate: x509.Certificate, fleet: str, now: datetime | None, source: object) -> Subject:
-    """Check a self-signed certificate of a device in a pinned fleet; this does not decide whether it is trusted.
+    """Check the self-signed certificate of a pinned device, without deciding whether the device is trusted.
 
     Raises:
-        IdentityError: if something does not hold.
+        IdentityError: if any check fails.
     """
     try:
         certificate.verify_directly_issued_by(certificate)
     except (*UNREADABLE, InvalidSignature) as error:
-        raise IdentityError(f"{source} is not self-signed, as those of pinned devices are: {ENROL}") from error
+        raise IdentityError(f"{source} is not self-signed, but a pinned device's must be: {ENROL}") from error
     if now is not None:
         check_validity(certificate, now, source)
     return subject_in(certificate, fleet, certificate, source)
 
 
 def decode_issuer(pem: bytes, source: object) -> x509.Certificate:
-    """Read the certificate of an external CA; `source` names it in the error.
+    """Read an external CA's certificate, called `source` in error messages.
 
     Raises:
-        IdentityError: if it cannot be read, or is not that of a CA.
+        IdentityError: if the certificate cannot be read or is not a CA certificate.
     """
     certificate = decode_certificate(pem, source)
     try:
         is_authority = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
         may_sign = certificate.extensions.get_extension_for_class(x509.KeyUsage).value.key_cert_sign
     except UNREADABLE as error:
-        raise IdentityError(f"{source} is not the certificate of a CA: give the one that signs devices") from error
+        raise IdentityError(f"{source} is not a CA certificate: pass the one that signs device certificates") from error
     if not (is_authority and may_sign):
-        raise IdentityError(f"{source} is not the certificate of a CA: give the one that signs devices")
+        raise IdentityError(f"{source} is not a CA certificate: pass the one that signs device certificates")
     return certificate
 
 
 def pinned_authority(
     fleet: str, certificates: Iterable[x509.Certificate], peers: Iterable[str], source: object
 ) -> PinnedAuthority:
-    """Return an authority of the certificates whose devices are listed.
+    """Return an authority that trusts those of the certificates whose devices are listed in `peers`.
 
     Raises:
-        IdentityError: if one of them is not self-signed, or belongs to another fleet.
+        IdentityError: if a certificate is not self-signed or belongs to another fleet.
     """
     trusted = set(peers)
     subjects = [(verify_self_signed(one, fleet, None, source).node_id, one) for one in certificates]

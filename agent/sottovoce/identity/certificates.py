@@ -1,4 +1,4 @@
-"""Construction of certificates: a fleet's own, and those it issues to devices."""
+"""Construction of X.509 certificates for fleets, devices and enrollers."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -18,23 +18,23 @@ _CLOCK_LAG = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class Validity:
-    """Time in which a certificate is valid, both ends included; aware datetimes."""
+    """The time during which a certificate is valid, as aware datetimes; both ends are included."""
 
     not_before: datetime
     not_after: datetime
 
     @classmethod
     def from_now(cls, days: float) -> Self:
-        """Return a validity of `days` from now, which starts five minutes ago for clocks that lag."""
+        """Return a validity that ends `days` from now; it starts five minutes ago to allow for slow clocks."""
         now = datetime.now(UTC)
         return cls(now - _CLOCK_LAG, now + timedelta(days=days))
 
 
 def fleet_certificate(fleet: str, key: EllipticCurvePrivateKey, validity: Validity) -> x509.Certificate:
-    """Return the self-signed certificate of a fleet.
+    """Return a self-signed fleet certificate.
 
     Raises:
-        IdentityError: `fleet` cannot name a fleet.
+        IdentityError: if `fleet` is not a valid fleet name.
     """
     name = common_name(check_fleet_name(fleet))
     return (
@@ -53,14 +53,14 @@ def device_certificate(
     binding: bytes,
     validity: Validity,
 ) -> x509.Certificate:
-    """Issue a device's certificate; none of the device's private keys is needed.
+    """Issue a device certificate; this does not require any of the device's private keys.
 
     Args:
         authority: the fleet's certificate.
-        authority_key: the fleet's key.
+        authority_key: the fleet's private key.
         tls_key: the device's public TLS key.
         binding: result of `sottovoce.identity.binding.bind` on the device.
-        validity: when the certificate holds.
+        validity: validity of the new certificate.
 
     Raises:
         ValueError: if the binding does not belong to this TLS key.
@@ -78,7 +78,7 @@ def device_certificate(
 def self_signed_certificate(
     fleet: str, tls_key: EllipticCurvePrivateKey, binding: bytes, validity: Validity
 ) -> x509.Certificate:
-    """Return the certificate of a device that only its own identity key vouches for, in the binding.
+    """Return a self-signed device certificate; only the device's own identity key vouches for it, through the binding.
 
     Raises:
         ValueError: if the binding does not belong to this TLS key.
@@ -91,7 +91,7 @@ def self_signed_certificate(
 def enroller_certificate(
     authority: x509.Certificate, authority_key: EllipticCurvePrivateKey, key: EllipticCurvePublicKey, validity: Validity
 ) -> x509.Certificate:
-    """Return the certificate of an enroller: a name in the fleet that no device can have, and no binding."""
+    """Return an enroller's certificate, with a name that no device can have and without a key binding."""
     fleet = fleet_of(authority)
     return (
         _builder(common_name(enroller_dns_name(fleet)), authority.subject, key, validity)
@@ -105,23 +105,23 @@ def enroller_certificate(
 
 
 def common_name(value: str) -> x509.Name:
-    """Return the X.509 name that consists of one common name."""
+    """Return an X.509 name that consists of a single common name."""
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, value)])
 
 
 def fleet_of(authority: x509.Certificate) -> str:
-    """Return the name of the fleet that a fleet certificate belongs to.
+    """Return the fleet name in a fleet certificate.
 
     Raises:
-        ValueError: if its subject is not one common name.
-        IdentityError: that cannot name a fleet.
+        ValueError: if the certificate's subject does not have exactly one attribute.
+        IdentityError: if that attribute is not a valid fleet name.
     """
     (attribute,) = authority.subject
     return check_fleet_name(str(attribute.value))
 
 
 def device_names(node_id: str, fleet: str) -> x509.SubjectAlternativeName:
-    """Return the alternative names of a device's certificate."""
+    """Return the subject alternative names for a device certificate: the DNS name and the SPIFFE id."""
     dns, uri = peer_dns_name(node_id, fleet), device_uri(node_id, fleet)
     return x509.SubjectAlternativeName([x509.DNSName(dns), x509.UniformResourceIdentifier(uri)])
 
@@ -141,7 +141,7 @@ def _builder(
 
 
 def _of_device(builder: x509.CertificateBuilder, device: str, fleet: str, binding: bytes) -> x509.CertificateBuilder:
-    """Return a builder with the contents common to every certificate of a device, for any signer."""
+    """Return a builder with the extensions that every device certificate has, whichever key signs it."""
     usages = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH])
     return (
         builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)

@@ -1,8 +1,10 @@
-"""Detection of wrong clocks: many devices have none that survives a power cut, and certificates are judged by it.
+"""Detection of wrong clocks.
 
-The latest time that an agent has seen is stored beside its state. A clock with an earlier time has not been set yet, or
-it is right now and was ahead then. A time seen during only one boot of the machine does not decide this, and is taken
-back. A time confirmed by a second boot or a synchronised clock does: then only a synchronised clock may be earlier.
+The clock decides whether a certificate is valid, but on many devices it does not survive a power cut. The agent
+therefore stores the latest time that it has seen in its state directory. If the clock later shows an earlier time,
+either the clock has not been set yet, or it is correct now and was ahead before. A time seen during only one boot of
+the machine does not settle this, so the agent discards it. A time confirmed by a second boot or by a synchronised clock
+does: after that, only a synchronised clock may show an earlier time.
 """
 
 import ctypes
@@ -17,15 +19,15 @@ from sottovoce.identity.files import replace
 
 _log = logging.getLogger(__name__)
 NAME = "clock"
-_TOLERANCE = timedelta(minutes=10)  # by which a corrected clock may go back
+_TOLERANCE = timedelta(minutes=10)  # how far a correction may set the clock back
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
-_TIMEX_BYTES = 512  # larger than any struct timex; all zeros query, and set nothing
+_TIMEX_BYTES = 512  # larger than any struct timex; an all-zero struct only queries the clock
 UNSYNCHRONISED = 5  # TIME_ERROR of adjtimex(2)
 _NEVER = datetime.fromtimestamp(0, UTC)
 
 
 def kernel_clock() -> int:
-    """Return the clock status of adjtimex(2); -1 where it is not available, as in some containers."""
+    """Return the clock status from adjtimex(2), or -1 if the call is not available, as in some containers."""
     library = ctypes.CDLL(None)
     if not hasattr(library, "adjtimex"):
         return -1
@@ -38,7 +40,7 @@ def synchronised(kernel: Callable[[], int] = kernel_clock) -> bool:
 
 
 def boot_id() -> str:
-    """Return the id of this boot of the machine."""
+    """Return the id of the machine's current boot, or an empty string if it cannot be read."""
     try:
         return _BOOT.read_text(encoding="ascii").strip()
     except OSError:
@@ -47,12 +49,12 @@ def boot_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Latest time known, as kept on disk.
+    """The latest known time, as stored on disk.
 
     Attributes:
         latest: latest time that the clock has shown.
-        certain: latest time that it showed under an earlier boot, or while it was synchronised.
-        boot: boot under which it showed `latest`.
+        certain: latest time that the clock showed during an earlier boot or while it was synchronised.
+        boot: id of the boot during which the clock showed `latest`.
     """
 
     latest: datetime = _NEVER
@@ -61,12 +63,12 @@ class _Seen:
 
 
 class ClockFloor:
-    """Latest time that this device has seen, stored on its disk.
+    """The latest time that this device has seen, stored on disk.
 
     Args:
-        path: path of the file; made by the first `note`.
-        synchronised: returns whether the clock is synchronised.
-        boot: returns the id of the machine's current boot.
+        path: path of the file, which the first call to `note` creates.
+        synchronised: function that returns whether the clock is synchronised.
+        boot: function that returns the id of the machine's current boot.
     """
 
     def __init__(
@@ -77,35 +79,39 @@ class ClockFloor:
         self._boot = boot
 
     def check(self, now: datetime | None = None) -> None:
-        """Refuse a clock that is earlier than a time that this device has certainly seen.
+        """Check that the clock is not earlier than a confirmed time.
 
         Args:
-            now: an aware datetime; the clock's by default.
+            now: an aware datetime; defaults to the current time.
 
         Raises:
-            ClockError: if it does.
+            ClockError: if the clock is earlier than a confirmed time and is not synchronised.
             IdentityError: if the file cannot be read.
         """
         seen, now = self._seen(), now or datetime.now(UTC)
         if now < seen.certain - _TOLERANCE and not self._synchronised():
             raise ClockError(
-                f"the clock of this device says {now:%Y-%m-%d %H:%M} UTC, but this device has run until "
-                f"{seen.certain:%Y-%m-%d %H:%M}: set the clock, or let it be set (systemd: After=time-sync.target). "
-                f"If the clock is right now and was wrong before, remove {self._path}"
+                f"this device's clock shows {now:%Y-%m-%d %H:%M} UTC, but this device was already running at "
+                f"{seen.certain:%Y-%m-%d %H:%M}: set the clock, or start the agent after time synchronisation "
+                "(systemd: After=time-sync.target). If the clock is correct now and was wrong before, delete "
+                f"{self._path}"
             )
         if now < seen.latest - _TOLERANCE:
             _log.warning(
-                "clock-taken-back the clock shows %s, but showed %s when this device last ran: it was ahead, or is "
-                "behind now",
+                "clock-taken-back the clock shows %s, but showed %s when this device last ran: the clock was ahead "
+                "then or is behind now",
                 f"{now:%Y-%m-%d %H:%M} UTC",
                 f"{seen.latest:%Y-%m-%d %H:%M} UTC",
             )
 
     def note(self, now: datetime | None = None) -> None:
-        """Note the present time, durably on return.
+        """Record the current time; it is durable on disk when this method returns.
+
+        Args:
+            now: an aware datetime; defaults to the current time.
 
         Raises:
-            IdentityError: if it cannot be written.
+            IdentityError: if the file cannot be read or written.
         """
         seen, now, boot = self._seen(), now or datetime.now(UTC), self._boot()
         if self._synchronised():
@@ -128,10 +134,12 @@ class ClockFloor:
             return _Seen()
         except PermissionError as error:
             raise IdentityError(
-                f"{self._path} may not be accessed by this user: run this as the owner of its directory"
+                f"this user has no permission to read {self._path}: run this command as the owner of its directory"
             ) from error
         except (OSError, ValueError) as error:
-            raise IdentityError(f"{self._path} cannot be read ({error}): check the clock, then remove it") from error
+            raise IdentityError(
+                f"{self._path} cannot be read ({error}): check the clock, then delete this file"
+            ) from error
 
 
 def _time(line: str) -> datetime:

@@ -1,4 +1,4 @@
-"""Identity files: written durably and in one step; private ones for their owner alone."""
+"""Identity files, which are written durably and atomically; only the owner can read the private ones."""
 
 import fcntl
 import os
@@ -12,46 +12,50 @@ from pathlib import Path
 from sottovoce.durable import rename, sync
 from sottovoce.errors import IdentityError
 
-_COMING = "coming"  # holds files that are about to be moved into the parent directory
+_COMING = "coming"  # contains files that are about to be moved into the parent directory
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
-_LOCK_SECONDS = 10.0  # more than enough for another process that writes small files
+_LOCK_SECONDS = 10.0  # much longer than another process needs to write its small files
 _RETRY_SECONDS = 0.01
 
 
 def make_private_directory(directory: Path) -> None:
-    """Make a directory of mode 0700, or accept one that other users cannot enter.
+    """Create a directory with mode 0700, or accept an existing one that other users have no access to.
 
     Raises:
-        IdentityError: if it cannot be made, or it exists and others can enter it.
+        IdentityError: if the directory cannot be created, or it exists and other users have access to it.
     """
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         mode = directory.stat().st_mode
         sync(directory.parent)
     except OSError as error:
-        raise IdentityError(f"{directory} cannot be made: {error.strerror}; give a directory you may write") from error
+        raise IdentityError(
+            f"{directory} cannot be created: {error.strerror}; choose a directory that you can write to"
+        ) from error
     if mode & _OTHERS:
-        raise IdentityError(f"{directory} can be entered by other users: `chmod 700` it, or give a new directory")
+        raise IdentityError(f"{directory} is open to other users: run `chmod 700` on it, or choose a new directory")
 
 
 def check_new(paths: Iterable[Path]) -> None:
-    """Check, before a step that cannot be undone, that these files can be created.
+    """Check that these files can be created, before a step that cannot be undone.
 
     Raises:
-        IdentityError: if one of them exists, or its directory does not.
+        IdentityError: if one of the files exists, or its parent directory does not.
     """
     for path in paths:
         if os.path.lexists(path):
-            raise IdentityError(f"{path} exists and is never overwritten: move it away, or give a new directory")
+            raise IdentityError(f"{path} exists and is never overwritten: move it away, or choose a new directory")
         if not path.parent.is_dir():
-            raise IdentityError(f"{path} cannot be written: {path.parent} is no directory; make it, or give another")
+            raise IdentityError(
+                f"{path} cannot be written: {path.parent} is not a directory; create it, or choose another"
+            )
 
 
 def write_new(files: dict[Path, bytes]) -> None:
-    """Write new files into one directory, each whole or not at all, with mode 0600; they are on the disk on return.
+    """Write new files with mode 0600, each of them atomically; they are durable on disk when this function returns.
 
     Raises:
-        IdentityError: if one of them exists (then none is written), or they cannot be written.
+        IdentityError: if a file exists (then no file is written), or a file cannot be written.
     """
     check_new(files)
     for path, content in files.items():
@@ -59,10 +63,10 @@ def write_new(files: dict[Path, bytes]) -> None:
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Write or replace a file, whole or not at all, with mode 0600; it is on the disk on return.
+    """Atomically write or replace a file with mode 0600; it is durable on disk when this function returns.
 
     Raises:
-        IdentityError: if it cannot be written; the file before is unchanged.
+        IdentityError: if the file cannot be written; the previous file is then unchanged.
     """
     draft = path.with_name(f".{path.name}.new")
     try:
@@ -77,10 +81,10 @@ def replace(path: Path, content: bytes) -> None:
 
 
 def move_in(directory: Path, files: dict[str, bytes]) -> None:
-    """Write or replace files in a directory: all of them or none, even in a power cut.
+    """Write or replace several files in a directory: either all of them or none, even if the power fails.
 
     Raises:
-        IdentityError: if they cannot be written.
+        IdentityError: if the files cannot be written.
     """
     coming = directory / _COMING
     draft = coming.with_name(f".{_COMING}.new")
@@ -98,7 +102,7 @@ def move_in(directory: Path, files: dict[str, bytes]) -> None:
 
 
 def finish_move(directory: Path) -> None:
-    """Finish a move that a power cut has interrupted.
+    """Complete a `move_in` that a power cut interrupted.
 
     Raises:
         IdentityError: if the directory cannot be written.
@@ -123,11 +127,11 @@ def _finish_move(directory: Path) -> None:
 
 @contextmanager
 def _lock(directory: Path) -> Iterator[None]:
-    """Hold the directory's lock; without it, an agent and a command that write the same file would share its draft.
+    """Lock the directory, so that an agent and a command that write the same file do not share a draft file.
 
     Raises:
         OSError: if the directory cannot be opened.
-        IdentityError: if another process keeps it locked.
+        IdentityError: if another process does not release the lock within 10 seconds.
     """
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     end = time.monotonic() + _LOCK_SECONDS
@@ -138,7 +142,9 @@ def _lock(directory: Path) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > end:
-                    raise IdentityError(f"{directory} is locked by another process: stop it, and try again") from None
+                    raise IdentityError(
+                        f"{directory} is locked by another process: stop that process, and try again"
+                    ) from None
                 time.sleep(_RETRY_SECONDS)
         yield
     finally:
@@ -146,19 +152,19 @@ def _lock(directory: Path) -> Iterator[None]:
 
 
 def read(path: Path) -> bytes:
-    """Read a public file.
+    """Return the content of a public file.
 
     Raises:
-        IdentityError: if it cannot be read.
+        IdentityError: if the file cannot be read.
     """
     return _read(path, private=False)
 
 
 def read_private(path: Path) -> bytes:
-    """Read a private file.
+    """Return the content of a private file.
 
     Raises:
-        IdentityError: if it cannot be read, or others than its owner can read or change it.
+        IdentityError: if the file cannot be read, or its mode gives other users any access.
     """
     return _read(path, private=True)
 
@@ -167,7 +173,9 @@ def _read(path: Path, *, private: bool) -> bytes:
     try:
         with path.open("rb") as file:
             if private and os.fstat(file.fileno()).st_mode & _OTHERS:
-                raise IdentityError(f"{path} is open to other users: `chmod 600` it, and renew it if others used it")
+                raise IdentityError(
+                    f"{path} is open to other users: run `chmod 600` on it, and replace it if others have read it"
+                )
             return file.read()
     except FileNotFoundError as error:
         raise IdentityError(f"{path} is missing: restore it, or enrol with `sottovoce fleet join`") from error

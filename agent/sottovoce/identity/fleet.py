@@ -1,8 +1,9 @@
-"""Authority of a fleet: made once, kept offline, needed only to enrol a device or to renew its certificate.
+"""A fleet's own certificate authority, which is created once and stays offline.
 
-Its directory holds `ca.pem`, which every device gets a copy of, and `ca.key`, unencrypted and mode 0600: anyone who
-reads `ca.key` can let any device into the fleet. Keep that directory on a medium that no device of the fleet can read,
-and `spare`, the key for the day on which this one is lost or stolen, on another.
+It is needed only to enrol devices, to renew their certificates, and to sign the fleet's own documents. The authority's
+directory contains `ca.pem`, which is copied to every device, and `ca.key`, which is unencrypted and has mode 0600.
+Anyone who can read `ca.key` can add any device to the fleet. Store that directory on a medium that no device of the
+fleet can read. Store `spare`, which contains the replacement key in case `ca.key` is lost or stolen, on another medium.
 """
 
 from collections.abc import Container
@@ -26,21 +27,21 @@ from sottovoce.identity.request import Request, read_request
 
 FLEET_KEY = "ca.key"
 SPARE = "spare"
-"""Directory of the spare key, in a fleet's directory until it is moved elsewhere."""
+"""Name of the spare key's directory, which is inside the fleet's directory until someone moves it elsewhere."""
 _FLEET_DAYS = 3650
 _DEVICE_DAYS = 90
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fleet:
-    """Authority of a fleet, able to issue certificates.
+    """A fleet's authority with its private key, which can issue certificates.
 
     Attributes:
         name: the fleet's name.
-        certificate: its certificate, which every device trusts.
-        key: its private key.
-        spare: certificate of its spare key; None in a fleet of earlier versions.
-        changes: changes of its keys, from the first.
+        certificate: the fleet's certificate, which every device trusts.
+        key: the fleet's private key.
+        spare: certificate of the spare key; None in a fleet made by an earlier version.
+        changes: all changes of the fleet's keys, oldest first.
     """
 
     name: str
@@ -51,52 +52,55 @@ class Fleet:
 
     @property
     def authority(self) -> FleetAuthority:
-        """The authority as a device sees it."""
+        """The fleet's public authority, as every device uses it."""
         return FleetAuthority(self.certificate, self.spare, retired_by(self.changes))
 
     def sign(self, message: bytes) -> bytes:
-        """Return the fleet's own signature, ECDSA with SHA-256, of a message that begins with its own domain string."""
+        """Return the fleet's ECDSA signature, with SHA-256, of a message that begins with its own domain string."""
         return self.key.sign(message, ECDSA(SHA256()))
 
     def issue(self, request: Request, validity: Validity | None = None) -> bytes:
-        """Return the certificate of a device that the operator admits, PEM; for ninety days from now by default."""
+        """Return a certificate in PEM for a device that the operator admits; valid for ninety days by default."""
         validity = validity or Validity.from_now(_DEVICE_DAYS)
         certificate = device_certificate(self.certificate, self.key, request.tls_key, request.binding, validity)
         return certificate.public_bytes(Encoding.PEM)
 
     def renew(self, request: Request, revoked: Container[str], validity: Validity | None = None) -> bytes:
-        """Return a new certificate for a device of this fleet, whose present one may have expired, PEM.
+        """Return a new certificate in PEM for a device of this fleet, even if its current certificate has expired.
 
         Args:
-            request: a request that includes the present certificate.
-            revoked: node ids that get no certificate.
-            validity: ninety days from now by default.
+            request: a request that includes the current certificate.
+            revoked: node ids of revoked devices.
+            validity: validity of the new certificate; defaults to ninety days from now.
 
         Raises:
-            IdentityError: if the device does not belong to this fleet, or is revoked.
+            IdentityError: if the request has no current certificate, or the device does not belong to this fleet or is
+                revoked.
         """
         if request.present is None:
             raise IdentityError(
-                "the request has no certificate beside it: make it with `sottovoce fleet renew --request`"
+                "the request does not include the current certificate: make it with `sottovoce fleet renew --request`"
             )
-        source = f"the present certificate of {request.node_id}"
+        source = f"the current certificate of {request.node_id}"
         if self.authority.verify(request.present, None, source).node_id != request.node_id:
-            raise IdentityError(f"{source} is another device's: make the request again on the device")
+            raise IdentityError(f"{source} belongs to another device: make the request again on the device")
         if request.node_id in revoked:
-            raise IdentityError(f"{request.node_id} is revoked and gets no new certificate: let a new device join")
+            raise IdentityError(
+                f"{request.node_id} is revoked and cannot get a new certificate: enrol a new device instead"
+            )
         return self.issue(request, validity)
 
 
 def create_fleet(directory: Path, name: str, *, validity: Validity | None = None) -> Fleet:
-    """Make a fleet's key and certificate.
+    """Create a new fleet: its key, its spare key, and their certificates.
 
     Args:
         directory: directory to write to, created if missing.
-        name: 1 to 40 lowercase letters, digits and inner hyphens.
-        validity: when the fleet's certificate holds; ten years from now by default.
+        name: the fleet's name: 1 to 40 lowercase letters, digits and inner hyphens.
+        validity: validity of the fleet's certificates; defaults to ten years from now.
 
     Raises:
-        IdentityError: if the name cannot name a fleet, or the directory holds one or cannot be written.
+        IdentityError: if the name is not valid, or the directory contains a fleet already or cannot be written.
     """
     key, certificate = new_key(name, validity)
     spare_key, spare = new_key(name, validity)
@@ -109,46 +113,48 @@ def create_fleet(directory: Path, name: str, *, validity: Validity | None = None
 
 
 def new_key(name: str, validity: Validity | None = None) -> tuple[EllipticCurvePrivateKey, x509.Certificate]:
-    """Make a key for a fleet and its certificate, which is valid for ten years by default."""
+    """Generate a fleet key and its self-signed certificate, which is valid for ten years by default."""
     key = generate_private_key(SECP256R1())
     return key, fleet_certificate(name, key, validity or Validity.from_now(_FLEET_DAYS))
 
 
 def open_fleet(directory: Path) -> Fleet:
-    """Open the authority that `create_fleet` wrote.
+    """Open a fleet's directory that `create_fleet` wrote.
 
     Raises:
-        IdentityError: if a file is missing, malformed or open to other users, or the two do not belong together.
+        IdentityError: if a file is missing, malformed, or private but accessible to other users, or the key and the
+            certificate do not match.
     """
     finish_move(directory)
     key_file, certificate_file = directory / FLEET_KEY, directory / FLEET_CERTIFICATE
     if not key_file.exists():
         raise IdentityError(
-            f"{key_file} is missing: restore it, make a fleet with `sottovoce fleet init`, or name its directory"
+            f"{key_file} is missing: restore it from a backup, create a fleet with `sottovoce fleet init`, or pass the "
+            "fleet's directory"
         )
     key = decode_tls_key(read_private(key_file), key_file)
     anchors = read_anchors(read(certificate_file), certificate_file)
     if anchors.current.public_key() != key.public_key():
-        raise IdentityError(f"{certificate_file} is not the certificate of {key_file}: restore both from their backup")
+        raise IdentityError(f"{certificate_file} does not belong to {key_file}: restore both from the same backup")
     changed = directory / FLEET_KEYS
     changes = decode_changes(read(changed), changed) if changed.exists() else ()
     return Fleet(fleet_of(anchors.current), anchors.current, key, anchors.spare, changes)
 
 
 def enrol(fleet: Fleet, directory: Path, *, validity: Validity | None = None) -> Identity:
-    """Make the identity of a new device: its keys, and its certificate from the fleet.
+    """Create a new device's identity: generate its keys, and issue its certificate from the fleet.
 
     Args:
-        fleet: the authority.
+        fleet: the fleet's authority, with its key.
         directory: directory to write to, created if missing.
-        validity: when the device's certificate holds; ninety days from now by default.
+        validity: validity of the device's certificate; defaults to ninety days from now.
 
     Returns:
-        The identity as loaded at the beginning of its validity.
+        The identity, as loaded at the start of its validity.
 
     Raises:
-        IdentityError: if the directory holds an identity, is open to other users or cannot be written, or the fleet's
-            own certificate does not hold when the device's begins.
+        IdentityError: if the directory contains an identity already, is accessible to other users or cannot be written,
+            or the fleet's certificate is not valid when the device's certificate starts.
     """
     validity = validity or Validity.from_now(_DEVICE_DAYS)
     keys = DeviceKeys.generate()

@@ -1,8 +1,9 @@
-"""Changes of a fleet's keys: each is signed by the key before, or by the spare key.
+"""Changes of a fleet's keys, each signed with the previous key or with the spare key.
 
-A fleet has two keys. The present one signs certificates, revocation lists and tasks. The spare one signs nothing but a
-change of keys, and is stored elsewhere. So a thief of the present key can replace it, but cannot
-replace the spare, and a change that the spare has signed counts for more than any other.
+A fleet has two keys. The current key signs certificates, revocation lists, tasks and ordinary key changes. The spare
+key signs only key changes and is stored elsewhere. Someone who steals the current key can therefore replace it, but
+cannot replace the spare key. A change signed with the spare key takes precedence over any change signed with a current
+key.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,29 +25,29 @@ from sottovoce.identity.framing import framed
 from sottovoce.identity.verification import ENROL, UNREADABLE, decode_fleet_certificate
 
 MAX_CHANGES = 12
-"""Maximum number of changes; all of them travel with every signed list and task."""
+"""Maximum number of key changes; every signed list and task includes all of them."""
 
 _DOMAIN = b"sottovoce/fleet-key-change/v1"
 _LARGEST_PEM = 2048
 _Pem = Annotated[str, Meta(max_length=_LARGEST_PEM)]
 _Time = Annotated[int, Meta(ge=0, le=2**53)]
 _NOT_FROM_HERE = (
-    "these keys of the fleet do not follow from those that this device trusts: get the list from the holder of the "
-    "fleet's key, and compare its fingerprint"
+    "these fleet keys do not follow from those that this device trusts: get the list from the holder of the "
+    "fleet's key, and compare the fingerprint"
 )
 
 
 class KeyChange(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Change of a fleet's keys.
+    """A change of a fleet's keys.
 
     Attributes:
-        before: certificate of the key that is retired, PEM.
-        current: certificate of the key that signs from now on, PEM.
-        spare: certificate of the key that may sign the next change, PEM.
-        since: time of the change, in seconds of Unix time.
-        until: when certificates that the retired key has signed end at the latest.
-        by: the key that has signed this change.
-        signature: ECDSA P-256 with SHA-256, DER, in hexadecimal digits.
+        before: certificate of the key that this change retires, PEM.
+        current: certificate of the new current key, PEM.
+        spare: certificate of the spare key after this change, PEM.
+        since: Unix time of the change, in seconds.
+        until: Unix time in seconds after which certificates from the retired key are no longer valid.
+        by: which key signed this change.
+        signature: ECDSA P-256 with SHA-256, DER, as hexadecimal digits.
     """
 
     before: _Pem
@@ -58,11 +59,16 @@ class KeyChange(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     signature: Annotated[str, Meta(pattern="^([0-9a-f]{2}){0,80}$")] = ""
 
     def signed(self, sign: Callable[[bytes], bytes], signer: x509.Certificate) -> "KeyChange":
-        """Return the change, signed with the key of this certificate."""
+        """Return a signed copy of the change.
+
+        Args:
+            sign: function that signs a message with the signer's private key.
+            signer: the signer's certificate.
+        """
         return structs.replace(self, signature=sign(self._signed_bytes(signer)).hex())
 
     def is_signed_by(self, signer: x509.Certificate) -> bool:
-        """Return whether the key of this certificate has signed the change."""
+        """Return whether the key in the signer's certificate signed the change."""
         key = signer.public_key()
         if not isinstance(key, EllipticCurvePublicKey):
             return False
@@ -79,11 +85,11 @@ class KeyChange(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Anchors:
-    """Keys of a fleet at some time.
+    """The certificates of a fleet's current and spare keys at some point in time.
 
     Attributes:
-        current: certificate of the key that signs.
-        spare: certificate of the spare key; None in a fleet of earlier versions.
+        current: certificate of the current key.
+        spare: certificate of the spare key; None in a fleet made by an earlier version.
     """
 
     current: x509.Certificate
@@ -91,38 +97,38 @@ class Anchors:
 
     @property
     def pem(self) -> bytes:
-        """Both certificates in PEM, as every device gets them."""
+        """The certificates in PEM, as every device receives them."""
         return b"".join(one.public_bytes(Encoding.PEM) for one in (self.current, self.spare) if one is not None)
 
 
 def read_anchors(pem: bytes, source: object) -> Anchors:
-    """Read the file of a fleet's keys; `source` names it in the error.
+    """Decode the file of a fleet's certificates, called `source` in error messages.
 
     Raises:
-        IdentityError: if it is not one certificate of a fleet, or two of the same.
+        IdentityError: if the file does not contain one fleet certificate, or two certificates of the same fleet.
     """
     try:
         found = [one.public_bytes(Encoding.PEM) for one in x509.load_pem_x509_certificates(pem)]
     except UNREADABLE as error:
-        raise IdentityError(f"{source} is not the certificate of a fleet: {ENROL}") from error
+        raise IdentityError(f"{source} is not a fleet certificate: {ENROL}") from error
     if pem.rpartition(b"-----END CERTIFICATE-----")[2].strip():
         raise IdentityError(f"{source} is incomplete: {ENROL}")
     if not 1 <= len(found) <= 2:
-        raise IdentityError(f"{source} is not the certificate of a fleet, or of its present and its spare key: {ENROL}")
+        raise IdentityError(f"{source} must contain one fleet certificate, or two (current and spare): {ENROL}")
     certificates = [decode_fleet_certificate(one, source) for one in found]
     if len({fleet_of(one) for one in certificates}) > 1:
-        raise IdentityError(f"{source} has certificates of two fleets: {ENROL}")
+        raise IdentityError(f"{source} contains certificates of two different fleets: {ENROL}")
     return Anchors(*certificates)
 
 
 @dataclass(frozen=True, slots=True)
 class Retired:
-    """Key that no longer signs.
+    """A fleet key that has been retired.
 
     Attributes:
-        certificate: its certificate.
-        since: when it was retired.
-        until: when certificates that it has signed end at the latest.
+        certificate: the key's certificate.
+        since: when the key was retired.
+        until: when certificates that the key signed expire at the latest.
     """
 
     certificate: x509.Certificate
@@ -131,7 +137,11 @@ class Retired:
 
 
 def follow(anchors: Anchors, changes: Sequence[KeyChange]) -> Anchors:
-    """Return the keys after these changes, given trusted keys from some time before the last change.
+    """Return the keys after these changes, which may begin earlier than the trusted keys.
+
+    Args:
+        anchors: the trusted keys, from any time in the sequence of changes.
+        changes: the changes, oldest first.
 
     Raises:
         IdentityError: if the changes do not follow from the trusted keys.
@@ -151,39 +161,42 @@ def follow(anchors: Anchors, changes: Sequence[KeyChange]) -> Anchors:
 
 
 def retired_by(changes: Sequence[KeyChange]) -> tuple[Retired, ...]:
-    """Return the keys that these changes have retired.
+    """Return the keys that these changes retired.
 
     Raises:
-        IdentityError: if one of them is not a certificate of a fleet.
+        IdentityError: if a retired key's certificate is not a fleet certificate.
     """
     return tuple(Retired(_read(change.before), _time(change.since), _time(change.until)) for change in changes)
 
 
 def rank(changes: Sequence[KeyChange]) -> int:
-    """Return the rank of these changes: the number signed with the spare key, then later ones with the present key."""
+    """Return the rank of a sequence of changes; a device prefers the sequence with the higher rank.
+
+    The number of changes signed with a spare key counts first, then the number of changes after the last of them.
+    """
     by_spare = [place for place, change in enumerate(changes, start=1) if change.by == "spare"]
     return (len(by_spare) << 8) + len(changes) - (by_spare[-1] if by_spare else 0)
 
 
 def encode_changes(changes: Sequence[KeyChange]) -> bytes:
-    """Return the canonical form of changes: JSON with sorted names; empty if there are none."""
+    """Return the canonical encoding of changes: JSON with sorted names, or empty bytes if there are none."""
     return json.encode(list(changes), order="sorted") if changes else b""
 
 
 def decode_changes(raw: bytes, source: object) -> tuple[KeyChange, ...]:
-    """Read encoded changes without verifying their signatures; `source` names them in the error.
+    """Decode changes, called `source` in error messages, without verifying their signatures.
 
     Raises:
-        IdentityError: if they are malformed, too many, or not in canonical form.
+        IdentityError: if the changes are malformed, too many, or not in canonical form.
     """
     if not raw:
         return ()
     try:
         changes = json.decode(raw, type=tuple[KeyChange, ...])
         if len(changes) > MAX_CHANGES or encode_changes(changes) != raw:
-            raise ValueError("too many, or not in their canonical form")
+            raise ValueError("there are too many, or the encoding is not canonical")
     except (ValidationError, ValueError, UnicodeError, RecursionError) as error:
-        raise IdentityError(f"{source} holds no changes of a fleet's keys: {error}") from error
+        raise IdentityError(f"{source} does not contain valid changes of a fleet's keys: {error}") from error
     return changes
 
 

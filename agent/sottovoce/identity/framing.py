@@ -1,8 +1,8 @@
-"""Unambiguous framing of fields to sign or to derive keys from: no byte can move from one field to the next."""
+"""Unambiguous framing of fields that are signed or used to derive keys, so no byte can move between two fields."""
 
 from collections.abc import Iterable
 
 
 def framed(domain: bytes, fields: Iterable[bytes]) -> bytes:
-    """Return the domain string, then each field after its length in eight bytes, big endian."""
+    """Return the domain string followed by each field, prefixed with its length as eight big-endian bytes."""
     return domain + b"".join(len(field).to_bytes(8, "big") + field for field in fields)

@@ -1,6 +1,6 @@
-"""Identity of this device, loaded from its directory or not at all.
+"""This device's identity, as loaded from its identity directory.
 
-Every failure is an `IdentityError`; there is no fallback without TLS or without a signature.
+Every failure raises an `IdentityError`; there is no fallback without TLS or without signatures.
 """
 
 from collections.abc import Iterable
@@ -42,28 +42,28 @@ TLS_KEY = "tls.key"
 TLS_CERTIFICATE = "tls.pem"
 FLEET_CERTIFICATE = "ca.pem"
 FLEET_KEYS = "keys.json"
-"""File of the changes of the fleet's keys since that certificate; missing if there are none."""
+"""File of the fleet's key changes since FLEET_CERTIFICATE was written; absent if there are none."""
 ISSUER_CERTIFICATE = "issuer.pem"
 PINS = "pins"
-_PEER = "the certificate of the peer"
+_PEER = "the peer's certificate"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Identity:
-    """Identity of this device, and the keys that prove it.
+    """This device's identity and the keys that prove it.
 
     Attributes:
         node_id: this device's id.
-        fleet: the fleet it belongs to.
-        mode: kind of authority that vouches for its devices.
-        public_key: its raw Ed25519 public key, 32 bytes.
-        tls_key_pem: its TLS key, secret.
-        tls_cert_pem: its certificate.
-        certificate_der: its certificate in DER, which its records carry to devices that it has never met.
-        not_before: the first moment at which its certificates hold.
-        not_after: the last moment at which its certificates hold.
-        authority: authority that decides which devices belong to its fleet.
-        retired: the key that has issued its certificate, if the fleet has retired it.
+        fleet: the name of the fleet that the device belongs to.
+        mode: kind of authority that vouches for the fleet's devices.
+        public_key: the device's raw Ed25519 public key, 32 bytes.
+        tls_key_pem: the device's TLS key, PEM; secret.
+        tls_cert_pem: the device's certificate, PEM.
+        certificate_der: the device's certificate, DER, which its records carry to devices that do not know it yet.
+        not_before: the first moment at which the device's and its issuer's certificates are both valid.
+        not_after: the last moment at which the device's and its issuer's certificates are both valid.
+        authority: authority that decides which devices belong to the fleet.
+        retired: the key that issued the device's certificate, if the fleet has retired that key; otherwise None.
     """
 
     node_id: str
@@ -81,7 +81,7 @@ class Identity:
 
     @property
     def ca_pem(self) -> bytes:
-        """The certificates that TLS is to trust: the fleet's alone, or those of the pinned devices."""
+        """The certificates that TLS must trust: the authority's or, for a pinned device, those of its peers; PEM."""
         return self.authority.roots
 
     @property
@@ -90,7 +90,7 @@ class Identity:
         return peer_dns_name(self.node_id, self.fleet)
 
     def sign(self, message: bytes) -> bytes:
-        """Return the Ed25519 signature of a message that begins with its own domain string, 64 bytes."""
+        """Return the 64-byte Ed25519 signature of a message, which must begin with its own domain string."""
         return self._device_key.sign(message)
 
 
@@ -98,14 +98,14 @@ def load(directory: Path, now: datetime | None = None, peers: Iterable[str] = ()
     """Load and check the identity that `sottovoce fleet join` wrote.
 
     Args:
-        directory: directory of the identity's files.
-        now: an aware datetime to judge the certificates by; the clock's by default.
+        directory: the identity directory.
+        now: an aware datetime at which the certificates must be valid; defaults to the current time.
         peers: the node ids that a pinned device trusts; ignored for other devices.
-        dated: whether the certificates must be valid at `now`; those about to be renewed need not be.
+        dated: whether the certificates must be valid at `now`; pass False for a certificate that is being renewed.
 
     Raises:
-        IdentityError: if a file is missing, unreadable, malformed or open to other users, a certificate does not hold
-            now or does not belong to this fleet, or the files do not belong together.
+        IdentityError: if a file is missing, unreadable, malformed, or private but accessible to other users; if a
+            certificate is not valid at `now` or does not belong to this fleet; or if the files do not match.
     """
     device_key_file, tls_key_file = directory / DEVICE_KEY, directory / TLS_KEY
     certificate_file = directory / TLS_CERTIFICATE
@@ -132,11 +132,11 @@ def load(directory: Path, now: datetime | None = None, peers: Iterable[str] = ()
         subject = authority.verify(certificate, moment, certificate_file)
     if certificate.public_key() != tls_key.public_key():
         raise IdentityError(
-            f"{certificate_file} is not the certificate of {tls_key_file}: restore both, or enrol again"
+            f"{certificate_file} does not belong to {tls_key_file}: restore both from a backup, or enrol again"
         )
     if subject.public_key != device_key.public_key().public_bytes_raw():
         raise IdentityError(
-            f"{certificate_file} is not of the device of {device_key_file}: restore both, or enrol again"
+            f"{certificate_file} does not belong to {device_key_file}: restore both from a backup, or enrol again"
         )
     return Identity(
         node_id=subject.node_id,
@@ -155,10 +155,10 @@ def load(directory: Path, now: datetime | None = None, peers: Iterable[str] = ()
 
 
 def fleet_authority(directory: Path) -> FleetAuthority:
-    """Return a fleet's authority, from the certificates in a directory and later changes of its keys.
+    """Return a fleet's authority, as given by the certificates and the key changes in a directory.
 
     Raises:
-        IdentityError: if a file cannot be read, or is damaged.
+        IdentityError: if a file cannot be read or is damaged.
     """
     path, changed = directory / FLEET_CERTIFICATE, directory / FLEET_KEYS
     anchors = read_anchors(read(path), path)
@@ -167,7 +167,7 @@ def fleet_authority(directory: Path) -> FleetAuthority:
 
 
 def mode_of(directory: Path) -> tuple[Mode, Path]:
-    """Return the authority's mode according to an identity's files, and the file or directory that shows it."""
+    """Return an identity's mode, judging by its files, and the authority's file or directory of certificates."""
     if (directory / PINS).is_dir():
         return "pinned", directory / PINS
     if (directory / ISSUER_CERTIFICATE).exists():
@@ -176,42 +176,51 @@ def mode_of(directory: Path) -> tuple[Mode, Path]:
 
 
 def verify_peer_certificate(pem: bytes, identity: Identity, now: datetime | None = None) -> Subject:
-    """Fully check the certificate of a device that TLS has admitted: TLS does not check device keys.
+    """Fully check the certificate of a peer that TLS has accepted, because TLS does not check device keys.
 
     Args:
         pem: the peer's certificate, as TLS reports it.
-        identity: this device.
-        now: an aware datetime; the clock's by default.
+        identity: this device's identity.
+        now: an aware datetime; defaults to the current time.
 
     Returns:
-        Whose it is.
+        The certificate's subject.
 
     Raises:
-        IdentityError: if it is not the certificate of a device of this fleet that holds now.
+        IdentityError: if this is not a certificate of a device in this fleet that is valid at `now`.
     """
     certificate = decode_certificate(pem, _PEER)
     return identity.authority.verify(certificate, now or datetime.now(UTC), _PEER)
 
 
 def verify_credential(der: bytes, authority: Authority, now: datetime | None = None) -> Subject:
-    """Check a certificate that came with something its device has signed.
+    """Check a certificate that came with a document that its device has signed.
 
     Args:
-        der: the certificate.
-        authority: authority of the fleet that must have issued it.
-        now: an aware datetime; None if the signed document outlives the certificate.
+        der: the certificate, DER.
+        authority: authority of the fleet that the device must belong to.
+        now: an aware datetime; None to skip the validity check, if the signed document outlives the certificate.
 
     Returns:
-        Whose it is, with the key that signs.
+        The certificate's subject, which contains the key to verify the document with.
 
     Raises:
-        IdentityError: if it is not the certificate of a device of this fleet, or does not hold now.
+        IdentityError: if this is not a certificate of a device in this fleet, or is not valid at `now`.
     """
     return _subject(der, authority, now)
 
 
 def subject_of(der: bytes, fleet_certificate: bytes, now: datetime | None = None) -> Subject:
-    """Return the subject for a caller without an identity, who holds only the certificate of a trusted fleet, PEM."""
+    """Return a certificate's subject for a caller that has no identity, only a trusted fleet's certificate in PEM.
+
+    Args:
+        der: the device's certificate, DER.
+        fleet_certificate: the fleet's certificate, or its current and spare certificates, PEM.
+        now: an aware datetime; None to skip the validity check.
+
+    Raises:
+        IdentityError: if this is not a certificate of a device in that fleet, or is not valid at `now`.
+    """
     anchors = read_anchors(fleet_certificate, "the trusted certificate")
     return _subject(der, FleetAuthority(anchors.current, anchors.spare), now)
 
@@ -220,24 +229,26 @@ def _subject(der: bytes, authority: Authority, now: datetime | None) -> Subject:
     try:
         certificate = x509.load_der_x509_certificate(der)
     except UNREADABLE as error:
-        raise IdentityError("the credential is not a certificate: its sender is not an agent of this fleet") from error
+        raise IdentityError("the credential is not a certificate: the sender is not an agent of this fleet") from error
     return authority.verify(certificate, now, "the credential")
 
 
 def _own_fleet(certificate: x509.Certificate, source: Path) -> str:
-    """Return the fleet in this device's own SPIFFE id, where no fleet certificate names it."""
+    """Return the fleet name in this device's SPIFFE id, for a device without a fleet certificate."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except UNREADABLE as error:
-        raise IdentityError(f"{source} names no device: have it issued as its request asks") from error
+        raise IdentityError(
+            f"{source} does not name a device: have the CA issue it with the names in the request"
+        ) from error
     for uri in names.get_values_for_type(x509.UniformResourceIdentifier):
         if (fleet := fleet_in_uri(uri)) is not None:
             return fleet
-    raise IdentityError(f"{source} has no SPIFFE id of a device: have it issued as its request asks")
+    raise IdentityError(f"{source} has no device SPIFFE id: have the CA issue it with the names in the request")
 
 
 def _pins(directory: Path) -> list[x509.Certificate]:
-    """Return the pinned certificates, oldest first; the newest one of each device counts."""
+    """Return the pinned certificates sorted by start of validity, so that a device's newest one takes precedence."""
     try:
         files = sorted(directory.glob("*.pem"))
     except OSError as error:

@@ -1,8 +1,9 @@
-"""Invitations to a fleet: a file with everything a new device needs, or a short-lived token; and their common content.
+"""Invitations to a fleet: either a bundle file with everything that a new device needs, or a short-lived token.
 
-A bundle holds the keys that its fleet made for one device: anyone who has the file is that device, and the first to
-join from it leaves only a note in its place. A token holds no key: it names the enroller that will answer, the
-certificate by which the enroller is known, and a secret by which the enroller knows who was invited.
+A bundle contains the keys that its fleet made for one device, so anyone who has the file can act as that device. The
+first device that joins with a bundle replaces the file with a note. A token contains no key. It contains the enroller's
+address, a fingerprint that identifies the enroller's certificate, and a secret that proves to the enroller that the
+device was invited.
 """
 
 import base64
@@ -24,16 +25,16 @@ SEEDS = "seeds.json"
 MAX_SEEDS = 64
 MAX_BUNDLE_BYTES = 64 * 2**10
 _SECRET_BYTES = 16
-_FINGERPRINT_BYTES = 16  # of SHA-256: enough that no one finds a second certificate with it
+_FINGERPRINT_BYTES = 16  # of SHA-256: enough to make finding a second certificate with the same prefix infeasible
 _TOKEN = re.compile(r"sottovoce1:(?P<address>(?:\[[0-9a-fA-F:]+\]|[^:\s/]+):[0-9]{1,5})/(?P<word>[a-z2-7]{52})")
-_AGAIN = "ask for a new one, which the holder of the fleet's key makes with `sottovoce fleet invite`"
+_AGAIN = "ask the holder of the fleet's key to make a new one with `sottovoce fleet invite`"
 
 
 class Seed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Contact that a device tries first.
+    """A contact that a new device tries first.
 
     Attributes:
-        id: node id.
+        id: the contact's node id.
         endpoints: 1 to 4 addresses, host:port or mqtt:REALM.
     """
 
@@ -42,11 +43,11 @@ class Seed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Broker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The MQTT broker of the fleet, for devices that have no better way.
+    """The fleet's MQTT broker, for devices that cannot connect directly.
 
     Attributes:
-        url: mqtts://host:port.
-        realm: its public name.
+        url: the broker's URL, mqtts://host:port.
+        realm: the broker's public name.
     """
 
     url: str
@@ -54,11 +55,11 @@ class Broker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Promised(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Promise of all devices of a fleet: the budget of their ledgers.
+    """The privacy budget that every device of a fleet promises for its ledger.
 
     Attributes:
-        epsilon: total ε of one privacy unit.
-        delta: total δ.
+        epsilon: total ε for one privacy unit.
+        delta: total δ for one privacy unit.
         unit: the privacy unit.
         neighbouring: the neighbouring relation.
     """
@@ -77,12 +78,12 @@ class Seeds(
     tag_field="schema",
     tag="sottovoce.seeds/1",
 ):
-    """Hints for a new device about its fleet. An address is only a hint: TLS proves who answers.
+    """Hints that help a new device to find its fleet. Addresses are not trusted: TLS verifies each peer.
 
     Attributes:
-        contacts: at most 64.
-        broker: None when there is none.
-        promised: the budget of its ledger; None where each device decides.
+        contacts: devices to try first, at most 64.
+        broker: the fleet's broker; None if it has none.
+        promised: the promised budget of the device's ledger; None if each device decides for itself.
     """
 
     contacts: tuple[Seed, ...] = ()
@@ -91,16 +92,16 @@ class Seeds(
 
 
 class Bundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="schema", tag="sottovoce.bundle/1"):
-    """Complete set of files for a new device, its private keys included.
+    """Everything that a new device needs, including its private keys.
 
     Attributes:
         fleet: the fleet's name.
         id: the device's node id.
-        device_key: its identity key, PEM.
-        tls_key: its TLS key, PEM.
-        certificate: its certificate, PEM.
-        fleet_certificate: certificate of the fleet, PEM.
-        seeds: contacts through which to find the fleet.
+        device_key: the device's identity key, PEM.
+        tls_key: the device's TLS key, PEM.
+        certificate: the device's certificate, PEM.
+        fleet_certificate: the fleet's certificate, PEM.
+        seeds: contacts through which the device finds the fleet.
     """
 
     fleet: str
@@ -120,13 +121,13 @@ class Bundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
         """The device's keys.
 
         Raises:
-            IdentityError: if they are malformed.
+            IdentityError: if a key is malformed.
         """
         return DeviceKeys.decode(self.device_key.encode(), self.tls_key.encode(), "the bundle")
 
 
 class Used(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="schema", tag="sottovoce.bundle-used/1"):
-    """Note that replaces a bundle once a device has joined with it.
+    """The note that replaces a bundle after a device has joined with it.
 
     Attributes:
         fleet: the fleet's name.
@@ -143,8 +144,8 @@ class Token:
 
     Attributes:
         address: host:port of the enroller.
-        secret: 16 bytes that only the enroller and the invited know.
-        fingerprint: the first 16 bytes of the SHA-256 of the enroller's TLS certificate, DER.
+        secret: 16 bytes that only the enroller and the invited device know.
+        fingerprint: the first 16 bytes of the SHA-256 digest of the enroller's TLS certificate in DER.
     """
 
     address: str
@@ -153,35 +154,35 @@ class Token:
 
     @classmethod
     def draw(cls, address: str, certificate: bytes) -> Self:
-        """Return a new token for an enroller with this certificate, DER."""
+        """Return a token with a new secret, for the enroller with this DER certificate."""
         return cls(address, secrets.token_bytes(_SECRET_BYTES), _fingerprint(certificate))
 
     @classmethod
     def decode(cls, text: str) -> Self:
-        """Read a token from a text; blanks and upper case do not matter.
+        """Decode a token from text, ignoring white space and letter case.
 
         Raises:
-            IdentityError: if it is not a token.
+            IdentityError: if the text is not a token.
         """
         match = _TOKEN.fullmatch("".join(text.split()).lower())
         if match is None:
             raise IdentityError(
-                f"the token is incomplete (it has the form sottovoce1:HOST:PORT/52 characters): {_AGAIN}"
+                f"the token is incomplete (a token has the form sottovoce1:HOST:PORT/52 characters): {_AGAIN}"
             )
         word = base64.b32decode(match["word"].upper() + "====")
         return cls(match["address"], word[:_SECRET_BYTES], word[_SECRET_BYTES:])
 
     def __str__(self) -> str:
-        """Return the token to type, paste or scan; secret."""
+        """Return the token as text to type, paste or scan; the text is secret."""
         word = base64.b32encode(self.secret + self.fingerprint).decode("ascii").rstrip("=").lower()
         return f"sottovoce1:{self.address}/{word}"
 
     def is_enroller(self, certificate: bytes) -> bool:
-        """Return whether this certificate, DER, is the enroller's."""
+        """Return whether this DER certificate is the enroller's."""
         return hmac.compare_digest(_fingerprint(certificate), self.fingerprint)
 
     def admits(self, secret: str) -> bool:
-        """Return whether this secret, in hexadecimal, is that of an invited device."""
+        """Return whether this hexadecimal secret is the token's secret."""
         try:
             return hmac.compare_digest(bytes.fromhex(secret), self.secret)
         except ValueError:
@@ -189,21 +190,21 @@ class Token:
 
 
 def write_bundle(path: Path, bundle: Bundle) -> None:
-    """Write a bundle, for its owner alone.
+    """Write a bundle to a file that only its owner can read.
 
     Raises:
-        IdentityError: if there is a file already, or it cannot be written.
+        IdentityError: if the file exists or cannot be written.
     """
     if path.exists():
-        raise IdentityError(f"{path} exists and is never overwritten: choose another name")
+        raise IdentityError(f"{path} exists and is never overwritten: choose another file name")
     replace(path, msgspec.json.format(msgspec.json.encode(bundle), indent=2) + b"\n")
 
 
 def read_bundle(path: Path) -> Bundle:
-    """Read a bundle.
+    """Read a bundle that no device has used yet.
 
     Raises:
-        IdentityError: if it cannot be read, is damaged, or a device has joined from it.
+        IdentityError: if the bundle cannot be read, is damaged, or a device has already joined with it.
     """
     raw = read(path)
     try:
@@ -214,31 +215,33 @@ def read_bundle(path: Path) -> Bundle:
         raise IdentityError(f"{path} is incomplete or not a bundle ({error}): {_AGAIN}") from error
     if isinstance(bundle, Used):
         raise IdentityError(
-            f"{path}: device {bundle.id} has already used this bundle, which is for one device: {_AGAIN}"
+            f"{path}: device {bundle.id} has already used this bundle, which is for a single device: {_AGAIN}"
         )
     check_seeds(bundle.seeds)
     return bundle
 
 
 def use_bundle(path: Path, bundle: Bundle) -> None:
-    """Replace a bundle by a note, so that no other device can join with it.
+    """Replace a bundle with a note, so that no other device can join with it.
 
     Raises:
-        IdentityError: if it cannot be written.
+        IdentityError: if the note cannot be written.
     """
     try:
         replace(path, msgspec.json.encode(Used(bundle.fleet, bundle.id)) + b"\n")
     except IdentityError as error:
-        raise IdentityError(f"{error}. A bundle must be where it can be marked as used: move it there") from error
+        raise IdentityError(
+            f"{error}. A bundle must be in a directory where it can be marked as used: move it to a writable directory"
+        ) from error
 
 
 def write_seeds(state: Path, seeds: Seeds) -> None:
-    """Store the seeds in a state directory."""
+    """Write the seeds to a state directory."""
     replace(state / SEEDS, msgspec.json.encode(seeds) + b"\n")
 
 
 def read_seeds(state: Path) -> Seeds:
-    """Return seeds from the invitation; empty for a device that joined without one.
+    """Return the seeds from the device's invitation; they are empty if the device joined without an invitation.
 
     Raises:
         IdentityError: if the file cannot be read or is damaged.
@@ -249,15 +252,15 @@ def read_seeds(state: Path) -> Seeds:
     try:
         seeds = msgspec.json.decode(read(path), type=Seeds)
     except msgspec.MsgspecError as error:
-        raise IdentityError(f"{path} is damaged ({error}): remove it, and list a peer under transport.peers") from error
+        raise IdentityError(f"{path} is damaged ({error}): delete it, and list a peer under transport.peers") from error
     check_seeds(seeds)
     return seeds
 
 
 def check_seeds(seeds: Seeds) -> None:
-    """Raise IdentityError when there are too many."""
+    """Raise IdentityError if there are too many contacts."""
     if len(seeds.contacts) > MAX_SEEDS:
-        raise IdentityError(f"an invitation names at most {MAX_SEEDS} devices")
+        raise IdentityError(f"the invitation lists too many contacts: the limit is {MAX_SEEDS}")
 
 
 def _fingerprint(certificate: bytes) -> bytes:

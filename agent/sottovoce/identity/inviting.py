@@ -1,4 +1,4 @@
-"""The bundle of a device that does not exist yet: its keys, and the fleet's certificates for them."""
+"""Creation of an invitation bundle for a new device: new keys, and the certificate that the fleet issues for them."""
 
 from sottovoce.identity.certificates import Validity
 from sottovoce.identity.fleet import Fleet
@@ -8,12 +8,12 @@ from sottovoce.identity.request import read_request
 
 
 def new_bundle(fleet: Fleet, seeds: Seeds, validity: Validity | None = None) -> Bundle:
-    """Make a bundle, with freshly drawn keys, for one new device.
+    """Return a bundle with newly generated keys for one new device.
 
     Args:
-        fleet: opened with its key.
-        seeds: where the device finds its fleet.
-        validity: validity of its certificate; 90 days from now by default.
+        fleet: the fleet, opened with its key.
+        seeds: contacts through which the device finds its fleet.
+        validity: validity of the device's certificate; defaults to 90 days from now.
     """
     keys = DeviceKeys.generate()
     device, tls = keys.encoded()

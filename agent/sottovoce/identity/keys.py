@@ -1,7 +1,7 @@
-"""Device keys: the Ed25519 key a node id is derived from, and their encodings.
+"""Encodings of private keys, and derivation of node ids from Ed25519 public keys.
 
-The TLS key is a second, ECDSA P-256 key, because gRPC's TLS library refuses Ed25519 certificates; the certificate
-binds the two (`sottovoce.identity.certificates`).
+The TLS key is a separate ECDSA P-256 key, because gRPC's TLS library rejects Ed25519 certificates. The device's
+certificate binds the two keys together (`sottovoce.identity.certificates`).
 """
 
 import base64
@@ -21,16 +21,16 @@ _NODE_ID_CHARACTERS = 32
 
 
 def node_id(public: Ed25519PublicKey | bytes) -> str:
-    """Return the id of the device that holds the private half of a key.
+    """Return the node id of the device that owns a public key.
 
     Args:
         public: an Ed25519 public key, or its 32 raw bytes.
 
     Returns:
-        The first 32 characters (160 bits) of the lowercase base32 of SHA-256 of the raw key.
+        The first 32 characters (160 bits) of the raw key's SHA-256 digest in lowercase base32.
 
     Raises:
-        IdentityError: if the bytes are not 32.
+        IdentityError: if the raw key is not 32 bytes long.
     """
     raw = public if isinstance(public, bytes) else public.public_bytes_raw()
     if len(raw) != PUBLIC_KEY_BYTES:
@@ -39,33 +39,38 @@ def node_id(public: Ed25519PublicKey | bytes) -> str:
 
 
 def encode_private_key(key: PrivateKeyTypes) -> bytes:
-    """Return a key as PKCS #8 PEM, unencrypted: the file's mode guards it."""
+    """Return a private key as unencrypted PKCS #8 PEM; the file's mode must protect it."""
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
 
 
 def decode_device_key(pem: bytes, source: object) -> Ed25519PrivateKey:
-    """Read a device's Ed25519 key; `source` names it in the error.
+    """Decode a device's Ed25519 private key, called `source` in error messages.
 
     Raises:
-        IdentityError: if it is anything else.
+        IdentityError: if the PEM does not contain an unencrypted Ed25519 key.
     """
     key = _decode(pem, source)
     if not isinstance(key, Ed25519PrivateKey):
-        raise IdentityError(f"{source} holds no Ed25519 key: restore it, or enrol again with `sottovoce fleet join`")
+        raise IdentityError(
+            f"{source} does not contain an Ed25519 key: restore it from a backup, or enrol again with "
+            "`sottovoce fleet join`"
+        )
     return key
 
 
 def decode_tls_key(pem: bytes, source: object) -> EllipticCurvePrivateKey:
-    """Read an ECDSA P-256 key, a device's or a fleet's; `source` names it in the error.
+    """Decode an ECDSA P-256 private key of a device or a fleet, called `source` in error messages.
 
     Raises:
-        IdentityError: if it is anything else.
+        IdentityError: if the PEM does not contain an unencrypted ECDSA P-256 key.
     """
     key = _decode(pem, source)
     if not isinstance(key, EllipticCurvePrivateKey) or not isinstance(key.curve, SECP256R1):
-        raise IdentityError(f"{source} holds no ECDSA P-256 key: restore it from its backup, or make a new one")
+        raise IdentityError(
+            f"{source} does not contain an ECDSA P-256 key: restore it from a backup, or make a new one"
+        )
     return key
 
 
@@ -73,4 +78,4 @@ def _decode(pem: bytes, source: object) -> PrivateKeyTypes:
     try:
         return serialization.load_pem_private_key(pem, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise IdentityError(f"{source} is not an unencrypted PEM private key: restore it from its backup") from error
+        raise IdentityError(f"{source} is not an unencrypted PEM private key: restore it from a backup") from error

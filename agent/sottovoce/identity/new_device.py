@@ -1,4 +1,4 @@
-"""Files that a new device makes for itself: its two keys, and the directory of its identity."""
+"""Key generation on a new device, and the files of its identity directory."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,8 +25,8 @@ class DeviceKeys:
     """The private keys of one device.
 
     Attributes:
-        device: the identity key, for life.
-        tls: the key of its certificates.
+        device: the identity key, which never changes.
+        tls: the TLS key, which the device's certificates certify.
     """
 
     device: Ed25519PrivateKey = field(repr=False)
@@ -34,35 +34,39 @@ class DeviceKeys:
 
     @classmethod
     def generate(cls) -> Self:
-        """Draw new keys."""
+        """Generate new keys."""
         return cls(Ed25519PrivateKey.generate(), generate_private_key(SECP256R1()))
 
     @classmethod
     def read(cls, directory: Path) -> Self:
-        """Return keys of an identity directory.
+        """Read both keys from an identity directory.
 
         Raises:
-            IdentityError: if one is missing, malformed or open to other users.
+            IdentityError: if a key is missing, malformed, or accessible to other users.
         """
         device, tls = directory / DEVICE_KEY, directory / TLS_KEY
         return cls(decode_device_key(read_private(device), device), decode_tls_key(read_private(tls), tls))
 
     @classmethod
     def decode(cls, device: bytes, tls: bytes, source: object) -> Self:
-        """Return keys of two PEM files."""
+        """Decode both keys from the contents of two PEM files, called `source` in error messages.
+
+        Raises:
+            IdentityError: if a key is malformed.
+        """
         return cls(decode_device_key(device, source), decode_tls_key(tls, source))
 
     @property
     def node_id(self) -> str:
-        """The id of the device that has these keys."""
+        """The node id of the device that owns these keys."""
         return node_id(self.device.public_key())
 
     def encoded(self) -> tuple[bytes, bytes]:
-        """Return both keys in PEM, the identity key first."""
+        """Return both keys as unencrypted PEM, the identity key first."""
         return encode_private_key(self.device), encode_private_key(self.tls)
 
     def request(self, *, fleet: str | None = None, present: bytes = b"") -> bytes:
-        """Return a request for a certificate; see sottovoce.identity.request.make_request."""
+        """Return a certificate request; see sottovoce.identity.request.make_request."""
         return make_request(self.device, self.tls, fleet=fleet, present=present)
 
 
@@ -70,7 +74,8 @@ def write_keys(directory: Path, keys: DeviceKeys) -> None:
     """Write the keys of a device that has no certificate yet.
 
     Raises:
-        IdentityError: if the directory holds an identity, is open to other users or cannot be written.
+        IdentityError: if the directory contains an identity already, is accessible to other users, or cannot be
+            written.
     """
     device, tls = keys.encoded()
     make_private_directory(directory)
@@ -78,16 +83,17 @@ def write_keys(directory: Path, keys: DeviceKeys) -> None:
 
 
 def write_identity(directory: Path, keys: DeviceKeys, certificate: bytes, *, fleet_certificate: bytes) -> None:
-    """Write the identity of a device of a fleet with a certificate of its own.
+    """Write the identity of a device whose certificate the fleet has issued.
 
     Args:
-        directory: made if it is not there.
-        keys: the device's.
-        certificate: the device's, PEM.
-        fleet_certificate: the fleet's, PEM.
+        directory: directory to write to, created if missing.
+        keys: the device's keys.
+        certificate: the device's certificate, PEM.
+        fleet_certificate: the fleet's certificate, PEM.
 
     Raises:
-        IdentityError: if the directory holds an identity, is open to other users or cannot be written.
+        IdentityError: if the directory contains an identity already, is accessible to other users, or cannot be
+            written.
     """
     device, tls = keys.encoded()
     make_private_directory(directory)
@@ -102,27 +108,27 @@ def write_identity(directory: Path, keys: DeviceKeys, certificate: bytes, *, fle
 
 
 def write_external_certificate(directory: Path, chain: bytes, issuer: bytes) -> None:
-    """Complete the identity whose keys are there with the certificates of an external CA.
+    """Add an external CA's certificates to an identity directory that contains only the device's keys.
 
     Args:
-        directory: holds the keys.
-        chain: PEM, the device's certificate first; the rest is discarded.
-        issuer: PEM, the CA that signed it.
+        directory: the identity directory with the keys.
+        chain: PEM with the device's certificate first; the other certificates are discarded.
+        issuer: the certificate of the CA that signed the device's certificate, PEM.
 
     Raises:
-        IdentityError: if there is one already, or it cannot be written.
+        IdentityError: if the directory contains a certificate already or cannot be written, or `chain` is not PEM.
     """
     write_new({directory / ISSUER_CERTIFICATE: issuer, directory / TLS_CERTIFICATE: first_certificate(chain)})
 
 
 def first_certificate(chain: bytes) -> bytes:
-    """Return the device's own certificate from an external CA's chain, both PEM.
+    """Return the first certificate, the device's, from a chain that an external CA issued; both are PEM.
 
     Raises:
-        IdentityError: if there is none.
+        IdentityError: if the chain contains no certificate.
     """
     _, begin, rest = chain.partition(b"-----BEGIN CERTIFICATE-----")
     body, end, _ = rest.partition(b"-----END CERTIFICATE-----")
     if not (begin and end):
-        raise IdentityError("what the CA issued is not a PEM certificate: give the file that it wrote")
+        raise IdentityError("the file from the CA is not a PEM certificate: pass the certificate that the CA issued")
     return begin + body + end + b"\n"

@@ -1,4 +1,4 @@
-"""Pinned devices: a few devices that trust one another by id, each self-signed and without an authority."""
+"""Pinned devices: a small group of devices with self-signed certificates that trust one another by id, without a CA."""
 
 from pathlib import Path
 
@@ -19,15 +19,16 @@ _PINNED_DAYS = 3650
 
 
 def enrol_pinned(directory: Path, fleet: str, validity: Validity | None = None) -> str:
-    """Write the identity of a device that others identify by its id alone; return the id.
+    """Write the identity of a new pinned device, which others identify only by its id, and return that id.
 
     Args:
         directory: directory to write to, created if missing.
-        fleet: name of the fleet.
-        validity: validity of its certificate; ten years from now by default, because it is never renewed.
+        fleet: the fleet's name.
+        validity: validity of the device's certificate; defaults to ten years from now, because it is never renewed.
 
     Raises:
-        IdentityError: if the fleet cannot have this name, or the directory holds an identity or cannot be written.
+        IdentityError: if the fleet name is not valid, or the directory contains an identity already or cannot be
+            written.
     """
     check_fleet_name(fleet)
     keys = DeviceKeys.generate()
@@ -47,31 +48,33 @@ def enrol_pinned(directory: Path, fleet: str, validity: Validity | None = None) 
 
 
 def pin(directory: Path, certificate: bytes, source: object) -> str:
-    """Store another device's certificate beside this device's identity; return the id of that device.
+    """Store another pinned device's certificate in this device's identity directory, and return the other device's id.
 
-    The certificate may come by any way: it is believed only as long as its id is listed under transport.peers, and
-    only that device can have made it.
+    The certificate may arrive through any channel. It is trusted only while its device's id is listed under
+    transport.peers, and only that device can have made it.
 
     Args:
-        directory: this device's identity.
-        certificate: PEM.
-        source: name of the certificate in the error.
+        directory: this device's identity directory.
+        certificate: the other device's certificate, PEM.
+        source: what to call the certificate in error messages.
 
     Raises:
-        IdentityError: if this device is not pinned, the certificate is not of such a device of the same fleet, or there
-            are too many.
+        IdentityError: if this device is not pinned, the certificate does not belong to a pinned device of the same
+            fleet, or too many devices are pinned already.
     """
     identity = load(directory, dated=False)
     if identity.mode != "pinned":
-        raise IdentityError(f"{directory} belongs to a device whose fleet has a CA: it pins no device")
+        raise IdentityError(
+            f"{directory} belongs to a device whose fleet has a CA: only a pinned device can pin other devices"
+        )
     other = decode_certificate(certificate, source)
     node = verify_self_signed(other, identity.fleet, None, source).node_id
     if node == identity.node_id:
-        raise IdentityError(f"{source} is the certificate of this device itself: give another device's")
+        raise IdentityError(f"{source} is this device's own certificate: pass the certificate of another device")
     path = directory / PINS / f"{node}.pem"
     if not path.exists() and len(list(path.parent.glob("*.pem"))) >= MAX_PINS:
         raise IdentityError(
-            f"{path.parent} holds {MAX_PINS} devices, which is the limit: for more, make a fleet with a CA"
+            f"{path.parent} already contains {MAX_PINS} devices, which is the limit: for more, create a fleet with a CA"
         )
     replace(path, other.public_bytes(Encoding.PEM))
     return node

@@ -1,7 +1,8 @@
-"""Renewal of a device's certificate: the same keys, a later end.
+"""Renewal of a device's certificate: the new certificate has the same keys and a later expiry.
 
-The TLS key is kept. It is stored beside the identity key, which cannot change, and is readable by the same user, so a
-new one would lock no one out. So only one file changes, in one step; a power cut leaves the old certificate or the new.
+The TLS key does not change. It is stored next to the identity key, which cannot change, and the same user can read
+both, so a new TLS key would not lock anyone out. Only one file is replaced, atomically: after a power cut, the device
+has either the old certificate or the new one.
 """
 
 import hashlib
@@ -14,15 +15,16 @@ from sottovoce.identity.identity import TLS_CERTIFICATE, Identity, load
 from sottovoce.identity.new_device import DeviceKeys, first_certificate
 from sottovoce.identity.verification import decode_certificate
 
-_JITTER = 1 / 12  # share of a lifetime, added to two thirds of it
+_JITTER = 1 / 12  # largest fraction of the lifetime that is added to two thirds of it
 
 
 def renewal_due(identity: Identity) -> datetime:
-    """Return the time to renew a certificate: after two thirds of its lifetime, and up to a twelfth more.
+    """Return when to renew a certificate: after two thirds of its lifetime plus up to another twelfth.
 
-    The extra time is derived from the device and the certificate, so a fleet enrolled within an hour does not renew
-    within an hour, and a restart does not change it. After a change of the fleet's keys, the time depends on how long
-    the previous key still holds: until then, devices that were off meanwhile know no other key.
+    The extra time is derived from the certificate. Devices that were enrolled within an hour therefore do not all renew
+    within an hour, and a restart does not change the time. After a change of the fleet's keys, the time depends on how
+    long the retired key's certificates remain valid: until then, devices that were off during the change know only that
+    key.
     """
     begun = identity.not_before if identity.retired is None else identity.retired.since
     lifetime = identity.not_after - begun
@@ -32,30 +34,30 @@ def renewal_due(identity: Identity) -> datetime:
 
 
 def renewal_request(directory: Path) -> bytes:
-    """Return a request to renew the certificate of an identity directory, PEM; the certificate may have expired.
+    """Return a request to renew the certificate in an identity directory, PEM; that certificate may have expired.
 
     Raises:
-        IdentityError: if the directory holds no identity, or a pinned one.
+        IdentityError: if the directory contains no identity, or a pinned device's identity.
     """
     present = read(directory / TLS_CERTIFICATE)
     identity = load(directory, dated=False)
     if identity.mode == "pinned":
-        raise IdentityError(f"{directory}: a pinned device's certificate is never renewed: let a new device join")
+        raise IdentityError(f"{directory}: a pinned device's certificate cannot be renewed: enrol a new device instead")
     return DeviceKeys.read(directory).request(fleet=identity.fleet, present=present)
 
 
 def install_certificate(directory: Path, pem: bytes, source: object, now: datetime | None = None) -> datetime:
-    """Replace the present certificate by a renewed one, in one step; return when the new one expires.
+    """Atomically replace the current certificate with a renewed one, and return when the new certificate expires.
 
     Args:
         directory: the identity directory.
-        pem: as the authority issued it.
-        source: names it in the error.
-        now: an aware datetime; the clock's by default.
+        pem: the renewed certificate as issued by the authority, PEM.
+        source: what to call the renewed certificate in error messages.
+        now: an aware datetime; defaults to the current time.
 
     Raises:
-        IdentityError: if it does not belong to this device and fleet, does not hold now, or ends no later than the
-            present one.
+        IdentityError: if the renewed certificate does not belong to this device and fleet, is not valid at `now`, or
+            expires before the current certificate.
     """
     path = directory / TLS_CERTIFICATE
     present = decode_certificate(read(path), path)
@@ -67,6 +69,6 @@ def install_certificate(directory: Path, pem: bytes, source: object, now: dateti
     if subject.node_id != identity.node_id or renewed.public_key() != present.public_key():
         raise IdentityError(f"{source} does not belong to this device ({identity.node_id}): make a new request here")
     if renewed.not_valid_after_utc - present.not_valid_after_utc < timedelta(0):
-        raise IdentityError(f"{source} ends before the present certificate: make a new request")
+        raise IdentityError(f"{source} expires before the current certificate: make a new request")
     replace(path, pem)
     return subject.not_after

@@ -1,8 +1,9 @@
-"""Request of a device for a certificate: PKCS #10, with the binding of its TLS key to its identity key inside.
+"""A device's certificate request: PKCS #10, including the binding between its TLS key and its identity key.
 
-The request is public. It is signed with the TLS key, and the binding in it with the identity key. So no one can request
-a certificate for another device's keys, and repeating a request only yields that device's own certificate. A request
-for renewal includes the present certificate, which shows that the device already belongs to the fleet.
+The request is public. It is signed with the TLS key, and the binding in it is signed with the identity key. Therefore
+no one can request a certificate for another device's keys, and replaying a request only yields a certificate for the
+device that made it. A renewal request includes the current certificate, which shows that the device already belongs to
+the fleet.
 """
 
 from dataclasses import dataclass
@@ -20,18 +21,18 @@ from sottovoce.identity.keys import node_id
 from sottovoce.identity.verification import UNREADABLE
 
 MAX_REQUEST_BYTES = 16 * 2**10
-_AGAIN = "make it again on the device"
+_AGAIN = "make the request again on the device"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
-    """A request whose signatures are valid.
+    """A certificate request whose signatures are valid.
 
     Attributes:
-        node_id: the device that made it.
+        node_id: id of the device that made the request.
         tls_key: the key to certify.
-        binding: binding of that key to the device's identity key.
-        present: the certificate to be renewed; None from a device without one.
+        binding: binding between that key and the device's identity key.
+        present: the certificate to renew; None if the device has none yet.
     """
 
     node_id: str
@@ -47,13 +48,13 @@ def make_request(
     fleet: str | None = None,
     present: bytes = b"",
 ) -> bytes:
-    """Return a request, PEM.
+    """Return a certificate request in PEM, followed by the certificate to renew, if any.
 
     Args:
-        device_key: the identity key.
+        device_key: the device's identity key.
         tls_key: the key to certify.
-        fleet: names the device in it, for a CA that does not know the fleet's names itself.
-        present: the certificate to renew, PEM.
+        fleet: fleet whose device names the request includes, for a CA that does not know how the fleet names devices.
+        present: the certificate to renew, PEM; empty if there is none.
     """
     device = node_id(device_key.public_key())
     builder = (
@@ -67,13 +68,17 @@ def make_request(
 
 
 def read_request(pem: bytes, source: object) -> Request:
-    """Read a request and check its signatures; `source` names it in the error.
+    """Decode a certificate request and check its signatures.
+
+    Args:
+        pem: the request, followed by the certificate to renew, if any.
+        source: what to call the request in error messages.
 
     Raises:
-        IdentityError: if it is not one, or something in it does not hold.
+        IdentityError: if this is not a certificate request, or a signature in it is not valid.
     """
     if len(pem) > MAX_REQUEST_BYTES:
-        raise IdentityError(f"{source} is too large to be a request for a certificate: {_AGAIN}")
+        raise IdentityError(f"{source} is too large to be a certificate request: {_AGAIN}")
     try:
         request = x509.load_pem_x509_csr(pem)
         tls_key = request.public_key()
@@ -82,8 +87,8 @@ def read_request(pem: bytes, source: object) -> Request:
         if not isinstance(tls_key, EllipticCurvePublicKey) or not isinstance(tls_key.curve, SECP256R1):
             raise ValueError("not an ECDSA P-256 key")
         if not request.is_signature_valid or len(present) > 1:
-            raise ValueError("not signed with the key that it names, or not of one device")
+            raise ValueError("the signature is not valid, or there is more than one certificate")
         device = node_id(verify_binding(binding, tls_key))
     except UNREADABLE as error:
-        raise IdentityError(f"{source} is incomplete or not a request for a certificate: {_AGAIN}") from error
+        raise IdentityError(f"{source} is incomplete or not a certificate request: {_AGAIN}") from error
     return Request(device, tls_key, binding, present[0] if present else None)

@@ -1,4 +1,4 @@
-"""Present identity of this device, and the peers it trusts: both change while an agent runs."""
+"""This device's current identity and the peers that it trusts, both of which can change while an agent runs."""
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
@@ -12,19 +12,20 @@ from sottovoce.identity.fleet_keys import KeyChange
 from sottovoce.identity.identity import Identity, verify_credential, verify_peer_certificate
 from sottovoce.identity.verification import Subject
 
-_MAX_VERIFIED = 256  # certificates
+_MAX_VERIFIED = 256  # maximum number of cached certificates
 
 
 class Trust:
-    """Present identity, and the devices that the fleet has revoked.
+    """The current identity, and the devices that the fleet has revoked.
 
-    Code that caches anything derived from either must subscribe. Change it on one thread only; any thread may read it.
+    Code that caches anything derived from either must subscribe to changes. Only one thread may change this object, but
+    any thread may read it.
 
     Args:
-        identity: as loaded at the start.
+        identity: the identity that was loaded at startup.
 
     Raises:
-        IdentityError: if it trusts no one, which only a pinned device can.
+        IdentityError: if the identity trusts no device, which is possible only for a pinned device.
     """
 
     def __init__(self, identity: Identity) -> None:
@@ -36,26 +37,30 @@ class Trust:
 
     @property
     def identity(self) -> Identity:
-        """Identity of this device; node id, fleet and keys never change, the certificate does."""
+        """This device's identity; its node id, fleet and keys never change, but its certificate does."""
         return self._identity
 
     @property
     def revoked(self) -> frozenset[str]:
-        """Node ids of the devices that are refused."""
+        """Node ids of the revoked devices."""
         return self._revoked
 
     def subscribe(self, changed: Callable[[], None]) -> None:
-        """Register a function to call after every change."""
+        """Register a function that is called after every change."""
         self._subscribers.append(changed)
 
     def authenticate(self, pem: bytes) -> str:
-        """Return the node id of a peer's certificate, as TLS reports it.
+        """Return the node id in a peer's certificate.
 
-        A revoked device is authenticated too: the receiver of its messages refuses them, and sends it the reason. A
-        certificate is verified once, but its validity is checked at every call, since a connection may outlive it.
+        Revoked devices are authenticated too: the receiver of their messages rejects those and replies with the reason.
+        A certificate's signatures are verified once, but its validity is checked on every call, because a connection
+        may outlive the certificate.
+
+        Args:
+            pem: the peer's certificate, as TLS reports it.
 
         Raises:
-            IdentityError: if it is not the certificate of a device of this fleet that holds now.
+            IdentityError: if this is not a currently valid certificate of a device in this fleet.
         """
         now, key = datetime.now(UTC), sha256(pem).digest()
         subject = self._verified.get(key)
@@ -66,14 +71,15 @@ class Trust:
         return subject.node_id
 
     def verify(self, der: bytes, now: datetime | None = None) -> Subject:
-        """Check a certificate that came with something its device has signed.
+        """Check a certificate that came with a document that its device has signed.
 
         Args:
-            der: the certificate.
-            now: an aware datetime; the clock's by default.
+            der: the certificate, DER.
+            now: an aware datetime; defaults to the current time.
 
         Raises:
-            IdentityError: if it is not the certificate of a device of this fleet that holds now, or that is revoked.
+            IdentityError: if this is not a certificate of a device in this fleet, is not valid at `now`, or belongs to
+                a revoked device.
         """
         subject = verify_credential(der, self._identity.authority, now or datetime.now(UTC))
         if self.refuses(subject.node_id):
@@ -85,23 +91,23 @@ class Trust:
         return node_id in self._revoked
 
     def renew(self, identity: Identity) -> None:
-        """Replace the device's certificate, or its trusted peers.
+        """Replace the current identity with one that has a new certificate or new trusted peers.
 
         Raises:
-            IdentityError: if it is another device, or trusts no one.
+            IdentityError: if the new identity belongs to another device or fleet, or trusts no device.
         """
         _check_roots(identity)
         if (identity.node_id, identity.fleet) != (self._identity.node_id, self._identity.fleet):
             raise IdentityError(
-                f"the identity directory is now that of {identity.node_id} of fleet {identity.fleet!r}: restart the "
-                "agent if that is meant"
+                f"the identity directory now belongs to {identity.node_id} of fleet {identity.fleet!r}: restart the "
+                "agent if this is intended"
             )
         self._identity = identity
         self._verified.clear()
         self._tell()
 
     def revoke(self, node_ids: Collection[str]) -> None:
-        """Refuse these devices, and no others, from now on."""
+        """Replace the set of revoked devices with exactly these node ids."""
         self._revoked = frozenset(node_ids)
         self._tell()
 
@@ -111,10 +117,10 @@ class Trust:
 
 
 class Following:
-    """Implementation of sottovoce.identity.authority.Authority with the present authority of a trust.
+    """An implementation of sottovoce.identity.authority.Authority that always uses a trust's current authority.
 
     Args:
-        trust: the trust whose present identity names the authority.
+        trust: the trust whose current identity contains the authority.
     """
 
     def __init__(self, trust: Trust) -> None:
@@ -144,9 +150,9 @@ class Following:
 
 
 def _check_roots(identity: Identity) -> None:
-    """Refuse an identity without roots: TLS would then use those of the system."""
+    """Raise IdentityError if an identity has no trusted roots, because TLS would then use the system's roots."""
     if not identity.ca_pem:
         raise IdentityError(
-            f"{identity.node_id} is pinned and trusts no device: list its peers under transport.peers, and give it the "
-            "certificate of each with `sottovoce fleet join --pinned --state DIR --pin FILE`"
+            f"{identity.node_id} is pinned but trusts no device: list its peers under transport.peers, and add each "
+            "peer's certificate with `sottovoce fleet join --pinned --state DIR --pin FILE`"
         )

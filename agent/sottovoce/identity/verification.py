@@ -1,4 +1,4 @@
-"""Reading of certificates, and checks that refuse invalid ones."""
+"""Functions that decode certificates and reject invalid ones."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +15,7 @@ from sottovoce.identity.names import device_uri, peer_dns_name
 
 ENROL = "enrol the device again with `sottovoce fleet join`"
 _RENEW = "renew it with `sottovoce fleet renew`"
-# Exceptions that the library raises for forged certificates.
+# Exceptions that the cryptography library raises for malformed or forged certificates.
 UNREADABLE = (
     *(ValueError, TypeError, UnsupportedAlgorithm),
     *(x509.InvalidVersion, x509.DuplicateExtension, x509.ExtensionNotFound, x509.UnsupportedGeneralNameType),
@@ -24,14 +24,14 @@ UNREADABLE = (
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Content of a device's certificate, once verified.
+    """The verified content of a device's certificate.
 
     Attributes:
         node_id: the device's id, derived from `public_key`.
-        fleet: the fleet it was issued for.
+        fleet: the fleet that the certificate was issued for.
         public_key: the raw Ed25519 key that is bound to the TLS key.
-        not_before: the first moment at which both this certificate and the fleet's hold.
-        not_after: the last moment at which both this certificate and the fleet's hold.
+        not_before: the first moment at which both this certificate and the issuer's are valid.
+        not_after: the last moment at which both this certificate and the issuer's are valid.
     """
 
     node_id: str
@@ -42,23 +42,23 @@ class Subject:
 
 
 def decode_certificate(pem: bytes, source: object) -> x509.Certificate:
-    """Read the one certificate of a PEM file; `source` names it in the error.
+    """Decode the only certificate in a PEM file, called `source` in error messages.
 
     Raises:
-        IdentityError: if it cannot be read, or there is more than one.
+        IdentityError: if the file cannot be decoded or does not contain exactly one certificate.
     """
     try:
         (certificate,) = x509.load_pem_x509_certificates(pem)
     except UNREADABLE as error:
-        raise IdentityError(f"{source} is not one PEM certificate: {ENROL}") from error
+        raise IdentityError(f"{source} is not a single PEM certificate: {ENROL}") from error
     return certificate
 
 
 def decode_fleet_certificate(pem: bytes, source: object) -> x509.Certificate:
-    """Read a fleet's certificate; `source` names it in the error.
+    """Decode a fleet's certificate, called `source` in error messages.
 
     Raises:
-        IdentityError: if it cannot be read, is not self-signed, or is not a fleet's.
+        IdentityError: if the certificate cannot be decoded, is not self-signed, or is not a fleet certificate.
     """
     certificate = decode_certificate(pem, source)
     try:
@@ -66,19 +66,19 @@ def decode_fleet_certificate(pem: bytes, source: object) -> x509.Certificate:
         is_authority = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
         fleet_of(certificate)
     except (*UNREADABLE, InvalidSignature, IdentityError) as error:
-        raise IdentityError(f"{source} is not the certificate of a fleet: {ENROL}") from error
+        raise IdentityError(f"{source} is not a fleet certificate: {ENROL}") from error
     if not is_authority:
-        raise IdentityError(f"{source} is the certificate of a device, not of a fleet: {ENROL}")
+        raise IdentityError(f"{source} is a device certificate, not a fleet certificate: {ENROL}")
     return certificate
 
 
 def check_issuer(
     certificate: x509.Certificate, authority: x509.Certificate, fleet: str, now: datetime | None, source: object
 ) -> None:
-    """Check the issuer of a certificate, and that both certificates are valid.
+    """Check that the authority issued a certificate and that both certificates are valid at `now`, unless it is None.
 
     Raises:
-        IdentityError: if the issuer is another, or one of them is not valid at `now`.
+        IdentityError: if the certificate has another issuer, or either certificate is not valid at `now`.
     """
     try:
         certificate.verify_directly_issued_by(authority)
@@ -92,17 +92,17 @@ def check_issuer(
 def subject_in(
     certificate: x509.Certificate, fleet: str, authority: x509.Certificate, source: object, *, exact: bool = True
 ) -> Subject:
-    """Return the subject of a certificate, after a check of its names and binding.
+    """Check a certificate's names and key binding, and return its subject.
 
     Args:
         certificate: the device's certificate, whose issuer is trusted.
-        fleet: the fleet it must be of.
-        authority: the issuer's certificate, which bounds the time in which both hold.
-        source: names the certificate in the error.
-        exact: whether only the names that a fleet gives are allowed; if not, other DNS names may be present too.
+        fleet: the fleet that the certificate must name.
+        authority: the issuer's certificate, whose validity also limits the subject's.
+        source: what to call the certificate in error messages.
+        exact: whether only the names that a fleet issues are allowed; if False, other DNS names may be present too.
 
     Raises:
-        IdentityError: if something does not hold.
+        IdentityError: if any check fails.
     """
     try:
         public_key = _bound_key(certificate)
@@ -117,7 +117,7 @@ def subject_in(
             names.get_values_for_type(x509.UniformResourceIdentifier) == [device_uri(device, fleet)]
         )
     if not right:
-        raise IdentityError(f"{source} names a different device or fleet from its device key: {ENROL}")
+        raise IdentityError(f"{source} names a device or fleet that does not match its device key: {ENROL}")
     return Subject(
         node_id=device,
         fleet=fleet,
@@ -138,14 +138,15 @@ def check_validity(certificate: x509.Certificate, now: datetime, source: object)
     """Check that a certificate is valid at `now`.
 
     Raises:
-        IdentityError: if it is not valid yet, or has expired.
+        ClockError: if the certificate is not valid yet.
+        IdentityError: if the certificate has expired.
     """
     if now < certificate.not_valid_before_utc:
         begin = certificate.not_valid_before_utc
         raise ClockError(
-            f"{source} is not valid before {begin:%Y-%m-%d %H:%M} UTC: set the clock of this device, which says "
+            f"{source} is not valid before {begin:%Y-%m-%d %H:%M} UTC: set this device's clock, which shows "
             f"{now:%Y-%m-%d %H:%M}"
         )
     if now > certificate.not_valid_after_utc:
         end = certificate.not_valid_after_utc
-        raise IdentityError(f"{source} expired on {end:%Y-%m-%d %H:%M} UTC: {_RENEW}, or set the clock of this device")
+        raise IdentityError(f"{source} expired on {end:%Y-%m-%d %H:%M} UTC: {_RENEW}, or set this device's clock")

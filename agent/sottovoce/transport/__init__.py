@@ -1,10 +1,10 @@
-"""Transports: they carry bytes from one authenticated device to another, and nothing else."""
+"""Transports, which deliver bytes from one authenticated device to another without interpreting them."""
 
 import os
 
 from sottovoce.transport.transport import DeliveryFailed, Listener, Peer, Receive, Transport, is_direct
 
-# gRPC's library logs every failed handshake itself; a link reports it once, with cause and remedy.
+# The gRPC library logs every failed handshake, but the agent already reports each failure with its cause and remedy.
 # The library reads this variable on first use; set it to another value to debug gRPC.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 

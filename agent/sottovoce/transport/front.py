@@ -1,10 +1,11 @@
-"""Guard between strangers and gRPC: limits the number and the lifetime of connections that lead to no call.
+"""Front end for gRPC that limits the number and the lifetime of connections that do not lead to a call.
 
-gRPC accepts every connection, and keeps a silent one for two minutes, so a stranger without a certificate could use up
-a device's descriptors and memory. Therefore gRPC listens on a local socket, and this module forwards bytes to it
-without inspecting them. A connection counts as a stranger's until gRPC reports a call of a fleet device on it.
-Strangers' connections have a deadline and a limit. Beyond the limit, the oldest connection of the address with the most
-connections is closed: an honest device needs only a moment, so any number of idle connections cannot keep it out.
+gRPC accepts every connection and keeps an idle one open for two minutes, so a stranger without a certificate could use
+up a device's file descriptors and memory. Therefore gRPC listens on a local socket, and this module forwards bytes to
+it; apart from the first byte, it does not inspect them. A connection counts as a stranger's until gRPC reports a call
+from a fleet device on it. Connections from strangers have a deadline, and their number is limited. When the limit is
+reached, the module closes the oldest connection from the address that has the most connections. An honest device needs
+its connection only for a moment before the first call, so idle connections cannot keep it out, however many there are.
 """
 
 import asyncio
@@ -23,11 +24,11 @@ from sottovoce.accepting import Acceptor
 from sottovoce.observe import RateLimitedLog
 
 _log = logging.getLogger(__name__)
-_MAX = 128  # largest number of connections of strangers, and of devices that gRPC knows
-_MAX_OF_ONE = 4  # connections of one device of the fleet
-_DESCRIPTORS_APIECE = 3  # one to the outside, one to gRPC, and gRPC's own
-_RESERVED = 256  # descriptors for ledger, state, and connections to others
-_STRANGER_SECONDS = 10.0  # a handshake takes a Raspberry Pi half a second when it has nothing else to do
+_MAX = 128  # maximum number of connections from strangers; the same maximum applies to connections from fleet devices
+_MAX_OF_ONE = 4  # maximum number of connections from one fleet device
+_DESCRIPTORS_APIECE = 3  # per connection: the caller's socket, the socket to gRPC, and gRPC's end of it
+_RESERVED = 256  # descriptors reserved for the ledger, the state, and outgoing connections
+_STRANGER_SECONDS = 10.0  # a TLS handshake takes half a second on an otherwise idle Raspberry Pi
 _PAUSE_SECONDS = 0.003
 _LOOK_SECONDS = 2.0
 _TLS_HANDSHAKE = b"\x16"  # first byte of every TLS connection (RFC 8446, 5.1)
@@ -36,12 +37,12 @@ _CHUNK = 2**16
 
 @dataclass(slots=True, eq=False)
 class _Connection:
-    """Connection from outside.
+    """An incoming connection.
 
     Attributes:
-        address: address of the caller.
-        task: task that forwards its bytes.
-        device: the device that calls through it; None while that is a stranger.
+        address: the caller's address.
+        task: task that forwards the connection's bytes.
+        device: node id of the fleet device that makes calls on the connection; None while the caller is a stranger.
     """
 
     address: str
@@ -51,12 +52,12 @@ class _Connection:
 
 @dataclass(slots=True)
 class Front:
-    """Public listener.
+    """The public listener in front of gRPC.
 
     Attributes:
         accepted: number of accepted connections.
-        turned_away: number of closed connections that led to no call.
-        trouble: reason why connections do not reach gRPC at present; empty while they do.
+        turned_away: number of connections that were closed without a call from a fleet device.
+        trouble: reason why connections currently do not reach gRPC; empty if they do.
     """
 
     accepted: int = 0
@@ -72,26 +73,26 @@ class Front:
     _sparse_log: RateLimitedLog = field(default_factory=lambda: RateLimitedLog(_log))
 
     def socket_path(self) -> str:
-        """Return the path of the socket that gRPC listens on, in a directory that only this device's user can enter.
+        """Return the path of the socket that gRPC listens on, in a directory that only the agent's user can enter.
 
         Raises:
-            OSError: if there is no room for temporary files.
+            OSError: if the temporary directory cannot be created.
         """
         if self._directory is None:
             self._directory = tempfile.TemporaryDirectory(prefix="sottovoce-", ignore_cleanup_errors=True)
         return f"{self._directory.name}/grpc"
 
     def _hold(self) -> None:
-        """Keep a path to gRPC's socket that still works if its file is removed, as by a cleaner of temporary files."""
+        """Open gRPC's socket file, so it stays reachable even if a temporary-file cleaner deletes its path."""
         self._held = os.open(self.socket_path(), os.O_PATH)
         held = f"/proc/self/fd/{self._held}"
         self._way_in = held if os.path.lexists(held) else self.socket_path()
 
     async def start(self, host: str, port: int) -> None:
-        """Listen, once gRPC does.
+        """Listen on an address; gRPC must already be listening on its socket.
 
         Raises:
-            OSError: if the address cannot be used.
+            OSError: if it is not possible to listen on the address.
         """
         self._hold()
         loop = asyncio.get_running_loop()
@@ -110,7 +111,12 @@ class Front:
         self._listening = [Acceptor(listening, self._open, self._note_refused) for listening in sockets]
 
     def admit(self, peer: str, device: str) -> None:
-        """Note that a fleet device made a call through gRPC's connection of this name."""
+        """Record that a fleet device made a call on a connection, and close the connections that exceed the limits.
+
+        Args:
+            peer: name of the connection's peer, as gRPC reports it.
+            device: the device's node id.
+        """
         connection = self._connections.get(peer.rpartition(":")[2])
         if connection is None or connection.device is not None:
             return
@@ -143,7 +149,12 @@ class Front:
             self._directory.cleanup()
 
     def _open(self, caller: socket.socket, address: Any) -> float:
-        """Accept a stranger's connection, with a deadline; return a pause, for the processor, if another must close."""
+        """Accept a stranger's connection and set its deadline.
+
+        Returns:
+            Seconds to pause before accepting the next connection, to save processor time: 0 unless another connection
+            had to be closed.
+        """
         loop, name, full = asyncio.get_running_loop(), f"sottovoce-{secrets.token_hex(8)}", self._make_room()
         task = loop.create_task(self._forward(name, caller))
         connection = self._connections[name] = _Connection(str(address[0]), task)
@@ -170,7 +181,7 @@ class Front:
         )
 
     def _make_room(self) -> bool:
-        """Make room for one more stranger; return whether another connection was closed."""
+        """Make room for one more stranger's connection, and return whether another one had to be closed."""
         strangers = {name: one.address for name, one in self._connections.items() if one.device is None}
         if len(strangers) < _bound():
             return False
@@ -188,7 +199,12 @@ class Front:
         self._connections.pop(name).task.cancel()
 
     async def _forward(self, name: str, caller: socket.socket) -> None:
-        """Forward bytes in both directions through a socket of this name, starting with the first byte."""
+        """Forward bytes in both directions between the caller and gRPC, if the first byte starts a TLS handshake.
+
+        Args:
+            name: name of the local socket that connects to gRPC.
+            caller: the caller's socket.
+        """
         loop = asyncio.get_running_loop()
         caller.setblocking(False)
         with contextlib.suppress(OSError, MemoryError):
@@ -207,7 +223,7 @@ class Front:
                     await asyncio.gather(*ways, return_exceptions=True)
 
     async def _connect_inside(self, name: str) -> socket.socket:
-        """Return a connection to gRPC from a socket of this name."""
+        """Return a connection to gRPC from a local socket with this name."""
         link = None
         try:
             link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -224,9 +240,9 @@ class Front:
         return link
 
     def _note_cut_off(self, error: OSError | MemoryError) -> None:
-        """Report in the log and the health check that connections do not reach gRPC, and keep checking."""
+        """Report that connections do not reach gRPC, in the log and the health check, and start to probe gRPC."""
         why = str(error) or "no memory"
-        self.trouble = f"connections do not reach gRPC ({why}): if that does not pass, start the agent again"
+        self.trouble = f"connections do not reach gRPC ({why}): if this persists, restart the agent"
         self._sparse_log.say(logging.ERROR, "cut-off", "peers-cut-off %s", self.trouble)
         if self._looking is None or self._looking.done():
             self._looking = asyncio.get_running_loop().create_task(self._probe_until_reachable())
@@ -239,13 +255,13 @@ class Front:
 
 
 async def _pump(source: socket.socket, sink: socket.socket) -> None:
-    """Copy bytes until one side hangs up."""
+    """Copy bytes from `source` to `sink` until `source` is closed."""
     loop = asyncio.get_running_loop()
     while chunk := await loop.sock_recv(source, _CHUNK):
         await loop.sock_sendall(sink, chunk)
 
 
 def _bound() -> int:
-    """Return the limit that this process's descriptors allow, apart from the reserve."""
+    """Return the connection limit that this process's descriptor limit allows after subtracting the reserve."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(8, min(_MAX, (soft - _RESERVED) // (2 * _DESCRIPTORS_APIECE)))

@@ -1,4 +1,4 @@
-"""Transport over gRPC with mutual TLS. There is no other mode: without keys there is no transport."""
+"""Transport over gRPC that always uses mutual TLS; it cannot run without keys."""
 
 import asyncio
 import threading
@@ -22,55 +22,64 @@ _MAX_MESSAGE = 4 * 2**20
 _LARGEST = 2**18
 _MAX_CALLS = 16
 _MAX_STREAMS = 4
-_MAX_CALLS_OF_ONE = _MAX_STREAMS  # limit over all its connections, so that silent calls exclude no device
-_CONNECTION_SECONDS = 300  # age at which a connection is renewed: the peer may no longer be valid
+_MAX_CALLS_OF_ONE = _MAX_STREAMS  # per device, over all its connections: idle calls must not lock out other devices
+_CONNECTION_SECONDS = 300  # maximum age of a connection, because the peer's certificate may no longer be valid
 _CONNECTION_GRACE_SECONDS = 60
-_MAX_CHANNELS = 64  # to the most recent peers; a connection costs both sides memory
+_MAX_CHANNELS = 64  # to the most recently used peers; every connection costs both sides memory
 _HANDSHAKE_SECONDS = 10
 
 _CLOSED = (
-    "it closed the connection: it may not accept this device's certificate (expired, or of another fleet), "
-    "or what listens there is not an agent"
+    "the peer closed the connection: it may have rejected this device's certificate (expired or from another fleet), "
+    "or the program listening there is not an agent"
 )
 _CAUSES = {
-    "certificate has expired": ("tls", "its certificate has expired: run `sottovoce fleet renew` there"),
-    "certificate is not yet valid": ("tls", "its certificate is not yet valid: check the clocks of both devices"),
+    "certificate has expired": (
+        "tls",
+        "the peer's certificate has expired: run `sottovoce fleet renew` on that device",
+    ),
+    "certificate is not yet valid": (
+        "tls",
+        "the peer's certificate is not valid yet: check the clocks of both devices",
+    ),
     "CERTIFICATE_VERIFY_FAILED": (
         "tls",
-        "its certificate does not belong to this fleet: check that both joined the same fleet",
+        "the peer's certificate does not belong to this fleet: check that both devices joined the same fleet",
     ),
-    "Hostname Verification": ("tls", "another device answers there: correct the peer's id or address in [transport]"),
-    "security handshaker": ("tls", "this device's key and certificate do not fit: run `sottovoce fleet join` again"),
+    "Hostname Verification": (
+        "tls",
+        "another device answered at this address: correct the peer's id or address in [transport]",
+    ),
+    "security handshaker": ("tls", "this device's key and certificate do not match: run `sottovoce fleet join` again"),
     "WRONG_VERSION_NUMBER": (
         "rejected",
-        "the program that listens there does not use TLS, so it is not an agent: correct the address",
+        "the program listening there does not use TLS, so it is not an agent: correct the address",
     ),
-    "RST_STREAM with error code 7": ("busy", "has as many calls of this device as it takes at once"),  # REFUSED_STREAM
+    "RST_STREAM with error code 7": ("busy", "too many calls from this device are in progress"),  # REFUSED_STREAM
     "Socket closed": ("rejected", _CLOSED),
     "Connection reset": ("rejected", _CLOSED),
     "Connection refused": ("unreachable", "nothing listens there: start the agent or correct the address"),
-    "DNS resolution failed": ("unreachable", "its host name is not known: correct the address"),
+    "DNS resolution failed": ("unreachable", "the host name cannot be resolved: correct the address"),
 }
 
 
 @dataclass(slots=True)
 class _Channel:
-    """Channel to a peer, with the number of calls in progress on it."""
+    """A channel to a peer, and the number of calls in progress on it."""
 
     channel: grpc.aio.Channel
     calls: int = 0
 
 
 class GrpcTransport:
-    """Implementation of sottovoce.transport.Transport over gRPC.
+    """An implementation of sottovoce.transport.Transport over gRPC.
 
-    When this device's certificate changes, later handshakes use the new one and channels are replaced; calls under way
-    finish on their old channels. Channels to refused devices are closed.
+    When this device's certificate changes, later handshakes use the new certificate, and all channels are replaced;
+    calls in progress finish on their old channels. Channels to revoked devices are closed.
 
     Args:
-        listen: listening address, host:port.
-        trust: this device's key and certificate, the roots of TLS, and the refused devices.
-        reconnect: longest pause between attempts to connect, in seconds.
+        listen: address to listen on, host:port.
+        trust: this device's key and certificate, the TLS roots, and the revoked devices.
+        reconnect: longest backoff between connection attempts, in seconds.
     """
 
     def __init__(
@@ -98,7 +107,7 @@ class GrpcTransport:
 
     @property
     def largest(self) -> int:
-        """Size limit of a message: 256 KiB, which is also the most that a retry repeats."""
+        """The message size limit: 256 KiB, so a retry never sends more than that again."""
         return _LARGEST
 
     def reaches(self, address: str) -> bool:
@@ -118,7 +127,8 @@ class GrpcTransport:
             ],
             maximum_concurrent_rpcs=_MAX_CALLS,
         )
-        # A stream of one message: otherwise gRPC would refuse too large a message without telling the agent.
+        # The call is a stream of one message, because gRPC would reject an oversized unary message without calling the
+        # agent's handler.
         handler = grpc.stream_unary_rpc_method_handler(self._deliver)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"Deliver": handler}),))
         credentials = grpc.dynamic_ssl_server_credentials(_configuration(self._trust), self._handshake, True)
@@ -133,8 +143,8 @@ class GrpcTransport:
         self._server = server
 
     async def deliver(self, peer: Peer, message: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
-        """Deliver a message; see Transport.deliver. The deadline is gRPC's own: a cancelled call would leak."""
-        if self._stopped:  # a closed channel would answer with an error of its own
+        """Deliver a message; see Transport.deliver. gRPC enforces the deadline, because a cancelled call would leak."""
+        if self._stopped:  # a closed channel would raise a different error
             raise DeliveryFailed("unreachable", f"peer {peer.id} at {peer.address}: this device is stopping")
         way = self._channel_to(peer)
         way.calls += 1
@@ -152,8 +162,8 @@ class GrpcTransport:
         return answer
 
     def listener(self) -> Listener:
-        """Return the numbers of accepted connections, and of closed ones that led to no call."""
-        trouble = self._front.trouble if self._server is not None else "it does not listen yet"
+        """Return the number of accepted connections, and of those that were closed without a call."""
+        trouble = self._front.trouble if self._server is not None else "the gRPC server is not listening yet"
         return Listener(self._front.accepted, self._front.turned_away, trouble)
 
     async def stop(self, grace: float) -> None:
@@ -167,17 +177,18 @@ class GrpcTransport:
         self._retired.clear()
 
     def _handshake(self) -> grpc.ServerCertificateConfiguration | None:
-        """Return the new certificate configuration for gRPC, which calls this on its own thread per connection.
+        """Return the new certificate configuration, or None if the certificate has not changed.
 
-        None means that the certificate has not changed. Given a configuration, gRPC would rebuild its TLS during other
-        handshakes and sometimes abort, so it gets each new one only once.
+        gRPC calls this on its own thread for every connection. If it gets a configuration, gRPC rebuilds its TLS state
+        while other handshakes are in progress, and sometimes aborts. It therefore gets each new configuration only
+        once.
         """
         with self._lock:
             changed, self._next = self._next, None
         return changed
 
     def _changed(self) -> None:
-        """Apply a change of the certificate, the roots, or the refused devices."""
+        """Apply a change of the certificate, the TLS roots, or the set of revoked devices."""
         retired = [peer for peer in self._ways if self._trust.refuses(peer.id)]
         if self._identity is not self._trust.identity:
             self._identity = self._trust.identity
@@ -206,7 +217,7 @@ class GrpcTransport:
         return way
 
     async def _close_spare(self) -> None:
-        """Close retired channels, and the least recently used ones beyond the limit."""
+        """Close idle channels that are retired, or that exceed the limit and were used least recently."""
         idle = [peer for peer, way in self._ways.items() if not way.calls]
         spare = [self._ways.pop(peer) for peer in idle[: max(0, len(self._ways) - _MAX_CHANNELS)]]
         spare += [way for way in self._retired if not way.calls]
@@ -220,7 +231,7 @@ class GrpcTransport:
         try:
             sender = self._authenticate_sender(context)
             if self._calls[sender] >= _MAX_CALLS_OF_ONE:
-                await _abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls at once from this device")
+                await _abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "too many concurrent calls from this device")
             self._calls[sender] += 1
             try:
                 message = await context.read()
@@ -232,10 +243,10 @@ class GrpcTransport:
         except MessageRefused as error:
             await _abort(context, grpc.StatusCode.FAILED_PRECONDITION, f"{error.reason}: {error}")
         except MemoryError:
-            await _abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "no memory at the moment")
+            await _abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "out of memory")
         except SottovoceError:
-            await _abort(context, grpc.StatusCode.INTERNAL, "the device failed: see what it logs")
-        raise NetworkError("unreachable: abort raises")
+            await _abort(context, grpc.StatusCode.INTERNAL, "the device failed: see its log")
+        raise NetworkError("unreachable: abort always raises an exception")
 
     def _authenticate_sender(self, context: grpc.aio.ServicerContext) -> str:
         certificate: bytes = context.auth_context()["x509_pem_cert"][0]
@@ -255,7 +266,7 @@ def _configuration(trust: Trust) -> grpc.ServerCertificateConfiguration:
 
 
 async def _abort(context: grpc.aio.ServicerContext, code: grpc.StatusCode, details: str) -> None:
-    """End a call with an error, which has no effect if the call has already ended."""
+    """Abort a call with an error; the peer does not receive it if the call has already ended."""
     try:
         await context.abort(code, details)
     except grpc.aio.InternalError as error:
@@ -263,22 +274,24 @@ async def _abort(context: grpc.aio.ServicerContext, code: grpc.StatusCode, detai
 
 
 def _delivery_failure(peer: Peer, error: grpc.aio.AioRpcError, timeout: float) -> DeliveryFailed:
-    """Return the failure, in one sentence, with the peer and the remedy."""
+    """Return a failure whose one-sentence message names the peer, the cause, and where possible the remedy."""
     details = error.details() or ""
     where = f"peer {peer.id} at {peer.address}"
     match error.code():
         case grpc.StatusCode.DEADLINE_EXCEEDED:
-            return DeliveryFailed("timeout", f"{where}: no answer within {timeout:g} s; it is slow or unreachable")
+            return DeliveryFailed(
+                "timeout", f"{where}: no answer within {timeout:g} s; the peer is slow or unreachable"
+            )
         case grpc.StatusCode.FAILED_PRECONDITION:
-            return DeliveryFailed("refused", f"{where}: refused the message: {details}")
+            return DeliveryFailed("refused", f"{where}: the peer refused the message: {details}")
         case grpc.StatusCode.UNAUTHENTICATED:
-            return DeliveryFailed("refused", f"{where}: refused this device: {details}")
+            return DeliveryFailed("refused", f"{where}: the peer refused this device: {details}")
         case grpc.StatusCode.RESOURCE_EXHAUSTED:
-            return DeliveryFailed("busy", f"{where}: is busy, or the message is too large for it ({details})")
+            return DeliveryFailed("busy", f"{where}: the peer is busy, or the message is too large ({details})")
         case grpc.StatusCode.UNAVAILABLE:
             for token, (cause, remedy) in _CAUSES.items():
                 if token in details:
                     return DeliveryFailed(cause, f"{where}: {remedy}")
-            return DeliveryFailed("unreachable", f"{where}: cannot be reached ({details})")
+            return DeliveryFailed("unreachable", f"{where}: the peer cannot be reached ({details})")
         case code:
             return DeliveryFailed("other", f"{where}: {code.name}: {details}")

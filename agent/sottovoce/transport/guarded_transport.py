@@ -1,4 +1,4 @@
-"""Transport of a plug-in, checked at every call."""
+"""Wrapper around a plug-in's transport that checks every call."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,16 +13,17 @@ _METHODS = ("reaches", "start", "deliver", "listener", "stop")
 
 
 class GuardedTransport:
-    """Implementation of sottovoce.transport.Transport by a plug-in.
+    """An implementation of sottovoce.transport.Transport that wraps a plug-in's transport.
 
-    Errors of the network become failed deliveries, which are tried again; anything else is a defect of the package.
+    Network errors become failed deliveries, which are retried. Any other exception counts as a defect in the plug-in's
+    package.
 
     Args:
         plugin: the plug-in that provides the transport.
-        make: function that makes the transport.
+        make: function that creates the transport.
 
     Raises:
-        PluginError: if it cannot be made, or is no transport.
+        PluginError: if the transport cannot be created or lacks a required member.
     """
 
     def __init__(self, plugin: Plugin, make: Callable[[], Transport]) -> None:
@@ -34,15 +35,15 @@ class GuardedTransport:
             if not callable(getattr(self._inner, name, None)):
                 raise plugin.error(f"make() returned an object of type {type(self._inner).__name__} without {name}()")
         if not isinstance(self._largest, int) or self._largest < 4096:
-            raise plugin.error(f"largest is {self._largest!r}, and has to be a number of bytes, 4096 at least")
+            raise plugin.error(f"largest is {self._largest!r}, but must be a number of bytes of at least 4096")
 
     @property
     def largest(self) -> int:
-        """Size in bytes of the largest message that the transport takes at once."""
+        """Size in bytes of the largest message that the transport accepts."""
         return self._largest if isinstance(self._largest, int) else 0
 
     def reaches(self, address: str) -> bool:
-        """Return whether the transport reaches this address, which must begin with its name and ://."""
+        """Return whether the transport can reach this address, which must begin with the plug-in's name and ://."""
         return address.startswith(f"{self._plugin.name}://") and bool(self._call_guarded("reaches()", address))
 
     async def start(self, receive: Receive) -> None:
@@ -62,13 +63,13 @@ class GuardedTransport:
         except TimeoutError as error:
             raise DeliveryFailed("timeout", f"{where}: no answer within {timeout:g} s") from error
         except (OSError, EOFError) as error:
-            raise DeliveryFailed("unreachable", f"{where}: cannot be reached ({error})") from error
+            raise DeliveryFailed("unreachable", f"{where}: the peer cannot be reached ({error})") from error
         if not isinstance(answer, bytes):
             raise self._plugin.error(f"deliver() returned an object of type {type(answer).__name__}, not bytes")
         return answer
 
     def listener(self) -> Listener:
-        """Return counters of the listening side."""
+        """Return the counters and health of the listening side."""
         found = self._call_guarded("listener()")
         if not isinstance(found, Listener):
             raise self._plugin.error(f"listener() returned an object of type {type(found).__name__}, not Listener")

@@ -1,4 +1,4 @@
-"""Transport within one process: for agents that share an event loop, and for tests of users of transports."""
+"""In-memory transport for agents that share an event loop, and for tests of code that uses transports."""
 
 import asyncio
 
@@ -10,19 +10,19 @@ _MAX_CALLS_OF_ONE = 4
 
 
 class Exchange:
-    """Meeting point of one process's transports."""
+    """A registry through which the in-memory transports of one process find one another."""
 
     def __init__(self) -> None:
         self.listening: dict[str, MemoryTransport] = {}
 
 
 class MemoryTransport:
-    """Implementation of sottovoce.transport.Transport in memory.
+    """An in-memory implementation of sottovoce.transport.Transport.
 
     Args:
-        exchange: exchange shared with the peers.
-        node_id: node id of this device.
-        address: listening address, in any form.
+        exchange: the exchange shared with the peers.
+        node_id: this device's node id.
+        address: address to listen on, in any form.
     """
 
     def __init__(self, exchange: Exchange, node_id: str, address: str) -> None:
@@ -36,17 +36,17 @@ class MemoryTransport:
 
     @property
     def largest(self) -> int:
-        """Size limit of a message: 256 KiB, as in gRPC."""
+        """The message size limit: 256 KiB, as in the gRPC transport."""
         return _LARGEST
 
     def reaches(self, address: str) -> bool:
-        """Return whether the address is not that of a broker."""
+        """Return whether the address is neither a broker's nor a plug-in transport's."""
         return is_direct(address)
 
     async def start(self, receive: Receive) -> None:
         """Listen for messages; see Transport.start."""
         if self._address in self._exchange.listening:
-            raise NetworkError(f"{self._address}: the address is already in use; choose another")
+            raise NetworkError(f"{self._address}: this address is already in use; choose another one")
         self._receive = receive
         self._exchange.listening[self._address] = self
 
@@ -57,7 +57,7 @@ class MemoryTransport:
         if other is None:
             raise DeliveryFailed("unreachable", f"{where}: nothing listens there")
         if other._id != peer.id:
-            raise DeliveryFailed("tls", f"{where}: another device answers there")
+            raise DeliveryFailed("tls", f"{where}: another device answered at this address")
         try:
             async with asyncio.timeout(timeout) as limit:
                 self._sending.add(limit)
@@ -68,18 +68,20 @@ class MemoryTransport:
         except TimeoutError as error:
             raise DeliveryFailed("timeout", f"{where}: no answer within {timeout:g} s") from error
         except MessageRefused as refusal:
-            raise DeliveryFailed("refused", f"{where}: refused the message: {refusal.reason}: {refusal}") from refusal
+            raise DeliveryFailed(
+                "refused", f"{where}: the peer refused the message: {refusal.reason}: {refusal}"
+            ) from refusal
         except DeliveryFailed as failure:
             raise DeliveryFailed(failure.cause, f"{where}: {failure}") from failure
         except SottovoceError as error:
-            raise DeliveryFailed("other", f"{where}: the device failed") from error
+            raise DeliveryFailed("other", f"{where}: the peer failed while handling the message") from error
 
     def listener(self) -> Listener:
-        """Return the listener within this process, which refuses no device."""
+        """Return the counters of the listening side, which never refuses a connection."""
         return Listener(self._handshakes, 0)
 
     async def stop(self, grace: float) -> None:
-        """Stop accepting messages; end calls in progress within `grace` seconds."""
+        """Stop accepting messages, and give calls in progress `grace` seconds to finish."""
         for limit in self._sending:
             limit.reschedule(asyncio.get_running_loop().time() + grace)
         if self._exchange.listening.get(self._address) is self:
@@ -91,7 +93,7 @@ class MemoryTransport:
 
     async def _accept(self, sender: str, message: bytes) -> bytes:
         if self._receive is None or self._calls.get(sender, 0) >= _MAX_CALLS_OF_ONE:
-            raise DeliveryFailed("busy", "too many calls at once from this device")
+            raise DeliveryFailed("busy", "too many concurrent calls from this device")
         self._handshakes += sender not in self._calls
         self._calls[sender] = self._calls.get(sender, 0) + 1
         try:

@@ -1,4 +1,4 @@
-"""Combination of a device's transports: it tries a peer's addresses in turn, and splits messages that are too large."""
+"""A combination of a device's transports that tries a peer's addresses in turn and splits oversized messages."""
 
 import asyncio
 import time
@@ -13,24 +13,26 @@ from sottovoce.wire.limits import MAX_ENVELOPE_BYTES
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
-_MAX_ASSEMBLIES = 8  # messages arriving in parts, one per sender; the longest waiting one gives way
+_MAX_ASSEMBLIES = 8  # messages that are arriving in parts, one per sender; beyond the limit, the stalest is dropped
 _MAX_REMEMBERED = 256
-_PART_OVERHEAD = 64  # bytes that its digest and place add to a piece
+_PART_OVERHEAD = 64  # bytes that the message digest and the part number add to each part
 _ELSEWHERE = {"unreachable", "timeout", "tls", "rejected"}  # failures after which another transport may succeed
 
 
 class MultiTransport:
-    """Implementation of sottovoce.transport.Transport by several transports.
+    """An implementation of sottovoce.transport.Transport that combines several transports.
 
-    If one transport does not deliver a message, the next is tried within the same deadline; the one that worked last
-    comes first. A message sent in parts continues with its first missing part, on any transport and in any attempt.
+    If one transport fails to deliver a message, the next one is tried within the same deadline. The address that worked
+    last for a peer is tried first. A message that is sent in parts resumes at its first missing part, on any transport
+    and in any attempt.
 
     Args:
-        transports: transports of this device, the preferred one first; also an attribute.
-        admit: called with (sender, bytes) for every message and part before it is read; raises MessageRefused.
+        transports: this device's transports, the preferred one first; also available as an attribute.
+        admit: function called with (sender, size in bytes) for every message and part before it is decoded; it may
+            raise MessageRefused.
 
     Attributes:
-        returned: called with the node id of a peer that can be reached again, or with None for all peers.
+        returned: function called with the node id of a peer that is reachable again, or with None for all peers.
     """
 
     def __init__(
@@ -47,11 +49,11 @@ class MultiTransport:
 
     @property
     def largest(self) -> int:
-        """Size of the largest message that the wire format allows."""
+        """Size in bytes of the largest message that the wire format allows."""
         return MAX_ENVELOPE_BYTES
 
     def reaches(self, address: str) -> bool:
-        """Return whether any of the transports reaches this address."""
+        """Return whether any of the transports can reach this address."""
         return any(transport.reaches(address) for transport in self.transports)
 
     async def start(self, receive: Receive) -> None:
@@ -66,7 +68,8 @@ class MultiTransport:
         if not routes:
             known = ", ".join((peer.address, *peer.others))
             raise DeliveryFailed(
-                "unreachable", f"peer {peer.id} at {known}: no transport of this device can reach it; see transport.use"
+                "unreachable",
+                f"peer {peer.id} at {known}: no transport of this device can reach this peer; see transport.use",
             )
         deadline = time.monotonic() + timeout
         for left in range(len(routes), 0, -1):
@@ -80,10 +83,10 @@ class MultiTransport:
                 continue
             _remember(self._worked, peer.id, address, _MAX_REMEMBERED)
             return answer
-        raise InternalError("no route is left, but none has failed: report this defect")
+        raise InternalError("no route is left although none has failed: report this defect")
 
     def listener(self) -> Listener:
-        """Return counters of all listening sides."""
+        """Return the combined counters and health of all transports' listening sides."""
         seen = [transport.listener() for transport in self.transports]
         return Listener(
             sum(one.handshakes for one in seen),
@@ -98,7 +101,7 @@ class MultiTransport:
         await asyncio.gather(*(transport.stop(grace) for transport in self.transports))
 
     def _routes(self, peer: Peer) -> list[tuple[str, Transport]]:
-        """Return addresses of a peer, each with its transport, in the order in which to try them."""
+        """Return a peer's addresses with their transports, in the order in which to try them."""
         routes = [
             (address, transport)
             for transport in self.transports
@@ -130,7 +133,7 @@ class MultiTransport:
         )
 
     async def _received(self, sender: str, raw: bytes | None) -> bytes:
-        """Handle a message from any transport."""
+        """Handle a message or a part from any transport, and return the answer or a receipt for the part."""
         if self._receive is None:
             raise InternalError("a message arrived before the agent was ready: report this defect")
         self._admit(sender, len(raw or b""))

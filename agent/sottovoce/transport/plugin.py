@@ -1,4 +1,4 @@
-"""Transports that other packages bring, as entry points of the group `sottovoce.transports`."""
+"""Transports that other packages provide as entry points in the group `sottovoce.transports`."""
 
 import ssl
 from collections.abc import Callable, Mapping
@@ -12,15 +12,15 @@ from sottovoce.transport.transport import Transport
 
 @dataclass(frozen=True, slots=True)
 class TransportContext:
-    """Inputs for constructing a plug-in transport.
+    """The inputs for constructing a plug-in transport.
 
     Attributes:
-        trust: this device's identity, and whom it trusts; `trust.authenticate(pem)` is the node id of a peer's
-            certificate.
-        settings: table `[transport.plugins.NAME]` of the transport; `announce` is this device's own address.
+        trust: this device's identity and the devices that it trusts; `trust.authenticate(pem)` returns the node id in a
+            peer's certificate.
+        settings: the transport's `[transport.plugins.NAME]` table; `announce` in it is this device's own address.
         certificate: path to this device's TLS certificate (PEM), which is renewed periodically.
         key: path to this device's TLS private key (PEM).
-        longest_pause: longest pause between attempts to connect, in seconds.
+        longest_pause: longest pause between connection attempts, in seconds.
     """
 
     trust: Trust
@@ -30,11 +30,11 @@ class TransportContext:
     longest_pause: float
 
     def server_tls(self) -> ssl.SSLContext:
-        """Return TLS 1.3 for a server that requires its clients' certificates to be of this fleet."""
+        """Return a TLS 1.3 context for a server that requires client certificates from this fleet."""
         return self._tls(ssl.PROTOCOL_TLS_SERVER)
 
     def client_tls(self) -> ssl.SSLContext:
-        """Return TLS 1.3 for a client that connects with `server_hostname=peer.name`."""
+        """Return a TLS 1.3 context for a client that connects with `server_hostname=peer.name`."""
         return self._tls(ssl.PROTOCOL_TLS_CLIENT)
 
     def _tls(self, protocol: int) -> ssl.SSLContext:
@@ -48,12 +48,13 @@ class TransportContext:
 
 @dataclass(frozen=True, slots=True)
 class TransportPlugin:
-    """Transport of another package.
+    """A transport that another package provides.
 
-    It must deliver bytes unaltered and know who sent them: TLS with the device's certificate does both.
+    The transport must deliver bytes unaltered and authenticate their sender. TLS with the device's certificate does
+    both.
 
     Attributes:
-        make: function that makes the transport, once for each start of the agent.
+        make: function that creates the transport; called once each time the agent starts.
     """
 
     make: Callable[[TransportContext], Transport]

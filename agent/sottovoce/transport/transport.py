@@ -1,4 +1,4 @@
-"""Interface of every transport."""
+"""The interface that every transport implements."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -7,24 +7,24 @@ from typing import Protocol
 from sottovoce.errors import NetworkError
 
 Receive = Callable[[str, bytes | None], Awaitable[bytes]]
-"""Handler of a received message: takes the authenticated sender's node id and the bytes sent, or None if they exceeded
-the transport's limit or arrived incomplete; returns the answer once the effect is durable. Raises MessageRefused if the
-message is refused, as None always is."""
+"""Handler for received messages. Its arguments are the authenticated sender's node id and the message, which is None if
+it exceeded the transport's limit or arrived incomplete. It returns the answer once the message's effect is durable. It
+raises MessageRefused if it refuses the message; it always refuses None."""
 
 
 def is_direct(address: str) -> bool:
-    """Return whether an address is host:port, and neither mqtt:REALM nor NAME://… of another package's transport."""
+    """Return whether an address is host:port rather than mqtt:REALM or the NAME://… of a plug-in transport."""
     return not address.startswith("mqtt:") and "://" not in address
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Recipient of messages.
+    """A peer to which messages are delivered.
 
     Attributes:
-        id: node id of the peer.
-        address: host:port, or mqtt:REALM, the one to try first.
-        name: DNS name that its certificate must carry.
+        id: the peer's node id.
+        address: the address to try first, for example host:port or mqtt:REALM.
+        name: DNS name that the peer's certificate must contain.
         others: addresses to try after `address`.
     """
 
@@ -35,12 +35,13 @@ class Peer:
 
 
 class DeliveryFailed(NetworkError):
-    """Error of one failed attempt to deliver; the same bytes may be tried again.
+    """Raised when one attempt to deliver a message fails; the same bytes may be sent again.
 
     Attributes:
-        cause: a stable word: unreachable, timeout, tls, rejected, refused, busy, other.
-        left: whether the peer may be the reason. A message that never left this device, or was lost because one of the
-            two was not connected to a broker, is tried again soon, and is not held against the peer.
+        cause: one of a fixed set of words: unreachable, timeout, tls, rejected, refused, busy, other.
+        left: whether the peer may have caused the failure. If a message never left this device, or was lost because
+            either side was not connected to a broker, it is retried soon and the failure does not count against the
+            peer.
     """
 
     def __init__(self, cause: str, explanation: str, *, left: bool = True) -> None:
@@ -51,14 +52,15 @@ class DeliveryFailed(NetworkError):
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Counters of the listening side.
+    """Counters and health of a transport's listening side.
 
     Attributes:
-        handshakes: connections accepted.
-        refused: accepted connections that never led to a call: a wrong certificate, none, or no TLS at all.
-        trouble: reason why no device can reach this one at present; empty if nothing is known to be wrong.
-        duplicates: number of sightings of another device with this device's identity.
-        troubles: where there are several transports, the trouble of each, in their order.
+        handshakes: number of accepted connections.
+        refused: number of accepted connections that never led to a call, for example because the certificate was wrong
+            or missing, or because the caller did not use TLS.
+        trouble: reason why no device can currently reach this one; empty if no problem is known.
+        duplicates: number of times that another device was seen with this device's identity.
+        troubles: if there are several transports, the trouble of each of them, in order.
     """
 
     handshakes: int
@@ -69,11 +71,14 @@ class Listener:
 
 
 class Transport(Protocol):
-    """Sender and receiver of messages: in any order, once, twice or not at all, never altered or misattributed."""
+    """A way to send and receive messages.
+
+    Messages may be lost, duplicated or reordered, but are never altered or attributed to the wrong sender.
+    """
 
     @property
     def largest(self) -> int:
-        """Bytes of the largest message it takes at once."""
+        """Size in bytes of the largest message that the transport accepts."""
         ...
 
     def reaches(self, address: str) -> bool:
@@ -81,10 +86,10 @@ class Transport(Protocol):
         ...
 
     async def start(self, receive: Receive) -> None:
-        """Listen for messages, and pass each to `receive`.
+        """Listen for messages, and pass each one to `receive`.
 
         Raises:
-            NetworkError: if the address cannot be used.
+            NetworkError: if the transport cannot listen on its address.
         """
         ...
 
@@ -92,19 +97,19 @@ class Transport(Protocol):
         """Deliver a message and return the answer.
 
         Args:
-            peer: the recipient, whose identity is verified.
-            message: at most `largest` bytes.
-            timeout: seconds; the transport itself enforces it.
+            peer: the recipient, whose identity the transport verifies.
+            message: the message, at most `largest` bytes.
+            timeout: timeout in seconds, which the transport itself enforces.
 
         Raises:
-            DeliveryFailed: if the message is not known to have arrived.
+            DeliveryFailed: if there is no confirmation that the message arrived.
         """
         ...
 
     def listener(self) -> Listener:
-        """Return counters of the listening side."""
+        """Return the counters and health of the listening side."""
         ...
 
     async def stop(self, grace: float) -> None:
-        """Stop listening, let calls in progress end within `grace` seconds, and close."""
+        """Stop listening, allow calls in progress `grace` seconds to finish, and close all connections."""
         ...

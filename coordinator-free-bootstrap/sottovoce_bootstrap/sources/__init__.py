@@ -1,9 +1,10 @@
-"""Sources of contacts for a device that knows none. Any number may be used at once, and none is trusted.
+"""Sources of contacts for a device that knows no peers. Any number of sources can be combined, and none is trusted.
 
-A source gives contacts: node ids with possible addresses. The exchange with a contact proves its identity, and brings
-a signed record; a contact alone enters no view and is not forwarded. So a source that lies only costs attempts.
+A source reports contacts, which are node ids with possible addresses. Only an exchange with a contact proves its
+identity and yields its signed record. A contact without a record does not enter the view and is not forwarded, so false
+contacts only cost connection attempts.
 
-Peers from the configuration and the invitation need no search: they are a membership's seeds.
+Peers from the configuration and the invitation do not come from a source: they are the membership's seeds.
 """
 
 from sottovoce_bootstrap.sources.pace import pause

@@ -1,12 +1,12 @@
-"""Contacts from the DNS: SRV records of `_sottovoce._tcp.DOMAIN` (RFC 2782), maintained by the domain's owner.
+"""Contacts from DNS, as SRV records of `_sottovoce._tcp.DOMAIN` (RFC 2782) that the domain's owner maintains.
 
-The first label of a record's target is the id of the device at that address, as in the name in its certificate:
+The first label of a record's target is the node id of the device at that address, as in the certificate's DNS name:
 
     _sottovoce._tcp.example.org.                    SRV 0 0 7400 krsxg5ctmvrxezlumuqhg33nm54gi2lu.example.org.
     krsxg5ctmvrxezlumuqhg33nm54gi2lu.example.org.   A   192.0.2.7
 
-Priorities and weights are ignored: any device that answers will do. The records are not signed and need not be: TLS
-proves the identity of a device that answers.
+Priorities and weights are ignored, because any device that answers is sufficient. The records need not be signed,
+because TLS proves the identity of a device that answers.
 """
 
 import random
@@ -26,15 +26,15 @@ LOOK_SECONDS = 10.0
 
 
 class DnsSource:
-    """Source that reads contacts from DNS records.
+    """A source that reads contacts from DNS records.
 
     Args:
-        domain: domain whose records to read.
-        rng: source of randomness for draws from a domain that names too many devices.
-        resolver: resolver to ask; None for the system's resolver, which is looked up again each time.
+        domain: the domain whose records to read.
+        rng: random number generator for sampling from a domain that lists too many devices.
+        resolver: the resolver to query; None for the system's resolver, whose settings are read again for each query.
 
     Raises:
-        ConfigError: if the domain name is not valid, or the package for DNS is not installed.
+        ConfigError: if the domain name is not valid, or the package dnspython is not installed.
     """
 
     name = "dns"
@@ -46,12 +46,12 @@ class DnsSource:
             import dns.name
         except ImportError as error:
             raise ConfigError(
-                "membership.dns needs the package dnspython: install sottovoce[discovery], or leave membership.dns out"
+                "membership.dns needs the package dnspython: install sottovoce[discovery], or remove membership.dns"
             ) from error
         try:
             self._question = dns.name.from_text(f"_sottovoce._tcp.{domain.rstrip('.')}.")
         except (dns.exception.DNSException, UnicodeError) as error:
-            raise ConfigError(f"membership.dns: {domain!r} is not the name of a domain ({error})") from error
+            raise ConfigError(f"membership.dns: {domain!r} is not a valid domain name ({error})") from error
         self._dice = rng
         self._resolver = resolver
 
@@ -71,17 +71,17 @@ class DnsSource:
         contacts = tuple(merged(contact for contact in named if contact is not None).values())
         if not contacts:
             raise NetworkError(
-                f"{self._question}: none of its {len(records)} SRV records names a device: the target must be "
-                "ID.DOMAIN, the id as `sottovoce fleet show` prints it"
+                f"{self._question}: none of the {len(records)} SRV records names a device: each target must be "
+                "ID.DOMAIN, with the id that `sottovoce fleet show` prints"
             )
         return contacts
 
     async def close(self) -> None:
-        """See Source.close; nothing is kept open."""
+        """See Source.close. This source has nothing to close."""
 
 
 def _contact(target: str, port: int) -> Contact | None:
-    """Return the contact at a target; None if its first label is not a node id."""
+    """Return the contact at a target, or None if the target's first label is not a node id."""
     try:
         return Contact(target.partition(".")[0].lower(), (f"{target}:{port}",))
     except MessageRefused:

@@ -1,4 +1,4 @@
-"""Contacts from the invitation by which this device joined: the devices that its inviter knew then."""
+"""Contacts from the invitation with which this device joined its fleet."""
 
 from pathlib import Path
 
@@ -9,12 +9,14 @@ from sottovoce_bootstrap.contact import Contact
 
 
 def invitation_contacts(state: Path) -> list[Contact]:
-    """Return the contacts in a state directory; none for a device that joined without an invitation.
+    """Return the invitation's contacts from a state directory; empty if the device joined without an invitation.
 
     Raises:
-        IdentityError: if they cannot be read, or are damaged.
+        IdentityError: if the contacts cannot be read or are damaged.
     """
     try:
         return [Contact(seed.id, seed.endpoints) for seed in read_seeds(state).contacts]
     except MessageRefused as error:
-        raise IdentityError(f"{state / SEEDS}: {error}: remove it, and list a peer under transport.peers") from error
+        raise IdentityError(
+            f"{state / SEEDS}: {error}: delete this file, and list a peer under transport.peers"
+        ) from error

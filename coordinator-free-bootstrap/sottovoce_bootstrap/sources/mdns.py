@@ -1,11 +1,11 @@
-"""Contacts on the local network, by multicast DNS (RFC 6762 and 6763): this device is announced, others are found.
+"""Contacts on the local network, which are announced and found through multicast DNS (RFC 6762 and 6763).
 
-Fleets stay separate: a device is announced with its fleet's fingerprint as a subtype, and searches only for that
-subtype. Its instance has a random name, new at every start, as in libp2p's discovery; its id is in the TXT record.
-Anyone on the network can read that a device is present, and which device it is.
+Fleets stay separate: a device announces its fleet's fingerprint as a subtype, and searches only for that subtype. Its
+instance has a random name that changes at every start, as in libp2p's discovery, and its node id is in the TXT record.
+Anyone on the network can see that a device is present and which device it is.
 
-The data that strangers can send is bounded: python-zeroconf stores at most 10,000 records, and a query draws 256 of the
-names that it receives, and requests the addresses of only a few.
+The amount of data that strangers can send is limited: python-zeroconf stores at most 10,000 records, and a query
+samples at most 256 of the names that it receives and requests missing addresses for only 16 of them.
 """
 
 import asyncio
@@ -29,27 +29,27 @@ if TYPE_CHECKING:
 
 SERVICE = "_sottovoce._tcp.local."
 LISTEN_SECONDS = 1.5
-"""Seconds for which one query waits for answers."""
+"""Time in seconds for which one query waits for answers."""
 
 _MAX_NAMES = 4096
-_MAX_ASKED = 16  # names per query whose missing addresses are requested
+_MAX_ASKED = 16  # maximum number of names per query whose missing addresses are requested
 _ASK_SECONDS = 1.0
 _MAX_ADDRESSES = 4
 _FINGERPRINT_CHARACTERS = 16
 
 
 class MdnsSource:
-    """Source that finds contacts by multicast DNS, and announces this device from its first query on.
+    """A source that finds contacts through multicast DNS and, from its first query on, announces this device.
 
     Args:
-        node_id: node id of this device.
-        endpoint: host:port of this device; a host name is announced by its addresses at the first query.
-        fingerprint: fingerprint of the fleet, in hexadecimal, at least 16 characters.
-        rng: source of randomness for draws from a network with too many answers.
-        interfaces: addresses of the interfaces to use; None for all.
+        node_id: this device's node id.
+        endpoint: this device's host:port; a host name is announced as the addresses that it has at the first query.
+        fingerprint: the fleet's fingerprint in hexadecimal, at least 16 characters.
+        rng: random number generator for sampling from a network with too many answers.
+        interfaces: addresses of the interfaces to use; None for all interfaces.
 
     Raises:
-        ConfigError: if the package for mDNS is not installed.
+        ConfigError: if the package zeroconf is not installed.
     """
 
     name = "mdns"
@@ -63,10 +63,11 @@ class MdnsSource:
         interfaces: Sequence[str] | None = None,
     ) -> None:
         try:
-            import zeroconf.asyncio  # noqa: F401 - found missing at the start, not at the first look
+            import zeroconf.asyncio  # noqa: F401 - so a missing package is noticed at the start, not at the first query
         except ImportError as error:
             raise ConfigError(
-                "membership.mdns needs the package zeroconf: install sottovoce[discovery], or set it to false"
+                "membership.mdns needs the package zeroconf: install sottovoce[discovery], or set membership.mdns to "
+                "false"
             ) from error
         self._type = f"_{fingerprint[:_FINGERPRINT_CHARACTERS]}._sub.{SERVICE}"
         self._node_id = node_id
@@ -77,7 +78,7 @@ class MdnsSource:
         self._interfaces = interfaces
         self._open: AsyncZeroconf | None = None
         self._announced = False
-        logging.getLogger("zeroconf").setLevel(logging.ERROR)  # zeroconf warns of every malformed packet of a stranger
+        logging.getLogger("zeroconf").setLevel(logging.ERROR)  # zeroconf logs a warning for every malformed packet
 
     async def look(self) -> Sequence[Contact]:
         """See Source.look."""
@@ -98,7 +99,7 @@ class MdnsSource:
                 await asyncio.sleep(LISTEN_SECONDS)
             drawn = self._dice.sample(sorted(names), min(MAX_CONTACTS, len(names)))
             infos = await self._resolved(multicast.zeroconf, drawn)
-        except (Error, OSError, RuntimeError) as error:  # RuntimeError: zeroconf's for a host without interfaces
+        except (Error, OSError, RuntimeError) as error:  # zeroconf raises RuntimeError on a host without interfaces
             raise NetworkError(
                 f"the local network cannot be queried by mDNS ({error}): check that an interface with multicast is up"
             ) from error
@@ -106,13 +107,13 @@ class MdnsSource:
         return tuple(merged(contact for contact in contacts if contact is not None).values())
 
     async def close(self) -> None:
-        """Withdraw the announcement from the network."""
+        """Withdraw this device's announcement from the network, and close the sockets."""
         if self._open is not None:
             multicast, self._open = self._open, None
             await multicast.async_close()
 
     async def _open_sockets(self) -> "AsyncZeroconf":
-        """Return the sockets, on the interfaces that are up by now, with this device announced."""
+        """Open sockets on all interfaces that are up, or update them, and make sure that this device is announced."""
         from zeroconf import InterfaceChoice
         from zeroconf.asyncio import AsyncServiceInfo, AsyncZeroconf
 
@@ -135,7 +136,7 @@ class MdnsSource:
         return self._open
 
     async def _addresses(self) -> list[str]:
-        """Return addresses of the announced host."""
+        """Return this device's host address, or the first few addresses of its host name."""
         host = self._host.strip("[]")
         try:
             return [str(ipaddress.ip_address(host))]
@@ -144,13 +145,13 @@ class MdnsSource:
             return list(dict.fromkeys(str(address[4][0]) for address in found))[:_MAX_ADDRESSES]
 
     async def _resolved(self, zeroconf: "Zeroconf", names: Sequence[str]) -> list["AsyncServiceInfo"]:
-        """Return the known records of these names, after requesting missing records for a few of the names."""
+        """Return the service records for these names, after requesting missing records for a few of the names."""
         from zeroconf import BadTypeInNameException
         from zeroconf.asyncio import AsyncServiceInfo
 
         infos = []
         for name in names:
-            with contextlib.suppress(BadTypeInNameException):  # a stranger's malformed name
+            with contextlib.suppress(BadTypeInNameException):  # a stranger may have sent a malformed name
                 infos.append(AsyncServiceInfo(self._type, name))
         known = [info for info in infos if info.load_from_cache(zeroconf)]
         unknown = [info for info in infos if info not in known][:_MAX_ASKED]
@@ -159,7 +160,7 @@ class MdnsSource:
 
 
 def _contact(info: "AsyncServiceInfo") -> Contact | None:
-    """Return the id and address that an instance claims; None if they are impossible."""
+    """Return the contact with the id and addresses that an instance claims, or None if they are malformed."""
     node_id = (info.properties.get(b"id") or b"").decode(errors="replace")
     addresses = [ipaddress.ip_address(address) for address in info.parsed_addresses() if "%" not in address]
     hosts = [f"[{one}]" if one.version == 6 else str(one) for one in addresses if not one.is_loopback]

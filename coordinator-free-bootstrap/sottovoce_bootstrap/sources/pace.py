@@ -1,10 +1,10 @@
-"""Pauses between queries of a source: short while a device is alone, long when its view is full."""
+"""Pauses between queries to a source, which are short while a device knows no peer and long when its view is full."""
 
 import random
 
 FIRST_SECONDS = 1.0
 ALONE_SECONDS = 60.0
-"""Longest pause, in seconds, of a device that knows no peer."""
+"""Longest pause in seconds for a device that knows no peer."""
 
 SOME_PERIODS, FULL_PERIODS = 10, 100
 _MIN_SECONDS = 5.0
@@ -12,14 +12,14 @@ _MAX_SECONDS = 3600.0
 
 
 def pause(known: int, enough: int, looks: int, period: float, rng: random.Random) -> float:
-    """Return the pause in seconds, with full jitter, so that a fleet that restarts together does not query together.
+    """Return the pause in seconds, with enough jitter that devices that restart together do not query together.
 
     Args:
         known: number of devices in the view.
         enough: number of devices in a full view.
-        looks: number of consecutive queries that failed, or left this device without a peer.
-        period: seconds between exchanges of views in this fleet.
-        rng: source of randomness for the jitter.
+        looks: number of consecutive queries that failed or left this device without a peer.
+        period: seconds between view exchanges in this fleet.
+        rng: random number generator for the jitter.
     """
     doubling = min(ALONE_SECONDS, FIRST_SECONDS * 2.0 ** min(looks, 30))
     if known == 0:

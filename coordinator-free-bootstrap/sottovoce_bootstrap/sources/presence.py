@@ -1,4 +1,4 @@
-"""Contacts from a broker to which devices announce their presence by retained messages."""
+"""Contacts from a broker on which devices announce their presence with retained messages."""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
@@ -6,28 +6,28 @@ from typing import Protocol, runtime_checkable
 from sottovoce_bootstrap.contact import Contact
 
 LISTEN_SECONDS = 2.0
-"""Seconds that a broker has to name the present devices."""
+"""Time in seconds that a broker has to report the present devices."""
 
 
 @runtime_checkable
 class Presence(Protocol):
-    """Transport on which the presence of devices can be seen."""
+    """A transport that can report which devices are present."""
 
     async def present(self, seconds: float) -> Sequence[str]:
-        """Return node ids of some devices that announce their presence; takes `seconds`.
+        """Listen for `seconds`, and return the node ids of some devices that announce their presence.
 
         Raises:
-            NetworkError: if no device can be seen.
+            NetworkError: if the transport cannot find out which devices are present.
         """
         ...
 
 
 class PresenceSource:
-    """Source that finds devices by their announcements on a broker.
+    """A source that finds devices through their announcements on a broker.
 
     Args:
-        presence: transport on which the announcements are visible.
-        realm: public name of the broker.
+        presence: the transport that receives the announcements.
+        realm: the broker's public name.
     """
 
     name = "mqtt"
@@ -41,4 +41,4 @@ class PresenceSource:
         return [Contact(node, (self._endpoint,)) for node in await self._presence.present(LISTEN_SECONDS)]
 
     async def close(self) -> None:
-        """Do nothing; the transport withdraws its announcement itself. See Source.close."""
+        """Do nothing, because the transport withdraws its own announcement. See Source.close."""

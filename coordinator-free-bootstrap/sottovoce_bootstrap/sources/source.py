@@ -1,4 +1,4 @@
-"""Interface of a source of contacts."""
+"""The interface of contact sources."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -6,28 +6,28 @@ from typing import Protocol
 from sottovoce_bootstrap.contact import Contact
 
 MAX_CONTACTS = 256
-"""Largest number of contacts from one query, however many the source names."""
+"""Maximum number of contacts from one query, even if the source reports more."""
 
 
 class Source(Protocol):
-    """Source of contacts.
+    """A source of contacts.
 
     Attributes:
-        name: one word, `dns`, `mdns` or `mqtt`, which identifies the source in logs, waits and the status.
+        name: `dns`, `mdns` or `mqtt`, which identifies the source in logs, waits and the status.
     """
 
     name: str
 
     async def look(self) -> Sequence[Contact]:
-        """Return the devices that can be seen from here now, possibly including this one; at most 256.
+        """Return at most 256 devices that the source can currently find, possibly including this one.
 
-        A query takes seconds, bounded by the caller, which may cancel it, and repeats it later.
+        A query takes some seconds. The caller limits its duration, may cancel it, and repeats it later.
 
         Raises:
-            NetworkError: if no device can be seen; the message gives the reason in one sentence.
+            NetworkError: if the query fails; the message states the reason in one sentence.
         """
         ...
 
     async def close(self) -> None:
-        """Stop searching, and withdraw this device's announcement from the source."""
+        """Stop searching, and withdraw this device's announcement, if the source has made one."""
         ...

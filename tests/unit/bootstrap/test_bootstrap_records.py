@@ -149,7 +149,7 @@ def test_malformed_fields_make_no_record(record: PeerRecord, changes: dict[str, 
 def test_what_cannot_be_announced_is_a_matter_of_configuration(
     identities: tuple[Identity, ...], endpoints: list[str]
 ) -> None:
-    with pytest.raises(ConfigError, match=r"cannot be announced to peers .* give 1 to 4 addresses"):
+    with pytest.raises(ConfigError, match=r"cannot be announced to peers .* configure 1 to 4 addresses"):
         Author(identities[0], endpoints, ["grpc"])
 
 

@@ -124,8 +124,8 @@ async def test_a_domain_that_names_thousands_gives_a_few_of_them() -> None:
         (_rcode(dns.rcode.NXDOMAIN), "does not exist"),
         (_rcode(dns.rcode.NOERROR), "does not contain an answer"),
         (_rcode(dns.rcode.REFUSED), "REFUSED"),
-        (_records("0 0 7400 gateway.example.org."), "none of its 1 SRV records names a device"),
-        (_records("0 0 0 ."), "none of its 1 SRV records names a device"),
+        (_records("0 0 7400 gateway.example.org."), "none of the 1 SRV records names a device"),
+        (_records("0 0 0 ."), "none of the 1 SRV records names a device"),
     ],
 )
 async def test_a_look_that_fails_says_where_and_why(answer: Answer, words: str) -> None:

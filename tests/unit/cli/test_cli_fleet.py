@@ -72,7 +72,7 @@ def test_no_token_is_printed_where_nobody_can_listen(authority: Path) -> None:
 
 def test_nothing_is_revoked_when_the_list_cannot_be_written(authority: Path, tmp_path: Path) -> None:
     (tmp_path / "there").write_bytes(b"precious")
-    for out, words in ((tmp_path / "there", "is never overwritten"), (tmp_path / "no" / "list", "is no directory")):
+    for out, words in ((tmp_path / "there", "is never overwritten"), (tmp_path / "no" / "list", "is not a directory")):
         ended = here("fleet", "revoke", "--fleet", authority, "a" * 32, "--out", out)
         assert (ended.code, words in ended.err) == (6, True), ended.err
         assert not (authority / NAME).exists()

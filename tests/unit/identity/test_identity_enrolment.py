@@ -27,7 +27,7 @@ def test_fleet_names_that_hold(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "-a", "a-", "A", "a.b", "a_b", "a" * 41, "a\n", "é", "a/b"])
 def test_fleet_names_that_do_not_hold_write_nothing(name: str, tmp_path: Path) -> None:
-    with pytest.raises(IdentityError, match="cannot name a fleet"):
+    with pytest.raises(IdentityError, match="is not a valid fleet name"):
         create_fleet(tmp_path / "f", name)
     assert not (tmp_path / "f").exists()
 
@@ -107,7 +107,7 @@ def test_a_directory_open_to_others_is_refused(fleet: Fleet, tmp_path: Path) -> 
 
 def test_a_directory_that_cannot_be_made_is_explained(fleet: Fleet, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(IdentityError, match="cannot be made"):
+    with pytest.raises(IdentityError, match="cannot be created"):
         enrol(fleet, tmp_path / "file")
 
 
@@ -116,7 +116,7 @@ def test_a_fleet_opens_only_whole(tmp_path: Path) -> None:
     create_fleet(one, "one")
     create_fleet(two, "two")
     (one / "ca.pem").write_bytes((two / "ca.pem").read_bytes())
-    with pytest.raises(IdentityError, match="is not the certificate of"):
+    with pytest.raises(IdentityError, match="does not belong to"):
         open_fleet(one)
     (two / "ca.key").chmod(0o640)
     with pytest.raises(IdentityError, match="chmod 600"):

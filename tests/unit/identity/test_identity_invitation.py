@@ -85,7 +85,7 @@ def test_a_damaged_bundle_is_refused(bundle: Bundle, tmp_path: Path) -> None:
 
 def test_a_bundle_that_cannot_be_marked_says_what_to_do(bundle: Bundle, tmp_path: Path) -> None:
     (tmp_path / ".b.new").mkdir()
-    with pytest.raises(IdentityError, match="must be where it can be marked as used"):
+    with pytest.raises(IdentityError, match="must be in a directory where it can be marked as used"):
         use_bundle(tmp_path / "b", bundle)
 
 

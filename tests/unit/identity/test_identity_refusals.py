@@ -73,10 +73,10 @@ def test_keys_in_one_anothers_place_are_refused(device: Identity, device_directo
     device_key, tls_key = device_directory / "device.key", device_directory / "tls.key"
     first, second = device_key.read_bytes(), tls_key.read_bytes()
     device_key.write_bytes(second)
-    _refused(device_directory, "device.key", "no Ed25519 key")
+    _refused(device_directory, "device.key", "does not contain an Ed25519 key")
     device_key.write_bytes(first)
     tls_key.write_bytes(first)
-    _refused(device_directory, "tls.key", "no ECDSA P-256 key")
+    _refused(device_directory, "tls.key", "does not contain an ECDSA P-256 key")
 
 
 @pytest.mark.parametrize("name", ["device.key", "tls.key", "tls.pem"])
@@ -100,7 +100,7 @@ def test_a_certificate_of_a_namesake_fleet_is_refused(
 
 def test_a_device_certificate_is_no_fleet_certificate(device: Identity, device_directory: Path) -> None:
     (device_directory / "ca.pem").write_bytes(device.tls_cert_pem)
-    _refused(device_directory, "ca.pem", "is not the certificate of a fleet")
+    _refused(device_directory, "ca.pem", "is not a fleet certificate")
 
 
 def test_a_self_signed_certificate_without_authority_is_no_fleet_certificate(
@@ -110,12 +110,12 @@ def test_a_self_signed_certificate_without_authority_is_no_fleet_certificate(
     builder = x509.CertificateBuilder(name, name, key.public_key(), 1, validity.not_before, validity.not_after)
     plain = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True).sign(key, SHA256())
     (device_directory / "ca.pem").write_bytes(plain.public_bytes(serialization.Encoding.PEM))
-    _refused(device_directory, "ca.pem", "of a device, not of a fleet")
+    _refused(device_directory, "ca.pem", "is a device certificate, not a fleet certificate")
 
 
 def test_two_certificates_in_one_file_are_refused(device: Identity, device_directory: Path) -> None:
     (device_directory / "tls.pem").write_bytes(device.tls_cert_pem + device.ca_pem)
-    _refused(device_directory, "tls.pem", "is not one PEM certificate")
+    _refused(device_directory, "tls.pem", "is not a single PEM certificate")
 
 
 def test_certificates_hold_from_their_first_second_to_their_last(device: Identity, device_directory: Path) -> None:
@@ -144,7 +144,7 @@ def test_peers_are_told_apart_by_their_certificates(
         with pytest.raises(IdentityError, match=explanation):
             verify_peer_certificate(other.tls_cert_pem, device)
     for nonsense in (b"", peer.tls_cert_pem[:99], device.ca_pem):
-        with pytest.raises(IdentityError, match="the certificate of the peer"):
+        with pytest.raises(IdentityError, match="the peer's certificate"):
             verify_peer_certificate(nonsense, device)
 
 
@@ -191,12 +191,12 @@ def test_a_binding_that_does_not_hold_is_refused(
             attempt(binding)
 
     another = bind(Ed25519PrivateKey.generate(), tls_key.public_key())
-    with pytest.raises(IdentityError, match="names a different device or fleet"):
+    with pytest.raises(IdentityError, match="names a device or fleet that does not match"):
         attempt(another)
-    with pytest.raises(IdentityError, match="names a different device or fleet"):
+    with pytest.raises(IdentityError, match="names a device or fleet that does not match"):
         attempt(good, name="a" * 32)
     for wrong in (device_names("a" * 32, device.fleet), device_names(device.node_id, "another")):
-        with pytest.raises(IdentityError, match="names a different device or fleet"):
+        with pytest.raises(IdentityError, match="names a device or fleet that does not match"):
             attempt(good, names=wrong)
 
     for binding, explanation in ((None, "does not bind"), (good, None)):

@@ -52,14 +52,14 @@ def test_only_devices_of_the_fleet_are_renewed(
     fleet: Fleet, namesake: Fleet, device_directory: Path, device: Identity, expired: Identity, tmp_path: Path
 ) -> None:
     own = read_request(renewal_request(device_directory), "r")
-    with pytest.raises(IdentityError, match="is revoked and gets no new certificate"):
+    with pytest.raises(IdentityError, match="is revoked and cannot get a new certificate"):
         fleet.renew(own, {device.node_id})
     with pytest.raises(IdentityError, match="was not issued by fleet"):
         namesake.renew(own, ())
     bare = renewal_request(device_directory).partition(b"-----BEGIN CERTIFICATE-----")[0]
-    with pytest.raises(IdentityError, match="has no certificate beside it"):
+    with pytest.raises(IdentityError, match="does not include the current certificate"):
         fleet.renew(read_request(bare, "r"), ())
-    with pytest.raises(IdentityError, match="is another device's"):
+    with pytest.raises(IdentityError, match="belongs to another device"):
         fleet.renew(read_request(bare + expired.tls_cert_pem, "r"), ())
     late = fleet.renew(read_request(renewal_request(tmp_path / "expired"), "r"), ())
     install_certificate(tmp_path / "expired", late, "c")
@@ -74,9 +74,9 @@ def test_a_renewed_certificate_takes_the_place_of_the_old_in_one_step(
     early = Validity(NOW + timedelta(days=1), NOW + timedelta(days=200))
     for pem, words in (
         (other.tls_cert_pem, "does not belong to this device"),
-        (fleet.issue(request, Validity.from_now(3)), "ends before the present"),
+        (fleet.issue(request, Validity.from_now(3)), "expires before the current"),
         (fleet.issue(request, early), "is not valid before"),
-        (b"nonsense", "is not one PEM certificate"),
+        (b"nonsense", "is not a single PEM certificate"),
     ):
         with pytest.raises(IdentityError, match=words):
             install_certificate(device_directory, pem, "c")
@@ -98,7 +98,7 @@ def test_a_trust_tells_who_subscribed_and_keeps_to_its_device(fleet: Fleet, devi
     with pytest.raises(IdentityError, match="is revoked by its fleet"):
         trust.verify(other.certificate_der)
     assert trust.authenticate(other.tls_cert_pem) == other.node_id, "so that it can be told why"
-    with pytest.raises(IdentityError, match="restart the agent if that is meant"):
+    with pytest.raises(IdentityError, match="restart the agent if this is intended"):
         trust.renew(other)
     assert trust.identity is device
     trust.renew(device)
@@ -146,7 +146,7 @@ def test_only_the_newest_certificates_are_remembered(
 
 def test_who_trusts_nobody_has_no_trust(tmp_path: Path) -> None:
     enrol_pinned(tmp_path / "a", "home")
-    with pytest.raises(IdentityError, match="is pinned and trusts no device"):
+    with pytest.raises(IdentityError, match="is pinned but trusts no device"):
         Trust(load(tmp_path / "a"))
 
 
@@ -155,7 +155,7 @@ def test_another_user_is_not_told_to_remove_the_clock_s_file(tmp_path: Path, mon
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "read_text", refused)
-    with pytest.raises(IdentityError, match="may not be accessed by this user: run this as the owner of its directory"):
+    with pytest.raises(IdentityError, match="run this command as the owner of its directory"):
         ClockFloor(tmp_path / "clock").check(NOW)
 
 
@@ -181,12 +181,12 @@ def test_a_clock_behind_what_two_boots_have_seen_is_refused(tmp_path: Path) -> N
     second.note(NOW + timedelta(days=1))
     third = machine.booted()
     third.check(NOW - timedelta(minutes=9))
-    with pytest.raises(ClockError, match="set the clock, or let it be set"):
+    with pytest.raises(ClockError, match="set the clock, or start the agent after time synchronisation"):
         third.check(NOW - timedelta(minutes=11))
     machine.synchronised = True
     third.check(NOW - timedelta(minutes=11))
     machine.path.write_text("yesterday")
-    with pytest.raises(IdentityError, match="check the clock, then remove it"):
+    with pytest.raises(IdentityError, match="check the clock, then delete this file"):
         third.check(NOW)
 
 

@@ -52,7 +52,7 @@ async def test_what_a_peer_was_asked_before_it_connected_again_is_lost_soon_and_
     delivery, _ = await asked(a, b, b"into the void")
     connects_again(b)
     a.hears_of(b)
-    with pytest.raises(DeliveryFailed, match="it has connected again") as failed:
+    with pytest.raises(DeliveryFailed, match="the peer has reconnected") as failed:
         await asyncio.wait_for(delivery, PATIENCE)
     assert (failed.value.cause, failed.value.left) == ("unreachable", False)
 

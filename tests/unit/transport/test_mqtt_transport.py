@@ -127,7 +127,7 @@ async def test_an_answer_counts_for_what_was_asked_of_whom_it_is_from(device: Ne
         (MessageRefused("shape", "it has 3 numbers"), "refused", "refused the message: shape: it has 3 numbers"),
         (IdentityError("it is revoked"), "refused", "certificate: it is revoked"),
         (MessageRefused("x", "a\n" * 99_999), "refused", r"refused the message: x: (a ){200,250}a?$"),
-        (DataError("row 3 holds 17.5"), "other", "the device failed: see what it logs"),
+        (DataError("row 3 holds 17.5"), "other", "the device failed: see its log"),
     ],
 )
 async def test_a_recipient_says_what_became_of_a_message_and_no_more(
@@ -212,7 +212,7 @@ async def test_a_lost_connection_ends_every_wait_and_leaves_nothing_behind(
             await delivery
         assert failed.value.cause == "unreachable"
     a.box.failure = OSError("it broke")
-    with pytest.raises(DeliveryFailed, match="did not take the message: it broke"):
+    with pytest.raises(DeliveryFailed, match="did not accept the message: it broke"):
         await a.transport.deliver(b.peer, b"there", 10)
     a.box.is_up = False
     with pytest.raises(DeliveryFailed, match="no connection to the broker"):

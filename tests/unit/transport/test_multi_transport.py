@@ -92,7 +92,7 @@ async def test_where_no_way_leads_nothing_is_sent() -> None:
     carrier = MultiTransport([Way("grpc")])
     assert carrier.reaches("grpc:1")
     assert not carrier.reaches("mqtt:main")
-    with pytest.raises(DeliveryFailed, match="no transport of this device can reach it") as failed:
+    with pytest.raises(DeliveryFailed, match="no transport of this device can reach this peer") as failed:
         await carrier.deliver(Peer("b", "mqtt:main", "name"), b"one", 10)
     assert failed.value.cause == "unreachable"
 

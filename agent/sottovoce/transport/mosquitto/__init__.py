@@ -1,4 +1,4 @@
-"""Hardened Mosquitto for a fleet: its configuration, its access control, and its certificate."""
+"""Set-up of a hardened Mosquitto broker for a fleet: its configuration, access control list and certificate."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -31,23 +31,23 @@ def write_broker(
     user: str | None = None,
     home: Path | None = None,
 ) -> Path:
-    """Write everything that a Mosquitto broker of this fleet needs into a directory of its own.
+    """Write all files that a Mosquitto broker for this fleet needs to a private directory.
 
     Args:
         fleet: the fleet, opened with its key, which signs the broker's certificate.
-        directory: directory to write to, created if missing; nothing in it is overwritten.
-        hosts: names and addresses by which devices reach the broker.
-        port: port on which it listens.
-        listen: the one address at which it listens; by default all addresses.
-        user: user that it drops to when root starts it; by default its own user.
-        home: path of the directory on the broker's host; by default the path where it is made.
+        directory: directory to write to, created if missing; existing files are never overwritten.
+        hosts: host names and addresses through which devices reach the broker.
+        port: port that the broker listens on.
+        listen: the only address that the broker listens on; defaults to all addresses.
+        user: user that the broker switches to when root starts it; defaults to Mosquitto's own user.
+        home: path of the directory on the broker's host; defaults to the path that is written to.
 
     Returns:
-        the configuration file of the broker.
+        The path of the broker's configuration file.
 
     Raises:
-        UsageError: if there is no host, or its name cannot be one.
-        IdentityError: if a file is there already, or cannot be written.
+        UsageError: if `hosts` is empty, or contains something that is not a host name or an address.
+        IdentityError: if a file already exists or cannot be written.
     """
     key = generate_private_key(SECP256R1())
     certificate = _certificate(fleet, hosts, key)
@@ -71,14 +71,14 @@ def write_broker(
 
 
 def _certificate(fleet: Fleet, hosts: Sequence[str], key: EllipticCurvePrivateKey) -> x509.Certificate:
-    """Return a server's certificate, which binds no device key and so is not a device's."""
+    """Return a server certificate, which contains no device key binding and therefore does not identify a device."""
     if not hosts:
-        raise UsageError("a broker needs a host name or address by which devices call it")
+        raise UsageError("no host was given: specify at least one host name or address through which devices connect")
     validity = Validity.from_now(_DAYS)
     try:
         names = x509.SubjectAlternativeName([_name(host) for host in hosts])
     except ValueError as error:
-        raise UsageError(f"{', '.join(hosts)}: is not a host name or an address ({error})") from error
+        raise UsageError(f"{', '.join(hosts)}: not all of these are host names or addresses ({error})") from error
     return (
         x509.CertificateBuilder()
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "broker")]))

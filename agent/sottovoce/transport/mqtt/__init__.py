@@ -1,4 +1,4 @@
-"""Transport over MQTT. The broker carries messages and is trusted with nothing."""
+"""Transport over MQTT, through a broker that devices do not trust."""
 
 from sottovoce.transport.mqtt.client import Broker
 from sottovoce.transport.mqtt.transport import MqttTransport

@@ -1,4 +1,4 @@
-"""Devices that this device knows on the broker: their introductions, their keys, and whether these are still valid."""
+"""The devices that this device knows on the broker, with their introductions and keys and whether these are valid."""
 
 import asyncio
 import time
@@ -19,17 +19,17 @@ _BELIEVED_SECONDS = 300.0
 
 @dataclass(slots=True)
 class Acquaintance:
-    """Another device, since its start.
+    """Another device, as known since its last start.
 
     Attributes:
-        raw: its newest introduction, as received.
-        introduced: this introduction, verified.
-        channel: channel to and from the device.
-        former: its earlier keys, which are never accepted again.
-        trusted: number of changes of this device's trust up to the verification of the introduction.
-        holds: whether the introduction was valid then.
-        gone_until: time on the monotonic clock until which it is believed to have left the broker.
-        knows: whether the device has answered, so that no further introduction to it is needed.
+        raw: the device's newest introduction, as received.
+        introduced: the verified content of that introduction.
+        channel: the channel to and from the device.
+        former: the device's earlier session keys, which are never accepted again.
+        trusted: number of changes of this device's trust before the introduction was last verified.
+        holds: whether the introduction was valid at that time.
+        gone_until: time on the monotonic clock, in seconds, until which the device is assumed to have left the broker.
+        knows: whether the device has answered, so this device no longer needs to introduce itself to it.
     """
 
     raw: bytes
@@ -43,30 +43,32 @@ class Acquaintance:
 
     @property
     def is_gone(self) -> bool:
-        """Return whether the device gets no messages for now; a retained farewell may be outdated."""
+        """Whether to send the device no messages for now; this ends after a while, as a farewell may be outdated."""
         return time.monotonic() < self.gone_until
 
     def mark_away(self) -> None:
-        """Note that the device has announced its departure, or does not answer."""
+        """Record that the device has announced its departure or does not answer."""
         self.gone_until = time.monotonic() + _BELIEVED_SECONDS
 
     def mark_here(self) -> None:
-        """Note that the device has announced its presence, or has sent something."""
+        """Record that the device has announced its presence or has sent something."""
         self.gone_until = float("-inf")
 
 
 class Acquaintances:
-    """All devices met under the present session key; at one too many, this device changes its key and meets all again.
+    """All devices that have introduced themselves under this device's current session key.
 
-    Devices are forgotten only together with the key: without the memory of a channel, everything that its device ever
-    sent under the key would be accepted again.
+    When there are too many, this device changes its session key and forgets all of them. It forgets devices only
+    together with the key: without a channel's replay window, this device would accept everything again that the other
+    device ever sent under the key.
 
     Args:
-        presence: presence of this device.
-        notary: verifier of introductions.
-        restarted: called with the node id of a device that has changed its key, or with None if this device has.
-        returned: called with the node id of a device that has connected to the broker again.
-        now: returns the present time.
+        presence: this device's presence.
+        notary: verifier for introductions.
+        restarted: function called with the node id of a device whose session key has changed, or with None if this
+            device's has.
+        returned: function called with the node id of a device that has connected to the broker again.
+        now: function that returns the current time.
     """
 
     def __init__(
@@ -91,21 +93,21 @@ class Acquaintances:
         return device in self._known
 
     def find(self, device: str) -> Acquaintance | None:
-        """Return a known device whose introduction is still valid; else None."""
+        """Return a known device if its introduction is still valid, and None otherwise."""
         known = self._known.get(device)
         return known if known is not None and self._is_valid(known) else None
 
     async def wait_for(self, device: str) -> Acquaintance:
-        """Wait until a device is known, and return it."""
+        """Wait until a device is known and its introduction is valid, and return it."""
         while (known := self.find(device)) is None:
             await self._news.wait()
         return known
 
     def meet(self, device: str, raw: bytes) -> Acquaintance:
-        """Record a device from its introduction.
+        """Verify a device's introduction, record the device, and return it.
 
         Raises:
-            MessageRefused: if it is not valid, or is older than the known one.
+            MessageRefused: if the introduction is not valid or is older than the known one.
         """
         known = self._known.get(device)
         if known is not None and known.raw == raw:
@@ -113,10 +115,10 @@ class Acquaintances:
         claim = read_claim(raw, self._presence.fleet, device)
         if known is not None and claim.version <= known.introduced.version:
             if claim.session_key == known.introduced.session_key and not claim.gone:
-                return known  # a newer introduction arrived meanwhile
+                return known  # a newer introduction has already arrived
             raise MessageRefused("replayed", f"an introduction of {device} is older than the known one")
         if known is not None and claim.session_key in known.former:
-            raise MessageRefused("replayed", f"an introduction of {device} has a key that was replaced")
+            raise MessageRefused("replayed", f"an introduction of {device} contains a key that was replaced")
         news = self._notary.verify(claim)
         if known is None or news.session_key != known.introduced.session_key:
             known = self._add(device, raw, news)
@@ -133,7 +135,7 @@ class Acquaintances:
         return known
 
     def trust_changed(self) -> None:
-        """Verify all devices again, after a change of this device's certificate or trust."""
+        """Mark all devices for verification and introduction again, after a change of this device's trust."""
         self._changes += 1
         for known in self._known.values():
             known.knows = False

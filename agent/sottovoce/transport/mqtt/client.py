@@ -1,4 +1,4 @@
-"""Client of a broker, through aiomqtt and paho, with bounds on the memory and time that a broker can cost."""
+"""MQTT client based on aiomqtt and paho, with limits on the memory and time that a broker can cost the device."""
 
 import ssl
 from collections.abc import Callable
@@ -12,11 +12,11 @@ from paho.mqtt.properties import Properties
 
 QOS = 1
 CONNECT_SECONDS = 10.0
-_QUEUE = 256  # received but unprocessed messages; further ones are lost, and their senders retry
+_QUEUE = 256  # maximum number of received but unprocessed messages; others are dropped, and their senders retry
 _INFLIGHT = 20
 _RECEIVE_MAXIMUM = 16
-_LARGEST_PACKET = 2**18  # this device sends at most half of this number
-_MAX_REPLIES = 4096  # packets that the broker does not read, most of them acknowledgements
+_LARGEST_PACKET = 2**18  # in bytes; devices send messages of at most half this size
+_MAX_REPLIES = 4096  # maximum number of outgoing packets, mostly acknowledgements, that the broker has not read
 _KEEPALIVE_SECONDS = 30
 _SESSION_SECONDS = 86_400
 _WILL_DELAY_SECONDS = 60
@@ -24,17 +24,18 @@ _WILL_DELAY_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """Address of a broker, and its protocol.
+    """A broker's address, protocol and credentials.
 
     Attributes:
-        host: name or address.
-        port: port of the broker.
-        realm: public name of the broker.
-        version: `5` or `3.1.1`.
-        tls: makes the TLS context for one connection, with this device's certificate of the moment; None without TLS.
+        host: the broker's host name or address.
+        port: the broker's port.
+        realm: the broker's public name.
+        version: the protocol version, `5` or `3.1.1`.
+        tls: function that creates the TLS context for one connection, with this device's current certificate; None to
+            connect without TLS.
         username: user name, if the broker requires one.
-        password: password of that user.
-        longest_pause: longest pause before connecting again, in seconds, if a minute is too long.
+        password: that user's password.
+        longest_pause: upper limit on the pause before reconnecting, in seconds.
     """
 
     host: str
@@ -52,7 +53,7 @@ class Broker:
         return self.version == "5"
 
     def properties(self, packet: int, **values: Any) -> Properties | None:
-        """Return the properties of MQTT 5; None for 3.1.1."""
+        """Return the MQTT 5 properties for a packet, or None for MQTT 3.1.1."""
         if not self.uses_mqtt5:
             return None
         properties = Properties(packet)  # type: ignore[no-untyped-call]
@@ -62,22 +63,22 @@ class Broker:
 
 
 class OneConnection(Client):
-    """Client whose connection can be closed in any state."""
+    """A client whose connection can be closed in any state."""
 
     _opening = False
     _hung_up = False
 
     def hang_up(self) -> None:
-        """Close the socket; otherwise, after a packet that it cannot read, the client would retry for ever.
+        """Close the socket, because the client would otherwise retry for ever after a packet that it cannot decode.
 
-        A socket that a thread is just opening is closed as soon as it is open.
+        If a thread is currently opening the socket, it is closed as soon as it is open.
         """
         self._hung_up = True
         if not self._opening:
             self._client._sock_close()
 
     def _client_connect(self) -> None:
-        """Connect, in a thread that nothing interrupts."""
+        """Connect; this runs in a thread that cannot be cancelled."""
         self._opening = True
         try:
             super()._client_connect()
@@ -85,7 +86,7 @@ class OneConnection(Client):
             self._loop.call_soon_threadsafe(self._opened)
 
     def _opened(self) -> None:
-        """Continue in the event loop, which has begun to watch the socket."""
+        """Note in the event loop that the socket is open, and close it if `hang_up` has been called meanwhile."""
         self._opening = False
         if self._hung_up:
             self._client._sock_close()
@@ -95,10 +96,11 @@ def new_client(broker: Broker, identifier: str, will: tuple[str, bytes], will_se
     """Return a client for one connection.
 
     Args:
-        broker: broker to connect to.
-        identifier: identifier of the client, the same at each start: the broker keeps its messages for it.
-        will: topic, and the payload that the broker keeps there when the connection breaks.
-        will_seconds: seconds for which the broker keeps that payload.
+        broker: the broker to connect to.
+        identifier: the client identifier, which must be the same after every start, because the broker stores queued
+            messages under it.
+        will: topic and payload of the retained message that the broker publishes if the connection breaks.
+        will_seconds: seconds for which the broker retains that message.
     """
     five = broker.uses_mqtt5
     delayed = {"WillDelayInterval": _WILL_DELAY_SECONDS, "MessageExpiryInterval": will_seconds}
@@ -131,16 +133,17 @@ def new_client(broker: Broker, identifier: str, will: tuple[str, bytes], will_se
 
 
 def _watch_open_sockets_alone(client: Client) -> None:
-    """Register a socket with the event loop only while it is open.
+    """Register a socket with the event loop only if it is still open.
 
-    aiomqtt registers the descriptor in the loop's next turn; by then the broker may be gone, and the descriptor reused.
+    aiomqtt registers the file descriptor in the loop's next iteration. By then, the connection may be closed and the
+    descriptor reused.
     """
 
     def registered(paho: Any, userdata: Any, sock: Any) -> None:
         def write() -> None:
             try:
                 paho.loop_write()
-            except Exception as error:  # noqa: BLE001 - as aiomqtt's own: callers that wait for the connection get it
+            except Exception as error:  # noqa: BLE001 - as in aiomqtt: callers waiting on the connection get the error
                 if not client._disconnected.done():
                     client._disconnected.set_exception(error)
 
@@ -154,20 +157,21 @@ def _watch_open_sockets_alone(client: Client) -> None:
 
 
 def _limit_broker(client: Client) -> None:
-    """End the connection to a broker that sends more than devices do, or does not read.
+    """Make the client disconnect from a broker that sends too much or does not read.
 
-    paho accepts packets of 256 MiB, keeps messages of QoS 2 until they are released, and acknowledges without limit.
+    By itself, paho accepts packets of 256 MiB, stores QoS 2 messages until they are released, and queues any number of
+    acknowledgements.
     """
     paho = client._client
     receive = paho._sock_recv
 
     def received(count: int) -> bytes:
         if count > _LARGEST_PACKET:
-            raise MqttError(f"it sends a packet of over {_LARGEST_PACKET} bytes")
+            raise MqttError(f"the broker sent a packet of more than {_LARGEST_PACKET} bytes")
         if paho._in_messages:
-            raise MqttError("it sends with a quality of service that was not asked for")
+            raise MqttError("the broker sent a message with a quality of service that was not requested")
         if len(paho._out_packet) > _MAX_REPLIES:
-            raise MqttError("it does not read")
+            raise MqttError("the broker does not read what this device sends")
         return receive(count)
 
     paho._sock_recv = received  # type: ignore[assignment, method-assign]

@@ -1,4 +1,4 @@
-"""Connection to a broker that reconnects automatically."""
+"""Connection to an MQTT broker that reconnects automatically."""
 
 import asyncio
 import contextlib
@@ -19,9 +19,9 @@ from sottovoce.transport.mqtt.client import CONNECT_SECONDS, QOS, Broker, new_cl
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
-logging.getLogger("mqtt").setLevel(logging.CRITICAL)  # this module logs the problems, with cause and remedy
+logging.getLogger("mqtt").setLevel(logging.CRITICAL)  # this module logs problems itself, with cause and remedy
 
-_LONGEST_PAUSE = 10.0  # a usual period of a device; by the next one, its peers have reconnected too
+_LONGEST_PAUSE = 10.0  # a typical cycle period, so that all devices have reconnected by the next cycle
 _SHORTEST_PAUSE = 0.2
 _STABLE_SECONDS = 60.0
 _GOODBYE_SECONDS = 2.0
@@ -31,28 +31,30 @@ _WAIT = "broker"
 
 
 class Waiting(Protocol):
-    """The metric of a connection's waits; sottovoce.agent.wait_status.Waits."""
+    """The metric for a connection's waits, which sottovoce.agent.wait_status.Waits implements."""
 
     def begin(self, name: str, reason: str, seconds: float) -> None:
-        """Note that a wait of at most `seconds` begins."""
+        """Record that a wait of at most `seconds` has begun."""
         ...
 
     def end(self, name: str) -> None:
-        """Note that the wait ends."""
+        """Record that the wait has ended."""
         ...
 
 
 class Connection:
-    """Broker connection that is kept open until it is closed.
+    """A broker connection that reconnects until it is closed.
 
     Args:
         broker: the broker to connect to.
-        identifier: identifier of this client, the same at each start: the broker keeps its messages for it.
-        farewell: topic and payload that the broker publishes when the connection breaks; new for each connection.
-        connected: called after each connection, once the topics are subscribed.
-        arrived: called with the topic and the payload of each message.
-        lost: called whenever the connection is lost.
-        waiting: the metric of waits in progress.
+        identifier: the client identifier, which must be the same after every start, because the broker stores queued
+            messages under it.
+        farewell: function that returns the topic and payload that the broker publishes if the connection breaks; it is
+            called for each new connection.
+        connected: function called after each connection, once all topics are subscribed.
+        arrived: function called with the topic and payload of each message.
+        lost: function called whenever the connection is lost.
+        waiting: the metric for waits in progress.
     """
 
     def __init__(
@@ -84,11 +86,11 @@ class Connection:
 
     @property
     def is_up(self) -> bool:
-        """Whether messages can be sent now."""
+        """Whether messages can currently be sent."""
         return self._client is not None
 
     async def run(self) -> None:
-        """Connect, listen, and connect again, until closed."""
+        """Connect and listen, and reconnect after each loss, until `close` is called."""
         failures = 0
         closing = asyncio.ensure_future(self._closing.wait())
         try:
@@ -100,14 +102,14 @@ class Connection:
                     await cancel_and_wait({session}, _GOODBYE_SECONDS)
                     return
                 if (defect := session.exception()) is not None:
-                    self.problem = "report this defect, which is in the log"
+                    self.problem = "an internal error occurred: report this defect, which is in the log"
                     self._sparse_log.say(
                         logging.ERROR, "defect", "broker-connection-failed: report this defect: %r", defect
                     )
                 failures = 1 if time.monotonic() - began > _STABLE_SECONDS else failures + 1
                 longest = min(_LONGEST_PAUSE, self._broker.longest_pause, _SHORTEST_PAUSE * 2 ** min(failures, 16))
                 pause = random.uniform(_SHORTEST_PAUSE, longest)  # noqa: S311 - jitter, not a secret
-                self._waiting.begin(_WAIT, f"pause before connecting to {self._endpoint} again: {self.problem}", pause)
+                self._waiting.begin(_WAIT, f"pause before reconnecting to {self._endpoint}: {self.problem}", pause)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._closing.wait(), pause)
         finally:
@@ -115,18 +117,18 @@ class Connection:
             self._waiting.end(_WAIT)
 
     def close(self) -> None:
-        """Let `run` end."""
-        self.problem = "this device stops"
+        """Make `run` disconnect and return."""
+        self.problem = "this device is stopping"
         self._closing.set()
 
     async def publish(self, topic: str, payload: bytes, *, expires: float, retain: bool = False) -> None:
-        """Hand a message to the broker; its acceptance does not mean that the recipient has received it.
+        """Publish a message; success means only that the broker accepted it, not that the recipient received it.
 
         Args:
-            topic: topic of the message.
-            payload: content of the message.
-            expires: seconds after which a broker of MQTT 5 drops it, and for which to wait for the broker.
-            retain: whether the broker keeps it for later subscribers.
+            topic: the message's topic.
+            payload: the message's content.
+            expires: seconds after which an MQTT 5 broker drops the message; also limits the wait for the broker.
+            retain: whether the broker retains the message for later subscribers.
 
         Raises:
             OSError: if the broker did not accept the message.
@@ -139,10 +141,10 @@ class Connection:
         await self._while_connected(client.publish(topic, payload, QOS, retain, properties, timeout=patience))
 
     async def subscribe(self, topic: str) -> None:
-        """Listen to a topic, now and after each reconnection.
+        """Subscribe to a topic, now and after each reconnection.
 
         Raises:
-            OSError: if the broker did not take it.
+            OSError: if the broker did not accept the subscription.
         """
         self._topics[topic] = None
         if self._client is not None:
@@ -153,7 +155,7 @@ class Connection:
                 raise
 
     async def unsubscribe(self, topic: str) -> None:
-        """Stop listening to a topic."""
+        """Unsubscribe from a topic."""
         self._topics.pop(topic, None)
         if self._client is not None:
             with contextlib.suppress(OSError):
@@ -164,7 +166,7 @@ class Connection:
         return f"the broker {self._broker.host}:{self._broker.port}"
 
     async def _session(self) -> None:
-        """Run one connection, from the attempt to its end."""
+        """Run a single connection, from the attempt to connect until the connection ends."""
         self._waiting.begin(_WAIT, f"{self._endpoint} to accept the connection", CONNECT_SECONDS)
         client, self._over = None, asyncio.Event()
         try:
@@ -194,7 +196,7 @@ class Connection:
             self._lost()
 
     def _say_connected(self) -> None:
-        """Log that the connection is back, if its loss was logged."""
+        """Log that the connection is up; always do so if its loss was logged, and otherwise at a limited rate."""
         if self._said_lost:
             self._said_lost = False
             _log.info("broker-connected %s", self._endpoint)
@@ -210,10 +212,12 @@ class Connection:
         granted = await self._while_connected(client.subscribe(topic, QOS, timeout=CONNECT_SECONDS))
         codes = [getattr(code, "value", code) for code in granted]
         if any(code >= 0x80 for code in codes):
-            raise OSError(f"it does not allow this device to subscribe to {topic}: correct its access control")
+            raise OSError(
+                f"the broker does not allow this device to subscribe to {topic}: correct the broker's access control"
+            )
 
     async def _while_connected(self, call: Coroutine[Any, Any, _T]) -> _T:
-        """Wait for the broker's answer to a call, but only while connected; otherwise the client would wait on."""
+        """Wait for the broker's reply to a call, but only while connected; the client itself would keep waiting."""
         calling, over = asyncio.ensure_future(call), asyncio.ensure_future(self._over.wait())
         try:
             await asyncio.wait({calling, over}, return_when=asyncio.FIRST_COMPLETED)
@@ -227,27 +231,30 @@ class Connection:
             over.cancel()
 
     def _explained(self, error: Exception) -> str:
-        """Return the explanation of an error, with the remedy."""
+        """Return an explanation of an error, with the remedy if it is known."""
         while isinstance(error, MqttError | OSError) and isinstance(error.__cause__, Exception):
             error = error.__cause__
         if not isinstance(error, MqttError | OSError | SottovoceError):
-            return "it sent something that is not MQTT"  # any further details would be the broker's own text
+            return "the broker sent something that is not MQTT"  # further details would contain the broker's own text
         code = getattr(error.rc, "value", error.rc) if isinstance(error, MqttCodeError) else None
         if code == _TAKEN_OVER:
             self.duplicates += 1
             self._sparse_log.say(
                 logging.ERROR,
                 "taken-over",
-                "duplicate-identity another client came to %s with this device's id: find the copy of this device, "
-                "stop it, and enrol it as a device of its own with `sottovoce fleet join`",
+                "duplicate-identity another client connected to %s with this device's id: find the copy of this "
+                "device, stop it, and enrol it as a separate device with `sottovoce fleet join`",
                 self._endpoint,
             )
-            return "another client came with this device's id"
+            return "another client connected with this device's id"
         if code in (4, 5, 0x86, 0x87):
-            return "it does not accept this device: check its user, its certificate and the broker's access control"
+            return (
+                "the broker does not accept this device: check the device's user and certificate and the broker's "
+                "access control"
+            )
         text = str(error)
         if "CERTIFICATE_VERIFY_FAILED" in text:
-            return f"its certificate is not trusted ({text}): see transport.mqtt.ca"
+            return f"the broker's certificate is not trusted ({text}): see transport.mqtt.ca"
         if "Connection refused" in text:
             return "nothing listens there: start it, or correct transport.mqtt.url"
         return text or type(error).__name__

@@ -1,4 +1,4 @@
-"""Exchanges of this device: messages that await an answer."""
+"""Exchanges, which are this device's requests that await an answer."""
 
 import asyncio
 import itertools
@@ -9,10 +9,10 @@ from sottovoce.wire.v1.mqtt_pb2 import Content
 
 
 class Gone(Exception):
-    """Result of an exchange whose peer, or the way to it, is away.
+    """The result of an exchange whose peer, or the path to it, is unavailable.
 
     Attributes:
-        left: as of DeliveryFailed.
+        left: see DeliveryFailed.left.
     """
 
     def __init__(self, reason: str, *, left: bool = True) -> None:
@@ -21,7 +21,7 @@ class Gone(Exception):
 
 
 class Exchanges:
-    """Exchanges of one device. Each ends with its answer, or with the reason for having none."""
+    """One device's pending exchanges. Each ends with an answer or with the reason why there is none."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
@@ -31,7 +31,7 @@ class Exchanges:
 
     @contextmanager
     def begin(self, peer: str) -> Iterator[tuple[int, "asyncio.Future[Content | Gone]"]]:
-        """Begin an exchange, and yield its number and the future of its result."""
+        """Begin an exchange with a peer, and yield its number and a future for its result."""
         number = self.begun = next(self._numbers)
         future: asyncio.Future[Content | Gone] = asyncio.get_running_loop().create_future()
         self._waiting[number] = (peer, future)
@@ -41,7 +41,7 @@ class Exchanges:
             del self._waiting[number]
 
     def take_answer(self, peer: str, content: Content) -> None:
-        """Take an answer; unexpected answers, and answers from another device, are ignored."""
+        """Accept a peer's answer; ignore it if it is unexpected or comes from a different device."""
         recipient, future = self._waiting.get(content.exchange, ("", None))
         if future is not None and recipient == peer and not future.done():
             future.set_result(content)
@@ -50,10 +50,10 @@ class Exchanges:
         """End the exchanges with this peer, or with all peers, without an answer.
 
         Args:
-            reason: reason for the end.
-            peer: node id of the peer; None for all peers.
-            until: number of the last exchange to end; None for all.
-            left: as of DeliveryFailed.
+            reason: why the exchanges end.
+            peer: the peer's node id; None for all peers.
+            until: number of the last exchange to end; None for all exchanges.
+            left: see DeliveryFailed.left.
         """
         for number, (recipient, future) in self._waiting.items():
             if peer in (None, recipient) and (until is None or number <= until) and not future.done():

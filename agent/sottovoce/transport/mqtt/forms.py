@@ -1,4 +1,4 @@
-"""Decoding of messages from a broker."""
+"""Decoding of protobuf messages that arrive from a broker."""
 
 from typing import TypeVar
 
@@ -10,16 +10,16 @@ _M = TypeVar("_M", bound=Message)
 
 
 def decode_canonical(kind: type[_M], raw: bytes) -> _M:
-    """Return a decoded message, which must be in canonical form, so that nothing unsigned can be added to it.
+    """Decode a message that must be in canonical form, so that no one can add unsigned data to it.
 
     Raises:
-        MessageRefused: for `malformed`.
+        MessageRefused: with reason `malformed` if the message cannot be decoded or is not in canonical form.
     """
     try:
         message = kind.FromString(raw)
     except DecodeError as error:
-        raise MessageRefused("malformed", f"it is not a protobuf message of the kind {kind.__name__}") from error
+        raise MessageRefused("malformed", f"the data is not a protobuf message of type {kind.__name__}") from error
     message.DiscardUnknownFields()
     if message.SerializeToString(deterministic=True) != raw:
-        raise MessageRefused("malformed", f"a {kind.__name__} is not in its canonical form")
+        raise MessageRefused("malformed", f"a {kind.__name__} is not in canonical form")
     return message

@@ -1,4 +1,7 @@
-"""Introductions: a device's session key, signed by its identity. The broker keeps one for each device."""
+"""Introductions, which contain a device's session key signed with its identity key.
+
+The broker retains one introduction for each device.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,12 +23,12 @@ _LARGEST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Content of an introduction, none of it verified.
+    """The unverified content of an introduction.
 
     Attributes:
-        device: node id of the device that it introduces.
-        version: number of the device's start, and of the introduction since then; both only rise.
-        session_key: its X25519 public key.
+        device: node id of the device that the message introduces.
+        version: number of the device's start, and number of the introduction since that start; both only increase.
+        session_key: the device's X25519 public key, 32 bytes.
         gone: whether the device has left the broker.
         message: the whole message.
     """
@@ -39,13 +42,13 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Introduced:
-    """Device whose introduction has been verified.
+    """The verified content of an introduction.
 
     Attributes:
-        subject: identity of the device, and the time until which it is valid.
-        version: as claimed.
-        session_key: as claimed.
-        gone: as claimed.
+        subject: the device's identity and the time until which its certificate is valid.
+        version: see Claim.version.
+        session_key: see Claim.session_key.
+        gone: see Claim.gone.
     """
 
     subject: Subject
@@ -57,7 +60,7 @@ class Introduced:
 def introduction(
     identity: Identity, incarnation: int, sequence: int, session_key: bytes, *, gone: bool = False
 ) -> bytes:
-    """Return an introduction of this device, serialised."""
+    """Return this device's signed introduction in serialised form."""
     message = Introduction(
         fleet=identity.fleet,
         node_id=identity.node_id,
@@ -72,38 +75,41 @@ def introduction(
 
 
 def read_claim(raw: bytes, fleet: str, device: str) -> Claim:
-    """Read an introduction, at little cost.
+    """Decode an introduction without verifying it, which costs little.
 
     Args:
-        raw: as received.
-        fleet: fleet of this device.
+        raw: the message, as received.
+        fleet: this device's fleet.
         device: node id of the device that the message must introduce.
 
     Raises:
-        MessageRefused: for `size`, `malformed`, `fleet` or `sender` (it belongs to another device).
+        MessageRefused: with reason `size`, `malformed`, `fleet` (the introduction is for another fleet) or `sender` (it
+            belongs to another device).
     """
     if len(raw) > MAX_INTRODUCTION_BYTES:
-        raise MessageRefused("size", f"an introduction of {len(raw)} bytes is over {MAX_INTRODUCTION_BYTES}")
+        raise MessageRefused(
+            "size", f"an introduction of {len(raw)} bytes exceeds the limit of {MAX_INTRODUCTION_BYTES}"
+        )
     message = decode_canonical(Introduction, raw)
     version = message.incarnation, message.sequence
     if len(message.session_key) != KEY_BYTES or not all(1 <= number <= _LARGEST for number in version):
-        raise MessageRefused("malformed", "an introduction must have a key of 32 bytes, and numbers of 1 or more")
+        raise MessageRefused("malformed", "an introduction must have a 32-byte key and version numbers of at least 1")
     if message.fleet != fleet:
-        raise MessageRefused("fleet", "an introduction is for a fleet other than this device's")
+        raise MessageRefused("fleet", "an introduction is for a different fleet from this device's")
     if message.node_id != device:
-        raise MessageRefused("sender", f"an introduction came in the name of {device}, but is not its own")
+        raise MessageRefused("sender", f"an introduction was sent under the name {device} but names another device")
     return Claim(device, version, message.session_key, message.gone, message)
 
 
 def verify_claim(claim: Claim, vouch: Callable[[bytes], Subject]) -> Introduced:
-    """Verify an introduction's claims.
+    """Verify an introduction's certificate and signature.
 
     Args:
-        claim: as read.
-        vouch: verifies a certificate, DER, or raises IdentityError.
+        claim: the claim that `read_claim` returned.
+        vouch: function that verifies a DER certificate and returns its subject, or raises IdentityError.
 
     Raises:
-        MessageRefused: for `certificate`, `sender` (the certificate belongs to another device) or `signature`.
+        MessageRefused: with reason `certificate`, `sender` (the certificate belongs to another device) or `signature`.
     """
     device, message = claim.device, claim.message
     try:
@@ -111,11 +117,11 @@ def verify_claim(claim: Claim, vouch: Callable[[bytes], Subject]) -> Introduced:
     except IdentityError as error:
         raise MessageRefused("certificate", f"an introduction of {device}: {error}") from error
     if subject.node_id != device:
-        raise MessageRefused("sender", f"an introduction of {device} has the certificate of another device")
+        raise MessageRefused("sender", f"an introduction of {device} contains another device's certificate")
     try:
         Ed25519PublicKey.from_public_bytes(subject.public_key).verify(message.signature, _signed_bytes(message))
     except InvalidSignature as error:
-        raise MessageRefused("signature", f"an introduction of {device} is not signed by it") from error
+        raise MessageRefused("signature", f"an introduction of {device} was not signed by that device") from error
     return Introduced(subject, claim.version, claim.session_key, claim.gone)
 
 

@@ -1,4 +1,4 @@
-"""Verification of introductions, of which anyone can send any number."""
+"""Rate-limited verification of introductions, because anyone can send any number of forged ones."""
 
 import time
 from collections.abc import Callable
@@ -9,15 +9,15 @@ from sottovoce.identity import Subject, verify_credential
 from sottovoce.identity.trust import Trust
 from sottovoce.transport.mqtt.introduction import Claim, Introduced, verify_claim
 
-_FORGERIES = 500.0  # in a row: those that a broker may have kept of devices whose certificates have expired
-_FORGERIES_PER_SECOND = 50.0  # one takes half a millisecond on a workstation, and costs its sender almost nothing
+_FORGERIES = 500.0  # allowed in a row, because a broker may retain introductions whose certificates have expired
+_FORGERIES_PER_SECOND = 50.0  # verifying one takes half a millisecond on a workstation; sending one is almost free
 
 
 class Notary:
-    """Verifier of introductions, which pauses for a moment after too many forged ones.
+    """A verifier for introductions that pauses for a moment after too many forged ones.
 
     Args:
-        trust: trust of this device.
+        trust: this device's trust.
         clock: monotonic clock, in seconds.
     """
 
@@ -28,18 +28,19 @@ class Notary:
         self._tried = clock()
 
     def verify(self, claim: Claim) -> Introduced:
-        """Verify a claim, and return the device.
+        """Verify a claim, and return the device that it introduces.
 
-        A revoked device is verified, too: the receiver of its messages refuses them, and sends it the reason.
+        Revoked devices are verified too: the receiver of their messages rejects those and replies with the reason.
 
         Raises:
-            MessageRefused: as for sottovoce.transport.mqtt.introduction.verified, or for `flood`, without verification.
+            MessageRefused: as raised by sottovoce.transport.mqtt.introduction.verify_claim, or with reason `flood`, in
+                which case the claim was not verified.
         """
         now = self._clock()
         self._patience = min(_FORGERIES, self._patience + (now - self._tried) * _FORGERIES_PER_SECOND)
         self._tried = now
         if self._patience < 1.0:
-            raise MessageRefused("flood", f"an introduction of {claim.device} came after too many forged ones")
+            raise MessageRefused("flood", f"an introduction of {claim.device} arrived after too many forged ones")
         try:
             return verify_claim(claim, self._vouch)
         except MessageRefused:

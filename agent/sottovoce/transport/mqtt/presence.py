@@ -1,4 +1,4 @@
-"""Presence of a device on the broker: its id and key, and whether it is present or gone."""
+"""Announcements of a device's presence on the broker: its id, its session key, and whether it is present or gone."""
 
 from enum import Enum, auto
 
@@ -9,25 +9,25 @@ from sottovoce.transport.mqtt.secrecy import SessionKey
 
 
 class Echo(Enum):
-    """Kind of the broker's retained message in a device's own name."""
+    """The kind of retained announcement that the broker has about this device."""
 
-    AGREES = auto()  # says that the device is there, or was
-    DENIES = auto()  # says that the device is gone
-    COPY = auto()  # is from another device with this identity
+    AGREES = auto()  # announces that the device is or was present
+    DENIES = auto()  # announces that the device is gone
+    COPY = auto()  # comes from another device with this identity
 
 
 class Presence:
-    """Presence of this device. The newer of two announcements has the higher version.
+    """This device's presence on the broker, which it announces; a newer announcement has a higher version.
 
     Args:
-        trust: identity of this device.
-        notary: verifier of messages in this device's name.
-        incarnation: number of starts of the device.
+        trust: this device's identity.
+        notary: verifier for announcements in this device's name.
+        incarnation: number of times that the device has started.
 
     Attributes:
-        fleet: fleet of the device.
-        device: node id of the device.
-        key: session key of the device.
+        fleet: the device's fleet.
+        device: the device's node id.
+        key: the device's session key.
     """
 
     def __init__(self, trust: Trust, notary: Notary, incarnation: int) -> None:
@@ -37,7 +37,7 @@ class Presence:
         self._trust = trust
         self._incarnation = incarnation
         self._sequence = 2
-        self._since = 1  # the number of the first introduction with this key
+        self._since = 1  # number of the first introduction with this session key
         self._said: dict[bool, bytes] = {}
 
     def presence_announcement(self) -> bytes:
@@ -45,28 +45,33 @@ class Presence:
         return self._introduction(gone=False)
 
     def departure_announcement(self) -> bytes:
-        """Return the announcement that this device is gone; newer than that of `here`, older than after `renew`."""
+        """Return the announcement that this device is gone.
+
+        It is newer than the current presence announcement, and older than any announcement made after `renew`.
+        """
         return self._introduction(gone=True)
 
     def renew(self) -> None:
-        """Make later announcements newer than all earlier ones."""
+        """Give later announcements higher versions than all earlier ones."""
         self._sequence += 2
         self._said.clear()
 
     def begin_anew(self) -> None:
-        """Adopt another key: messages sealed for the previous key are refused from now on."""
+        """Generate a new session key; messages sealed for the previous key are refused from then on."""
         self.key = SessionKey()
         self.renew()
         self._since = self._sequence - 1
 
     def check_echo(self, raw: bytes) -> Echo:
-        """Check the broker's message in this device's name; if it is newer, later announcements become newer still.
+        """Check the broker's announcement about this device.
+
+        If it is a newer departure announcement, this device's later announcements get still higher versions.
 
         Args:
             raw: an introduction.
 
         Raises:
-            MessageRefused: if it does not hold.
+            MessageRefused: if the introduction is not valid.
         """
         if raw == self.presence_announcement():
             return Echo.AGREES
@@ -83,7 +88,7 @@ class Presence:
 
     @property
     def _version(self) -> tuple[int, int]:
-        """Return the version of the announcement that this device is present."""
+        """The version of the announcement that this device is present."""
         return self._incarnation, self._sequence - 1
 
     def _introduction(self, *, gone: bool) -> bytes:

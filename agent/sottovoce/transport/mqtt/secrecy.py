@@ -1,8 +1,9 @@
-"""Secrecy between two devices through a broker that may read, keep, repeat and forge anything.
+"""End-to-end encryption between two devices through a broker that may read, store, replay and forge anything.
 
-Each device has an X25519 key pair from its start to its stop, which is never written to a disk. Two devices derive a
-key for each direction (HKDF-SHA256), under which messages are sealed with ChaCha20-Poly1305 and a counter. After a
-restart no one can open messages captured before it; messages captured since are refused as repetitions.
+Each device has an X25519 key pair that lasts from its start to its stop and is never written to disk. Two devices
+derive one key for each direction (HKDF-SHA256) and seal messages under it with ChaCha20-Poly1305 and a counter. After a
+restart, messages that were captured before it can no longer be opened. Replays of messages that were captured since are
+refused.
 """
 
 import itertools
@@ -19,12 +20,12 @@ from sottovoce.identity.framing import framed
 
 _DOMAIN = b"sottovoce/mqtt-frame/v1"
 _NONCE_BYTES = 12
-_WINDOW = 1024  # how far a counter may lag behind the newest: messages may arrive in any order
+_WINDOW = 1024  # how far a counter may lag behind the newest one, because messages may arrive out of order
 _END = 2**63
 
 
 class SessionKey:
-    """Key pair of this device since its start."""
+    """This device's X25519 key pair, which is generated at its start."""
 
     def __init__(self) -> None:
         self._private = X25519PrivateKey.generate()
@@ -32,15 +33,15 @@ class SessionKey:
         self._counters = itertools.count(1)
 
     def shared_with(self, own: str, other: str, other_key: bytes) -> "Channel":
-        """Return a channel between this device and another.
+        """Return the channel between this device and another.
 
         Args:
-            own: node id of this device.
-            other: node id of the other device.
-            other_key: verified session key of the other device, 32 bytes.
+            own: this device's node id.
+            other: the other device's node id.
+            other_key: the other device's verified session key, 32 bytes.
 
         Raises:
-            MessageRefused: for `malformed`: it is not a key.
+            MessageRefused: with reason `malformed` if `other_key` is not a valid key.
         """
         try:
             secret = self._private.exchange(X25519PublicKey.from_public_bytes(other_key))
@@ -52,13 +53,13 @@ class SessionKey:
 
 
 class Channel:
-    """Both directions between two session keys.
+    """A channel between two devices that seals outgoing messages and opens incoming ones.
 
     Args:
-        outward: the key with which this device seals.
-        inward: the key with which it opens.
-        counters: rising numbers, shared by all channels of this device's key; otherwise two channels between the same
-            keys would use a nonce twice.
+        outward: the key with which this device seals messages.
+        inward: the key with which this device opens messages.
+        counters: increasing numbers, shared by all channels of this device's session key; otherwise two channels
+            between the same pair of keys would use a nonce twice.
     """
 
     def __init__(self, outward: bytes, inward: bytes, counters: Iterator[int]) -> None:
@@ -66,27 +67,27 @@ class Channel:
         self._inward = ChaCha20Poly1305(inward)
         self._counters = counters
         self._newest = 0
-        self._seen = 0  # bit i: the counter i below the newest
+        self._seen = 0  # bit i is set if the counter `_newest - i` has been seen
 
     def seal(self, content: bytes) -> tuple[int, bytes]:
-        """Seal a message; return an unused counter, and the message sealed under it."""
+        """Seal a message under the next unused counter; return the counter and the sealed message."""
         counter = next(self._counters)
         return counter, self._outward.encrypt(_nonce(counter), content, None)
 
     def open(self, counter: int, sealed: bytes) -> bytes:
-        """Open a sealed message, at most once.
+        """Open a sealed message; each message can be opened only once.
 
         Raises:
-            MessageRefused: for `replayed`: it was opened before, or is too old to tell; or `forged`: it was not sealed
-                by the other device for this one, or was altered.
+            MessageRefused: with reason `replayed` if the message was opened before or is too old to tell, or `forged`
+                if the other device did not seal it for this one or it was altered.
         """
         ahead = counter - self._newest
         if ahead <= -_WINDOW or not 0 < counter < _END or (ahead <= 0 and self._seen >> -ahead & 1):
-            raise MessageRefused("replayed", "a message came a second time, or far too late")
+            raise MessageRefused("replayed", "a message arrived a second time or far too late")
         try:
             content = self._inward.decrypt(_nonce(counter), sealed, None)
         except InvalidTag as error:
-            raise MessageRefused("forged", "a message was altered, or sealed by someone else") from error
+            raise MessageRefused("forged", "a message was altered or was sealed by someone else") from error
         if ahead > 0:
             older = self._seen << ahead if ahead < _WINDOW else 0
             self._newest, self._seen = counter, (older | 1) & (2**_WINDOW - 1)

@@ -1,7 +1,7 @@
-"""Messages between devices through a broker: introduced, sealed, and answered by the recipient itself.
+"""Delivery of sealed messages between devices through an MQTT broker.
 
-A broker's acknowledgement means nothing here: a message is delivered when its recipient's answer has arrived. The
-broker sees the sender, the recipient, the time and the size of each message.
+The broker's acknowledgement does not count as delivery: a message is delivered when the recipient's answer has arrived.
+The broker sees the sender, the recipient, the time and the size of each message.
 """
 
 import asyncio
@@ -27,36 +27,37 @@ from sottovoce.transport.transport import DeliveryFailed, Listener, Peer, Receiv
 from sottovoce.wire.v1.mqtt_pb2 import Content, Frame
 
 _log = logging.getLogger(__name__)
-_LARGEST = 2**17  # brokers refuse packets of some megabytes, but keep small ones
+_LARGEST = 2**17  # brokers reject packets of several megabytes but queue smaller ones
 _MAX_FRAME_BYTES = _LARGEST + 2**13
 _MAX_CALLS = 16
 _MAX_CALLS_OF_ONE = 4
-_MAX_ANSWERS = 64  # answers being made or sent; further requests get no answer
+_MAX_ANSWERS = 64  # answers in preparation or being sent; further requests are not answered
 _MAX_FOLLOWED = 256
 _MAX_PRESENT = 64
-_MAX_WORDS = 500  # bytes of a peer's explanation
+_MAX_WORDS = 500  # maximum size of a peer's explanation in bytes
 _REFRESH_SECONDS = 300.0
 _KEPT_SECONDS = 3 * _REFRESH_SECONDS
-_BETWEEN_SECONDS = 5.0  # between two announcements, even if the broker contradicts them
+_BETWEEN_SECONDS = 5.0  # minimum time between two announcements, even if the broker contradicts them
 _GONE_SECONDS = 86_400.0
 _ANSWER_SECONDS = 10.0
-_LOST_SECONDS = 2.0  # for answers to requests from before a peer reconnected
+_LOST_SECONDS = 2.0  # how long to wait for answers to requests that were sent before a peer reconnected
 _FAILURES = {
-    Content.KIND_REFUSED: ("refused", "refused the message: {}"),
-    Content.KIND_BUSY: ("busy", "is busy"),
-    Content.KIND_FAILED: ("other", "the device failed: see what it logs"),
+    Content.KIND_REFUSED: ("refused", "the peer refused the message: {}"),
+    Content.KIND_BUSY: ("busy", "the peer is busy"),
+    Content.KIND_FAILED: ("other", "the device failed: see its log"),
 }
 
 
 class MqttTransport:
-    """Implementation of sottovoce.transport.Transport over MQTT.
+    """An implementation of sottovoce.transport.Transport over MQTT.
 
     Args:
-        broker: address and protocol of the broker.
-        trust: identity and trust of this device.
-        incarnation: number of starts of this device.
-        waiting: the metric of waits in progress.
-        returned: called with the node id of a peer that has connected to the broker, or with None if this device has.
+        broker: the broker's address and protocol.
+        trust: this device's identity and the devices that it trusts.
+        incarnation: number of times that this device has started.
+        waiting: the metric for waits in progress.
+        returned: function called with the node id of a peer that has connected to the broker, or with None after this
+            device has connected.
     """
 
     def __init__(
@@ -93,11 +94,11 @@ class MqttTransport:
 
     @property
     def largest(self) -> int:
-        """Size limit of a message: 128 KiB."""
+        """The message size limit: 128 KiB."""
         return _LARGEST
 
     def reaches(self, address: str) -> bool:
-        """Return whether the address is on the same broker."""
+        """Return whether the address is mqtt:REALM with this broker's realm."""
         return address == f"mqtt:{self._broker.realm}"
 
     @property
@@ -105,14 +106,14 @@ class MqttTransport:
         """The connection to the broker.
 
         Raises:
-            InternalError: before the start.
+            InternalError: if the transport has not been started.
         """
         if self._connection is None:
             raise InternalError("the transport was used before it was started: report this defect")
         return self._connection
 
     async def start(self, receive: Receive) -> None:
-        """Start connecting, and retry for as long as the broker cannot be reached; see Transport.start."""
+        """Start connecting, and retry while the broker cannot be reached; see Transport.start."""
         self._receive = receive
         self._connection = Connection(
             self._broker,
@@ -141,20 +142,20 @@ class MqttTransport:
                 content = await self._ask(peer.id, known, message, timeout)
         except TimeoutError as error:
             if known is None:
-                absent = "it is not present on the broker: start its agent, or check that both use the same one"
+                absent = "the peer is not present on the broker: start its agent, or check that both use this broker"
                 raise DeliveryFailed("unreachable", f"{where}: {absent}") from error
             known.knows = False
             if known.introduced.gone:
                 known.mark_away()
-            late = f"no answer within {timeout:g} s; it is slow or unreachable"
+            late = f"no answer within {timeout:g} s; the peer is slow or unreachable"
             raise DeliveryFailed("timeout", f"{where}: {late}") from error
         except OSError as error:
-            raise DeliveryFailed("unreachable", f"{where}: the broker did not take the message: {error}") from error
+            raise DeliveryFailed("unreachable", f"{where}: the broker did not accept the message: {error}") from error
         except Gone as gone:
             raise DeliveryFailed("unreachable", f"{where}: {gone}", left=gone.left) from gone
         if content.kind == Content.KIND_ANSWER:
             return bytes(content.body)
-        cause, words = _FAILURES.get(content.kind, ("other", "sent an invalid answer"))
+        cause, words = _FAILURES.get(content.kind, ("other", "the peer sent an invalid answer"))
         said = " ".join(content.body[:_MAX_WORDS].decode(errors="replace").split())
         raise DeliveryFailed(cause, f"{where}: {words.format(said)}")
 
@@ -162,7 +163,7 @@ class MqttTransport:
         """Return the node ids of up to 64 devices that announce themselves on the broker within `seconds`.
 
         Raises:
-            DeliveryFailed: if there is no connection.
+            DeliveryFailed: if there is no connection to the broker, or the subscription fails.
         """
         if not self.connection.is_up:
             raise DeliveryFailed("unreachable", f"no connection to the broker: {self.connection.problem}")
@@ -178,17 +179,17 @@ class MqttTransport:
             await self.connection.unsubscribe(self._topics.all_presences)
 
     def listener(self) -> Listener:
-        """Return numbers of devices that introduced themselves, and of refused messages and introductions."""
+        """Return the number of devices that introduced themselves, and of refused messages and introductions."""
         connection = self.connection
         trouble = "" if connection.is_up else f"no connection to the broker: {connection.problem}"
         return Listener(self._known.met, self.refused.total(), trouble, connection.duplicates)
 
     async def stop(self, grace: float) -> None:
-        """Announce that this device is gone; see Transport.stop."""
+        """Announce that this device is leaving the broker, and disconnect; see Transport.stop."""
         if self._connection is None:
             return
         connecting, refreshing = self._running
-        self._leaving = True  # otherwise the echo of the farewell would trigger a new announcement
+        self._leaving = True  # otherwise the broker's echo of the farewell would trigger a new announcement
         refreshing.cancel()
         if self._answering:
             await asyncio.wait(self._answering, timeout=grace)
@@ -201,28 +202,32 @@ class MqttTransport:
         await asyncio.wait({connecting, refreshing}, timeout=grace + _ANSWER_SECONDS)
         for task in self._answering:
             task.cancel()
-        self._exchanges.end("this device stops")
+        self._exchanges.end("this device is stopping")
 
     def _trust_changed(self) -> None:
-        """Announce this device to every peer again."""
+        """Announce this device to every peer again, after a change of its certificate or trust."""
         self._known.trust_changed()
         self._presence.renew()
         self._again.set()
 
     def _fail_requests(self, device: str | None) -> None:
-        """Fail the requests to this device: it, or this device, has another key, so no answer will come."""
+        """Fail pending requests after a change of session key, because no answers to them will arrive.
+
+        Args:
+            device: node id of the peer whose key has changed; None if this device's key has changed.
+        """
         if device is None:
             self._again.set()
-        self._exchanges.end("it, or this device, has restarted", device)
+        self._exchanges.end("the peer or this device has restarted", device)
 
     def _farewell(self) -> tuple[str, bytes]:
-        """Return the message for the broker to publish if the next connection breaks."""
+        """Return the topic and the message that the broker must publish if the next connection breaks."""
         self._presence.renew()
         return self._topics.presence(self._id), self._presence.departure_announcement()
 
     def _peer_returned(self, device: str) -> None:
-        """Repeat unanswered requests to a returned peer soon, because they may have been lost."""
-        lost = partial(self._exchanges.end, "it has connected again", device, until=self._exchanges.begun, left=False)
+        """Fail unanswered requests to a peer that has returned, after a short delay, because they may be lost."""
+        lost = partial(self._exchanges.end, "the peer has reconnected", device, until=self._exchanges.begun, left=False)
         asyncio.get_running_loop().call_later(_LOST_SECONDS, lost)
         self._returned(device)
 
@@ -232,16 +237,16 @@ class MqttTransport:
 
     async def _announce(self) -> None:
         topic = self._topics.presence(self._id)
-        with contextlib.suppress(OSError):  # the connection reports the error, and the next one announces again
+        with contextlib.suppress(OSError):  # the connection reports the error, and reconnecting announces again
             await self.connection.publish(
                 topic, self._presence.presence_announcement(), expires=_KEPT_SECONDS, retain=True
             )
 
     async def _refresh(self) -> None:
-        """Announce this device before the broker drops its announcement, and whenever that is requested."""
+        """Announce this device regularly, before the broker drops its announcement, and on request."""
         while not self._leaving:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_REFRESH_SECONDS):  # unlike wait_for, it loses no cancellation
+                async with asyncio.timeout(_REFRESH_SECONDS):  # unlike wait_for, this never loses a cancellation
                     await self._again.wait()
             self._again.clear()
             if self.connection.is_up and not self._leaving:
@@ -249,9 +254,9 @@ class MqttTransport:
             await asyncio.sleep(_BETWEEN_SECONDS)
 
     async def _acquaintance(self, peer: str) -> Acquaintance:
-        """Wait until a peer is known, and return it; raises Gone if the peer has announced that it left."""
+        """Wait until a peer is known, and return it; raise Gone if the peer has announced that it left the broker."""
         followed = peer in self._followed
-        self._followed[peer] = None  # before the broker answers: a kept message may come first
+        self._followed[peer] = None  # before subscribing, because a retained message may arrive before the reply
         self._followed.move_to_end(peer)
         if not followed:
             try:
@@ -264,7 +269,7 @@ class MqttTransport:
             await self.connection.unsubscribe(self._topics.presence(oldest))
         known = await self._known.wait_for(peer)
         if known.is_gone:
-            raise Gone("it has left the broker")
+            raise Gone("the peer has left the broker")
         return known
 
     async def _ask(self, peer: str, contact: Acquaintance, message: bytes, timeout: float) -> Content:  # noqa: ASYNC109
@@ -291,7 +296,7 @@ class MqttTransport:
         await self.connection.publish(self._topics.inbox(peer), raw, expires=expires)
 
     def _on_message(self, topic: str, payload: bytes) -> None:
-        """Handle a message from the broker, from any sender."""
+        """Handle a message from the broker, which may come from any sender."""
         try:
             if (device := self._topics.present_device(topic)) is not None:
                 self._on_announcement(device, payload)
@@ -302,7 +307,7 @@ class MqttTransport:
             self._sparse_log.say(logging.WARNING, refusal.reason, "frame-refused reason=%s %s", refusal.reason, refusal)
 
     def _on_announcement(self, device: str, raw: bytes) -> None:
-        """Handle a presence announcement, new or kept by the broker; an empty one is ignored."""
+        """Handle a new or retained presence announcement; ignore an empty one."""
         if not raw:
             return
         if device == self._id:
@@ -315,7 +320,7 @@ class MqttTransport:
                 self._present.add(device)
 
     def _on_echo(self, echo: Echo) -> None:
-        """Handle the broker's message in this device's name, which should be the device's own last announcement."""
+        """Handle an announcement about this device, which should be the one that it published last."""
         if echo is Echo.DENIES:
             self._again.set()  # an old farewell arrived late, or the broker is dishonest
         elif echo is Echo.COPY:
@@ -324,23 +329,23 @@ class MqttTransport:
                 logging.ERROR,
                 "copy",
                 "duplicate-identity another device is on the broker with this device's identity: find the copy, stop "
-                "it, and enrol it as a device of its own with `sottovoce fleet join`",
+                "it, and enrol it as a separate device with `sottovoce fleet join`",
             )
 
     def _on_frame(self, sender: str, raw: bytes) -> None:
-        """Handle a frame, which should be a message of another device."""
+        """Handle a frame, which should contain a request or an answer from another device."""
         if len(raw) > _MAX_FRAME_BYTES:
             raise MessageRefused("size", f"a frame of {len(raw)} bytes exceeds the limit of {_MAX_FRAME_BYTES}")
         frame = decode_canonical(Frame, raw)
         if frame.recipient_key != self._presence.key.public:
-            raise MessageRefused("stale", f"a frame of {sender} is for this device before its restart")
+            raise MessageRefused("stale", f"a frame from {sender} was sealed for this device before its last restart")
         if frame.introduction:
             self._known.meet(sender, frame.introduction)
         known = self._known.find(sender)
         if known is None and sender in self._known:
             raise MessageRefused("certificate", f"the certificate of {sender} is no longer valid")
         if known is None or known.introduced.session_key != frame.sender_key:
-            raise MessageRefused("stranger", f"a frame came from {sender} with a key that is not known to be its own")
+            raise MessageRefused("stranger", f"a frame from {sender} uses a key that is not known to belong to it")
         content = decode_canonical(Content, known.channel.open(frame.counter, frame.sealed))
         known.mark_here()
         if content.kind != Content.KIND_REQUEST:
@@ -357,7 +362,7 @@ class MqttTransport:
     async def _answer(self, sender: str, contact: Acquaintance, request: Content) -> None:
         kind, body = await self._answer_to(sender, request.body)
         content = Content(kind=kind, exchange=request.exchange, body=body)
-        with contextlib.suppress(OSError):  # the sender will ask again
+        with contextlib.suppress(OSError):  # the sender will repeat its request
             await self._send(sender, contact, content, _ANSWER_SECONDS)
 
     async def _answer_to(self, sender: str, message: bytes) -> tuple[Content.Kind, bytes]:

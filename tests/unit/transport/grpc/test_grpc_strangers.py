@@ -24,7 +24,7 @@ async def test_another_device_than_meant_gets_nothing(pair: tuple[Node, Node], f
     async with listening(one, other):
         failed = await one.failure(one.peer(other, id=third.node_id, name=third.dns_name))
         assert failed.cause == "tls"
-        assert "another device answers there: correct the peer's id or address" in str(failed)
+        assert "another device answered at this address: correct the peer's id or address" in str(failed)
         await refused_connections(other, 1)
     assert other.received == []
 
@@ -38,7 +38,7 @@ async def test_a_device_of_another_fleet_of_the_same_name_is_not_trusted(
         for dialling, listens in ((one, stranger), (stranger, one)):
             failed = await dialling.failure(dialling.peer(listens))
             assert failed.cause == "tls"
-            assert "its certificate does not belong to this fleet: check that both joined the same fleet" in str(failed)
+            assert "the peer's certificate does not belong to this fleet: check that both devices joined" in str(failed)
     assert (one.received, stranger.received, other.received) == ([], [], [])
 
 
@@ -50,7 +50,7 @@ async def test_a_stranger_that_trusts_the_fleet_is_not_trusted_by_it(
     async with listening(one):
         failed = await stranger.failure(stranger.peer(one))
         assert failed.cause == "rejected"
-        assert "it may not accept this device's certificate (expired, or of another fleet)" in str(failed)
+        assert "it may have rejected this device's certificate (expired or from another fleet)" in str(failed)
         await refused_connections(one, 1)
         await stranger.transport.stop(0.1)
     assert one.received == []
