@@ -77,7 +77,7 @@ def test_agents_find_one_another_by_the_records_of_a_domain(fleet: Fleet, tmp_pa
 @pytest.mark.parametrize(
     "membership, words",
     [
-        ({"mdns": True}, "others cannot reach 127.0.0.1"),
+        ({"mdns": True}, "other devices cannot reach 127.0.0.1"),
         ({"dns": "a..b"}, "is not a valid domain name"),
         ({"dns": "no domain"}, "membership.dns: does not have the required form"),
         ({"mdns": True, "sampling": "static"}, "membership.mdns: static sampling keeps to the peers"),

@@ -193,7 +193,7 @@ def test_a_lost_book_is_begun_anew_and_that_is_said(fleet: Fleet, tmp_path: Path
     with running(device) as (agent,):
         steps(agent, 2)
         assert agent.end() == 0
-    assert agent.lines("heads-forgotten", "it was damaged")
+    assert agent.lines("heads-forgotten", "the book was damaged")
 
 
 def test_the_testbed_lets_an_agent_without_peers_release_and_says_so() -> None:

@@ -1,7 +1,8 @@
-"""Adaptive message interval of a device with nothing left to learn: it grows until there is news.
+"""Adaptive message interval for a device that has nothing left to learn: the interval grows until there is news.
 
-Only a learner that reports its belief is paced, and only after its private steps are finished. The rule depends on
-that belief alone, which is computed from released values, so a device's sending rate reveals nothing about its records.
+Pacing applies only to learners that report their belief, and only after they have finished their private steps. The
+pace depends solely on that belief. Since the belief is computed from released values, a device's sending rate reveals
+nothing about its records.
 """
 
 import numpy as np
@@ -9,19 +10,19 @@ import numpy as np
 from sottovoce.learners import Belief, Effect, Event, Received, SetTimer, Timer
 
 CALM_CYCLES = 10
-"""Cycles without news after which the pause doubles from cycle to cycle."""
+"""Number of cycles without news after which the pause starts to double every cycle."""
 
 CHANGE_THRESHOLD = 1e-3
-"""Change of a model since the last news that counts as news, as a fraction of its largest parameter."""
+"""Smallest model change since the last news that counts as news, as a fraction of the model's largest parameter."""
 
 _MAX_DOUBLINGS = 60
 
 
 class AdaptiveInterval:
-    """Adaptive message interval of one device. A restart resets it, because a start counts as news.
+    """Adaptive message interval for one device; a restart counts as news and therefore resets the interval.
 
     Args:
-        longest: pause between two cycles, seconds; the learner's own pause is never shortened.
+        longest: longest pause between two cycles, in seconds; a longer pause requested by the learner is kept.
     """
 
     def __init__(self, longest: float) -> None:
@@ -32,10 +33,10 @@ class AdaptiveInterval:
         self._timer = ""
 
     def reschedule(self, belief: Belief | None, event: Event, effects: list[Effect], now: float) -> list[Effect]:
-        """Return the effects, with the next cycle moved to its due time.
+        """Return the effects, with the timer for the next cycle adjusted to the current pace.
 
         Args:
-            belief: after the event; None while private steps are ahead.
+            belief: the learner's belief after the event; None while it still has private steps to take.
             event: the event being handled.
             effects: effects requested by the learner.
             now: current time, in seconds.

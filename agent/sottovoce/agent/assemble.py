@@ -1,4 +1,4 @@
-"""Assembly of an agent from a configuration and a state directory; it fails with one message if anything is missing."""
+"""Assemble an agent from a configuration and a state directory, or fail with one message if anything is missing."""
 
 import logging
 import random
@@ -59,11 +59,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """Permitted differences between a testbed's agent and a device's agent.
+    """Permitted differences between an agent in a testbed and an agent on a device.
 
     Attributes:
-        transport: wraps the transport, to damage messages.
-        clock: clock that determines the end of days, in seconds of Unix time.
+        transport: wraps the transport, for example to corrupt messages.
+        clock: clock that determines when a day ends, in seconds of Unix time.
     """
 
     transport: Callable[[Transport], Transport] = lambda transport: transport
@@ -74,7 +74,7 @@ def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
     """Assemble an agent.
 
     Raises:
-        SottovoceError: if anything is missing, damaged, expired, unproved or impossible; nothing was started.
+        SottovoceError: if anything is missing, damaged, expired, unproved or impossible; nothing has been started then.
     """
     state = config.agent.state
     check_socket(state)
@@ -92,14 +92,14 @@ def assemble(config: AgentConfig, variant: Variant | None = None) -> Agent:
 
 
 def _day_watch(config: AgentConfig, clock: Callable[[], float], waits: Waits) -> DayWatch | None:
-    """Return the watch that reports finished days to a learner; None if the learner needs no such reports."""
+    """Return the watch that reports finished days to the learner, or None if the learner needs no such reports."""
     if config.followed_days is None or not config.learner.algorithm.regression:
         return None
     return DayWatch(config.followed_days, clock, waits)
 
 
 def _load_checked_identity(config: AgentConfig) -> Identity:
-    """Return the device's identity, once its clock is plausible and its way of joining matches the configuration."""
+    """Return the device's identity after checking the clock, the joining mode and the configured peers."""
     state = config.agent.state
     ClockFloor(state / CLOCK).check()
     identity = load_identity(state / IDENTITY, peers=[peer.id for peer in config.transport.peers])
@@ -109,7 +109,7 @@ def _load_checked_identity(config: AgentConfig) -> Identity:
 
 
 def _open_record_book(state: Path, epoch: int) -> "RecordBook":
-    from sottovoce.agent.record_book import NAME, RecordBook  # which only learners of published records have
+    from sottovoce.agent.record_book import NAME, RecordBook  # only learners of published records need it
 
     return RecordBook(state / NAME, epoch)
 
@@ -167,7 +167,7 @@ def _assemble_with_vault(opened: VaultSession, trust: Trust, waits: Waits, varia
 
 
 def _return_handler(agent: Agent) -> Callable[[str | None], None]:
-    """Return the function that transports call when a peer, or with None every peer, is reachable again."""
+    """Return the callback with which a transport reports that a peer, or every peer if None, is reachable again."""
 
     def returned(peer: str | None) -> None:
         for node, link in agent.links.items():
@@ -183,8 +183,8 @@ def _head_gossip(config: AgentConfig, identity: Identity, vault: VaultFront, voi
     book = HeadBook(config.agent.state / HEADS)
     if book.created_because is not None and vault.tip().charges > 0:
         _log.warning(
-            "heads-forgotten the ledger heads of other devices were reset, because %s: until those devices send them "
-            "again, this device cannot detect restored copies of them",
+            "heads-forgotten the ledger heads of other devices were reset because %s; until those devices send their "
+            "heads again, this device cannot detect restored copies of them",
             book.created_because,
         )
     detector = RollbackDetector(config.ledger.echoes, config.ledger.alone)
@@ -198,7 +198,7 @@ def _head_gossip(config: AgentConfig, identity: Identity, vault: VaultFront, voi
 
 
 def _has_contacts(config: AgentConfig) -> bool:
-    """Return whether the configuration or the invitation names a peer, or a way to find some."""
+    """Return whether the configuration or the invitation lists a peer or a way to find peers."""
     chosen = config.membership
     if config.transport.peers or chosen.sampling == "static":
         return bool(config.transport.peers)
@@ -239,12 +239,12 @@ def _sealer(
 
 def _open_parcel(parcel: Parcel) -> Message:
     if not isinstance(parcel, bytes):
-        raise InternalError("the outbox contains something other than a sealed envelope")
+        raise InternalError("the outbox contains an entry that is not a sealed envelope")
     return decode(*parcel_content(parcel))
 
 
 def _resealer(seal: Callable[[str, int, Message], bytes]) -> Callable[[Outgoing], Outgoing]:
-    """Return a function that reseals a share sealed by version 0.1: the same message, at the same sequence number."""
+    """Return a function that reseals shares from version 0.1, keeping their message and sequence number."""
 
     def current(outgoing: Outgoing) -> Outgoing:
         if isinstance(outgoing.parcel, bytes) and parcel_task(outgoing.parcel):
@@ -278,13 +278,13 @@ def _peer_sampling(
     incarnation: int,
     transports: Sequence[Transport],
 ) -> PeerSampling | None:
-    """Return the peer sampling, or None if the configuration has a static list of peers."""
+    """Return the peer sampling, or None if the configuration has a static peer list."""
     chosen, identity, now = config.membership, trust.identity, time.monotonic()
     if chosen.sampling == "static":
         return None
     author = Author(identity, config.transport.announced, config.transport.use)
     trust.subscribe(lambda: author.renew(trust.identity))
-    rng = random.Random()  # noqa: S311 - the next device to ask is no secret, and is visible
+    rng = random.Random()  # noqa: S311 - the choice of the next peer is not secret: it is visible on the network
     sources = sources_of(config, identity, transports, rng)
     book = AddressBook(config.agent.state / "peers.db", now)
     if book.replaced:
@@ -317,5 +317,5 @@ def _peer_sampling(
 
 
 def state_files(state: Path) -> tuple[Path, Path]:
-    """Return the identity directory and the ledger of a state directory."""
+    """Return the paths of the identity directory and the ledger in a state directory."""
     return state / IDENTITY, state / LEDGER

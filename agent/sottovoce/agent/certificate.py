@@ -1,6 +1,7 @@
-"""Privacy certificate: a signed account of a device's ledger that anyone can verify without the device.
+"""Privacy certificate: a signed account of a device's ledger that anyone can verify without access to the device.
 
-The signature covers the account's exact bytes, under the device's own key, which the fleet's certificate authenticates.
+The signature covers the exact bytes of the account. It is made with the device's own key, which the fleet certificate
+authenticates.
 """
 
 import json
@@ -27,11 +28,11 @@ class Certificate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_f
     """A signed account.
 
     Attributes:
-        fleet: the fleet of the device.
-        issued: time of signing, by the device's clock: ISO 8601, UTC.
-        account: the account in JSON, exactly as signed.
-        credential: the device's certificate, DER in base64.
-        signature: Ed25519, in base64.
+        fleet: name of the device's fleet.
+        issued: signing time according to the device's clock, ISO 8601 in UTC.
+        account: the account as JSON text, exactly as signed.
+        credential: the device's certificate, base64-encoded DER.
+        signature: Ed25519 signature, base64-encoded.
     """
 
     fleet: str
@@ -42,10 +43,10 @@ class Certificate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_f
 
 
 def certify(ledger: Ledger, identity: Identity) -> str:
-    """Return the certificate of the present ledger, as a JSON document.
+    """Return a certificate for the current state of the ledger, as a JSON document.
 
     Raises:
-        LedgerError: if the ledger is another device's.
+        LedgerError: if the ledger belongs to another device.
     """
     if ledger.owner != identity.node_id:
         raise LedgerError(f"this ledger belongs to device {ledger.owner}, not to {identity.node_id}")
@@ -64,16 +65,16 @@ def certify(ledger: Ledger, identity: Identity) -> str:
 
 
 def verify(text: bytes, fleet_certificate: bytes, source: Path) -> dict[str, Any]:
-    """Return the content of a certificate after checking signature, fleet, chain and composition.
+    """Return a certificate's content after checking its signature, fleet, charge chain and composition.
 
     Args:
         text: the JSON document.
-        fleet_certificate: certificate of the fleet that is trusted, PEM.
-        source: names the document in an error.
+        fleet_certificate: certificate of the trusted fleet, PEM.
+        source: path of the document, used in error messages.
 
     Raises:
-        IdentityError: if it was not signed by a device of this fleet.
-        LedgerError: if it is not a certificate, or its account fails a check.
+        IdentityError: if the document was not signed by a device of this fleet.
+        LedgerError: if the document is not a certificate, or its account fails a check.
     """
     try:
         certificate = msgspec.json.decode(text, type=Certificate)
@@ -81,18 +82,18 @@ def verify(text: bytes, fleet_certificate: bytes, source: Path) -> dict[str, Any
         credential = b64decode(certificate.credential, validate=True)
         signature = b64decode(certificate.signature, validate=True)
     except (msgspec.MsgspecError, ValueError) as error:
-        raise LedgerError(f"{source}: is not a complete privacy certificate ({error}); export it again") from error
+        raise LedgerError(f"{source}: not a complete privacy certificate ({error}); export it again") from error
     try:
-        # The account outlives the device's certificate: check that the fleet issued it, not that it is still valid.
+        # The account outlives the device's certificate, so check who issued that certificate, but not its expiry.
         subject = subject_of(credential, fleet_certificate, now=None)
         signed = _bytes_to_sign(certificate.fleet, certificate.issued, certificate.account)
         Ed25519PublicKey.from_public_bytes(subject.public_key).verify(signature, signed)
     except IdentityError as error:
         raise IdentityError(f"{source}: {error}") from error
     except InvalidSignature as error:
-        raise IdentityError(f"{source}: was not signed by the device it names; export it again") from error
+        raise IdentityError(f"{source}: not signed by the device that it names; export it again") from error
     if (subject.node_id, subject.fleet) != (account.owner, certificate.fleet):
-        raise IdentityError(f"{source}: describes a different device or fleet from the one that signed it")
+        raise IdentityError(f"{source}: the account is for a different device or fleet from the one that signed it")
     try:
         spending, head = audit_account(account)
     except LedgerError as error:

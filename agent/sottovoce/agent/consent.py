@@ -1,4 +1,4 @@
-"""Storage of the owner's answers to the fleet's tasks, beside the ledger: one answer for each document."""
+"""Storage for the owner's answers to the fleet's tasks, next to the ledger: one answer per task document."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -11,37 +11,37 @@ from sottovoce.identity.files import replace
 from sottovoce.identity.signed_task import SignedTask
 
 NAME = "consent"
-_MAX = 63  # earlier answers kept beside a new one
+_MAX = 63  # earlier answers kept in addition to a new one
 Said: TypeAlias = Literal["approved", "refused", "withdrawn"]
 
 
 class _Consent(Struct, frozen=True, forbid_unknown_fields=True):
-    """Owner's answer to the document with this digest."""
+    """The owner's answer to the task document with this digest."""
 
     document: str
     said: Said
 
 
 def read_consent(directory: Path, task: SignedTask) -> Said | None:
-    """Return the owner's answer to this task; None if there is no answer yet.
+    """Return the owner's answer to this task, or None if there is no answer yet.
 
     Raises:
-        IdentityError: if it cannot be read.
+        IdentityError: if the file of answers cannot be read.
     """
     digest = _digest(task)
     return next((one.said for one in reversed(_load_consents(directory)) if one.document == digest), None)
 
 
 def save_consent(directory: Path, task: SignedTask, said: Said) -> None:
-    """Record the owner's answer, durably. After a withdrawal, a task accepts no other answer.
+    """Store the owner's answer durably; after a withdrawal, no other answer to the task is accepted.
 
     Raises:
-        IdentityError: if it cannot be written, or the present file cannot be read.
-        TaskRefused: if the owner has withdrawn from it.
+        IdentityError: if the file of answers cannot be read or written.
+        TaskRefused: if the owner has withdrawn from the task.
     """
     before, digest = _load_consents(directory), _digest(task)
     if read_consent(directory, task) == "withdrawn":
-        raise TaskRefused(f"epoch {task.epoch}: its owner has withdrawn, which cannot be undone")
+        raise TaskRefused(f"epoch {task.epoch}: the owner has withdrawn from this task; a withdrawal cannot be undone")
     others = [one for one in before if one.document != digest][-_MAX:]
     replace(directory / NAME, json.encode([*others, _Consent(digest, said)]) + b"\n")
 
@@ -53,7 +53,7 @@ def _load_consents(directory: Path) -> list[_Consent]:
     except FileNotFoundError:
         return []
     except (OSError, DecodeError, ValidationError) as error:
-        raise IdentityError(f"{path}: cannot be read ({error}); remove it, and give your answer again") from error
+        raise IdentityError(f"{path}: the file cannot be read ({error}); delete it and answer again") from error
 
 
 def _digest(task: SignedTask) -> str:

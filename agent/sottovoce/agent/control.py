@@ -1,6 +1,7 @@
-"""Local control socket: one line per question, one line of JSON per answer. Only the agent's own user may open it.
+"""Local control socket: each request is one line, and each response is one line of JSON.
 
-If the configuration names a second socket for readers, the agent's group may open it and receives only public state.
+Only the agent's own user may open the socket. If the configuration specifies a second socket for readers, the agent's
+group may open that one, but receives only public state.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from sottovoce.agent.roster import Listing
 
 LONGEST_QUESTION = 2**20
-"""Largest size of a question, in bytes."""
+"""Largest request size, in bytes."""
 
 _LONGEST_READERS_QUESTION = 1024
 _QUESTION_SECONDS = 5.0
@@ -38,11 +39,11 @@ _QUEUE_PAUSE_SECONDS = 0.01
 
 
 Answer = Callable[[bytes | None], Awaitable[dict[str, Any]]]
-"""Answers a question; None is one that is too long."""
+"""Function that answers a request; it receives None if the request was too long."""
 
 
 class Controlled(Protocol):
-    """Interface of an agent for the control socket."""
+    """Interface that the control socket expects of an agent."""
 
     config: AgentConfig
     model: NDArray[np.float64] | None
@@ -57,17 +58,17 @@ class Controlled(Protocol):
         ...
 
     async def leave(self) -> dict[str, Any]:
-        """Hand over this device's part, stop, and return once the handover is done."""
+        """Hand over this device's part, stop, and return the outcome once the handover is complete."""
         ...
 
 
 class ControlServer:
-    """Server for `status`, `fleet`, `model`, `describe`, `predict`, `look`, `stop` and `leave`.
+    """Server for the requests `status`, `fleet`, `model`, `describe`, `predict`, `look`, `stop` and `leave`.
 
     Args:
-        path: path of the socket.
-        agent: the agent to ask.
-        readers: path of the socket for readers, if there is one.
+        path: path of the owner's socket.
+        agent: the agent that answers the requests.
+        readers: path of the readers' socket, if there is one.
     """
 
     def __init__(self, path: Path, agent: Controlled, readers: Path | None = None) -> None:
@@ -80,7 +81,7 @@ class ControlServer:
         self._predicting = asyncio.Lock()
 
     async def start(self) -> None:
-        """Listen on the owner's socket, and on the readers' socket, which the group may also use."""
+        """Listen on the owner's socket and, if configured, on the readers' socket, which is open to the group."""
         for path, forbidden, answer, longest in self._places:
             server = RequestServer(
                 str(path),
@@ -96,11 +97,11 @@ class ControlServer:
         """Stop listening and remove the sockets."""
         for server, path in self._servers:
             await server.stop()
-            with contextlib.suppress(OSError):  # on a read-only disk the socket stays, and the next start removes it
+            with contextlib.suppress(OSError):  # on a read-only disk, the next start removes it
                 path.unlink(missing_ok=True)
 
     async def _answer_reader(self, question: bytes | None) -> dict[str, Any]:
-        """Return the answer for a reader: public facts about the fleet, and what a fault's kind allows to be shown."""
+        """Return the answer for a reader: public state only, with a fault's reason only if its kind may be shown."""
         if question == b"status":
             return public_status(self._agent.status())
         return (
@@ -134,7 +135,7 @@ class ControlServer:
                 return {"error": "unknown request: send status, fleet, model, describe, predict, look, stop or leave"}
 
     def _retry_fleet_tasks(self) -> dict[str, Any]:
-        if "fault" not in self._agent.status():  # otherwise the agent looks once it is at work again
+        if "fault" not in self._agent.status():  # otherwise the agent looks once it runs again
             cast("Listing", self._agent).tasks.fleets.retry_now()
         return {"looking": True}
 
@@ -142,7 +143,7 @@ class ControlServer:
         from sottovoce.agent.roster import roster
 
         if "fault" in (status := self._agent.status()):
-            return status  # the agent is not at work, and knows no peers
+            return status  # the agent is not running and knows no peers
         return await roster(cast("Listing", self._agent))
 
     def _description(self) -> dict[str, Any]:
@@ -154,8 +155,8 @@ class ControlServer:
         return found
 
     async def _prediction(self, line: bytes) -> dict[str, Any]:
-        """Answer one prediction at a time, on a thread of its own, so that the agent keeps working meanwhile."""
-        from sottovoce.agent.predictions import Predictor  # imported late: saves memory in an agent that is never asked
+        """Answer one prediction at a time, on a separate thread so as not to block the agent."""
+        from sottovoce.agent.predictions import Predictor  # imported late to save memory if it is never used
 
         try:
             async with asyncio.timeout(_PREDICTION_SECONDS), self._predicting:
@@ -167,19 +168,19 @@ class ControlServer:
 
 
 def public_status(status: dict[str, Any]) -> dict[str, Any]:
-    """Return a status without details of a fault that may reveal records."""
+    """Return a status without any fault details that may reveal records."""
     if (fault := status.get("fault")) is None:
         return status
     return {**status, "fault": {**fault, "reason": Fault.of_status(fault).public_reason}}
 
 
 async def _encode_answer(answer: Answer, question: bytes | None) -> bytes:
-    """Return the answer to a question, as a line."""
+    """Return the answer to a request, encoded as a line of JSON."""
     return json.dumps(await answer(None if question is None else question.partition(b"\n")[0].strip())).encode() + b"\n"
 
 
 def _bind_socket(path: Path, forbidden: int) -> socket.socket:
-    """Bind a socket to this path, without listening yet."""
+    """Bind a socket to this path without the forbidden permission bits, and return it before it listens."""
     path.unlink(missing_ok=True)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     mask = os.umask(forbidden)
@@ -201,17 +202,17 @@ def ask(
     waiting: bool = False,
     readers: Path | None = None,
 ) -> dict[str, Any]:
-    """Ask the agent of a state directory.
+    """Send a request to the agent that runs on a state directory, and return its answer.
 
     Args:
-        state: the directory.
-        question: a question that the agent answers.
-        timeout: seconds.
-        waiting: whether to also accept the answer of an agent that a fault keeps from working.
-        readers: socket for readers, to be asked instead.
+        state: the state directory.
+        question: the request to send.
+        timeout: timeout in seconds.
+        waiting: whether to also accept the answer of an agent that a fault prevents from working.
+        readers: path of the readers' socket, to use instead of the owner's.
 
     Raises:
-        NetworkError: if no agent is running there, or it does not answer.
+        NetworkError: if no agent is running there, or the agent does not answer.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(timeout)
@@ -222,8 +223,8 @@ def ask(
                 answer: dict[str, Any] = json.loads(lines.readline())
         except (OSError, ValueError) as error:
             remedy = "start it with `sottovoce agent run --config FILE`"
-            if read_only(state):  # the agent waits for the disk, and has no place for its socket
-                remedy = "its disk is mounted read-only: see why, and mount it for writing"
+            if read_only(state):  # the agent is waiting for the disk and cannot create its socket
+                remedy = "the disk is mounted read-only: find out why, and remount it read-write"
             raise NetworkError(f"{state}: no agent answers there; {remedy}") from error
     if "fault" in answer and not waiting:
         fault = Fault.of_status(answer["fault"])
@@ -232,7 +233,7 @@ def ask(
 
 
 def _connect(connection: socket.socket, path: str, seconds: float) -> None:
-    """Connect, even while other processes fill the kernel's queue."""
+    """Connect to a socket, retrying for this many seconds while the kernel's connection queue is full."""
     until = time.monotonic() + seconds
     while True:
         try:
@@ -244,6 +245,6 @@ def _connect(connection: socket.socket, path: str, seconds: float) -> None:
 
 
 def decode_parameters(answer: dict[str, Any]) -> NDArray[np.float64] | None:
-    """Return float64[P] from the answer to `model`, or None before the first model."""
+    """Return the parameters, float64[P], from the answer to `model`; None if there is no model yet."""
     encoded = answer["parameters"]
     return None if encoded is None else np.frombuffer(base64.b64decode(encoded), dtype="<f8").astype(np.float64)

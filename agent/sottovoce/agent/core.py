@@ -1,11 +1,12 @@
-"""The agent without its I/O: a learner, a store, and links on which every share is applied exactly once.
+"""The agent's core without any I/O: a learner, a store, and links on which every share is applied exactly once.
 
-A link is stop-and-wait: one share is on its way to a peer at a time, so the outbox is bounded by the number of peers.
-A message is durable at the sender before it leaves, and at the recipient before it is confirmed; a confirmed share or
-an applied release is written with the next commit, because repeating either after a crash changes nothing. A share that
-its recipient has permanently and durably refused is taken back in the same way. For a learner that repeatedly sends
-its whole state (Restating), only the numbers of its messages are durable before they leave; received data is written
-with the next commit, on the next beat at the latest. The asyncio agent and the simulator both use the class Core.
+Links use a stop-and-wait protocol: at most one share per peer is in transit, so the outbox is bounded by the number of
+peers. The sender makes a message durable before sending it, and the recipient makes it durable before confirming it. A
+confirmation or an applied release is only written with the next commit, because repeating either after a crash changes
+nothing. The same applies to taking back a share that its recipient has permanently and durably refused. If a learner
+repeatedly sends its whole state (Restating), only the sequence numbers of its messages are durable before they are
+sent, and received data is written with the next commit, on the next beat at the latest. The asyncio agent and the
+simulator both use the class Core.
 """
 
 from collections import OrderedDict
@@ -44,12 +45,12 @@ from sottovoce.learners import (
 )
 
 _MAX_REPLIED = 2**20
-"""Largest number of values in replies that are kept until the peer's next message, in case a confirmation was lost."""
+"""Largest number of values in stored replies, which are kept until the peer's next message in case one was lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transmit:
-    """Action: send this message repeatedly until it is confirmed."""
+    """An instruction to send this message repeatedly until it is confirmed."""
 
     outgoing: Outgoing
 
@@ -58,15 +59,15 @@ Action = Transmit | Reply | Forget | Ask | TakePart | SetTimer | PublishModel | 
 
 
 class Core:
-    """Protocol of one agent.
+    """Protocol logic of one agent.
 
     Args:
         learner: the public half of the algorithm.
-        store: the state that survives a restart.
-        seal: makes the parcel for (recipient, sequence, message).
-        opened: extracts the message from one of this device's own parcels.
-        current: converts an outgoing share to the present wire format.
-        pace: pace of a device that has nothing left to learn; None for its learner's own pace.
+        store: store for the state that survives a restart.
+        seal: returns the sealed parcel for (recipient, sequence, message).
+        opened: returns the message from one of this device's own parcels.
+        current: converts an outgoing share to the current wire format.
+        pace: message interval for a device that has nothing left to learn; None to always use the learner's own.
     """
 
     def __init__(
@@ -98,64 +99,64 @@ class Core:
 
     @property
     def state(self) -> Any:
-        """The learner's state."""
+        """The learner's current state."""
         return self._state
 
     @property
     def progress(self) -> Progress:
-        """Progress of the learner."""
+        """The learner's progress."""
         return self._learner.progress(self._state)
 
     @property
     def outbox(self) -> tuple[Outgoing, ...]:
-        """Shares not yet confirmed."""
+        """The shares that have not been confirmed yet."""
         return tuple(self._outbox.values())
 
     def start(self, peers: tuple[str, ...], now: float) -> list[Action]:
-        """Begin or resume: messages that were in transit are sent again with the same bytes."""
+        """Start or resume the learner with these peers; messages that were in transit are resent byte for byte."""
         self._state, effects = self._learner.start(self._state, now)
         again = [Transmit(outgoing) for outgoing in self._outbox.values()]
         return [*again, *self._without_sends(effects), *self.replace_peers(peers, now)]
 
     def replace_peers(self, peers: tuple[str, ...], now: float) -> list[Action]:
-        """Replace the peers."""
+        """Replace the peer list and return the resulting actions."""
         return self._apply(PeersChanged(peers), now)
 
     @property
     def requires_hand_off(self) -> bool:
-        """Whether a device of this learner must hand something over before it leaves."""
+        """Whether a device with this learner must hand over a part of its state before it leaves."""
         return isinstance(self._learner, HandingOff)
 
     @property
     def has_part_to_hand_off(self) -> bool:
-        """Whether this device holds something that it must hand over before it leaves."""
+        """Whether this device still has a part that it must hand over before it leaves."""
         return isinstance(self._learner, HandingOff) and self._learner.holds(self._state)
 
     def hand_off(self, heir: str) -> list[Action]:
-        """Hand this device's part over to a peer that has no share waiting; see HandingOff."""
+        """Hand this device's part over to a peer, unless a share for that peer is unconfirmed; see HandingOff."""
         if not isinstance(self._learner, HandingOff) or heir in self._outbox:
             return []
         return self._apply_step(self._learner.hand_off(self._state, heir), None)
 
     def fire(self, timer: str, now: float) -> list[Action]:
-        """Handle a timer that is due; afterwards all changes since the last commit are durable."""
+        """Handle an expired timer; on return, all changes since the last commit are durable."""
         actions = self._apply(Timer(timer), now)
         if self._has_unwritten:
             self._commit(self._state, [], None)
         return actions
 
     def end_windows(self, window: int, now: float) -> list[Action]:
-        """Note that windows up to this window have ended, if records are followed."""
+        """Tell a learner that follows a feed that all windows up to and including this one have ended."""
         if not isinstance(self._learner, Following):
             return []
         return self._apply_step(self._learner.over(self._state, window, now), None)
 
     def apply_query_answer(self, answer: Answer, now: float) -> list[Action]:
-        """Apply an answer of the vault."""
+        """Apply the vault's answer to a query."""
         return self._apply(answer, now)
 
     def apply_answer(self, query: Query | CellQuery, answer: Answer | CellAnswer, now: float) -> list[Action]:
-        """Apply the vault's answer to a question, or to a step of a secure sum."""
+        """Apply the vault's answer to a query or to a step of a secure sum."""
         if isinstance(query, CellQuery):
             return self.apply_cell_answer(cast(CellAnswer | Refused, answer), now)
         return self.apply_query_answer(cast(Answer, answer), now)
@@ -169,13 +170,15 @@ class Core:
     def receive(
         self, sender: str, incarnation: int, sequence: int, message: Message, now: float
     ) -> tuple[bool, list[Action]]:
-        """Apply a message whose sender is authenticated, unless it was applied before.
+        """Apply a message from an authenticated sender, unless it has already been applied.
 
         Returns:
-            whether the message is a duplicate, and the effects; a duplicate gets the reply that the first message got.
+            whether the message is a duplicate, and the resulting actions. For a duplicate of the sender's newest
+            message, the only action is its original reply, if that is still stored.
 
         Raises:
-            MessageRefused: if the message is from an older life of its sender, or does not fit; nothing changed.
+            MessageRefused: if the message is from an earlier incarnation of its sender, or does not fit the learner;
+                nothing has changed then.
         """
         self._check_incarnation(sender, incarnation)
         if self.was_applied(sender, incarnation, sequence):
@@ -194,25 +197,27 @@ class Core:
         if newest is not None and incarnation < newest.incarnation:
             raise MessageRefused(
                 "incarnation",
-                f"{sender} sent from incarnation {incarnation}, but {newest.incarnation} is known: "
-                "an old message replayed, or a copy of the device restored from a backup",
+                f"{sender} sent a message from incarnation {incarnation}, but incarnation {newest.incarnation} is "
+                "known: an old message was replayed, or the device was restored from a backup",
             )
 
     def was_applied(self, sender: str, incarnation: int, sequence: int) -> bool:
-        """Return whether a message has been applied before, or permanently refused."""
+        """Return whether a message has already been applied or permanently refused."""
         newest = self._seen.get(sender)
         return newest is not None and incarnation == newest.incarnation and sequence <= newest.sequence
 
     def refusal_reason(self, sender: str, incarnation: int, sequence: int) -> str:
-        """Return the reason why a message was permanently refused; empty if it was not."""
+        """Return why a message was permanently refused, or an empty string if it was not refused."""
         newest = self._seen.get(sender)
         return newest.refused if newest is not None and self.was_applied(sender, incarnation, sequence) else ""
 
     def refuse(self, sender: str, incarnation: int, sequence: int, reason: str) -> None:
-        """Refuse a message permanently that was not applied before; durable on return, so its sender takes it back.
+        """Permanently refuse a message that has not been applied; its sender then takes the content back.
+
+        The refusal is durable on return.
 
         Raises:
-            MessageRefused: if it is from an older life of its sender; nothing changed.
+            MessageRefused: if the message is from an earlier incarnation of its sender; nothing has changed then.
         """
         self._check_incarnation(sender, incarnation)
         self._commit(self._state, [], (sender, Seen(incarnation, sequence, reason)))
@@ -222,15 +227,15 @@ class Core:
         return kind == getattr(self._learner, "reply_kind", None)
 
     def awaits(self, recipient: str, sequence: int) -> bool:
-        """Return whether this share is still unconfirmed."""
+        """Return whether the share with this sequence number is still unconfirmed."""
         waiting = self._outbox.get(recipient)
         return waiting is not None and waiting.sequence == sequence
 
     def confirm(self, recipient: str, sequence: int, now: float, reply: Message | None = None) -> list[Action]:
-        """Handle the recipient's confirmation that a share is durable, and its reply, if any.
+        """Handle the recipient's confirmation that a share is durable, with its reply, if any.
 
         Raises:
-            MessageRefused: if the reply does not fit; nothing changed.
+            MessageRefused: if the reply does not fit the learner; nothing has changed then.
         """
         if not self.awaits(recipient, sequence):
             return []
@@ -244,7 +249,7 @@ class Core:
             raise
 
     def take_back(self, recipient: str, sequence: int, now: float) -> list[Action]:
-        """Take back the content of a share that its recipient has permanently refused."""
+        """Return the content of a share to the learner after its recipient has permanently refused it."""
         if not self.awaits(recipient, sequence):
             return []
         message = self._opened(self._outbox.pop(recipient).parcel)
@@ -252,7 +257,7 @@ class Core:
         return self._apply(Returned(recipient, message), now)
 
     def flush(self) -> None:
-        """Make everything durable, before a clean stop."""
+        """Make all state durable before a clean stop."""
         self._commit(self._state, [], None)
 
     def _apply(self, event: Event, now: float, seen: tuple[str, Seen] | None = None) -> list[Action]:

@@ -1,4 +1,4 @@
-"""Notification of the learner about finished days of a feed: at the start, and at the end of each day, UTC."""
+"""Notify the learner of finished days of a feed, once at the start and then at the end of each day (UTC)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,17 +6,17 @@ from collections.abc import Awaitable, Callable
 from sottovoce.agent.wait_status import Waits
 from sottovoce.days import DAY, last_day_over
 
-_LONGEST = 10.0  # seconds; short, because the clock may be set during the wait
+_LONGEST = 10.0  # seconds; short, because the clock may be adjusted during the wait
 _WAIT = "day"
 
 
 class DayWatch:
-    """Watch for the end of days on the wall clock.
+    """Watch on the wall clock that reports each day when it ends.
 
     Args:
-        days: the first and the last day that may be used for learning.
-        clock: clock that returns seconds of Unix time.
-        waits: the metric of waits in progress.
+        days: first and last day that may be used for learning.
+        clock: returns Unix time in seconds.
+        waits: metric for waits in progress.
     """
 
     def __init__(self, days: tuple[int, int], clock: Callable[[], float], waits: Waits) -> None:
@@ -26,11 +26,11 @@ class DayWatch:
         self._last_told: int | None = None
 
     async def run(self, stopping: asyncio.Event, tell: Callable[[int], Awaitable[None]]) -> None:
-        """Check for a finished day, and wait for the next midnight, until stopped.
+        """Report finished days until stopped.
 
         Args:
             stopping: event that ends the watch.
-            tell: called with the number of the last of these days that has ended, whenever it changes.
+            tell: called with the number of the last usable day that has ended, whenever that number changes.
         """
         while not stopping.is_set():
             pause = await self.report_ended_day(tell)
@@ -42,7 +42,7 @@ class DayWatch:
                 self._waits.end(_WAIT)
 
     async def report_ended_day(self, tell: Callable[[int], Awaitable[None]]) -> float:
-        """Report a day that has ended; return the seconds to wait, ten at most."""
+        """Report a newly finished day, if there is one, and return the seconds to wait, at most ten."""
         now = self._clock()
         day = last_day_over(now)
         if day is not None and self._first <= day and (day := min(day, self._last)) != self._last_told:

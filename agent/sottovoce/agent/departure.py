@@ -1,8 +1,9 @@
-"""Departure of a device, permanently or for long: it hands its part to the fleet before it stops.
+"""Departure of a device from the fleet, permanently or for a long time: it hands over its part before it stops.
 
-Push-sum's mass belongs to the fleet, not to the device: if a device left with its share, the fleet's average would lack
-it. So the whole share goes to one live peer, which confirms it like any other share. Whatever is not confirmed in time
-stays on this device's disk, where the next start finds and sends it: the mass is then late, but not lost.
+Push-sum mass belongs to the fleet, not to a device. If a device left with its share, that mass would be missing from
+the fleet's average. Therefore the device sends its whole share to one live peer, which confirms it like any other
+share. Anything that is not confirmed in time remains on this device's disk and is sent after the next start, so the
+mass is delayed but not lost.
 """
 
 import asyncio
@@ -25,18 +26,18 @@ _PAUSE_SECONDS = 0.2
 
 
 class Departure:
-    """Departure of one device.
+    """The process by which one device leaves the fleet.
 
     Args:
-        core: core of the agent.
-        head_gossip: asks whether a peer is alive.
+        core: the agent's core.
+        head_gossip: used to check whether a peer is alive.
         links: links to the peers, by node id.
-        gone: function that returns whether a peer is known to have left.
-        hand_off: lets the core hand over to a peer, and its links carry it.
+        gone: returns whether a peer is known to have left.
+        hand_off: makes the core hand over its part to a peer, and sends the resulting messages.
 
     Attributes:
-        begun: whether the departure has begun: no cycle begins any more, and the vault is not asked.
-        closed: whether the device accepts no more messages, which then stay with their senders.
+        begun: whether the departure has begun; from then on, no new cycle starts and the vault is not queried.
+        closed: whether the device has stopped accepting messages; their senders then keep them.
     """
 
     def __init__(
@@ -59,22 +60,22 @@ class Departure:
         self._outcome: asyncio.Future[dict[str, Any]] | None = None
 
     def note_progress(self) -> None:
-        """Note that a message was received or confirmed."""
+        """Record that a message was received or confirmed."""
         self._progress.set()
 
     async def wait_for_outcome(self) -> dict[str, Any]:
-        """Return the answer to the command to leave, once the device has left."""
+        """Wait until the device has left, and return the answer to the `leave` command."""
         if self._outcome is None:
             self._outcome = asyncio.get_running_loop().create_future()
         return await asyncio.shield(self._outcome)
 
     async def hand_over(self, stopping: asyncio.Event, *, informed: bool) -> None:
-        """Hand everything over, including messages that arrive meanwhile; give up after half a minute.
+        """Hand over this device's part, including messages that arrive meanwhile; give up after 30 seconds.
 
         Args:
-            stopping: set when the device must stop at once.
-            informed: whether other devices have been informed, so that they will soon stop sending. If so, messages are
-                accepted until none has arrived for a second, for three seconds at most; otherwise, none is accepted.
+            stopping: event that is set when the device must stop immediately.
+            informed: whether other devices have been informed and will soon stop sending. If so, messages are accepted
+                until none has arrived for one second, for at most three seconds; otherwise, none are accepted.
         """
         if not self._core.requires_hand_off:
             return
@@ -94,18 +95,18 @@ class Departure:
                         self.closed = not progresses
 
     def report_outcome(self) -> None:
-        """Report the outcome of the departure, once the transport has stopped."""
+        """Log the outcome of the departure and pass it to the waiting command, after the transport has stopped."""
         if self._outcome is None or self._outcome.done():
             return
         remainder = self._remainder()
         if remainder is None:
-            _log.info("left the others have everything that they need from this device")
+            _log.info("left the other devices have everything that they need from this device")
         else:
-            _log.warning("leave-incomplete %s: it is kept, and sent by the next start", remainder)
+            _log.warning("leave-incomplete %s: the rest is stored and will be sent after the next start", remainder)
         self._outcome.set_result({"stopping": True, "handed_over": remainder is None, "left": remainder or ""})
 
     def _remainder(self) -> str | None:
-        """Return a description of the part that was not handed over; None if everything was."""
+        """Return a description of what was not handed over, or None if everything was."""
         unconfirmed = [outgoing.recipient for outgoing in self._core.outbox] if self._core.requires_hand_off else []
         if self._core.has_part_to_hand_off:
             return "no peer took over this device's push-sum share"
@@ -114,7 +115,7 @@ class Departure:
         return None
 
     async def _responsive_peer(self) -> str | None:
-        """Return a peer that has just answered and has no share waiting."""
+        """Return a peer that has just answered and for which no share is unconfirmed, or None if there is none."""
         waiting = {outgoing.recipient for outgoing in self._core.outbox}
         for node, link in sorted(self._links.items(), key=lambda item: item[1].failures):
             if node not in waiting and not self._gone(node):
@@ -124,7 +125,7 @@ class Departure:
         return None
 
     async def _wait_for_progress(self) -> bool:
-        """Return whether a message is received or confirmed within a second, or within less time before a hand-over."""
+        """Wait up to one second, or 0.2 s while a part remains to be handed over; return whether there was progress."""
         pause = _PAUSE_SECONDS if self._core.has_part_to_hand_off else _QUIET_SECONDS
         with contextlib.suppress(TimeoutError):
             return await asyncio.wait_for(self._progress.wait(), pause)

@@ -1,4 +1,4 @@
-"""Public description of a device's model: everything that a program needs to use it, without any record data."""
+"""Public description of a device's model: everything that a program needs to use it, with no record data."""
 
 from typing import Any, Literal
 
@@ -17,18 +17,18 @@ class Description(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """Answer to the command `describe`.
 
     Attributes:
-        schema: schema of this document.
-        learner: name of the learner.
+        schema: schema name of this document.
+        learner: learner name.
         fidelity: `sound` or `paper`.
-        model: name of the model, or the path of its graph.
-        hidden: units of the hidden layer of `mlp`.
-        features: number of columns of a record, before the transform; without the target of a regression.
-        columns: number of columns after the transform.
+        model: model name, or the path of the model graph.
+        hidden: number of units in the hidden layer of `mlp`.
+        features: number of columns in a record before the transform, excluding the target of a regression.
+        columns: number of columns after the transform, excluding the target of a regression.
         classes: number of classes, with labels 0 … classes - 1; 1 for a regression.
         transform: the declared transform.
-        ranges: whether the features have declared ranges, and whether the agent knows them.
-        bounds: least and greatest values, for each feature or one pair for all features.
-        privacy: the statement, and the ε spent.
+        ranges: whether the features have declared ranges, or `unknown` if the agent cannot tell.
+        bounds: minimum and maximum values, either per feature or one pair for all features.
+        privacy: the privacy statement and the ε spent so far.
     """
 
     schema: Literal["sottovoce.model/1"] = SCHEMA
@@ -45,7 +45,7 @@ class Description(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     privacy: dict[str, Any]
 
     def declared_bounds(self) -> Bounds | None:
-        """Return the declared ranges, float64[features] twice; None if there are none or they are not known."""
+        """Return the declared minima and maxima, each float64[features]; None if there are none or they are unknown."""
         if self.bounds is None:
             return None
         low, high = (np.broadcast_to(np.array(side), (self.features,)).copy() for side in self.bounds)
@@ -53,10 +53,10 @@ class Description(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 def describe_model(config: AgentConfig, privacy: dict[str, Any]) -> Description:
-    """Return the description of a configuration's model.
+    """Return the description of the configured model.
 
     Args:
-        config: configuration of the agent.
+        config: the agent's configuration.
         privacy: see Description.
     """
     learner, data = config.learner, config.data
@@ -78,7 +78,7 @@ def describe_model(config: AgentConfig, privacy: dict[str, Any]) -> Description:
 
 
 def ranges_of(config: AgentConfig) -> tuple[Literal["declared", "none", "unknown"], Bounds | None]:
-    """Return the ranges as far as configuration and data source declare them. No record is read."""
+    """Return the feature ranges that the configuration or the data source declares, without reading any record."""
     data = config.data
     if data.bounds is not None:
         return "declared", uniform_bounds(*data.bounds, data.features, "data.bounds")
@@ -100,12 +100,12 @@ def ranges_of(config: AgentConfig) -> tuple[Literal["declared", "none", "unknown
             case "csv" | "feed" | "meters" | "synthetic":
                 return "none", None
     except (DataError, TypeError, ValueError):
-        return "unknown", None  # a separate vault may be able to read it even if the agent cannot
+        return "unknown", None  # a separate vault process may be able to read the source even if the agent cannot
     return "unknown", None
 
 
 def shorten_bounds(bounds: Bounds, features: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the least and greatest values of this many features; a single value if all are equal."""
+    """Return the minima and maxima of the first features; one value for each if all features share the same range."""
     low, high = (side[:features].tolist() for side in bounds)
     if features and low == low[:1] * features and high == high[:1] * features:
         low, high = low[:1], high[:1]

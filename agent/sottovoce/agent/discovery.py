@@ -1,4 +1,4 @@
-"""Queries to the sources of contacts, each at its own pace and independent of the others; no failure is fatal."""
+"""Discovery of peers: query each contact source at its own pace, without letting any failure stop the agent."""
 
 import asyncio
 import contextlib
@@ -28,12 +28,12 @@ _CLOSE_SECONDS = 2.0
 
 @dataclass(slots=True)
 class Looks:
-    """State of the search of one source.
+    """Query statistics for one source.
 
     Attributes:
-        found: contacts of the last look that succeeded; this device may be among them.
+        found: number of contacts returned by the last successful query; this device may be among them.
         failures: number of consecutive failures.
-        last_failure: description of the last failure.
+        last_failure: description of the last failure, or empty if the last query succeeded.
     """
 
     found: int = 0
@@ -42,16 +42,16 @@ class Looks:
 
 
 class Discovery:
-    """Queries to every source: frequent while this device knows no other, rare when its view is full.
+    """Periodic queries to all sources: frequent while this device knows no peers, and rare once its view is full.
 
     Args:
-        sources: sources of contacts.
-        period: seconds between exchanges of views in this fleet.
-        enough: entries of a full view.
-        rng: draws the jitter.
+        sources: contact sources.
+        period: time between view exchanges in this fleet, in seconds.
+        enough: number of entries in a full view.
+        rng: random generator for the jitter.
 
     Attributes:
-        looks: state of each search, by the source's name.
+        looks: query statistics, by source name.
     """
 
     def __init__(self, sources: Sequence[Source], period: float, enough: int, rng: random.Random) -> None:
@@ -66,12 +66,12 @@ class Discovery:
     async def run(
         self, known: Callable[[], int], learn: Callable[[str, Sequence[Contact]], None], waits: Waits
     ) -> None:
-        """Query all sources, until stopped.
+        """Query all sources until stopped.
 
         Args:
-            known: returns the number of devices in the view now.
-            learn: takes a source's name and the peers it names.
-            waits: the metric of waits in progress.
+            known: returns the current number of devices in the view.
+            learn: called with the source name and the contacts that the source returned.
+            waits: metric for waits in progress.
         """
         stopping = asyncio.ensure_future(self._stopping.wait())
         attending = [asyncio.ensure_future(self._poll_source(source, known, learn, waits)) for source in self._sources]
@@ -83,11 +83,11 @@ class Discovery:
                 raise outcome
 
     def stop(self) -> None:
-        """Let `run` end, in the middle of a query if necessary."""
+        """Make `run` return, in the middle of a query if necessary."""
         self._stopping.set()
 
     async def close(self) -> None:
-        """Stop announcing this device; takes two seconds at most."""
+        """Stop the queries and close the sources, waiting at most two seconds."""
         self.stop()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_SECONDS):
@@ -113,7 +113,7 @@ class Discovery:
             await self._sleep(seconds, known)
 
     async def _query_source(self, source: Source, looks: Looks) -> Sequence[Contact] | None:
-        """Return the contacts from a source; None if the query failed."""
+        """Return the contacts from a source, or None if the query failed."""
         try:
             async with asyncio.timeout(_LOOK_SECONDS):
                 contacts = await source.look()
@@ -121,7 +121,7 @@ class Discovery:
             explanation = f"no answer within {_LOOK_SECONDS:g} s"
         except NetworkError as failure:
             explanation = str(failure)
-        except Exception as failure:  # noqa: BLE001 - no library's failure on foreign input may end the agent
+        except Exception as failure:  # noqa: BLE001 - a library that fails on untrusted input must not end the agent
             explanation = f"{type(failure).__name__}: {failure}"
         else:
             looks.found, looks.failures, looks.last_failure = len(contacts), 0, ""
@@ -130,12 +130,12 @@ class Discovery:
         return None
 
     def _note_failure(self, source: Source, looks: Looks, explanation: str) -> None:
-        """Count a failure, and log it once a minute."""
+        """Count a failure and log it, at most once a minute per source."""
         looks.failures, looks.last_failure = looks.failures + 1, explanation
         self._sparse_log.say(logging.WARNING, source.name, "discovery-failed source=%s %s", source.name, explanation)
 
     async def _sleep(self, seconds: float, known: Callable[[], int]) -> None:
-        """Wait until the pause has elapsed, the device knows no one, or it stops."""
+        """Wait until the pause has elapsed, the device has lost all of its peers, or the discovery is stopped."""
         loop = asyncio.get_running_loop()
         until, company = loop.time() + seconds, known() > 0
         while (left := until - loop.time()) > 0 and not (company and not known()):
@@ -147,10 +147,10 @@ class Discovery:
 def sources_of(
     config: AgentConfig, identity: Identity, transports: Iterable[Transport], rng: random.Random
 ) -> list[Source]:
-    """Return the configured sources, and a presence source for each broker that carries messages.
+    """Return the configured sources, plus a presence source for each transport that uses a broker.
 
     Raises:
-        ConfigError: if one of them needs a package that is not installed, or has nothing to announce.
+        ConfigError: if a source needs a package that is not installed, or has no address to announce.
     """
     chosen, realm = config.membership, config.transport.mqtt.realm
     sources: list[Source] = [PresenceSource(one, realm) for one in transports if isinstance(one, Presence)]
@@ -166,23 +166,23 @@ def sources_of(
 
 
 def _announced_address(config: AgentConfig) -> str:
-    """Return the address that is announced on the local network."""
+    """Return the address to announce on the local network."""
     if "grpc" not in config.transport.use:
         raise ConfigError(
-            "membership.mdns: without grpc in transport.use there is no address to announce; set it to false"
+            "membership.mdns: without grpc in transport.use there is no address to announce; set mdns to false"
         )
     address = config.transport.announce or config.transport.listen
     host = address.rpartition(":")[0].strip("[]")
     if host == "localhost" or host == "::1" or host.startswith("127."):
         raise ConfigError(
-            f"membership.mdns: others cannot reach {address}; set transport.listen to an address of this device on the "
-            "network, or transport.announce"
+            f"membership.mdns: other devices cannot reach {address}; set transport.listen to this device's address on "
+            "the network, or set transport.announce"
         )
     return address
 
 
 def fingerprint(identity: Identity) -> str:
-    """Return the fleet's fingerprint on a local network, in hexadecimal, from its name and, if it has one, CA key."""
+    """Return the fleet's local-network fingerprint in hexadecimal, computed from its name and its CA key, if any."""
     key = b""
     if identity.mode == "fleet-ca":
         authority = x509.load_pem_x509_certificate(identity.ca_pem)

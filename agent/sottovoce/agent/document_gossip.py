@@ -1,4 +1,4 @@
-"""Gossip of signed documents: two devices exchange versions, and the newest version wins."""
+"""Gossip protocol for signed documents: two devices compare versions, and the newer document wins."""
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -14,15 +14,15 @@ _MAX_REMEMBERED = 256  # number of peers
 
 
 class DocumentGossip(Generic[Document]):
-    """Gossip of a document on one device.
+    """One device's side of the gossip about a document.
 
     Args:
-        voice: connection to peers.
+        voice: connection to the peers.
         kind: payload type.
         encode: encodes an offer as a payload.
-        decode: decodes a payload; raises MessageRefused.
-        held: returns the version and the document that this device holds.
-        take: keeps a peer's document, if it is newer; raises MessageRefused if it is not valid.
+        decode: decodes a payload; raises MessageRefused if the payload is malformed.
+        held: returns the version and the document that this device has.
+        take: stores a peer's document if it is newer; raises MessageRefused if the document is not valid.
     """
 
     def __init__(
@@ -40,13 +40,13 @@ class DocumentGossip(Generic[Document]):
         self._known: OrderedDict[str, int] = OrderedDict()
 
     def known_version(self, peer: str) -> int:
-        """Return the lowest version that a peer is known to hold."""
+        """Return the newest version that a peer is known to have, or 0 if none is known."""
         return self._known.get(peer, 0)
 
     async def tell(self, peer: Peer) -> Exception | None:
-        """Tell a peer the version held here, and send the document if it is newer; return the failure, if any.
+        """Send this device's version to a peer, and then the document if it is newer; return the failure, if any.
 
-        The document is not sent repeatedly to a peer that answers but does not take it.
+        The document is sent only once, even if the peer answers without accepting it.
         """
         for given in (False, True):
             held = self._held()
@@ -63,7 +63,7 @@ class DocumentGossip(Generic[Document]):
         return None
 
     async def answer(self, sender: str, offer: VersionOffer[Document]) -> bytes:
-        """Take in a peer's document, and answer with this device's.
+        """Process a peer's offer, and return an answer with this device's version, and the document if it is newer.
 
         Raises:
             MessageRefused: if the peer's document is not valid.

@@ -1,7 +1,7 @@
-"""Dossier of a device's promise for auditors and data-protection officers, from its ledger and configuration.
+"""Privacy dossier of a device for auditors and data-protection officers, built from its ledger and configuration.
 
-Every fact comes from the vault's statement, the ledger or a configuration key. A fact that none of them states is not
-guessed but marked open, for the device's operator to answer.
+Every fact comes from the vault's statement, the ledger or a configuration key. If none of them contains a fact, it is
+not guessed but marked as open, for the device's operator to answer.
 """
 
 import json
@@ -15,25 +15,25 @@ from sottovoce.vault import Ledger
 from sottovoce.vault.account import account_of, audit_account
 
 SCHEMA = "sottovoce.dossier/1"
-OPEN = "open: for the operator of this device to answer"
+OPEN = "open: to be answered by the operator of this device"
 
 _EVENTS = {
     "gaussian-sum": "a sum with discrete Gaussian noise",
-    "cell-sum": "a share in the sum of a cell, with a share of its discrete Gaussian noise",
-    "sampled-gaussian": "a sum over a secret random part of the units, with discrete Gaussian noise",
-    "record": "one record, perturbed",
-    "pure-sum": "a sum with noise of a pure ε",
-    "unproved": "a release for which no guarantee is proved",
-    "moved": "the ledger moved to another place; nothing was released",
+    "cell-sum": "a share of a cell's sum, with a share of its discrete Gaussian noise",
+    "sampled-gaussian": "a sum over a secret random sample of the units, with discrete Gaussian noise",
+    "record": "one perturbed record",
+    "pure-sum": "a sum with noise for pure ε-differential privacy",
+    "unproved": "a release without a proven guarantee",
+    "moved": "a move of the ledger to another place; nothing was released",
 }
 
 
 def dossier(config: AgentConfig, ledger: Ledger, where: str, version: str) -> dict[str, Any]:
-    """Return the dossier, JSON-ready.
+    """Return the dossier as a JSON-serialisable dictionary.
 
     Args:
-        config: configuration of the device.
-        ledger: ledger of the device, open for reading.
+        config: the device's configuration.
+        ledger: the device's ledger, open for reading.
         where: path of the ledger.
         version: version of this program.
 
@@ -74,7 +74,7 @@ def dossier(config: AgentConfig, ledger: Ledger, where: str, version: str) -> di
             "period_s": config.learner.period,
         },
         "isolation": {
-            "vault": "a process of its own" if config.vault.socket else "inside the agent's process",
+            "vault": "a separate process" if config.vault.socket else "inside the agent's process",
             "released_without_peers": config.ledger.alone,
         },
         "not_covered": told["not_covered"],
@@ -83,11 +83,11 @@ def dossier(config: AgentConfig, ledger: Ledger, where: str, version: str) -> di
 
 
 def _charges_by_kind(ledger: Ledger) -> list[dict[str, Any]]:
-    """Return each kind of charge, with its parameters and its number of charges."""
+    """Return each kind of charge with its description, parameters and number of charges."""
     kinds: Counter[str] = Counter()
     for _, terms, _ in ledger.charges():
         found = json.loads(terms)
-        for own in ("units", "record"):  # identifies the unit, not the kind of charge
+        for own in ("units", "record"):  # these identify the unit, not the kind of charge
             found.pop(own, None)
         kinds[json.dumps(found, sort_keys=True)] += 1
     return [
@@ -97,8 +97,8 @@ def _charges_by_kind(ledger: Ledger) -> list[dict[str, Any]]:
 
 
 def _describe_duration(task: dict[str, Any] | None) -> str:
-    """Return a description of the duration of a promise."""
-    life = "for the whole life of the ledger"
+    """Return a description of how long a promise holds."""
+    life = "for the whole lifetime of the ledger"
     if task is None:
         return life
     total = "nothing is promised" if task["epsilon"] is None else f"ε = {task['epsilon']:g} at most"
@@ -109,7 +109,7 @@ def _describe_duration(task: dict[str, Any] | None) -> str:
 
 
 def _questions(facts: dict[str, Any]) -> list[dict[str, str]]:
-    """Return questions that NIST SP 800-226 asks of an evaluator, in our words; its sections in brackets."""
+    """Return the evaluation questions of NIST SP 800-226, paraphrased, with their topics in brackets, and answers."""
     statement, unit, spent = facts["statement"], facts["unit"], facts["spent"]
     epsilon = "nothing is promised" if statement["epsilon"] is None else f"ε = {statement['epsilon']:g}"
     answers = [
@@ -117,32 +117,32 @@ def _questions(facts: dict[str, Any]) -> list[dict[str, str]]:
          f"{epsilon}, δ = {statement['delta']}, {_describe_duration(facts['fleet_task'])}; "
          f"status {statement['status']}: {statement['reason']}"),
         ("What is protected: one contribution, or a person? [unit of privacy]", f"{unit['name']}: {unit['means']}"),
-        ("What if one person stands behind several units? [unit of privacy]",
+        ("What if several units belong to one person? [unit of privacy]",
          "; ".join(describe_person_promise(one, unit["name"]) for one in unit["one_person"]) or "nothing is promised"),
         ("How do neighbouring data sets differ? [bounded or unbounded]",
-         f"{statement['neighbouring']}: hidden is {unit['hidden']}"),
-        ("Which mechanism adds noise, to what? [algorithms]", str(statement["mechanism"])),
-        ("How do releases add up, and who keeps count? [composition]",
+         f"{statement['neighbouring']}; this hides {unit['hidden']}"),
+        ("Which mechanism adds noise, and to what? [algorithms]", str(statement["mechanism"])),
+        ("How do releases add up, and what keeps track of them? [composition]",
          f"{statement['composition']}; an append-only ledger, charged before the noise is drawn: {spent['charges']} "
          f"charges for {spent['releases']} releases so far"),
         ("Who is trusted, and who sees what? [trust model]", str(statement["threat_model"])),
-        ("Is the noise drawn exactly? [floating point]",
+        ("Is the noise sampled exactly? [floating point]",
          f"{statement['mechanism']} ({statement['reason']})"),
         ("What do the timing and the size of messages reveal? [side channels]",
-         "what the program does about it: docs/explanation/privacy-model.md#side-channels; on this device: " + OPEN),
-        ("Who can reach the data themselves? [security, access control]",
-         f"records, keys and ledger are guarded by file modes; the vault is {facts['isolation']['vault']}"),
+         "the program's countermeasures: docs/explanation/privacy-model.md#side-channels; on this device: " + OPEN),
+        ("Who has access to the data themselves? [security, access control]",
+         f"file modes protect the records, the keys and the ledger; the vault is {facts['isolation']['vault']}"),
         ("Are bounds and settings chosen without looking at the data? [data-dependent settings]",
-         "they are declared in the configuration; that they were not chosen by looking at the records is " + OPEN),
+         "they are declared in the configuration; whether they were chosen without looking at the records is " + OPEN),
         ("How useful are the results, and for whom are they worse? [utility, bias]", OPEN),
-        ("How were the data collected, and what else is kept of them? [data collection]", OPEN),
+        ("How were the data collected, and what other copies exist? [data collection]", OPEN),
         ("Are the same data released anywhere else? [other releases]", OPEN),
     ]  # fmt: skip
     return [{"question": question, "answer": answer} for question, answer in answers]
 
 
 def _registry(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields with which registries of deployments describe a deployment."""
+    """Return the fields that deployment registries use to describe a deployment."""
     statement = facts["statement"]
     pure = any(kind["parameters"]["event"] in ("record", "pure-sum") for kind in facts["spent"]["by_kind"])
     return {
@@ -167,38 +167,38 @@ def _registry(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _assessment(facts: dict[str, Any]) -> list[dict[str, str]]:
-    """Return a draft for a data-protection impact assessment (Regulation (EU) 2016/679, Article 35 (7))."""
+    """Return a draft data-protection impact assessment (Regulation (EU) 2016/679, Article 35 (7))."""
     statement, released = facts["statement"], facts["released"]
     return [
         {
             "part": "(a) the processing and its purposes",
-            "draft": f"The device computes from its own records; they stay on it. What leaves: {released['what']}. "
-            f"Purposes, controller and legitimate interests: {OPEN}.",
+            "draft": "The device computes with its own records, which never leave it. What does leave it: "
+            f"{released['what']}. Purposes, controller and legitimate interests: {OPEN}.",
         },
         {"part": "(b) necessity and proportionality", "draft": f"{OPEN}."},
         {
             "part": "(c) risks to the people concerned",
-            "draft": "Anyone who reads all that the device ever sends may learn about one unit as much as the stated ε "
-            f"and δ allow ({statement['epsilon']}, {statement['delta']}), and more about several of one person: see "
-            "the table of units. Not covered: " + "; ".join(facts["not_covered"]) + ".",
+            "draft": "Anyone who reads everything that the device ever sends can learn as much about one unit as the "
+            f"stated ε and δ allow ({statement['epsilon']}, {statement['delta']}), and more about several units of "
+            "one person: see the list of units. Not covered: " + "; ".join(facts["not_covered"]) + ".",
         },
         {
             "part": "(d) measures",
-            "draft": f"Noise: {statement['mechanism']}. A ledger refuses what would exceed the budget. Renewal: "
-            f"{released['renews']}. Messages are encrypted and signed. Organisational measures: {OPEN}.",
+            "draft": f"Noise: {statement['mechanism']}. A ledger refuses any charge that would exceed the budget. "
+            f"Renewal: {released['renews']}. Messages are encrypted and signed. Organisational measures: {OPEN}.",
         },
     ]
 
 
 def render_markdown(found: dict[str, Any]) -> str:
-    """Return the dossier as a page of Markdown."""
+    """Return the dossier as a Markdown page."""
     device, statement, spent = found["device"], found["statement"], found["spent"]
     lines = [
         f"# Privacy dossier of device {device['id']}",
         "",
-        f"Made by {found['program']} from the ledger `{device['ledger']}` (charge {device['head']['charges']}, link "
-        f"`{device['head']['link']}`) and the device's configuration. Anything that neither of them states is marked "
-        "open.",
+        f"Generated by {found['program']} from the ledger `{device['ledger']}` (charge {device['head']['charges']}, "
+        f"link `{device['head']['link']}`) and the device's configuration. Facts that neither of them contains are "
+        "marked as open.",
         "",
         "## What is promised",
         "",
@@ -220,7 +220,7 @@ def render_markdown(found: dict[str, Any]) -> str:
         "",
         "## What is released",
         "",
-        f"{found['released']['what']}. In all: {found['released']['total']}. Renewal of the budget: "
+        f"{found['released']['what']}. In total: {found['released']['total']}. Budget renewal: "
         f"{found['released']['renews']}.",
         "",
         "## What is public by declaration",

@@ -1,4 +1,4 @@
-"""An agent inside another asyncio program."""
+"""Run an agent inside another asyncio program."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,18 +16,18 @@ from sottovoce.agent.predictions import Predictor
 from sottovoce.config import AgentConfig, load
 from sottovoce.errors import DataError, UsageError
 
-_LONGEST_LOOK = 0.5  # seconds between two looks at the agent's cycle
+_LONGEST_LOOK = 0.5  # longest time between two checks of the agent's cycle, in seconds
 
 
 @dataclass(frozen=True, slots=True)
 class AgentEvent:
-    """A public change of an agent.
+    """A change in an agent's public state.
 
     Attributes:
-        kind: `ready` once the agent is at work, `cycle` after each cycle of its learner, `stopped` at the end.
-        cycle: number of cycles of its learner so far.
-        releases: number of releases of its vault so far.
-        spent_epsilon: ε that its ledger has spent; None where nothing is promised.
+        kind: `ready` once the agent is running, `cycle` after a learner cycle, and `stopped` at the end.
+        cycle: number of learner cycles so far.
+        releases: number of releases by the vault so far.
+        spent_epsilon: ε spent according to the ledger; None if nothing is promised.
     """
 
     kind: Literal["ready", "cycle", "stopped"]
@@ -37,13 +37,13 @@ class AgentEvent:
 
 
 class Agent:
-    """Agent of a device, running for the duration of its `async with` block.
+    """A device's agent that runs for the duration of its `async with` block.
 
-    The program keeps its own signal handlers and its loop's exception handler. A fault ends the block with its error,
-    which states the remedy; the command `sottovoce agent run` also survives faults.
+    The program's signal handlers and its event loop's exception handler stay in place. If a fault occurs, the block
+    ends with an error that states the remedy. Unlike this class, the command `sottovoce agent run` survives faults.
 
     Args:
-        config: configuration of the device.
+        config: the device's configuration.
 
     Example:
         ```python
@@ -61,24 +61,25 @@ class Agent:
 
     @classmethod
     def open(cls, config: Path | str | AgentConfig) -> Self:
-        """Return an agent for `async with`.
+        """Return an agent for use with `async with`.
 
         Args:
-            config: a configuration, or the path of its file.
+            config: a configuration, or the path of a configuration file.
 
         Raises:
-            ConfigError: if the file cannot be read, or a key is wrong; the message names file, line and key.
+            ConfigError: if the file cannot be read, or a key is wrong; the message contains the file, line and key.
         """
         return cls(load(Path(config)) if isinstance(config, str | Path) else config)
 
     async def __aenter__(self) -> Self:
-        """Assemble the agent and start it.
+        """Assemble and start the agent.
 
         Raises:
-            SottovoceError: if something is missing, damaged, expired, unproved or impossible; nothing was started.
+            SottovoceError: if something is missing, damaged, expired, unproved or impossible; nothing has been started
+                then.
         """
         if self._work is not None:
-            raise UsageError("this agent has been started: open another one")
+            raise UsageError("this agent has already been started: open another one")
         self._running = await asyncio.to_thread(assemble, self.config)
         self._work = asyncio.create_task(self._run(), name="sottovoce agent")
         return self
@@ -86,10 +87,10 @@ class Agent:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        """Stop the agent and wait for its end.
+        """Stop the agent and wait until it has stopped.
 
         Raises:
-            SottovoceError: the fault that ended the agent, unless the block ends with an error of its own.
+            SottovoceError: the fault that ended the agent, unless the block itself raises an error.
         """
         self.stop()
         work = self._running_task()
@@ -98,19 +99,19 @@ class Agent:
             work.result()
 
     def stop(self) -> None:
-        """Ask the agent to stop; the end of the `async with` block waits for it."""
+        """Ask the agent to stop; the `async with` block waits for it at the end."""
         self._agent.stop()
 
     async def wait(self) -> None:
         """Wait until the agent has stopped.
 
         Raises:
-            SottovoceError: the fault that ended it.
+            SottovoceError: the fault that ended the agent.
         """
         await asyncio.shield(self._running_task())
 
     def status(self) -> dict[str, Any]:
-        """Return the document of `sottovoce agent status --json`: public state, without any record data."""
+        """Return the same document as `sottovoce agent status --json`: public state without any record data."""
         return self._agent.status()
 
     @property
@@ -119,10 +120,10 @@ class Agent:
         return self._agent.model
 
     async def events(self) -> AsyncIterator[AgentEvent]:
-        """Yield changes of the agent until it stops; of the cycles within half a second, only the newest.
+        """Yield the agent's changes until it stops; of several cycles within half a second, only the last is reported.
 
         Raises:
-            SottovoceError: the fault that ended it.
+            SottovoceError: the fault that ended the agent.
         """
         work, seen = self._running_task(), -1
         look = min(_LONGEST_LOOK, self.config.learner.period / 4)
@@ -139,20 +140,20 @@ class Agent:
         yield self._event("stopped")
 
     def predict(self, features: ArrayLike) -> NDArray[Any]:
-        """Return predictions of the public model. The features stay on this machine, and nothing is charged.
+        """Return the public model's predictions; the features stay on this machine, and nothing is charged.
 
         Args:
-            features: float[M, d], as they are measured; the declared transform is applied here.
+            features: float[M, d], as measured; this method applies the declared transform.
 
         Returns:
-            labels int64[M], or values float64[M] of a regression.
+            labels int64[M], or values float64[M] for a regression.
 
         Raises:
             DataError: if there is no model yet, the model has diverged, or the features do not fit it.
         """
         rows = np.asarray(features, dtype=np.float64)
         if rows.ndim != 2 or not np.isfinite(rows).all():
-            raise DataError(f"features of shape {rows.shape}: give finite numbers, one row per record")
+            raise DataError(f"cannot use features of shape {rows.shape}: pass finite numbers, one row per record")
         return self._predictor.predict(rows, self.model)
 
     @property
@@ -171,7 +172,7 @@ class Agent:
         return AgentEvent(kind, self._agent.cycle, spending.releases, spending.promised_epsilon)
 
     async def _run(self) -> None:
-        """Run the agent; when the fleet signs another task, run the agent that is assembled for that task."""
+        """Run the agent; whenever another fleet task has been activated, assemble and run an agent for that task."""
         while True:
             await watch.run(self._agent, embedded=True)
             if not self._agent.changing:

@@ -1,4 +1,4 @@
-"""Restarts of an agent after faults: it is assembled again from its disk, as after a power cut."""
+"""Restart an agent after faults by assembling it again from its state on the disk, as after a power cut."""
 
 import asyncio
 import contextlib
@@ -20,18 +20,22 @@ from sottovoce.errors import ExitCode, SottovoceError
 
 _LONGEST_PAUSE = 60.0  # seconds
 _NULL = Path(os.devnull)
-_DESCRIPTORS = 32  # more than an agent has open before its first connection
-_WORKED_SECONDS = 60.0  # run time after which the previous fault counts as overcome
+_DESCRIPTORS = 32  # more than an agent opens before its first connection
+_WORKED_SECONDS = 60.0  # run time after which the previous fault counts as resolved
 
 
 def run(config: AgentConfig) -> ExitCode:
-    """Run until stopped, retrying after transient faults; under a service manager, after every fault with a remedy.
+    """Run an agent until it is stopped, and restart it after faults.
+
+    The agent is restarted after transient faults and, under a service manager, also after faults that a person must
+    fix.
 
     Returns:
-        See Agent.run.
+        The exit code; see Agent.run.
 
     Raises:
-        SottovoceError: for a fault that a person must fix, if a person is present, or that needs a new process.
+        SottovoceError: for a fault that a person must fix, unless a service manager runs this process; for a fault
+            that only a new process can resolve; and for a defect.
     """
     use_single_arena()
     before = signal.getsignal(signal.SIGTERM)
@@ -42,7 +46,7 @@ def run(config: AgentConfig) -> ExitCode:
 
 
 def _run_with_retries(config: AgentConfig) -> ExitCode:
-    patience = Patience(min(_LONGEST_PAUSE, config.learner.period))  # at work two periods after a fault
+    patience = Patience(min(_LONGEST_PAUSE, config.learner.period))  # works again two periods after a fault
     has_worked, lives = False, None
     while True:
         signal.signal(signal.SIGTERM, _exit_on_signal)
@@ -69,7 +73,7 @@ def _run_with_retries(config: AgentConfig) -> ExitCode:
             try:
                 _check_descriptors()
                 code = asyncio.run(Pause(config, fault, pause).wait())
-            except (OSError, MemoryError, RuntimeError) as further:  # no question can be answered meanwhile
+            except (OSError, MemoryError, RuntimeError) as further:  # no request can be answered meanwhile
                 if transient_fault_kind(further, worked=True) is None:
                     raise
                 time.sleep(pause)
@@ -81,15 +85,15 @@ def _run_with_retries(config: AgentConfig) -> ExitCode:
 
 
 def _exit_on_signal(*_: object) -> NoReturn:
-    """Exit on a request to stop while no agent is running: while one is being assembled, or between two."""
+    """Exit on a stop signal while no agent is running: during assembly, or between two agents."""
     raise SystemExit(ExitCode.DONE)
 
 
 def _check_descriptors() -> None:
-    """Check first that there are enough descriptors: a shortage during a start may be reported as something else.
+    """Check that enough file descriptors are free, because a shortage during a start may cause a misleading error.
 
     Raises:
-        OSError: if there are not enough.
+        OSError: if there are too few.
     """
     with contextlib.ExitStack() as stack:
         for _ in range(_DESCRIPTORS):

@@ -1,8 +1,8 @@
-"""Enroller: admits one invited device, or renews certificates, for as long as an operator runs it.
+"""Enroller: a server that admits one invited device, or renews certificates, while an operator runs it.
 
-The enroller has the fleet's key, so it is not part of a running fleet: it is started briefly, on the machine with the
-fleet's directory. An invitation's secret exists only in the enroller's memory, as does the key of the certificate that
-a token names, so a restarted enroller does not accept tokens that were issued before the restart.
+The enroller has access to the fleet's key, so it is not part of a running fleet: an operator starts it briefly on the
+machine that stores the fleet directory. An invitation's secret, and the key for the certificate that the token pins,
+exist only in the enroller's memory. A restarted enroller therefore rejects all tokens that were issued before.
 """
 
 import asyncio
@@ -34,22 +34,22 @@ INVITATIONS = "invitations"
 _QUESTION_SECONDS = 10.0
 _MAX_CONNECTIONS = 16
 _CERTIFICATE_DAYS = 30
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # this clock continues while the machine sleeps
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # keeps running while the machine sleeps
 
 
 class Enroller:
-    """Server for devices that ask to join, or to renew their certificates.
+    """Server for devices that want to join the fleet or to renew their certificates.
 
     Args:
         fleet: the fleet, opened with its key.
-        address: host:port, where devices reach it and it listens.
-        revoked: function that returns the devices that get no new certificate.
-        validity: validity of issued certificates, from the time of issue; ninety days by default.
-        seeds: seeds for a new device.
+        address: host:port on which the enroller listens and devices reach it.
+        revoked: returns the devices that must not receive new certificates.
+        validity: returns the validity period of a certificate issued now; ninety days by default.
+        seeds: first contacts for a new device.
 
     Attributes:
-        joined: the device that was admitted.
-        renewed: number of certificates that were renewed.
+        joined: node id of the admitted device; None before.
+        renewed: number of renewed certificates.
     """
 
     def __init__(
@@ -80,27 +80,27 @@ class Enroller:
         self._context = _context(encode_private_key(key), certificate.public_bytes(Encoding.PEM))
 
     def invite(self, seconds: float) -> Token:
-        """Return a token for one device, valid for this many seconds from now."""
+        """Return a token that admits one device and expires after the given number of seconds."""
         self._token = Token.draw(self._address, self._der)
         self._ends = time.clock_gettime(_CLOCK) + seconds
         return self._token
 
     async def serve(self, listening: Callable[[], None] = lambda: None) -> None:
-        """Answer until the invitation is used or has expired; without an invitation, for ever.
+        """Answer requests until the invitation is used or expires; without an invitation, until cancelled.
 
         Args:
-            listening: function to call once the enroller accepts connections.
+            listening: called once the enroller accepts connections.
 
         Raises:
-            NetworkError: if the address cannot be used.
+            NetworkError: if the enroller cannot listen on the address.
         """
         host, port = split_address(self._address)
         try:
             server = await asyncio.start_server(self._serve, host, port, ssl=self._context, limit=MAX_BYTES)
         except OSError as error:
             raise NetworkError(
-                f"cannot listen on {self._address} ({error.strerror or error}): name an address of this machine that "
-                "the new device can reach, and a free port"
+                f"cannot listen on {self._address} ({error.strerror or error}): specify an address of this machine "
+                "that the new device can reach, and a free port"
             ) from error
         async with server:
             listening()
@@ -116,7 +116,7 @@ class Enroller:
                     writer.write(msgspec.json.encode(self._answer(await reader.readline())) + b"\n")
                     await writer.drain()
         except (TimeoutError, ConnectionError, ValueError, ssl.SSLError):
-            pass  # the caller has disconnected, or sent more than a question
+            pass  # the caller has disconnected, is too slow, or sent more than one request
         finally:
             self._connections -= 1
             writer.close()
@@ -132,17 +132,17 @@ class Enroller:
                 return self._join(question.secret, question.request)
             return self._renew(question.request)
         except msgspec.MsgspecError:
-            return Declined("the question is malformed: both sides must have the same version of Sottovoce")
+            return Declined("the request is malformed: both sides must run the same version of Sottovoce")
         except IdentityError as error:
             return Declined(str(error))
 
     def _join(self, secret: str, request: str) -> Answer:
         if self._token is None or not self._token.admits(secret):
-            return Declined("this enroller did not issue the token: check it, or ask for a new one")
+            return Declined("this enroller did not issue the token: check the token, or ask for a new one")
         if self.joined is not None or time.clock_gettime(_CLOCK) >= self._ends:
-            return Declined("the token has been used, or has expired: ask for a new one")
+            return Declined("the token has already been used or has expired: ask for a new one")
         asked = read_request(request.encode(), "the request")
-        self.joined = asked.node_id  # before anything is issued: a token admits a single device
+        self.joined = asked.node_id  # set before anything is issued: a token admits only one device
         return self._issued_answer(self._fleet.issue(asked, self._validity()), self._seeds)
 
     def _renew(self, request: str) -> Answer:
@@ -157,7 +157,7 @@ class Enroller:
 
 @contextlib.contextmanager
 def recorded_invitation(fleet: Path, address: str, seconds: float) -> Iterator[None]:
-    """Record an open invitation for the duration of the context, so that `sottovoce fleet show` reports it."""
+    """Record an open invitation, which `sottovoce fleet show` lists, for the duration of the context."""
     directory = fleet / INVITATIONS
     directory.mkdir(mode=0o700, exist_ok=True)
     path = directory / f"{os.getpid()}.json"
@@ -170,7 +170,7 @@ def recorded_invitation(fleet: Path, address: str, seconds: float) -> Iterator[N
 
 
 def open_invitations(fleet: Path) -> list[dict[str, str]]:
-    """Return the unexpired invitations; notes of ended processes are removed."""
+    """Return the unexpired invitations, and delete the files of invitations whose process has ended."""
     found = []
     for path in sorted((fleet / INVITATIONS).glob("*.json")):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
@@ -184,7 +184,7 @@ def open_invitations(fleet: Path) -> list[dict[str, str]]:
 
 
 def _is_process_running(process: int) -> bool:
-    """Return whether a process with this id exists, for any owner."""
+    """Return whether a process with this id exists, whichever user owns it."""
     try:
         os.kill(process, 0)
     except PermissionError:
@@ -195,7 +195,7 @@ def _is_process_running(process: int) -> bool:
 
 
 def _context(key: bytes, certificate: bytes) -> ssl.SSLContext:
-    """Return the TLS context of the enroller. Python reads keys only from files, which exist only during the read."""
+    """Return the enroller's TLS context; the key is in a temporary file only while Python reads it from there."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     with tempfile.TemporaryDirectory() as directory:

@@ -1,4 +1,4 @@
-"""Protocol between a device and an enroller: one question and one answer over TLS, each a line of JSON."""
+"""Protocol between a device and an enroller: one request and one answer over TLS, each one line of JSON."""
 
 import socket
 import ssl
@@ -17,11 +17,11 @@ _SECONDS = 20.0
 
 
 class JoinQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="join"):
-    """Request of a new device to join.
+    """A new device's request to join.
 
     Attributes:
-        secret: secret of the device's token, in hexadecimal.
-        request: the request for a certificate, PEM.
+        secret: the secret from the device's token, in hexadecimal.
+        request: the certificate signing request, PEM.
     """
 
     secret: str
@@ -29,10 +29,10 @@ class JoinQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=
 
 
 class RenewQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="renew"):
-    """Request of a device of the fleet for its next certificate.
+    """A fleet device's request for its next certificate.
 
     Attributes:
-        request: the request for the next certificate, PEM, with the present one beside it.
+        request: the certificate signing request together with the current certificate, PEM.
     """
 
     request: str
@@ -42,11 +42,11 @@ Question = JoinQuestion | RenewQuestion
 
 
 class Issued(msgspec.Struct, frozen=True, tag="issued"):
-    """Answer that issues a certificate to a device.
+    """An answer that contains a new certificate for the device.
 
     Attributes:
-        certificate: PEM.
-        fleet_certificate: PEM.
+        certificate: the device's certificate, PEM.
+        fleet_certificate: the fleet certificate, PEM.
         seeds: contacts through which a new device finds the fleet.
     """
 
@@ -56,10 +56,10 @@ class Issued(msgspec.Struct, frozen=True, tag="issued"):
 
 
 class Declined(msgspec.Struct, frozen=True, tag="declined"):
-    """Answer that declines to issue a certificate.
+    """An answer that refuses to issue a certificate.
 
     Attributes:
-        reason: explanation, with the remedy.
+        reason: explanation of the refusal and its remedy.
     """
 
     reason: str
@@ -69,23 +69,23 @@ Answer = Issued | Declined
 
 
 def redeem(token: Token, request: bytes) -> Issued:
-    """Redeem a token at its enroller to join the fleet. The device's clock does not matter.
+    """Redeem a token with its enroller to join the fleet; this works even if the device's clock is wrong.
 
     Raises:
-        NetworkError: if it does not answer.
-        IdentityError: if something else answers there, or it declines.
+        NetworkError: if the enroller does not answer.
+        IdentityError: if another server answers at its address, or the enroller declines.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # the token pins the enroller's certificate: any other server is rejected
+    context.verify_mode = ssl.CERT_NONE  # the token pins the enroller's certificate, so any other server is rejected
 
     def check_certificate(certificate: bytes) -> None:
         if not token.is_enroller(certificate):
             raise IdentityError(
-                f"the server at {token.address} is not the enroller that made this token: check the token; if it is "
-                "right, someone is intercepting the connection, or the enroller was restarted and has made another "
-                "token"
+                f"the server at {token.address} is not the enroller that issued this token: check the token; if it is "
+                "correct, someone is intercepting the connection, or the enroller was restarted and has issued "
+                "another token"
             )
 
     return _ask(
@@ -94,11 +94,11 @@ def redeem(token: Token, request: bytes) -> Issued:
 
 
 def ask_renewal(address: str, request: bytes, identity: Identity) -> bytes:
-    """Request this device's next certificate, PEM, from the fleet's enroller.
+    """Request this device's next certificate from the fleet's enroller, and return it as PEM.
 
     Raises:
-        NetworkError: if it does not answer.
-        IdentityError: if something else answers there, or it declines.
+        NetworkError: if the enroller does not answer.
+        IdentityError: if another server answers at its address, or the enroller declines.
     """
     context = ssl.create_default_context(cadata=identity.ca_pem.decode("ascii"))
     context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -119,7 +119,7 @@ def _ask(
         raise IdentityError(
             f"the server at {address} is not an enroller of this fleet ({error.verify_message}): correct the address"
         ) from error
-    except (OSError, OverflowError, UnicodeError) as error:  # the last two are for an impossible port or name
+    except (OSError, OverflowError, UnicodeError) as error:  # the last two are raised for an impossible port or name
         reason = getattr(error, "strerror", None) or error
         raise NetworkError(f"no enroller answers at {address} ({reason}): start it, or correct the address") from error
     try:
@@ -127,7 +127,7 @@ def _ask(
     except msgspec.MsgspecError as error:
         raise NetworkError(f"the enroller at {address} sent an incomplete answer: try again") from error
     if isinstance(answer, Declined):
-        raise IdentityError(f"the enroller at {address} declines: {answer.reason}")
+        raise IdentityError(f"the enroller at {address} declined the request: {answer.reason}")
     return answer
 
 

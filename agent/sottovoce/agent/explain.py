@@ -1,4 +1,4 @@
-"""Plain-language explanation of a configuration's promise: its content, whom it protects, and its limits."""
+"""Plain-language explanation of a configuration's privacy promise: its content, whom it protects, and its limits."""
 
 import math
 from collections.abc import Mapping
@@ -19,33 +19,33 @@ from sottovoce.vault.terms.records import RecordTerms
 SCHEMA = "sottovoce.privacy-explanation/1"
 
 _UNITS = {
-    "record": "one record: a row of features with its label. k records of one person cost k times the ε, or more",
-    "window": "all records of one window, for example of one day",
-    "device": "everything that this device holds",
+    "record": "one record: a row of features with its label. k records of one person have at least k times the ε",
+    "window": "all records in one window, for example one day",
+    "device": "everything in this device's data",
 }
 _NEIGHBOURS = {
-    "add-remove": "whether the unit is there at all; how many units there are is hidden too",
-    "replace-one": "what the unit is; how many units there are is public",
+    "add-remove": "whether the unit is present; the number of units is hidden too",
+    "replace-one": "the content of the unit; the number of units is public",
 }
-_TOGETHER = {"together": "in the same releases", "apart": "each in releases of its own"}
+_TOGETHER = {"together": "in the same releases", "apart": "in separate releases"}
 _WAYS = {"record": ("together",), "device": ("apart",), "window": ("apart", "together")}
 _NOT_COVERED = (
-    "the device itself, its disk, its memory, and anyone who has them",
-    "that this device takes part, when it is on, whom it talks to, and how much it sends",
-    "what the data of others says about you: the model may be right about people it has never seen",
-    "the same data given to a second device, or to this one under a new identity: their budgets add up",
-    "everything declared as public: bounds, features, classes, schedule, transform",
+    "the device itself, its disk and its memory, and anyone with access to them",
+    "the fact that this device takes part, when it is on, which peers it talks to, and how much it sends",
+    "what other people's data reveals about you: the model may be right about people it has never seen",
+    "the same data on a second device, or on this one under a new identity: the budgets add up",
+    "everything that is declared public: bounds, features, classes, schedule and transform",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Totals of a device's ledger.
+    """Totals from a device's ledger.
 
     Attributes:
         spending: spending so far.
-        where: the ledger's file.
-        life: largest cost of all tasks together, where the fleet has signed the present one.
+        where: path of the ledger file.
+        life: lifetime budget for all tasks together, if the fleet has signed the current task.
     """
 
     spending: Spending
@@ -54,14 +54,14 @@ class Spent:
 
 
 def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
-    """Return the explanation of a configuration, JSON-ready.
+    """Return the explanation of a configuration as a JSON-serialisable dictionary.
 
     Args:
-        config: configuration of an agent.
-        spent: its spending so far; None without a ledger.
+        config: an agent's configuration.
+        spent: the agent's spending so far; None without a ledger.
 
     Raises:
-        PrivacyError: if the configuration has no guarantee; the reason says why.
+        PrivacyError: if the configuration has no guarantee; the message states the reason.
     """
     budget, family = budget_of(config), family_of(config)
     statement, lifetime = preview_statement(config, budget, family)
@@ -78,8 +78,8 @@ def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
         "leaves_the_device": config.learner.algorithm.releases,
         "seen_by": {
             "local": statement.threat_model,
-            "pairwise": "one peer sees no more; on a sparse graph a far one sees less: `sottovoce privacy views`",
-            "central": "anyone who sees only the final model learns less; no figure is claimed for that here",
+            "pairwise": "one peer sees no more; on a sparse graph, a distant one sees less: `sottovoce privacy views`",
+            "central": "anyone who sees only the final model learns less; no figure is given for that here",
         },
         "total": f"{'a day is in no more than ' if of_days else ''}{_describe_total(family, statement)}",
         "heard": _signal_and_noise(family),
@@ -92,7 +92,7 @@ def explanation(config: AgentConfig, spent: Spent | None) -> dict[str, Any]:
 
 
 def person_promises(config: AgentConfig) -> list[dict[str, Any]]:
-    """Return the promise for several units of one person under a configuration, JSON-ready; empty without a promise.
+    """Return the promise for several units of one person, JSON-serialisable; empty if nothing is promised.
 
     Raises:
         PrivacyError: if the configuration has no guarantee.
@@ -102,9 +102,10 @@ def person_promises(config: AgentConfig) -> list[dict[str, Any]]:
 
 
 def _person_promises(budget: Budget, lifetime: Mapping[Event, int]) -> list[dict[str, Any]]:
-    """Return the promise for several units of one person, at the same δ; null where ε is too large to mean anything.
+    """Return the promise for several units of one person, at the same δ; an ε is null if it is not finite.
 
-    A device's records all enter the same releases; devices have separate releases; windows may share releases or not.
+    The records of one device all enter the same releases; different devices have separate releases; windows may or may
+    not share releases.
     """
     several = [(count, f"{count} {budget.unit}s") for count in (2, 5)]
     several += [(7, "a week of days"), (30, "a month of days"), (365, "a year of days")] * (budget.unit == "window")
@@ -121,7 +122,7 @@ def _person_promises(budget: Budget, lifetime: Mapping[Event, int]) -> list[dict
 
 
 def describe_person_promise(one: dict[str, Any], unit: str) -> str:
-    """Return the `person` part of the explanation as text."""
+    """Return one entry of the explanation's `person` list as text."""
     costs = [
         f"{'no meaningful ε' if epsilon is None else f'ε = {epsilon:.3g}'}, {_TOGETHER[way]}"
         for way in _WAYS[unit]
@@ -140,9 +141,10 @@ def _describe_promise(statement: PrivacyStatement) -> str:
     odds = math.exp(statement.epsilon)
     certain = odds / (1 + odds)
     return (
-        "anyone who sees all that this device ever sends, and finds two data sets that differ in one unit equally "
-        f"likely, can tell which of them it holds with odds of at most {odds:.3g} to 1, or {100 * certain:.4g} % "
-        f"certainty (ε = {statement.epsilon:g}), up to a failure probability of δ = {statement.delta:g}"
+        "anyone who sees everything that this device ever sends, and who at first considers two data sets that differ "
+        f"in one unit equally likely, can tell which one the device has with odds of at most {odds:.3g} to 1, or "
+        f"{100 * certain:.4g} % certainty (ε = {statement.epsilon:g}), up to a failure probability of "
+        f"δ = {statement.delta:g}"
     )
 
 
@@ -169,7 +171,7 @@ def _remaining_budget(budget: Budget, spent: Spent | None) -> dict[str, Any]:
 
 
 def _all_tasks(spent: Spent | None) -> dict[str, Any] | None:
-    """Return the joint cost of all tasks of the fleet; null if there are none."""
+    """Return the joint cost of all fleet tasks, or None if the fleet has signed no task."""
     if spent is None or spent.life is None or spent.spending.of_task is None:
         return None
     life = spent.life
@@ -184,7 +186,7 @@ def _all_tasks(spent: Spent | None) -> dict[str, Any] | None:
 
 
 def _signal_and_noise(family: Family) -> dict[str, Any] | None:
-    """Return the signal-to-noise ratio of the device's releases; null where it is not known."""
+    """Return the signal and the noise in the device's releases, or None if they are unknown."""
     found = family.signal()
     if found is None:
         return None
@@ -194,15 +196,15 @@ def _signal_and_noise(family: Family) -> dict[str, Any] | None:
 def _describe_renewal(budget: Budget, renews: Renews, *, follows: bool) -> str:
     if renews != "never":
         return (
-            f"each {renews} at most: when the fleet signs a task of a later period, and the vault has been at work for "
-            f"{MIN_DAYS[renews]} days since the last; what was released is never forgotten, so that ε over several "
-            "periods is higher, and stands beside this one"
+            f"at most once per {renews}: when the fleet signs a task for a later period, and the vault has been "
+            f"running for {MIN_DAYS[renews]} days since the last renewal; earlier releases still count, so the ε over "
+            "several periods is higher, and it is reported in addition to this one"
         )
     if follows:
         return (
-            "every day: each day is charged separately, after it ends; a new device makes half of its releases at "
-            "once, then one per day; the budget of a spent day is not renewed, and a future day has not been charged"
+            "every day: each day is charged separately after it ends; a new device makes half of its releases at once "
+            "and then one per day; the budget of a spent day is not renewed, and future days are not charged yet"
         )
     if budget.unit == "window":
-        return "with new data only: each new window has a budget of its own, and that of an old window is not renewed"
-    return "never: when it is spent the device keeps gossiping what is public, and releases nothing new"
+        return "with new data only: each new window has its own budget, and the budget of an old window is not renewed"
+    return "never: once the budget is spent, the device continues to gossip public data but releases nothing new"

@@ -1,8 +1,8 @@
-"""Classification of faults: transient ones, and ones that need a person.
+"""Classification of faults into transient faults and faults that need a person.
 
-The agent waits for a transient fault to pass, with growing pauses; the device then continues from its disk, as after a
-power cut. If a fault needs a person, an agent that a service manager has started reports it to
-callers; any other agent ends with the fault's exit code.
+After a transient fault, the agent retries with growing pauses, and then continues from its state on the disk, as after
+a power cut. If a fault needs a person, an agent that was started by a service manager keeps running and reports the
+fault; any other agent ends with the fault's exit code.
 """
 
 import errno
@@ -22,12 +22,12 @@ from sottovoce.observe import RateLimitedLog
 _log = logging.getLogger(__name__)
 _FIRST_PAUSE = 0.5  # seconds
 STUCK_SECONDS = 5.0
-"""Pause before the end of a process whose fault only another process can get over."""
+"""Pause before a process exits because only a new process can recover from its fault, in seconds."""
 
-_PERSON_SECONDS = 600.0  # between two checks whether a person has fixed the fault
+_PERSON_SECONDS = 600.0  # time between checks for whether a person has fixed the fault
 _RECORDS = "data"
-_NO_MEMORY = "there is not enough memory; see what else the machine or its limits leave"
-"""Replaces numpy's message, which names the shape of an array: that may be the number of records."""
+_NO_MEMORY = "there is not enough memory; check what else uses it, and the memory limits of this process"
+"""Replacement for numpy's message, which contains an array's shape and might thus reveal the number of records."""
 
 _OF_SQLITE = {
     sqlite3.SQLITE_FULL: "disk",
@@ -45,12 +45,12 @@ _OF_THE_SYSTEM = {
     errno.ENOMEM: "memory",
     errno.ENOBUFS: "memory",
 }
-_NO_THREAD = "can't start new thread"  # Python's only message, whether memory or a limit on tasks is the cause
+_NO_THREAD = "can't start new thread"  # Python's only message, whether the cause is memory or a task limit
 _LATER_ONLY = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
 _ADDRESS = {errno.EADDRINUSE, errno.EADDRNOTAVAIL}
 
 KINDS = ("disk", "descriptors", "memory", "address", "clock", "vault")
-"""Every transient fault."""
+"""Kinds of transient faults."""
 
 _FOR_A_PERSON = {
     ExitCode.USAGE: "usage",
@@ -61,16 +61,19 @@ _FOR_A_PERSON = {
     ExitCode.PLUGIN: "plug-in",
 }
 FOR_A_PERSON = tuple(_FOR_A_PERSON.values())
-"""Every fault that needs a person; others are defects or network faults, and a service manager restarts the agent."""
+"""Kinds of faults that need a person.
+
+All other faults are defects or network faults, after which a service manager restarts the agent.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Reason why an agent is not at work.
+    """A fault that prevents an agent from working.
 
     Attributes:
         kind: a member of KINDS or FOR_A_PERSON.
-        reason: problem and remedy, for readers of this device's log.
+        reason: problem and remedy, for people who can read this device's log.
         needs_a_person: whether the fault persists until a person fixes it.
     """
 
@@ -80,31 +83,34 @@ class Fault:
 
     @property
     def public_reason(self) -> str:
-        """Return the reason without details of records or rows, for people who cannot read the device's log."""
-        return "its log and `sottovoce agent status` say why" if self.kind == _RECORDS else self.reason
+        """Return the reason, without any details of records or rows, for people who cannot read the device's log."""
+        return "the device's log and `sottovoce agent status` show the reason" if self.kind == _RECORDS else self.reason
 
     @classmethod
     def of_status(cls, fault: Mapping[str, Any]) -> "Fault":
-        """Return the fault that a status describes."""
+        """Return the fault described in a status document."""
         return cls(fault["kind"], fault["reason"], fault["needs_a_person"])
 
     @property
     def current_action(self) -> str:
-        """Return the agent's action in the meantime, in words."""
+        """Return a verb phrase that describes what the agent does now, to follow the words "the agent"."""
         return "needs a person" if self.needs_a_person else "waits for a fault to pass"
 
     @property
     def summary(self) -> str:
-        """Return the public part of the fault, in one line."""
+        """Return the public part of the fault as one line."""
         return f"{self.current_action}: {self.kind}: {' '.join(self.public_reason.split())}"
 
 
 def fault_of(error: BaseException, *, worked: bool) -> Fault | None:
-    """Return the fault that ended the agent; None for a defect, or for a fault that only a new process survives.
+    """Return the fault that ended the agent.
 
     Args:
         error: error with which the agent ended.
         worked: see `transient_fault_kind`.
+
+    Returns:
+        the fault; None for a defect, a network fault, or a fault from which only a new process can recover.
     """
     if (kind := transient_fault_kind(error, worked=worked)) is not None:
         return Fault(
@@ -116,12 +122,12 @@ def fault_of(error: BaseException, *, worked: bool) -> Fault | None:
 
 
 def transient_fault_kind(error: BaseException, *, worked: bool) -> str | None:
-    """Return the kind of a transient fault behind this error; None when the fault needs a person.
+    """Return the kind of transient fault that caused this error; None if the fault is not transient.
 
     Args:
         error: the error that ended the agent.
-        worked: whether the agent had been at work before. Permissions and addresses with which it worked count
-            as correct, as do all permissions and addresses while `read_only`; any others count as wrong.
+        worked: whether permissions and addresses count as correct, so that errors about them are transient: either the
+            agent has already worked with them, or its disk is read-only. Otherwise, they count as wrong.
     """
     for cause in _chain(error):
         if (kind := _kind(cause, worked=worked)) is not None:
@@ -130,19 +136,19 @@ def transient_fault_kind(error: BaseException, *, worked: bool) -> str | None:
 
 
 def unrecoverable_disk_error(directory: Path) -> DiskReadOnly | None:
-    """Return the error with which to end a process that cannot recover: its disk was read-only at its start.
+    """Return the error for a supervised process that cannot recover because its disk is read-only; otherwise None.
 
-    A service manager gives a process a view of the disks of its own (ReadWritePaths=), which stays read-only when the
-    disk is mounted for writing again.
+    A service manager gives each process a private view of the disks (ReadWritePaths=). That view remains read-only even
+    after the disk has been remounted read-write, so only a new process can recover.
     """
     if not (is_supervised() and read_only(directory)):
         return None
-    return DiskReadOnly(f"{directory}: its disk is mounted read-only: see why, and mount it for writing")
+    return DiskReadOnly(f"{directory}: its disk is mounted read-only; find out why, and remount it read-write")
 
 
 @contextmanager
 def report_faults() -> Iterator[None]:
-    """Report a fault that ends the process, and that needs a person, to the service manager."""
+    """Report a fault that ends the process to the service manager, if its kind is known."""
     try:
         yield
     except SottovoceError as error:
@@ -152,10 +158,10 @@ def report_faults() -> Iterator[None]:
 
 
 class Patience:
-    """Pauses after faults: each fault is logged, once a minute at most, and each pause is longer than the last.
+    """Backoff after faults: each pause is twice as long as the last, and each kind is logged at most once a minute.
 
     Args:
-        longest: longest pause for a transient fault, seconds.
+        longest: longest pause after a transient fault, in seconds.
     """
 
     def __init__(self, longest: float) -> None:
@@ -164,17 +170,17 @@ class Patience:
         self._sparse_log = RateLimitedLog(_log)
 
     def reset(self) -> None:
-        """Start again with the shortest pause, after the fault has passed."""
+        """Return to the shortest pause, because the fault has passed."""
         self._pause = 0.0
 
     def pause(self, fault: Fault) -> float:
-        """Log a fault, and return the seconds to wait for it."""
+        """Log a fault, and return the pause before the next attempt, in seconds."""
         kind, reason = fault.kind, fault.reason
         if fault.needs_a_person:
             self._sparse_log.say(logging.ERROR, kind, "needs-a-person kind=%s %s", kind, reason)
             return _PERSON_SECONDS
         self._pause = min(2 * self._pause, self._longest) or _FIRST_PAUSE
-        said = "fault-passes kind=%s the agent tries again until the fault has passed: %s"
+        said = "fault-passes kind=%s the agent retries until the fault has passed: %s"
         self._sparse_log.say(logging.WARNING, kind, said, kind, reason)
         return self._pause
 
@@ -202,7 +208,7 @@ def _kind(error: BaseException, *, worked: bool) -> str | None:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error and its causes."""
+    """Yield the error, followed by its chain of causes."""
     found: BaseException | None = error
     while found is not None:
         yield found

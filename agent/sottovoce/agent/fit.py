@@ -1,4 +1,4 @@
-"""Fitting of another model to records that are already published: post-processing, at no further privacy cost."""
+"""Fit another model to records that are already published; this is post-processing and has no further privacy cost."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,15 +19,15 @@ _DECODED_ROWS = 256
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A model and its origin.
+    """A fitted model, with facts about the records that it was fitted to.
 
     Attributes:
         weights: float64[copies, d], for transformed features.
-        features: d.
-        classes: c.
+        features: number of features, d.
+        classes: number of classes, c.
         records: number of published records.
-        owners: number of devices that published them.
-        epsilon: largest ε that was charged for one of these records; None if none was charged.
+        owners: number of devices that published the records.
+        epsilon: largest ε charged for one of these records; None if one of them has no ε.
     """
 
     weights: NDArray[np.float64]
@@ -39,22 +39,22 @@ class Fitted:
 
 
 def fit(records: Sequence[PublishedRecord], model: str, epochs: int = 1) -> Fitted:
-    """Fit `ridge` on the debiased sums over the records, or walk `pegasos` or `logistic` over them.
+    """Fit `ridge` to the debiased sums over the records, or train `pegasos` or `logistic` sequentially on the records.
 
     Args:
-        records: records whose provenance is verified.
+        records: records with verified provenance.
         model: `ridge`, `pegasos` or `logistic`.
-        epochs: passes of `pegasos` or `logistic` over all records.
+        epochs: number of passes of `pegasos` or `logistic` over all records.
 
     Raises:
-        DataError: if there are no records, or their features or classes differ.
+        DataError: if there are no records, or they differ in their number of features or classes.
     """
     if not records:
         raise DataError("there are no published records to learn from yet: let the agent collect some first")
     shapes = {(record.perturbation.features, record.perturbation.classes) for record in records}
     if len(shapes) > 1:
         raise DataError(
-            "the published records have different features or classes: do not mix records of several fleets"
+            "the published records have different features or classes: do not mix records from several fleets"
         )
     ((features, classes),) = shapes
     grouped = _by_perturbation(records)
@@ -85,7 +85,7 @@ def _scheme(how: Perturbation) -> Scheme:
 def _train_sequentially(
     grouped: list[tuple[Perturbation, NDArray[np.int64]]], model: str, epochs: int
 ) -> NDArray[np.float64]:
-    """Return the weights after sequential passes in one random, reproducible order."""
+    """Return the weights after sequential passes over the records, in a random but reproducible order."""
     rule, first = RULES[model], _scheme(grouped[0][0])
     weights: NDArray[np.float64] = np.zeros((1, first.copies, first.features))
     steps = np.zeros(1, dtype=np.int64)

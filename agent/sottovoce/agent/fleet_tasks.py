@@ -1,8 +1,8 @@
-"""Tasks that the fleet has signed: the newest task is stored, forwarded, and started when its time has come.
+"""Tasks that the fleet has signed: a device stores the newest task, forwards it, and activates it when it begins.
 
-A device with a new task notifies each linked peer once; and a device that receives a message from a peer with another
-task asks it for that task. So a device that was off learns of the new task from the first peer that has changed
-over, and a fleet whose task does not change sends nothing.
+A device with a new task notifies each linked peer once. A device that receives a message from a peer with another task
+asks that peer for the task. As a result, a device that was off learns of a new task from the first peer that has
+already switched, and a fleet whose task does not change sends nothing.
 """
 
 import asyncio
@@ -30,27 +30,27 @@ from sottovoce.wire.version_offer import VersionOffer
 _log = logging.getLogger(__name__)
 NAME = "task"
 FLEET_TASK = "fleet-task/1"
-"""Payload type by which devices report which of the fleet's tasks they hold."""
+"""Payload type of the messages in which devices report the newest fleet task that they have."""
 
 _WAIT = "task"
 _LOOK_SECONDS = 10.0
-_AGAIN_SECONDS = 600.0  # before this device retries a step for which something was missing
-_ASK_EVERY_SECONDS = 30.0  # between two questions to one peer
+_AGAIN_SECONDS = 600.0  # pause before this device retries an activation that failed
+_ASK_EVERY_SECONDS = 30.0  # minimum time between two requests to one peer
 _MAX_REMEMBERED = 1024
 
 
 class _Payload(Struct, frozen=True, forbid_unknown_fields=True):
-    """Task that a device has: its epoch, 0 for none; and the task itself, if the recipient lacks it."""
+    """The task that a device has: its epoch, or 0 for none, and the task itself if the recipient lacks it."""
 
     epoch: Annotated[int, Meta(ge=0, le=2**53)]
     task: SignedTask | None = None
 
 
 def kept_task(directory: Path, authority: Authority) -> SignedTask | None:
-    """Return the newest task in a device's or the fleet's directory; None if it is missing or a retired key signed it.
+    """Return the task stored in a device's or the fleet's directory; None if it is missing or signed by a retired key.
 
     Raises:
-        IdentityError: if it cannot be read, or does not belong to this fleet.
+        IdentityError: if the task cannot be read, or does not belong to this fleet.
     """
     path = directory / NAME
     try:
@@ -58,7 +58,7 @@ def kept_task(directory: Path, authority: Authority) -> SignedTask | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise IdentityError(f"{path} cannot be read: {error.strerror}; fix its owner or mode") from error
+        raise IdentityError(f"{path} cannot be read: {error.strerror}; correct the file's owner or mode") from error
     task = read_task(raw, path)
     try:
         task.verify(authority)
@@ -68,10 +68,10 @@ def kept_task(directory: Path, authority: Authority) -> SignedTask | None:
 
 
 def keep_task(directory: Path, task: SignedTask, authority: Authority) -> bool:
-    """Store a verified task in a directory unless it or a newer task is there; return whether it was stored.
+    """Store a verified task in a directory, unless it contains this task or a newer one; return whether it was stored.
 
     Raises:
-        IdentityError: if it cannot be written, or the present file is damaged.
+        IdentityError: if the task cannot be written, or the existing file is damaged.
     """
     present = kept_task(directory, authority)
     if present is not None and present.epoch >= task.epoch:
@@ -81,21 +81,22 @@ def keep_task(directory: Path, task: SignedTask, authority: Authority) -> bool:
 
 
 def propose(directory: Path, fleet: Fleet, tables: dict[str, dict[str, Any]], when: dict[str, Any]) -> SignedTask:
-    """Sign a task of the next epoch, and keep it beside the fleet's key.
+    """Sign a task for the next epoch, and store it in the fleet directory.
 
     Args:
-        directory: directory of the fleet.
-        fleet: opened with its key.
+        directory: the fleet directory.
+        fleet: the fleet, opened with its key.
         tables: see SignedTask.
-        when: begins, ends, purpose and period, as far as given; the period defaults to that of the previous task.
+        when: any of begins, ends, purpose and period; the period defaults to that of the previous task.
 
     Raises:
-        IdentityError: if a file beside the key is damaged or cannot be written, or the task is too large.
+        IdentityError: if a file in the directory is damaged or cannot be written, the period is earlier than that of
+            the previous task, or the task is too large.
     """
     previous = kept_task(directory, fleet.authority)
     epoch, period = (1, 0) if previous is None else (previous.epoch + 1, previous.period)
     if (wanted := when.get("period", period)) < period:
-        raise IdentityError(f"task.period: {wanted} has passed: the previous task is of period {period}")
+        raise IdentityError(f"task.period: period {wanted} has passed: the previous task belongs to period {period}")
     fields = {
         "fleet": fleet.name,
         "epoch": epoch,
@@ -111,18 +112,19 @@ def propose(directory: Path, fleet: Fleet, tables: dict[str, dict[str, Any]], wh
 
 
 class FleetTasks:
-    """Distribution of the fleet's tasks by one device.
+    """The part of a device that receives, forwards and activates the fleet's tasks.
 
     Args:
-        trust: trust in the fleet's signatures.
-        state: the directory where the newest task is kept.
-        voice: connection to peers.
-        epoch: epoch of the task that this device has taken up; 0 before any.
+        trust: verifies the fleet's signatures.
+        state: directory in which the newest task is stored.
+        voice: connection to the peers.
+        epoch: epoch of the task that this device has activated; 0 before the first.
         take_up: activates another task in the vault; see sottovoce.agent.task_activator.
 
     Attributes:
-        held: the newest task known.
-        because: reason why it has not been activated; None if it has been, or if activation has not been tried yet.
+        held: the newest known task.
+        because: reason why that task has not been activated; None if it is active, or if activation has not been tried
+            yet.
     """
 
     def __init__(
@@ -150,21 +152,28 @@ class FleetTasks:
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         change: Callable[[], None],
     ) -> None:
-        """Set the executor for writes, and the functions for linked peers, background work and a change of task."""
+        """Set the executor for disk access and the callbacks.
+
+        Args:
+            disk: executor for reading and writing files.
+            peers: returns the linked peers.
+            spawn: runs a coroutine in the background.
+            change: called after another task has been activated.
+        """
         self._disk, self._peers, self._spawn, self._change = disk, peers, spawn, change
 
     @property
     def newest(self) -> int:
-        """Epoch of the newest task known; 0 for none."""
+        """The epoch of the newest known task; 0 if there is none."""
         return 0 if self.held is None else self.held.epoch
 
     @property
     def behind(self) -> bool:
-        """Return whether a newer task than the active task has begun."""
+        """Return whether a task that is newer than the active one has begun."""
         return self.held is not None and self.newest > self.epoch and self.held.begins <= time.time()
 
     def document(self) -> dict[str, Any]:
-        """Return the part of `agent status` with the present epoch, and any newer inactive task with the reason."""
+        """Return a part of `agent status`: the current epoch, and any newer task with the reason why it is inactive."""
         waiting = None
         if self.held is not None and self.newest > self.epoch:
             name = str(self.held.tables.get("task", {}).get("name", ""))
@@ -172,7 +181,7 @@ class FleetTasks:
         return {"epoch": self.epoch, "next": waiting}
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Forward a new task, and start it when its time has come, until stopped."""
+        """Forward new tasks and activate them when they begin, until stopped or until a task has been activated."""
         while self._signed and not stopping.is_set():
             self._awake.clear()
             if await self._try_take_up():
@@ -188,17 +197,17 @@ class FleetTasks:
         self._voice.waits.end(_WAIT)
 
     async def reload(self) -> None:
-        """Read the task's file again; an operator may have replaced it."""
+        """Read the task file again, because an operator may have replaced it."""
         if self._signed:
             self._adopt(await asyncio.get_running_loop().run_in_executor(self._disk, self._read_installed))
 
     def retry_now(self) -> None:
-        """Retry at once: the owner may have answered, or there may be a newer task."""
+        """Retry the activation now, because the owner may have answered or a newer task may have arrived."""
         self._retry_at = 0.0
         self._awake.set()
 
     def note_other_task(self, peer: Peer) -> None:
-        """Note that a peer has another task, which may be newer or older than this device's."""
+        """Compare tasks with a peer that has another task, newer or older, unless that was done recently."""
         now, alike = time.monotonic(), self._spread.known_version(peer.id) == self.newest
         pause = _AGAIN_SECONDS if alike else _ASK_EVERY_SECONDS
         if self._signed and now - self._asked.get(peer.id, -pause) >= pause:
@@ -212,24 +221,26 @@ class FleetTasks:
         """Process a peer's task, and answer with this device's task.
 
         Raises:
-            MessageRefused: if it is malformed, or not signed by the fleet.
+            MessageRefused: if the peer's task is malformed, or not signed by the fleet.
         """
         return await self._spread.answer(sender, _decoded(payload))
 
     async def _try_take_up(self) -> bool:
-        """Try to activate another task; return whether one was activated just now."""
+        """Try to activate a newer task, and return whether that succeeded."""
         task = self.held
         if task is None or task.epoch <= self.epoch or time.monotonic() < self._retry_at:
             return False
         if (left := task.begins - time.time()) > 0:
-            self.because = f"it begins in {left:.0f} s"
+            self.because = f"the task begins in {left:.0f} s"
             return False
         try:
             await asyncio.get_running_loop().run_in_executor(None, lambda: self._take_up(task.encoded))
         except TaskRefused as refused:
             self._note(task, str(refused))
-        except Exception as error:  # noqa: BLE001 - whatever error a task causes, the present task continues
-            self._note(task, str(error) if isinstance(error, SottovoceError) else f"it failed ({type(error).__name__})")
+        except Exception as error:  # noqa: BLE001 - the current task continues, whatever error a new one causes
+            self._note(
+                task, str(error) if isinstance(error, SottovoceError) else f"activation failed ({type(error).__name__})"
+            )
             self._retry_at = time.monotonic() + _AGAIN_SECONDS
         else:
             _log.info("task-taken-up epoch=%d before=%d", task.epoch, self.epoch)
@@ -237,7 +248,7 @@ class FleetTasks:
         return False
 
     def _read_installed(self) -> SignedTask | None:
-        """Return the task in the state directory."""
+        """Return the task in the state directory, or None if it is missing or cannot be used."""
         try:
             return kept_task(self._state, self._trust.identity.authority)
         except IdentityError as error:
@@ -247,16 +258,16 @@ class FleetTasks:
     def _store_task(self, task: SignedTask) -> None:
         try:
             keep_task(self._state, task, self._trust.identity.authority)
-        except IdentityError as error:  # peers send it again
+        except IdentityError as error:  # peers will send the task again
             _log.error("task-not-kept %s", error)
 
     def _note(self, task: SignedTask, why: str) -> None:
         if why != self.because:
-            _log.warning("task-not-taken-up epoch=%d: %s; this device keeps its present task", task.epoch, why)
+            _log.warning("task-not-taken-up epoch=%d: %s; this device continues with its current task", task.epoch, why)
         self.because = why
 
     async def _tell_all(self) -> None:
-        """Send the newest task to peers that are not known to hold it."""
+        """Send the newest task to all linked peers that are not known to have it."""
         uninformed = [peer for peer in self._peers() if self._spread.known_version(peer.id) < self.newest]
         await asyncio.gather(*(self._tell(peer) for peer in uninformed))
 
@@ -268,14 +279,14 @@ class FleetTasks:
         return VersionOffer(self.newest, self.held)
 
     async def _accept_task(self, peer: str, task: SignedTask) -> None:
-        """Store a task from a peer that is newer than the held task."""
+        """Store a task from a peer if it is newer than this device's newest task."""
         if task.epoch <= self.newest or not self._signed:
             return
         authority = self._trust.identity.authority
         try:
             task.verify(authority)
         except IdentityError as error:
-            raise MessageRefused("signature", f"{peer} sent a task that is not valid: {error}") from error
+            raise MessageRefused("signature", f"{peer} sent an invalid task: {error}") from error
         await asyncio.get_running_loop().run_in_executor(self._disk, lambda: self._store_task(task))
         self._adopt(task)
 
@@ -290,18 +301,18 @@ def _encoded(offer: VersionOffer[SignedTask]) -> bytes:
 
 
 def _decoded(payload: bytes) -> VersionOffer[SignedTask]:
-    """Return a peer's message, decoded and not verified yet.
+    """Decode a peer's message without verifying the task's signature.
 
     Raises:
-        MessageRefused: if it is malformed, or too large.
+        MessageRefused: if the message is malformed or too large.
     """
     if len(payload) > LARGEST_SIGNED + 1024:
-        raise MessageRefused("size", f"a task of {len(payload)} bytes exceeds the limit of {LARGEST_SIGNED}")
+        raise MessageRefused("size", f"a task of {len(payload)} bytes exceeds the limit of {LARGEST_SIGNED} bytes")
     try:
         read = json.decode(payload, type=_Payload)
     except (DecodeError, ValidationError, UnicodeError, RecursionError) as error:
-        raise MessageRefused("malformed", f"this version does not know this task: {error}") from error
+        raise MessageRefused("malformed", f"this version cannot decode this task: {error}") from error
     offer = VersionOffer(read.epoch, read.task)
     if _encoded(offer) != payload:
-        raise MessageRefused("malformed", "a fleet task is not in its canonical form")
+        raise MessageRefused("malformed", "the task message is not in canonical form")
     return offer

@@ -1,7 +1,7 @@
-"""Book of the highest ledger head that each device has reported, on the disk: it exposes a restored copy.
+"""On-disk book of the highest ledger head reported by each device, which exposes devices restored from a copy.
 
-This book is not the only record of the device's own spending, so an unreadable book is replaced by a new one;
-but until its peers have sent their heads again, this device is not a witness for them, and its answers state that.
+The book is not the only record of this device's own spending, so an unreadable book is replaced by a new one. Until its
+peers have sent their heads again, this device is then not a witness for them, and its answers state that.
 """
 
 import sqlite3
@@ -26,8 +26,8 @@ SCHEMA = Schema(
     0x50FF4EAD,
     "a book of ledger heads",
     (_VERSION_1,),
-    f"move {NAME}, {NAME}-wal and {NAME}-shm away: the device is no witness for others until they have sent theirs "
-    "again",
+    f"move {NAME}, {NAME}-wal and {NAME}-shm away: this device is then not a witness for other devices until they "
+    "have sent their heads again",
 )
 
 
@@ -36,8 +36,8 @@ class Taken:
     """Outcome of recording a head.
 
     Attributes:
-        known: the device's highest head known before; None if there was none.
-        fits: whether the new head continues the known one; the book stores only heads that do.
+        known: the device's highest head known before this one; None if there was none.
+        fits: whether the new head continues the known one; the book only stores heads that do.
     """
 
     known: SignedHead | None
@@ -45,16 +45,16 @@ class Taken:
 
 
 class HeadBook:
-    """Book of the heads of at most 4096 devices. Beyond that, the device whose head changed longest ago is dropped.
+    """A book of the ledger heads of at most 4096 devices; beyond that, the heads that changed longest ago are dropped.
 
     Args:
         path: path of the file, which is created if missing.
 
     Attributes:
-        created_because: reason why the book is new; None if an intact book existed.
+        created_because: reason why a new book was created; None if an intact book existed.
 
     Raises:
-        DataError: if the disk is full or failing, or the file is not this user's.
+        DataError: if the disk is full or failing, or this user may not access the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -62,24 +62,24 @@ class HeadBook:
         self.created_because: str | None = None
         try:
             if not path.exists():
-                self.created_because = "there was none"
+                self.created_because = "there was no book of heads"
                 SCHEMA.begin(self._path)
             try:
                 self._connection = self._open()
             except (sqlite3.DatabaseError, ValueError) as error:
                 if is_disk_error(error):
                     raise
-                self.created_because = f"it was damaged ({error})"
+                self.created_because = f"the book was damaged ({error})"
                 SCHEMA.begin(self._path)
                 self._connection = self._open()
         except (sqlite3.DatabaseError, OSError) as error:
             raise self._unusable_error(error) from error
 
     def known_head(self, owner: str) -> SignedHead | None:
-        """Return the highest head of a device; None when none is known.
+        """Return a device's highest known head, or None if none is known.
 
         Raises:
-            DataError: if it cannot be read.
+            DataError: if the book cannot be read.
         """
         try:
             row = self._connection.execute(
@@ -90,7 +90,9 @@ class HeadBook:
             raise self._unusable_error(error) from error
 
     def store_own_head(self, head: SignedHead) -> Taken:
-        """Store this device's own head. It survives the process but not a power cut, after which its keepers return it.
+        """Store this device's own head; it survives the process, but may be lost in a power cut.
+
+        After a power cut, the device's keepers return its newest head.
 
         Raises:
             DataError: see `store_head`.
@@ -102,18 +104,18 @@ class HeadBook:
             self._set_synchronous("FULL")
 
     def store_head(self, head: SignedHead, kept: Collection[str]) -> Taken:
-        """Store a verified head, durably on return, if it continues its device's last known head.
+        """Store a verified head if it continues the device's last known head; it is durable on return.
 
         Args:
-            head: the head as its device sent it.
+            head: the head as sent by its device.
             kept: devices whose heads are never dropped to make room for others.
 
         Raises:
-            DataError: if it cannot be written; the book is as before.
+            DataError: if the head cannot be written; the book is unchanged then.
         """
         owner, known = head.owner, self.known_head(head.owner)
         if known == head:
-            return Taken(known, True)  # and nothing is written
+            return Taken(known, True)  # nothing to write
         if known is not None and not continues(head, known):
             return Taken(known, False)
         execute = self._connection.execute
@@ -132,7 +134,7 @@ class HeadBook:
         return Taken(known, True)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the book's file."""
         self._connection.close()
 
     def _set_synchronous(self, synchronous: str) -> None:
@@ -166,12 +168,12 @@ class HeadBook:
 
     def _unusable_error(self, error: Exception) -> DataError:
         return DataError(
-            f"{self._path}: the ledger heads of other devices cannot be used ({error}); make room on its disk and "
-            "check its permissions; if it is damaged, move it away"
+            f"{self._path}: the ledger heads of other devices cannot be used ({error}); free space on the disk and "
+            "check the file's permissions; if the file is damaged, move it away"
         )
 
 
 def continues(head: SignedHead, known: SignedHead) -> bool:
-    """Return whether a single ledger can have had both heads, `known` first."""
+    """Return whether both heads can come from a single ledger, first `known` and then `head`."""
     before, now = (known.charges, known.released), (head.charges, head.released)
     return head.mark == known.mark if now == before else now[0] >= before[0] and now[1] >= before[1]

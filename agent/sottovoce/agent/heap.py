@@ -1,4 +1,4 @@
-"""Release to the system of freed memory that the C library retains, for the sake of small devices."""
+"""Memory savings for small devices: use one heap, and release freed memory that the C library retains."""
 
 import ctypes
 
@@ -6,14 +6,14 @@ _ARENA_MAX = -8  # M_ARENA_MAX of mallopt(3)
 
 
 def use_single_arena() -> None:
-    """Make threads share one heap from now on; this program's threads rarely allocate at the same time."""
+    """Make all threads share one heap from now on, because this program's threads rarely allocate concurrently."""
     library = ctypes.CDLL(None)
-    if hasattr(library, "mallopt"):  # of glibc
+    if hasattr(library, "mallopt"):  # glibc only
         library.mallopt(_ARENA_MAX, 1)
 
 
 def release_free_memory() -> None:
-    """Return to the operating system the memory that the start has freed."""
+    """Return memory that was freed during the start to the operating system."""
     library = ctypes.CDLL(None)
-    if hasattr(library, "malloc_trim"):  # of glibc
+    if hasattr(library, "malloc_trim"):  # glibc only
         library.malloc_trim(0)

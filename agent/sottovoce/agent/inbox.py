@@ -1,4 +1,4 @@
-"""Inbox of messages for the learner: each is applied once, or refused permanently if it belongs to another task."""
+"""Inbox for the learner's messages: each is applied once, or permanently refused if it belongs to another task."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,11 +17,11 @@ class Inbox:
     """The inbox for a device's learner.
 
     Args:
-        core: core that applies the messages.
-        tasks: tasks of this device.
-        quota: limit on the messages of one peer.
-        departure: tracks this device's departure; once it is closed, messages are rejected.
-        serially: function that runs an action of the core, one at a time.
+        core: the core, which applies the messages.
+        tasks: this device's tasks.
+        quota: limit on the messages from one peer.
+        departure: this device's departure; once it is closed, new messages are refused.
+        serially: runs a function that uses the core, one at a time.
     """
 
     def __init__(
@@ -40,10 +40,11 @@ class Inbox:
         self._serially = serially
 
     async def apply_message(self, sender: str, opened: VerifiedMessage) -> Receipt:
-        """Apply a message of an authenticated sender, durably; return the outcome.
+        """Apply a message from an authenticated sender, and return the receipt for it.
 
         Raises:
-            MessageRefused: if the message cannot be accepted now, or does not fit; nothing changed.
+            MessageRefused: if the message cannot be accepted now, or does not fit the learner; nothing has changed
+                then.
         """
         receipt, key, clock = Receipt(), (sender, opened.incarnation, opened.sequence), asyncio.get_running_loop().time
 
@@ -51,7 +52,7 @@ class Inbox:
             nonlocal receipt
             if not self._core.was_applied(*key):
                 if self._departure.closed:
-                    raise MessageRefused("leaving", "this device is leaving and accepts no more messages")
+                    raise MessageRefused("leaving", "this device is leaving and does not accept any more messages")
                 self._quota.charge_share(sender)
                 if opened.task != self._tasks.own.digest:
                     self._core.refuse(*key, ANOTHER_TASK)
@@ -62,7 +63,7 @@ class Inbox:
             duplicate, actions = self._core.receive(*key, message, clock())
             replies = [encode(action.message) for action in actions if isinstance(action, Reply)]
             if duplicate and replies:
-                self._quota.charge_share(sender)  # computing an answer takes long, repeating it does not
+                self._quota.charge_share(sender)  # a reply takes long to compute, but not to repeat
             receipt = Receipt(duplicate, reply=replies[0] if replies else None)
             return actions
 
@@ -71,10 +72,10 @@ class Inbox:
         return receipt
 
     async def confirm(self, outgoing: Outgoing, reply: tuple[str, bytes] | None) -> None:
-        """Handle the recipient's confirmation of a message, and its reply.
+        """Handle the recipient's confirmation of a message, with its reply, if any.
 
         Raises:
-            MessageRefused: if it is not a reply; nothing changed.
+            MessageRefused: if the reply is malformed or does not fit the learner; nothing has changed then.
         """
         key, clock = (outgoing.recipient, outgoing.sequence), asyncio.get_running_loop().time
 

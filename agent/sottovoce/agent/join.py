@@ -1,4 +1,4 @@
-"""Creation of a device: its identity and its ledger, together or not at all. Nothing else ever creates a ledger."""
+"""Create a device: its identity and its ledger, either both or neither. No other code creates a ledger."""
 
 import shutil
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from sottovoce.identity.pinned import enrol_pinned
 from sottovoce.vault import Budget, Ledger
 
 Choice = Callable[[Promised | None], Budget]
-"""Function that chooses a new ledger's budget, given the promise of the fleet's devices, if the fleet states it."""
+"""Function that returns a new ledger's budget, given the promise of the fleet's devices, or None if it is unknown."""
 
 _REQUESTED = ".requested"
 
@@ -25,32 +25,34 @@ _REQUESTED = ".requested"
 def join(
     fleet: Fleet, state: Path, budget: Budget, validity: Validity | None = None, *, vault: Path | None = None
 ) -> Identity:
-    """Make the state directory of a new device of `fleet`.
+    """Create the state directory of a new device in `fleet`.
 
     Args:
-        fleet: opened with its key, which belongs offline afterwards.
-        state: the directory to make; it must not exist.
-        budget: largest cost of one privacy unit of this device, ever.
-        validity: validity of its certificate; 90 days from now by default.
-        vault: the directory of a separate vault, to make too: the ledger belongs there, and not to `state`.
+        fleet: the fleet, opened with its key; the key should be stored offline afterwards.
+        state: the directory to create; it must not exist.
+        budget: lifetime privacy budget for one privacy unit of this device.
+        validity: validity period of the device's certificate; 90 days from now by default.
+        vault: directory of a separate vault, if there is one; it is created too, and contains the ledger instead of
+            `state`.
 
     Raises:
-        IdentityError: if the directory already exists; a device joins only once.
+        IdentityError: if a directory already exists; a device joins only once.
     """
     return _make_state(state, lambda: budget, vault, lambda draft: enrol(fleet, draft / IDENTITY, validity=validity))
 
 
 def join_from_bundle(bundle: Path, state: Path, budget: Choice, *, vault: Path | None = None) -> Identity:
-    """Join with the bundle that was made for this device; the bundle is used up.
+    """Join with the bundle that was created for this device, and mark the bundle as used.
 
     Args:
-        bundle: the file.
-        state: the directory to make; it must not exist.
-        budget: function that chooses the budget from the promise of the fleet's devices.
-        vault: the directory of a separate vault, to make too.
+        bundle: path of the bundle.
+        state: the directory to create; it must not exist.
+        budget: returns the ledger's budget, given the promise of the fleet's devices.
+        vault: directory of a separate vault, if there is one; it is created too.
 
     Raises:
-        IdentityError: if the bundle is damaged or used, or cannot be marked as used; or the budget is not the fleet's.
+        IdentityError: if the bundle is damaged, has already been used or cannot be marked as used, or if the budget
+            differs from the fleet's.
     """
     invited = read_bundle(bundle)
     chosen = budget(invited.seeds.promised)
@@ -66,11 +68,11 @@ def join_from_bundle(bundle: Path, state: Path, budget: Choice, *, vault: Path |
 
 
 def join_with_token(token: Token, state: Path, budget: Choice, *, vault: Path | None = None) -> Identity:
-    """Join with a certificate from a token's enroller; the device makes its keys itself and keeps them.
+    """Join with a certificate from the token's enroller; the device generates its own keys, which never leave it.
 
     Raises:
         NetworkError: if the enroller does not answer.
-        IdentityError: if something else answers, or it declines, or the certificate that it issued is invalid.
+        IdentityError: if another server answers, or the enroller declines or issues an invalid certificate.
     """
     told: list[Promised | None] = []
 
@@ -88,17 +90,17 @@ def join_with_token(token: Token, state: Path, budget: Choice, *, vault: Path | 
 def join_pinned(
     fleet: str, state: Path, budget: Budget, validity: Validity | None = None, *, vault: Path | None = None
 ) -> Identity:
-    """Join as a device that others identify by its id alone.
+    """Join as a device that its peers identify only by its id, without a fleet CA.
 
     Args:
         fleet: name of the fleet.
-        state: its directory, which must not be there yet.
-        budget: the privacy budget of the new ledger.
-        validity: validity of its certificate; ten years from now by default.
-        vault: directory of the separate vault, if there is one; the ledger goes there instead.
+        state: the directory to create; it must not exist.
+        budget: privacy budget of the new ledger.
+        validity: validity period of the device's certificate; ten years from now by default.
+        vault: directory of a separate vault, if there is one; it is created too, and contains the ledger.
 
     Raises:
-        IdentityError: if the fleet cannot have this name.
+        IdentityError: if the fleet name is invalid, or a directory already exists.
     """
 
     def make(draft: Path) -> Identity:
@@ -109,10 +111,12 @@ def join_pinned(
 
 
 def request_external(fleet: str, state: Path) -> bytes:
-    """Make the keys, beside `state`, of a device whose certificate another CA will issue; return the request, PEM.
+    """Generate keys for a device whose certificate an external CA will issue, and return the request as PEM.
+
+    The keys are stored in a directory next to `state`.
 
     Raises:
-        IdentityError: if the directory already exists.
+        IdentityError: if the directory `state` already exists.
     """
     _check_new(state)
     keys, beside = DeviceKeys.generate(), _request_directory(state)
@@ -121,21 +125,21 @@ def request_external(fleet: str, state: Path) -> bytes:
 
 
 def join_external(chain: bytes, issuer: bytes, state: Path, budget: Budget, *, vault: Path | None = None) -> Identity:
-    """Make the state directory of the device whose request an external CA has answered.
+    """Create the state directory of a device after an external CA has answered its request.
 
     Args:
-        chain: PEM, the device's certificate first.
-        issuer: PEM, the certificate of the CA that signed it.
-        state: its directory, which must not be there yet.
-        budget: the privacy budget of the new ledger.
-        vault: directory of the separate vault, if there is one; the ledger goes there instead.
+        chain: certificate chain, PEM, with the device's certificate first.
+        issuer: certificate of the CA that signed the device's certificate, PEM.
+        state: the directory to create; it must not exist.
+        budget: privacy budget of the new ledger.
+        vault: directory of a separate vault, if there is one; it is created too, and contains the ledger.
 
     Raises:
-        IdentityError: if nothing was requested here, or the certificate is invalid or lacks the binding.
+        IdentityError: if no request was made for this directory, or the certificate is invalid or lacks the binding.
     """
     beside = _request_directory(state)
     if not beside.is_dir():
-        raise IdentityError(f"{beside}: no keys there; begin with `sottovoce fleet join --external --request FILE`")
+        raise IdentityError(f"{beside}: no keys there; start with `sottovoce fleet join --external --request FILE`")
     keys = DeviceKeys.read(beside)
 
     def make(draft: Path) -> Identity:
@@ -155,17 +159,17 @@ def _make_state(
     make: Callable[[Path], Identity],
     claim: Callable[[], None] = lambda: None,
 ) -> Identity:
-    """Make the state directory, and rename it once it is complete.
+    """Create the state directory as a draft, and rename it once it is complete.
 
     Args:
         state: path of the state directory.
-        budget: function that returns the ledger's budget, once the rest is made.
-        vault: directory of the separate vault, if there is one; the ledger goes there instead.
-        make: function that writes all but the ledger into a draft of the directory.
-        claim: called just before the draft is renamed: either this device joins, or no device does.
+        budget: returns the ledger's budget; called after `make`.
+        vault: directory of a separate vault, if there is one; it is created too, and contains the ledger.
+        make: writes everything except the ledger into the draft, and returns the identity.
+        claim: called just before the draft is renamed; if it raises an error, the device does not join.
     """
     if vault is not None and state.absolute() in (vault.absolute(), *vault.absolute().parents):
-        raise IdentityError(f"{vault}: is the agent's own; choose a directory outside of {state} for the vault")
+        raise IdentityError(f"{vault}: belongs to the agent; choose a directory outside {state} for the vault")
     draft, hidden = _draft(state), None if vault is None else _draft(vault)
     try:
         identity = make(draft)
@@ -185,24 +189,24 @@ def _make_state(
 
 
 def _complete_draft(draft: Path, seeds: Seeds) -> Identity:
-    """Return the identity in a draft, checked except for its dates: this device may have no clock yet."""
+    """Write the seeds, and return the draft's identity; its dates are not checked, as the clock may not be set yet."""
     if seeds.contacts or seeds.broker:
         write_seeds(draft, seeds)
     return load(draft / IDENTITY, dated=False)
 
 
 def _request_directory(state: Path) -> Path:
-    """Return the directory in which a device's keys wait for their certificate."""
+    """Return the directory that stores a device's keys until their certificate has been issued."""
     return state.with_name(state.name + _REQUESTED)
 
 
 def _check_new(directory: Path) -> None:
     if directory.exists():
-        raise IdentityError(f"{directory}: already exists, and a device joins once. Choose another directory")
+        raise IdentityError(f"{directory}: already exists, and a device joins only once; choose another directory")
 
 
 def _draft(directory: Path) -> Path:
-    """Return the directory that is renamed once it is complete."""
+    """Create and return a draft directory, to be renamed to `directory` once it is complete."""
     _check_new(directory)
     draft = directory.with_name(directory.name + ".joining")
     try:
@@ -212,6 +216,6 @@ def _draft(directory: Path) -> Path:
         draft.mkdir(mode=0o700)
     except OSError as error:
         raise IdentityError(
-            f"{directory}: cannot be made ({error.strerror}); choose a place that you may write"
+            f"{directory}: cannot be created ({error.strerror}); choose a directory in which you may write"
         ) from error
     return draft

@@ -1,8 +1,8 @@
-"""Keepers of a device: a few peers that receive every ledger head, and are asked for the newest at every start.
+"""Keepers of a device: a few peers that receive its ledger heads, and are asked for its newest head at every start.
 
-They are named in the ledger before anything is charged, so that a restored copy asks the same peers, and the size of
-the fleet does not matter. Only a peer that has accepted a head is named, so that even a device that stops at once is
-known to the peers it asks. A keeper that has left the fleet, or was away for long, is replaced.
+The ledger lists the keepers before anything is charged. A restored copy therefore asks the same peers, and the fleet
+size does not matter. Only peers that have accepted a head are listed, so even if a device stops immediately afterwards,
+the peers that it will ask know its ledger. A keeper that has left the fleet or been unreachable for long is replaced.
 """
 
 import asyncio
@@ -17,24 +17,26 @@ from sottovoce.transport import DeliveryFailed, Peer
 from sottovoce.vault import Keeper, VaultFront
 
 KEEPERS = 8
-"""Number of peers that keep a head. With half of the fleet away, one device in 256 finds no keeper."""
+"""Number of keepers. If half of the fleet is unreachable, one device in 256 reaches none of its keepers."""
 
 TOLD_AT_ONCE = KEEPERS // 2
-"""Number of keepers that receive a charge at once, by turns, so that all have it after the next; all are asked at a
-start."""
+"""Number of keepers that are informed after each charge, in turn.
+
+After the next charge, all keepers have been informed. At a start, all of them are asked.
+"""
 
 AWAY_SECONDS = 3 * 86_400.0
-"""Seconds of failed attempts after which an unreachable keeper is replaced."""
+"""Time after which an unreachable keeper is replaced, in seconds since the first failed attempt."""
 
 
 class Keeping:
-    """Keepers of one device, and the sending of ledger heads to them.
+    """The keepers of one device: appoints them, and sends them ledger heads.
 
     Args:
-        vault: the vault of the ledger.
-        detector: judge of the keepers' answers.
-        tell: sends a peer the present head and receives its known head; raises DeliveryFailed or MessageRefused.
-        dns_name: function that returns the DNS name of a node.
+        vault: the vault, which stores the list of keepers in the ledger.
+        detector: evaluates the keepers' answers.
+        tell: sends a peer the current head and receives its known head; raises DeliveryFailed or MessageRefused.
+        dns_name: returns a node's DNS name.
     """
 
     def __init__(
@@ -56,16 +58,16 @@ class Keeping:
         detector.keepers = self.nodes
 
     def attach(self, peers: Callable[[], list[Peer]], left: Callable[[str], bool]) -> None:
-        """Set the peers that this device knows, and the peers that have left or are excluded from the fleet."""
+        """Set the callbacks for the known peers, and for whether a node has left or is excluded from the fleet."""
         self._peers, self._left = peers, left
 
     @property
     def nodes(self) -> frozenset[str]:
-        """Node ids of the keepers."""
+        """The keepers' node ids."""
         return frozenset(keeper.node for keeper in self.keepers)
 
     async def inform_keepers(self, due: Callable[[str], bool], most: int) -> None:
-        """Send the head to keepers that lack it, `most` at a time and in turn; absent keepers are noted.
+        """Send the head to at most `most` keepers for which it is due, in turn, and record which do not answer.
 
         Raises:
             LedgerError: if a keeper knows a newer head, or a head from a diverged history.
@@ -78,14 +80,14 @@ class Keeping:
 
     @property
     def informed_count(self) -> int:
-        """Number of keepers that have acknowledged a head since this start."""
+        """The number of keepers that have acknowledged a head since this start."""
         return sum(self._detector.acknowledged_head(keeper.node) is not None for keeper in self.keepers)
 
     async def appoint(self, due: Callable[[str], bool]) -> None:
-        """Appoint keepers while there are too few, and record the peers that have answered.
+        """Appoint new keepers if there are too few, and store those that have acknowledged a head in the ledger.
 
         Raises:
-            PrivacyError: if the ledger could not be written.
+            PrivacyError: if the ledger cannot be written.
             LedgerError: see `inform_keepers`.
         """
         remaining = [keeper for keeper in self.keepers if not self._is_gone(keeper.node)]
@@ -106,11 +108,11 @@ class Keeping:
         self._detector.keepers = self.nodes
 
     def note_answer(self, node: str) -> None:
-        """Note that this node has answered."""
+        """Record that this node has answered."""
         self._failing.pop(node, None)
 
     def _is_gone(self, node: str) -> bool:
-        """Return whether a peer has left, or has been unreachable for more than AWAY_SECONDS."""
+        """Return whether a node has left, or has been unreachable for more than AWAY_SECONDS."""
         since = self._failing.get(node, math.inf)
         return self._left(node) or time.monotonic() - since > AWAY_SECONDS
 
@@ -122,13 +124,13 @@ class Keeping:
             self._detector.note_no_answer(keeper.node)
 
     def _peer(self, keeper: Keeper) -> Peer:
-        """Return address of a keeper, as known now or when it was named."""
+        """Return a keeper with its current address if it is known, or else with its address when it was appointed."""
         met = {peer.id: peer for peer in self._peers()}
         first, *others = keeper.endpoints
         return met.get(keeper.node) or Peer(keeper.node, first, self._dns_name(keeper.node), tuple(others))
 
 
 def abbreviate(nodes: Collection[str]) -> str:
-    """Return the first few node ids, for messages to people."""
+    """Return the first three node ids as text, for messages to people."""
     shown = sorted(nodes)[:3]
     return ", ".join(shown) + (", …" if len(nodes) > len(shown) else "")

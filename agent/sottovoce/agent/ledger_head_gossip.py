@@ -1,6 +1,7 @@
-"""Exchange of ledger heads: each device stores its peers' newest heads, and finds out which of its own they know.
+"""Exchange of ledger heads: each device stores its peers' newest heads, and learns which of its own heads they know.
 
-A peer has the head before it uses a release that was charged for: links send the head with the share, or before it.
+A peer receives the ledger head that covers a release before it uses that release, because links send the head before or
+together with the share.
 """
 
 import asyncio
@@ -28,10 +29,10 @@ T = TypeVar("T")
 _LIFE_BYTES = 16
 _FIRST_PAUSE, _LOOK_SECONDS = 0.5, 60.0
 INFORM_EVERY_SECONDS = 1.0
-"""Minimum interval of messages to keepers, in seconds: a device that charges faster reports several charges at once."""
+"""Minimum time between messages to keepers, in seconds; charges in quick succession are reported together."""
 
 TELL_EVERY_SECONDS = 60.0
-"""Seconds after which a head is repeated to a peer, so that two devices with the same keys detect each other."""
+"""Time after which a head is sent to a peer again, in seconds; it lets two devices with the same keys be detected."""
 
 _WAIT = "ledger"
 _MAX_UNFITTING, _MAX_EARLIER = 64, 512
@@ -39,14 +40,14 @@ _MAX_UNFITTING, _MAX_EARLIER = 64, 512
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """Connection of gossip to other devices.
+    """Everything that a gossip protocol needs to send messages to other devices.
 
     Attributes:
         seal: returns the envelope for (recipient, payload type, payload).
-        transport: transport of the envelopes.
-        timeout: timeout of one question, in seconds.
-        counters: counters of the bytes sent and received.
-        waits: the metric of waits in progress.
+        transport: transport for the envelopes.
+        timeout: timeout for one request, in seconds.
+        counters: counters for bytes sent and received.
+        waits: metric for waits in progress.
     """
 
     seal: Callable[[str, str, bytes], bytes]
@@ -57,18 +58,18 @@ class Voice:
 
 
 class LedgerHeadGossip:
-    """Gossip of ledger heads on one device, its own and its peers'.
+    """One device's side of the gossip about ledger heads, both its own and those of its peers.
 
     Args:
-        identity: identity that signs the heads.
-        vault: the vault of this device's ledger.
-        book: store of heads.
-        detector: judge of the heads that peers know.
-        voice: connection to peers.
-        contacts: whether the configuration names any peer, or a way to find some.
+        identity: identity that signs this device's heads.
+        vault: the vault that has this device's ledger.
+        book: store for heads.
+        detector: evaluates the heads that peers know.
+        voice: connection to the peers.
+        contacts: whether the configuration lists any peer or a way to find peers.
 
     Raises:
-        LedgerError: if the book contains a newer head of this device, or one from a diverged history.
+        LedgerError: if the book contains a newer head of this device, or a head from a diverged history.
         DataError: if the book cannot be used.
     """
 
@@ -103,24 +104,29 @@ class LedgerHeadGossip:
         self._informed = float("-inf")
         known = book.known_head(identity.node_id)
         if known is not None:
-            check_known_head(f"its own {NAME}", self.head, known, vault.mark(known.charges, known.released))
+            check_known_head(f"this device's {NAME}", self.head, known, vault.mark(known.charges, known.released))
         book.store_own_head(self.head)
 
     def attach(self, disk: Executor, peers: Callable[[], list[Peer]], left: Callable[[str], bool]) -> None:
-        """Set the executor of writes, the peers that this device sends to, and the devices that left or are shut out.
+        """Set the executor and the callbacks.
 
-        The heads of these peers are never dropped in favour of other heads.
+        Args:
+            disk: executor for access to the book.
+            peers: returns the peers that this device sends to; their heads are never dropped in favour of other heads.
+            left: returns whether a node has left or is excluded from the fleet.
         """
         self._disk, self._peers = disk, lambda: [peer.id for peer in peers()]
         self.keeping.attach(peers, left)
 
     async def wait_for_permission(self) -> bool:
-        """Wait until enough peers know no newer head and, if no peer knew the ledger yet, until as many keep its head.
+        """Wait until this device may release; return False if the agent stops first.
 
-        Later calls wait for no one. Returns False if the agent stops before.
+        The wait ends when enough peers have confirmed that they know no newer head. If nothing had been charged before
+        this start, the same number of keepers must also have acknowledged a head. Once permission has been granted,
+        later calls do not wait for any peers.
 
         Raises:
-            LedgerError: if a keeper knows a newer head, or one from a diverged history.
+            LedgerError: if a keeper knows a newer head, or a head from a diverged history.
         """
         if not self._permitted and not await self._wait_for_first_permission():
             return False
@@ -150,11 +156,11 @@ class LedgerHeadGossip:
         return self.detector.alone or self.detector.charged or self.keeping.informed_count >= self.detector.needed
 
     def _lags(self, peer: str) -> bool:
-        """Return whether a peer does not know the present head."""
+        """Return whether a peer has not acknowledged the current head."""
         return self.detector.acknowledged_head(peer) != self.head
 
     def stop(self) -> None:
-        """Release the waiting tasks."""
+        """Stop, and wake any task that is waiting for permission."""
         self._stopping = True
         self._changed.set()
 
@@ -163,14 +169,14 @@ class LedgerHeadGossip:
         self._book.close()
 
     async def advance(self, tip: Tip) -> None:
-        """Note how far the ledger has come; return once the head is in the device's own book."""
+        """Sign a head for the ledger's new tip, if it has changed, and store it in the device's own book."""
         if (tip.charges, tip.released) != (self.head.charges, self.head.released):
             head = self._sign_head(tip)
             await self._run_on_disk(lambda: self._book.store_own_head(head))
             self.head = head
 
     async def inform(self) -> None:
-        """Send the last charge to half of the keepers, by turns; at most once a second.
+        """Send the newest head to half of the keepers, in turn, at most once a second.
 
         Raises:
             LedgerError: see `wait_for_permission`.
@@ -181,17 +187,17 @@ class LedgerHeadGossip:
         await self.keeping.inform_keepers(self._lags, TOLD_AT_ONCE)
 
     def is_due(self, peer: str) -> bool:
-        """Return whether this peer lacks the present head, or was last sent it a minute ago."""
+        """Return whether this peer lacks the current head, or last received a head at least a minute ago."""
         stale = time.monotonic() - self._told_at.get(peer, float("-inf")) >= TELL_EVERY_SECONDS
         return stale or self.detector.acknowledged_head(peer) != self.head
 
     async def tell(self, peer: Peer) -> None:
-        """Send a peer the present head, and receive its known head.
+        """Send a peer the current head, and process the head that the peer knows.
 
         Raises:
-            DeliveryFailed: if it is not known to have arrived.
+            DeliveryFailed: if the delivery is not confirmed.
             MessageRefused: if the answer is malformed, or its head does not belong to this device.
-            LedgerError: if the head that the peer knew is newer than this ledger, or from a diverged history.
+            LedgerError: if the head that the peer knows is newer than this ledger, or from a diverged history.
         """
         head, question = await self.question(peer.id)
         voice = self._voice
@@ -200,13 +206,13 @@ class LedgerHeadGossip:
         await self.handle_answer(peer.id, head, await voice.transport.deliver(peer, raw, voice.timeout))
 
     async def question(self, peer: str) -> tuple[SignedHead, bytes]:
-        """Return the present head, and the request that carries it to a peer and asks for the peer's known head."""
+        """Return the current head, and the encoded request that sends it to a peer and asks for the head it knows."""
         head = self.head
         known = await self._run_on_disk(lambda: self._book.known_head(peer))
         return head, encode_heads(Heads(head, known))
 
     async def handle_answer(self, peer: str, head: SignedHead, raw: bytes) -> None:
-        """Handle a peer's answer to the question that carried this head; see `tell` for the errors."""
+        """Handle a peer's answer to the request that contained this head; see `tell` for the errors."""
         answer = decode_heads(raw)
         await self._judge_known_head(peer, answer.known)
         self.detector.note_answer(peer, head, answer.known)
@@ -214,24 +220,25 @@ class LedgerHeadGossip:
         self._told_at[peer] = time.monotonic()
 
     def forget(self, peer: str) -> None:
-        """Forget a peer."""
+        """Forget everything about a peer's answers."""
         self.detector.forget(peer)
         self._told_at.pop(peer, None)
 
     async def receive(self, sender: str, payload: bytes) -> tuple[bytes, MessageRefused | None]:
-        """Process a peer's head, and the head of this device that the peer knows.
+        """Process a peer's head, and this device's head as known to that peer.
 
         Returns:
-            the answer, and, if the head was not stored, the reason. The answer contains the sender's known head; after
-            a rejection, the answer to the sender's next head that is stored contains the rejected head instead.
+            the answer, and the reason if the peer's head reveals a diverged history. The answer contains the sender's
+            head as known before. After such a refusal, the answer to the sender's next stored head contains the
+            refused head instead.
 
         Raises:
-            MessageRefused: if the message is malformed, or contains a head that its device has not signed.
+            MessageRefused: if the message is malformed, or contains a head that was not signed by its device.
             LedgerError: if the head that the peer knows is newer than this ledger, or from a diverged history.
         """
         heads = decode_heads(payload)
         if heads.head is None or heads.head.owner != sender:
-            raise MessageRefused("head", f"{sender} sent a ledger head that is not its own")
+            raise MessageRefused("head", f"{sender} did not send its own ledger head")
         head = heads.head
         head.verify(self._identity.fleet)
         kept = {self._identity.node_id, *self._peers()}
@@ -247,15 +254,15 @@ class LedgerHeadGossip:
             refusal = MessageRefused(
                 "ledger",
                 f"{sender} sent a ledger head with {head.charges} charges and {head.released} releases, which does "
-                f"not continue the {taken.known.charges} and {taken.known.released} known: it was restored from a "
-                "copy, or two devices have its keys",
+                f"not continue the known head with {taken.known.charges} charges and {taken.known.released} releases: "
+                "the device was restored from a copy, or two devices have its keys",
             )
         answer = encode_heads(Heads(None, known))
         self._voice.counters.wire_bytes += len(answer)
         return answer, refusal
 
     def _head_before_this_life(self, sender: str, head: SignedHead, known: SignedHead | None) -> SignedHead | None:
-        """Return the head known before this device's present life, until the peer reports a newer head."""
+        """Return the sender's head from before its last restart, until the sender reports a newer head."""
         if known == head:
             return self._earlier.get(sender, known)
         self._earlier.pop(sender, None)
@@ -266,11 +273,11 @@ class LedgerHeadGossip:
         return known
 
     async def _judge_known_head(self, peer: str, known: SignedHead | None) -> None:
-        """Judge the head of this device that a peer knows."""
+        """Check the head that a peer knows of this device, and pass it to the detector."""
         own_head, mark = self.head, None
         if known is not None:
             if known.owner_key != self._identity.public_key:
-                raise MessageRefused("head", f"{peer} returned a ledger head of another device")
+                raise MessageRefused("head", f"{peer} returned another device's ledger head")
             known.verify(self._identity.fleet)
             mark = own_head.mark if known == own_head else await self._mark(known)
         self.detector.record_known_head(peer, own_head, known, mark)
@@ -293,8 +300,9 @@ class LedgerHeadGossip:
         if self.detector.charged and self.keeping.nodes:
             return (
                 f"{max(1, needed - have)} of {len(self.keeping.nodes)} keepers of this ledger's head to confirm that "
-                f"it is the newest, before anything is released ({abbreviate(self.keeping.nodes)} are asked "
-                "repeatedly; if they are gone for good, set ledger.alone = true, provided that no copy was restored)"
+                f"no newer head exists, before anything is released ({abbreviate(self.keeping.nodes)} are asked "
+                "repeatedly; if they are gone for good, and this device was not restored from a copy, set "
+                "ledger.alone = true)"
             )
         lonely = not self._contacts and not peers
         way_out = "; if there are none, set ledger.alone = true" if lonely else ""
@@ -310,5 +318,5 @@ class LedgerHeadGossip:
 
 
 def _shows_another_past(head: SignedHead, known: SignedHead) -> bool:
-    """Return whether a head that follows the known one shows a diverged history, and not merely reordered messages."""
+    """Return whether a head that does not continue the known one proves a diverged history, not just late delivery."""
     return head.life != known.life or (head.charges, head.released) == (known.charges, known.released)

@@ -1,7 +1,7 @@
-"""Read-only snapshot of a ledger for other programs; the original is left unchanged.
+"""Read-only snapshot of a ledger for other programs, which leaves the original unchanged.
 
-SQLite creates files beside a database that it reads, and the ledger's own user must be able to write these later. So
-a copy is read if no program has the ledger open.
+When SQLite reads a database, it creates files next to it, and the ledger's own user must be able to write to these
+later. Therefore, if no program has the ledger open, a copy is read instead.
 """
 
 import shutil
@@ -16,10 +16,10 @@ from sottovoce.vault import Ledger
 
 @contextmanager
 def snapshot(path: Path) -> Iterator[tuple[Ledger, Path]]:
-    """Open a ledger for reading; yield it with the path of the file that is read in its place.
+    """Open a ledger for reading, and yield it with the path of the file that is actually read.
 
     Raises:
-        LedgerError: if it is missing or damaged, or cannot be read.
+        LedgerError: if the ledger is missing or damaged, or cannot be read.
     """
     with _stable_path(path) as place:
         try:
@@ -34,7 +34,7 @@ def snapshot(path: Path) -> Iterator[tuple[Ledger, Path]]:
 
 @contextmanager
 def _stable_path(path: Path) -> Iterator[Path]:
-    """Yield the ledger if a program has it open or was killed with it open; otherwise a copy."""
+    """Yield the ledger's own path if a program has it open or was killed while it was open, or else a copy's path."""
     if not path.exists() or path.with_name(path.name + "-shm").exists():
         yield path
         return

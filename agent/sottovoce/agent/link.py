@@ -1,6 +1,7 @@
-"""Link to one peer: repeats each share until it is confirmed, with growing pauses and always the same bytes.
+"""Link to one peer, which resends each share, always with the same bytes, until it is confirmed.
 
-With a share, at the beginning, and once a minute, the link sends the peer this device's ledger head.
+The pauses between attempts grow. The link also sends this device's ledger head to the peer: at the start, with shares,
+and once a minute.
 """
 
 import asyncio
@@ -21,22 +22,22 @@ _log = logging.getLogger(__name__)
 _LOOK_EVERY_SECONDS = 30.0
 _HEADS_BYTES = 1024
 _UNSENT_SECONDS = 5.0
-"""Longest pause, in seconds, after an attempt whose failure is not the peer's fault, as while the broker is away."""
+"""Longest pause after a failure that is not the peer's fault, such as an unreachable broker, in seconds."""
 
 
 class Telling(Protocol):
-    """Interface of sottovoce.agent.ledger_head_gossip.LedgerHeadGossip that a link uses."""
+    """The part of sottovoce.agent.ledger_head_gossip.LedgerHeadGossip that a link uses."""
 
     def is_due(self, peer: str) -> bool:
-        """Return whether this peer lacks the present ledger head, or was last sent it long ago."""
+        """Return whether this peer lacks the current ledger head, or last received a head long ago."""
         ...
 
     async def tell(self, peer: Peer) -> None:
-        """Send a peer the head; raise DeliveryFailed or MessageRefused if it is not known to have arrived."""
+        """Send a peer the head; raise DeliveryFailed or MessageRefused if the delivery is not confirmed."""
         ...
 
     async def question(self, peer: str) -> tuple[SignedHead, bytes]:
-        """Return the present head, and the request that carries it beside a share."""
+        """Return the current head, and the encoded request that sends it together with a share."""
         ...
 
     async def handle_answer(self, peer: str, head: SignedHead, raw: bytes) -> None:
@@ -45,18 +46,18 @@ class Telling(Protocol):
 
 
 class Link:
-    """Link to one peer, which delivers one outgoing share at a time.
+    """A link that delivers outgoing shares to one peer, one at a time.
 
     Args:
         peer: the recipient.
-        transport: transport of the bytes.
-        head_gossip: sender of this device's ledger head.
+        transport: transport that delivers the bytes.
+        head_gossip: sends this device's ledger head.
         confirmed: called once the recipient has made a share durable, with its learner's reply, if any.
-        declined: called with the reason once the recipient has permanently refused it.
-        missed: called with the peer's id after each failed attempt for which the peer may be the cause.
-        counters: counters of attempts and failures.
-        waits: the metric of waits in progress.
-        timeout: timeout of one attempt, in seconds.
+        declined: called with the reason once the recipient has permanently refused a share.
+        missed: called with the peer's id after each failed attempt that the peer may have caused.
+        counters: counters for attempts and failures.
+        waits: metric for waits in progress.
+        timeout: timeout for one attempt, in seconds.
         backoff: length of the first pause before jitter, in seconds.
         backoff_max: length of the longest pause, in seconds.
     """
@@ -97,7 +98,7 @@ class Link:
         self._sparse_log = RateLimitedLog(_log)
 
     def offer(self, outgoing: Outgoing) -> None:
-        """Take a share to deliver; the core offers the next share only after this one is confirmed."""
+        """Accept a share for delivery; the core offers the next share only after this one has been confirmed."""
         self._outgoing.put_nowait(outgoing)
 
     @property
@@ -106,21 +107,21 @@ class Link:
         return self._outgoing.empty() and not self._delivering
 
     def nudge(self) -> None:
-        """End the pause after a failure, since the peer has sent something."""
+        """End the pause after a failure, because the peer has sent something."""
         self._awake.set()
 
     def note_reachable(self) -> None:
-        """End the pause, since the peer is reachable again, and restart with short pauses."""
+        """End the pause and reset the backoff, because the peer is reachable again."""
         self._blamed = 0
         self._awake.set()
 
     def stop(self) -> None:
-        """Let `run` end after the attempt in progress."""
+        """Make `run` return after the attempt in progress."""
         self._stopping.set()
         self._awake.set()
 
     async def run(self) -> None:
-        """Send the peer the ledger head, and deliver shares, until stopped."""
+        """Send the ledger head to the peer, and deliver shares, until stopped."""
         stopping = asyncio.ensure_future(self._stopping.wait())
         try:
             await self._deliver(None)
@@ -140,7 +141,7 @@ class Link:
             stopping.cancel()
 
     async def _deliver(self, outgoing: Outgoing | None) -> None:
-        """Deliver a share, or only the ledger head."""
+        """Deliver a share, with the ledger head if it is due; without a share, deliver only the head."""
         attempt, handed_over, receipt = 0, 0, Receipt()
         while not self._stopping.is_set():
             name = f"peer:{self.peer.id}"
@@ -169,14 +170,14 @@ class Link:
             return
 
     def _has_room_for_heads(self, outgoing: Outgoing | None) -> bool:
-        """Return whether a share leaves room for ledger heads: a message in parts always has the same bytes."""
+        """Return whether a share leaves room for ledger heads; a message that is sent in parts must never change."""
         if outgoing is None or not isinstance(outgoing.parcel, bytes):
             return False
         return len(outgoing.parcel) + _HEADS_BYTES <= self._transport.largest
 
     async def _hand_over(self, outgoing: Outgoing, *, again: bool) -> Receipt:
         if not isinstance(outgoing.parcel, bytes):
-            raise InternalError("only sealed envelopes may reach a socket")
+            raise InternalError("only sealed envelopes may be sent over the network")
         raw, head = outgoing.parcel, None
         if self._head_gossip.is_due(self.peer.id) and self._has_room_for_heads(outgoing):
             head, question = await self._head_gossip.question(self.peer.id)
@@ -190,7 +191,7 @@ class Link:
         return receipt
 
     def _note_failure(self, failure: DeliveryFailed | MessageRefused, attempt: int) -> float:
-        """Count a failure, log it once a minute, and return the pause: full jitter over a doubling range."""
+        """Count a failure, log it at most once a minute, and return a random pause in seconds with a doubling bound."""
         cause, sent = (failure.cause, failure.left) if isinstance(failure, DeliveryFailed) else ("other", True)
         explanation = str(failure)
         self.failures = attempt

@@ -1,4 +1,4 @@
-"""Table of a device's links, which are opened, used and closed as its peers come and go."""
+"""Table of a device's links, which opens and closes them as peers come and go."""
 
 import logging
 from collections.abc import Callable, Coroutine, Iterable
@@ -12,14 +12,14 @@ _log = logging.getLogger(__name__)
 
 
 class LinkTable:
-    """The links of a device, one for each peer.
+    """A device's links, one per peer.
 
     Args:
-        make_link: returns a link to a peer, not started yet.
+        make_link: returns a new link to a peer, not yet started.
         spawn: runs a coroutine in the background.
-        find_peer: returns a peer by its node id, from all sources besides the links; None if it is unknown.
+        find_peer: looks up a peer by node id in all sources other than the links; returns None if it is unknown.
         is_refused: returns whether sending to a node is forbidden.
-        on_forget: called with a node that no longer has a link.
+        on_forget: called with the id of a node that no longer has a link.
 
     Attributes:
         links: links by node id.
@@ -42,22 +42,22 @@ class LinkTable:
         self._on_forget = on_forget
 
     def open(self, peer: Peer) -> Link:
-        """Open a link to a peer, and start it."""
+        """Create a link to a peer, and start it."""
         link = self.links[peer.id] = self._make_link(peer)
         self._spawn(link.run())
         return link
 
     def linked_peers(self) -> list[Peer]:
-        """Return peers with a link."""
+        """Return the peers that have a link."""
         return [link.peer for link in self.links.values()]
 
     def find(self, node: str) -> Peer | None:
-        """Find a peer by its node id; None if it is unknown."""
+        """Return the peer with this node id, or None if it is unknown."""
         link = self.links.get(node)
         return self._find_peer(node) if link is None else link.peer
 
     def replace_peers(self, peers: Iterable[Peer]) -> None:
-        """Replace the peers. A link with an undelivered message outlives its peer's departure."""
+        """Replace the peers; a link to a removed peer stays open while it has an undelivered message."""
         chosen = {peer.id: peer for peer in peers}
         for node, peer in chosen.items():
             if node in self.links:
@@ -69,13 +69,13 @@ class LinkTable:
             self.forget(node)
 
     def wake_link(self, node: str) -> None:
-        """Note that a device has sent something: a link that failed to reach it retries now, without a pause."""
+        """Make a failing link retry immediately, because its peer has sent something."""
         link = self.links.get(node)
         if link is not None and link.failures:
             link.nudge()
 
     def offer(self, outgoing: Outgoing) -> None:
-        """Deliver a message over its recipient's link, which is opened if the recipient is known but has none."""
+        """Deliver a message over the link to its recipient; open the link first if only the recipient is known."""
         recipient = outgoing.recipient
         if self._is_refused(recipient):
             return
@@ -84,15 +84,15 @@ class LinkTable:
             link = self.open(peer)
         if link is None:
             _log.warning(
-                "share-stranded peer=%s its address is no longer known: it gets its share once it is heard of again, "
-                "or listed under [transport]",
+                "share-stranded peer=%s its address is no longer known: its share will be sent once the peer is "
+                "discovered again or listed under [transport]",
                 recipient,
             )
             return
         link.offer(outgoing)
 
     def forget(self, recipient: str) -> None:
-        """Stop the link after the attempt in progress; a new link is opened if the peer comes back."""
+        """Remove the link and stop it after the attempt in progress; if the peer returns, a new link is opened."""
         if (link := self.links.pop(recipient, None)) is not None:
             link.stop()
             self._on_forget(recipient)

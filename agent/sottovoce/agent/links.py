@@ -1,4 +1,4 @@
-"""Durable state and messages of an agent: storage that survives a power cut, and messages between agents."""
+"""Types for an agent's durable state and for the messages in transit between agents."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,17 +6,17 @@ from typing import Any, Protocol
 
 from sottovoce.learners import Message
 
-Parcel = bytes | Message  # an envelope for a socket, or the message itself inside one process
+Parcel = bytes | Message  # a sealed envelope for the network, or the message itself within one process
 
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """Share in transit: stored, and repeated with the same bytes, until its recipient has confirmed it.
+    """A share in transit, which is stored and resent with the same bytes until its recipient has confirmed it.
 
     Attributes:
-        recipient: node id.
-        sequence: position on the link to the recipient, from 1.
-        parcel: the message as it is sent.
+        recipient: node id of the recipient.
+        sequence: sequence number on the link to the recipient, starting at 1.
+        parcel: the message in the form in which it is sent.
     """
 
     recipient: str
@@ -26,11 +26,11 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Newest message from one sender that was applied or permanently refused.
+    """The newest message from one sender that was applied or permanently refused.
 
     Attributes:
-        incarnation: the life of the sender's durable state.
-        sequence: position on the link from the sender.
+        incarnation: incarnation of the sender's durable state.
+        sequence: sequence number on the link from the sender.
         refused: one-word reason for a permanent refusal; empty if the message was applied.
     """
 
@@ -41,13 +41,13 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """Complete content of a store.
+    """The complete content of a store.
 
     Attributes:
-        state: state of the learner.
-        outbox: outgoing shares, at most one for each recipient.
-        sequences: the last sequence used towards each recipient.
-        seen: the newest message applied from each sender.
+        state: the learner's state.
+        outbox: outgoing shares, at most one per recipient.
+        sequences: last sequence number used, by recipient.
+        seen: newest message applied or permanently refused, by sender.
     """
 
     state: Any
@@ -57,25 +57,25 @@ class Saved:
 
 
 class Store(Protocol):
-    """The durable state of one agent."""
+    """Durable storage for one agent's state."""
 
     def load(self) -> Saved:
-        """Return the last commit."""
+        """Return the last committed content."""
         ...
 
     def commit(
         self, state: Any, sent: Sequence[Outgoing], confirmed: Sequence[str], seen: tuple[str, Seen] | None
     ) -> None:
-        """Write all changes or none, durably on return.
+        """Write all changes or none; they are durable on return.
 
         Args:
             state: the learner's new state.
-            sent: shares that enter the outbox and raise the sequence numbers of their recipients.
-            confirmed: recipients whose entry leaves the outbox, before `sent` enters.
-            seen: senders, each with its newest applied message.
+            sent: shares to add to the outbox; each increases the last sequence number used for its recipient.
+            confirmed: recipients whose shares are removed from the outbox, before those in `sent` are added.
+            seen: a sender with its newest message that was applied or permanently refused, if there is one.
 
         Raises:
-            SottovoceError: if the write failed, and may or may not be durable: continue only from what a new store
-                loads.
+            SottovoceError: if the write failed; the changes may or may not be durable then, so continue only from the
+                state that a new store loads.
         """
         ...

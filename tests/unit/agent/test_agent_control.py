@@ -98,7 +98,7 @@ async def test_readers_are_told_what_is_public_and_can_do_nothing(tmp_path: Path
     fault = {"kind": "data", "reason": "records.npz: row 17 is no number", "tries_again_s": 1.0, "needs_a_person": True}
     agent.status = lambda: {"state": "needs-a-person", "fault": fault}  # type: ignore[method-assign]
     told = await read("status")
-    assert told["fault"] == {**fault, "reason": "its log and `sottovoce agent status` say why"}
+    assert told["fault"] == {**fault, "reason": "the device's log and `sottovoce agent status` show the reason"}
     assert (await asyncio.to_thread(ask, tmp_path, "status", PATIENCE, waiting=True))["fault"] == fault
     await server.stop()
     assert _files(tmp_path) == []

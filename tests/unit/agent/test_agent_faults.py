@@ -247,7 +247,7 @@ def test_what_is_wrong_with_records_is_said_in_the_log_and_to_the_owner_alone() 
     fault = faults.fault_of(DataError("records.npz: row 17 is not a finite number"), worked=True)
     assert fault is not None
     assert "row 17" in fault.reason
-    assert fault.summary == "needs a person: data: its log and `sottovoce agent status` say why"
+    assert fault.summary == "needs a person: data: the device's log and `sottovoce agent status` show the reason"
 
 
 def test_while_it_waits_it_answers_and_can_be_stopped(

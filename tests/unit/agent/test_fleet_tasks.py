@@ -123,15 +123,15 @@ async def test_why_it_is_not_taken_up_is_said_and_the_present_task_goes_on(
     await node.part.receive("b", told(propose(tmp_path / "authority", fleet, {"learner": {"name": "golf"}}, {})))
     for why, words in (
         (TaskRefused("its owner has refused it"), "its owner has refused it"),
-        (MemoryError(), "it failed (MemoryError)"),
-        (TypeError("row 17"), "it failed (TypeError)"),
+        (MemoryError(), "activation failed (MemoryError)"),
+        (TypeError("row 17"), "activation failed (TypeError)"),
     ):
         node.why = why
         node.part.retry_now()
         assert not await node.part._try_take_up()
         assert node.part.because == words
     assert node.changes == 0
-    assert node.part.document()["next"]["because"] == "it failed (TypeError)"
+    assert node.part.document()["next"]["because"] == "activation failed (TypeError)"
 
 
 @pytest.mark.parametrize("depth", range(3, 1200, 7))

@@ -23,7 +23,7 @@ def devices(tmp_path_factory: pytest.TempPathFactory) -> list[Identity]:
 def test_it_keeps_the_highest_head_of_each_device_over_a_restart(devices: list[Identity], tmp_path: Path) -> None:
     one, other = devices[:2]
     book = HeadBook(tmp_path / "heads.db")
-    assert book.created_because == "there was none"
+    assert book.created_because == "there was no book of heads"
     for number in (1, 2, 5):
         assert book.store_head(head(one, number), ()).fits
     assert book.store_head(head(other, 3), ()).known is None
@@ -116,7 +116,7 @@ def test_a_damaged_book_is_begun_anew_and_says_so(devices: list[Identity], tmp_p
     path.write_bytes(content)
     book = HeadBook(path)
     assert book.created_because is not None
-    assert book.created_because.startswith("it was damaged (")
+    assert book.created_because.startswith("the book was damaged (")
     assert book.store_head(head(devices[0], 1), ()).fits
     book.close()
 

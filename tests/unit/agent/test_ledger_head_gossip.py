@@ -192,7 +192,7 @@ async def test_a_restored_copy_is_named_whatever_it_did_since(fleet: Fleet, char
 
 async def test_its_own_book_names_a_restored_ledger(fleet: Fleet) -> None:
     fleet.start(Past(57), book="own")
-    with pytest.raises(LedgerError, match=r"its own heads\.db knows of charge 57"):
+    with pytest.raises(LedgerError, match=r"this device's heads\.db knows of charge 57"):
         fleet.start(Past(41), book="own")
     fleet.start(Past(57), book="own")
 
@@ -272,7 +272,7 @@ async def test_what_a_peer_forges_is_refused_and_counts_for_nothing(
 async def test_nobody_speaks_for_another(fleet: Fleet, identities: list[Identity]) -> None:
     device, speaker = fleet.start(Past()), identities[1].node_id
     for told in (head(identities[2], 1), None):
-        with pytest.raises(MessageRefused, match="not its own"):
+        with pytest.raises(MessageRefused, match="did not send its own ledger head"):
             await device.receive(speaker, encode_heads(Heads(told, None)))
 
 

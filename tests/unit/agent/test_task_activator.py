@@ -170,7 +170,7 @@ def test_consent_is_to_one_document(fleet: Fleet, tmp_path: Path) -> None:
     save_consent(tmp_path, task, "withdrawn")
     save_consent(tmp_path, bench.signed(2), "refused")
     assert "no longer takes part" in vault.answer(query()).explanation, "no to the next one is no yes to this one"
-    with pytest.raises(TaskRefused, match="withdrawn, which cannot be undone"):
+    with pytest.raises(TaskRefused, match="a withdrawal cannot be undone"):
         save_consent(tmp_path, task, "approved")
 
 

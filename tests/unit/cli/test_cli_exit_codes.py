@@ -199,7 +199,7 @@ def test_6_a_device_joins_once(tmp_path: Path) -> None:
     assert (first.code, first.err) == (0, "")
     before = {path: path.read_bytes() for path in state.rglob("*") if path.is_file()}
     again = here("fleet", "join", "--state", state, "--fleet", fleet)
-    assert_ended(again, ExitCode.IDENTITY, "already exists, and a device joins once")
+    assert_ended(again, ExitCode.IDENTITY, "already exists, and a device joins only once")
     assert {path: path.read_bytes() for path in state.rglob("*") if path.is_file()} == before
 
 

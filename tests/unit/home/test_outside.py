@@ -50,7 +50,7 @@ async def test_what_it_yields_is_handed_over_and_it_is_read_again_after_its_end(
         await source(messages).serve(lambda topic, payload: received.append((topic, payload)))
     assert calls == [{"port": "/dev/ttyUSB0"}] * 4
     assert received == [("meter/power", b"1"), ("meter/power", b"3")]
-    assert "reason=it has ended" in caplog.text
+    assert "reason=the source has ended" in caplog.text
     assert "reason=OSError" in caplog.text
     assert "1234.5" not in caplog.text
 
@@ -60,7 +60,7 @@ async def test_a_message_of_another_shape_is_a_defect(source: Callable[..., Outs
     async def messages(settings: Mapping[str, Any]) -> AsyncIterator[object]:
         yield message
 
-    with pytest.raises(PluginError, match=r"meter source serial .* yields something other than \(topic, payload\)"):
+    with pytest.raises(PluginError, match=r"meter source serial .* must yield pairs \(topic, payload\)"):
         await source(messages).serve(lambda topic, payload: None)
 
 
@@ -80,5 +80,5 @@ async def test_an_error_of_its_own_is_a_defect_whose_words_are_not_printed(sourc
 
 
 def test_a_source_that_no_package_brings_is_an_error_of_the_configuration() -> None:
-    with pytest.raises(ConfigError, match=r"feed\.source: no package has a meter source named serial"):
+    with pytest.raises(ConfigError, match=r"feed\.source: no package provides a meter source named serial"):
         Outside("serial", {})

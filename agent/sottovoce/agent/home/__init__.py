@@ -1,1 +1,1 @@
-"""Process for a home's meters, `sottovoce feed run`: unlike the agent, it sees the readings but has no key."""
+"""The process `sottovoce feed run` for a home's meters; unlike the agent, it sees the readings but has no key."""

@@ -1,7 +1,7 @@
-"""Mixture of the fleet's model and this home's own, weighted by their forecasts of the home's last days.
+"""Blend of the fleet's model and this home's own model, weighted by how well each has forecast the home's last days.
 
-The home's own model is a ridge regression of all its days. It is fitted here, stays in memory, and never leaves the
-home, because it is computed from private data without noise.
+The home's own model is a ridge regression on all of the home's days. It is computed from private data without noise, so
+it stays in memory and never leaves the home.
 """
 
 from collections import deque
@@ -15,17 +15,17 @@ from sottovoce.data.forecast import FEATURES, energy_kwh
 Floats = NDArray[np.float64]
 
 RECENT_DAYS = 28
-"""Days over which the two models are compared."""
+"""Number of recent days on which the two models are compared."""
 
-_PENALTY = 1.0  # penalty of the ridge regression, about the weight of half a day of readings
+_PENALTY = 1.0  # ridge penalty, with about the weight of half a day of readings
 _SHARES = np.linspace(0.0, 1.0, 21)
 
 
 class Blend:
-    """Home's own model, learnt from the days that it was given.
+    """A home's own model, fitted to the days learnt so far, and its blend with the fleet's model.
 
     Attributes:
-        own: weights float64[FEATURES - 1] of its own model.
+        own: weights of the home's own model, float64[FEATURES - 1].
     """
 
     def __init__(self) -> None:
@@ -34,10 +34,10 @@ class Blend:
         self._recent: deque[tuple[Floats, Floats]] = deque(maxlen=RECENT_DAYS)
 
     def learn(self, rows: Floats) -> "Blend":
-        """Return the blend after another day, which the model of the earlier days has forecast first.
+        """Add another day and return this blend; the model of the earlier days forecasts the new day first.
 
         Args:
-            rows: records float64[n, FEATURES] of the home on that day.
+            rows: the home's records for that day, float64[n, FEATURES].
         """
         features, targets = rows[:, :-1], rows[:, -1]
         self._recent.append((rows, features @ self.own))
@@ -47,12 +47,13 @@ class Blend:
         return self
 
     def share(self, fleet: Floats) -> float:
-        """Return the own model's share, 0 to 1: the largest share that was as good as the best on the last days.
+        """Return the own model's share, from 0 to 1: the largest share that is as good as the best on the last days.
 
-        A share that was worse by less than one standard error counts as equal.
+        A share counts as equally good if its error is at most one standard error larger. Without any days, the share is
+        0.
 
         Args:
-            fleet: weights float64[FEATURES - 1] of the fleet's model.
+            fleet: weights of the fleet's model, float64[FEATURES - 1].
         """
         if not self._recent:
             return 0.0
@@ -64,13 +65,13 @@ class Blend:
         return float(_SHARES[worse.mean(axis=1) <= worse.std(axis=1) / np.sqrt(len(rows))].max())
 
     def weights(self, fleet: Floats) -> Floats:
-        """Return the weights of the model that the home uses, in the shape of the fleet's model."""
+        """Return the weights of the blended model, in the shape of the fleet's model."""
         share = self.share(fleet)
         return share * self.own + (1.0 - share) * fleet
 
 
 def by_day(records: Records) -> dict[int, Floats]:
-    """Return the forecasting records of one home, float64[n, FEATURES], by the number of their day, in order."""
+    """Return one home's forecasting records, float64[n, FEATURES], by day number and in order."""
     if records.windows is None:
         return {}
     return {int(day): records.features[records.windows == day] for day in np.unique(records.windows)}

@@ -1,4 +1,4 @@
-"""Client of the home's broker, through aiomqtt: one session at a time, with a bounded queue of incoming messages."""
+"""Client for the home's MQTT broker, based on aiomqtt: one session at a time, with a bounded queue of messages."""
 
 import asyncio
 import ssl
@@ -17,37 +17,37 @@ from sottovoce.data.feed import LARGEST
 from sottovoce.errors import ConfigError, NetworkError
 
 TIMEOUT = 10.0
-"""Seconds that the broker has for each answer and for the connection."""
+"""Timeout for connecting to the broker and for each of its answers, in seconds."""
 
 _QUEUE = 256
 _KEEP_ALIVE = 30
 _PACKET = LARGEST + 4096  # a payload and its topic; an MQTT 5 broker does not deliver anything larger
 _REFUSALS = {
-    0x84: "it does not speak this version of MQTT; set feed.version",
-    0x85: "it refuses the client's identifier",
-    0x86: "wrong user name or password; see feed.username and feed.password_file",
-    0x87: "this user may not connect; see feed.username and feed.password_file, or the broker's rules",
+    0x84: "the broker does not support this MQTT version; set feed.version",
+    0x85: "the client identifier is not allowed",
+    0x86: "wrong user name or password; check feed.username and feed.password_file",
+    0x87: "this user may not connect; check feed.username and feed.password_file, or the broker's rules",
     0x8A: "this client is banned",
 }
 _REFUSED_SUBSCRIPTION = 0x80
 
 
 class BrokerRefuses(NetworkError):
-    """Error raised when the broker refuses this client; a retry without a change will not help."""
+    """Error raised when the broker refuses this client; a retry does not help unless something is changed first."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """Settings of the connection to the home's broker.
+    """Settings for the connection to the home's broker.
 
     Attributes:
-        host: name or address of the broker.
+        host: host name or address of the broker.
         port: port of the broker.
-        tls: None for a connection in the clear.
-        username: user name, if the broker wants one.
-        password: password of that user.
-        mqtt5: whether the protocol is MQTT 5, or else 3.1.1.
-        identifier: constant identifier of this client, so that the broker ends what remains of the previous session.
+        tls: TLS context; None for an unencrypted connection.
+        username: user name, if the broker requires one.
+        password: that user's password.
+        mqtt5: whether to use MQTT 5 instead of MQTT 3.1.1.
+        identifier: constant client identifier, which makes the broker end any previous session of this client.
     """
 
     host: str
@@ -61,11 +61,11 @@ class BrokerSettings:
 
 @dataclass(frozen=True, slots=True)
 class Will:
-    """Message that the broker publishes when this client disconnects.
+    """A message that the broker publishes when this client disconnects.
 
     Attributes:
-        topic: topic to publish on.
-        payload: content of the message, which is retained.
+        topic: topic to publish to.
+        payload: content of the message, which the broker retains.
     """
 
     topic: str
@@ -80,11 +80,11 @@ class Session:
 
     @property
     def waiting(self) -> int:
-        """Number of received messages that have not been read."""
+        """The number of received messages that have not been read yet."""
         return len(self._client.messages)
 
     async def messages(self) -> AsyncIterator[tuple[str, bytes, bool]]:
-        """Yield topic, payload and retained flag of one message after the other.
+        """Yield the topic, payload and retained flag of each received message.
 
         Raises:
             NetworkError: if the connection has ended.
@@ -99,10 +99,10 @@ class Session:
         """Publish a message.
 
         Args:
-            topic: topic to publish on.
-            payload: the bytes.
-            retain: whether the broker stores the message for later subscribers.
-            confirmed: whether to wait until the broker has received the message.
+            topic: topic to publish to.
+            payload: content of the message.
+            retain: whether the broker keeps the message for later subscribers.
+            confirmed: whether to wait until the broker has confirmed the message.
 
         Raises:
             NetworkError: if the connection has ended, or the broker does not answer.
@@ -117,17 +117,19 @@ class Session:
 async def session(
     settings: BrokerSettings, filters: Sequence[str], will: Will | None, dropped: Callable[[], None]
 ) -> AsyncIterator[Session]:
-    """Open a subscribed session; the broker stores no messages while this client is away, since they would be stale.
+    """Open a session with subscriptions.
+
+    The broker does not store messages while this client is disconnected, because they would be stale.
 
     Args:
-        settings: settings of the broker.
+        settings: settings for the connection.
         filters: topic filters to subscribe to.
         will: the will, if there is one.
-        dropped: is called for each message that was dropped because too many were waiting; the oldest go first.
+        dropped: called each time that the oldest waiting message is dropped because the queue is full.
 
     Raises:
-        BrokerRefuses: if the broker does not want this client, or a subscription of it.
-        NetworkError: if it cannot be reached, or does not answer.
+        BrokerRefuses: if the broker refuses this client or one of its subscriptions.
+        NetworkError: if the broker cannot be reached, or does not answer.
     """
     client = aiomqtt.Client(
         settings.host,
@@ -156,34 +158,34 @@ async def session(
                 granted = await client.subscribe(topic_filter, qos=1)
                 if any(_reason_number(code) >= _REFUSED_SUBSCRIPTION for code in granted):
                     raise BrokerRefuses(
-                        f"the broker does not allow this user to subscribe to {topic_filter}; see its rules"
+                        f"the broker does not allow this user to subscribe to {topic_filter}; check the broker's rules"
                     )
         except aiomqtt.MqttError as error:
             raise _unreachable_error(error) from error
         yield Session(client)
     finally:
-        with suppress(aiomqtt.MqttError):  # the connection was already closed, and callers have received the error
+        with suppress(aiomqtt.MqttError):  # the connection is already closed, and the caller has received the error
             await client.__aexit__(None, None, None)
 
 
 def tls_context(ca: Path | None) -> ssl.SSLContext:
-    """Return a TLS context that verifies the broker's certificate and name.
+    """Return a TLS context that verifies the broker's certificate and host name.
 
     Args:
-        ca: certificates of trusted issuers; without them the system's.
+        ca: file with the certificates of trusted issuers; None to trust the system's.
 
     Raises:
-        ConfigError: if that file contains no certificates.
+        ConfigError: if that file contains no readable certificate.
     """
     try:
         return ssl.create_default_context(cafile=ca)
     except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"feed.ca: {ca}: contains no readable certificate; give a PEM file") from error
+        raise ConfigError(f"feed.ca: {ca} contains no readable certificate; specify a PEM file") from error
 
 
 def _dropping_queue_type(dropped: Callable[[], None]) -> type[asyncio.Queue[aiomqtt.Message]]:
     class DroppingOldest(asyncio.Queue[aiomqtt.Message]):
-        """Bounded queue: when it is full, the oldest message is dropped."""
+        """A bounded queue that drops its oldest message when it is full."""
 
         def put_nowait(self, item: aiomqtt.Message) -> None:
             if self.full():
@@ -208,7 +210,7 @@ def _raise_refusal(error: aiomqtt.MqttError) -> NoReturn:
 
 
 def _reason_number(code: int | ReasonCode | None) -> int:
-    """Return a reason code of MQTT 5 or 3.1.1 as a number."""
+    """Return an MQTT 5 or MQTT 3.1.1 reason code as a number."""
     return code.value if isinstance(code, ReasonCode) else code or 0
 
 

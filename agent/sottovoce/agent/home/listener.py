@@ -1,4 +1,4 @@
-"""Dispatch of messages to meters and of windows to the store; logs only meters and reasons of refusals, no readings."""
+"""Pass messages to the meters, and finished windows to the store; log only meter names and reasons, never readings."""
 
 import logging
 import time
@@ -16,11 +16,11 @@ _SILENCE = 600.0
 
 
 class Listener:
-    """Receiver that turns messages from the home's broker into stored windows.
+    """A receiver that turns messages from a home's meters into stored windows.
 
     Args:
-        meters: meters of this home.
-        store: store of their windows.
+        meters: this home's meters.
+        store: store for their windows.
     """
 
     def __init__(self, meters: Sequence[Meter], store: WindowStore) -> None:
@@ -41,7 +41,7 @@ class Listener:
         return list(dict.fromkeys(one for meter in self._meters for one in meter.filters))
 
     def receive(self, topic: str, payload: bytes, *, retained: bool) -> None:
-        """Process a message that has just arrived."""
+        """Pass a message that has just arrived to each meter that listens to its topic."""
         arrival = Arrival(topic, payload, retained, time.monotonic(), time.time())
         for meter in self._meters:
             if not meter.hears(topic):
@@ -59,28 +59,30 @@ class Listener:
                 if meter.restarts > counts:
                     self._urgent = True
                     _log.warning(
-                        "meter-count-restarted meter=%s it was reset or replaced; a window is missing", meter.name
+                        "meter-count-restarted meter=%s meter was reset or replaced; a window is missing", meter.name
                     )
                 if meter.name in self._silent:
                     self._silent.remove(meter.name)
                     _log.info("meter-heard meter=%s", meter.name)
 
     def count_rejection(self, meter: str, reason: str, explanation: str) -> None:
-        """Count a rejected reading; the first of its kind is logged."""
+        """Count a rejected reading, and log it if it is the first with this meter and reason."""
         self._refused[meter, reason] += 1
         if (meter, reason) not in self._told:
             self._told.add((meter, reason))
             self._urgent = True
-            _log.warning("reading-refused meter=%s reason=%s %s; more are only counted", meter, reason, explanation)
+            _log.warning(
+                "reading-refused meter=%s reason=%s %s; further ones are only counted", meter, reason, explanation
+            )
 
     def save_if_due(self, *, idle: bool) -> bool:
-        """Write finished windows if there is time, or if many have accumulated.
+        """Write finished windows if no message is waiting or many have accumulated, and counts if they are due.
 
         Args:
             idle: whether no message is waiting.
 
         Returns:
-            whether windows were written.
+            whether any windows were written.
 
         Raises:
             DataError: if the disk is full or failing.
@@ -91,7 +93,7 @@ class Listener:
         return False
 
     def save(self) -> bool:
-        """Write finished windows; returns whether there were any.
+        """Write finished windows and counts, and return whether there were any windows.
 
         Raises:
             DataError: if the disk is full or failing.
@@ -108,7 +110,7 @@ class Listener:
         return found
 
     def log_silent_meters(self) -> None:
-        """Log each silent meter once: none of its messages was accepted for ten minutes."""
+        """Log each meter that has become silent, which means that no message was accepted for ten minutes."""
         now = time.monotonic()
         for meter in self._meters:
             last = self._heard.get(meter.name, self._started)

@@ -1,4 +1,4 @@
-"""Messages from a meter source that another package provides."""
+"""Read messages from a meter source that another package provides."""
 
 import asyncio
 import logging
@@ -15,30 +15,30 @@ _AWAY = (OSError, EOFError)
 
 
 class Outside:
-    """Reader of a meter source, restarted whenever the source ends.
+    """A reader for a plug-in's meter source, which restarts the source whenever it ends.
 
     Args:
         name: name of the source.
-        settings: settings of the source.
+        settings: settings for the source.
 
     Raises:
-        ConfigError: if no source has this name.
-        PluginError: if its package is broken.
+        ConfigError: if no installed package provides a source with this name.
+        PluginError: if the source's package is broken.
     """
 
     def __init__(self, name: str, settings: Mapping[str, Any]) -> None:
         plugin = find(METER_SOURCE, name, ())
         if plugin is None:
-            raise ConfigError(f"feed.source: no package has a meter source named {name}; see `sottovoce plugins`")
+            raise ConfigError(f"feed.source: no package provides a meter source named {name}; see `sottovoce plugins`")
         self._plugin: Plugin = plugin
         self._source: MeterSource = load(plugin, MeterSource)
         self._settings = settings
 
     async def serve(self, receive: Callable[[str, bytes], None]) -> None:
-        """Pass on every message; end only on an error or when cancelled.
+        """Pass every message to `receive` until cancelled, and retry while the source is unavailable.
 
         Raises:
-            PluginError: if the package is broken. An unavailable source is retried.
+            PluginError: if the source's package is broken.
         """
         pauses = Pauses()
         while True:
@@ -46,7 +46,7 @@ class Outside:
                 async for topic, payload in self._messages():
                     receive(topic, payload)
                     pauses.reset()
-                reason = "it has ended"
+                reason = "the source has ended"
             except _AWAY as error:
                 reason = type(error).__name__  # the error message may contain a reading
             pause = pauses.next()
@@ -69,4 +69,4 @@ class Outside:
                 case (str() as topic, bytes() as payload):
                     yield topic, payload
                 case _:
-                    raise self._plugin.error("messages() yields something other than (topic, payload), a str and bytes")
+                    raise self._plugin.error("messages() must yield pairs (topic, payload) of str and bytes")

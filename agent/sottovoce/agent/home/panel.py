@@ -1,4 +1,4 @@
-"""Panel for Home Assistant: public facts of the agent, and a prediction for this home, on the home's broker only."""
+"""Panel for Home Assistant: publishes public facts about the agent, and a prediction, only on the home's own broker."""
 
 import asyncio
 import json
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 UNREACHABLE = "unreachable"
-"""State of an agent that does not answer, or whose socket this user may not open."""
+"""State of an agent that does not answer, or whose socket this user is not allowed to open."""
 
 _PATIENCE = 5.0
-_MAX_LETTERS = 255  # of a state of Home Assistant
+_MAX_LETTERS = 255  # longest state that Home Assistant accepts
 _LEAVING = 2.0
 
 
 class Panel:
-    """Agent presented as a Home Assistant device.
+    """The agent's representation as a Home Assistant device.
 
     Args:
-        config: the whole file.
+        config: the complete configuration.
         identifier: public, permanent identifier of the device.
     """
 
@@ -52,7 +52,7 @@ class Panel:
 
     @property
     def filters(self) -> list[str]:
-        """Return the topics on which Home Assistant reports its start, or the owner's switch."""
+        """Return the topics on which Home Assistant reports its start and, if enabled, the owner's switch."""
         return [self._topics.birth] + ([] if self._taking_part is None else [self._topics.switch])
 
     @property
@@ -61,7 +61,7 @@ class Panel:
         return Will(self._topics.availability, OFFLINE)
 
     async def handle_message(self, topic: str, payload: bytes, *, retained: bool) -> None:
-        """Handle a start of Home Assistant, which needs all states again, or the owner's switch."""
+        """Handle a message: either Home Assistant has started and needs all states again, or the switch was used."""
         if topic == self._topics.birth and payload == ONLINE.encode():
             self._announce.set()
         if self._taking_part is not None and topic == self._topics.switch and not retained:
@@ -69,7 +69,7 @@ class Panel:
             self._switched.set()
 
     async def show(self, connection: Session, kept: asyncio.Event) -> None:
-        """Announce the device, then publish its state each period and whenever a window is stored.
+        """Announce the device, and then publish its state in each period and whenever it may have changed.
 
         Args:
             connection: connection to the broker.
@@ -97,7 +97,7 @@ class Panel:
             await _wait_for_first(self._announce, self._switched, kept, seconds=self._period)
 
     async def leave(self, connection: Session) -> None:
-        """Announce that the device is gone, if the connection still allows it; otherwise the broker does so."""
+        """Announce that the device is offline; if the connection no longer allows this, the broker does so instead."""
         try:
             async with asyncio.timeout(_LEAVING):
                 await connection.publish(self._topics.availability, OFFLINE, retain=True, confirmed=True)
@@ -105,13 +105,13 @@ class Panel:
             _log.debug("left-silently")
 
     def state(self) -> dict[str, Any]:
-        """Return the state, JSON-ready, None for an unknown value. Asks the agent, and reads the windows."""
+        """Query the agent, read the windows, and return the state, JSON-serialisable with None for unknown values."""
         try:
             status = ask(self._state, "status", _PATIENCE, waiting=True, readers=self._readers)
             model = {} if "fault" in status else ask(self._state, "model", _PATIENCE, readers=self._readers)
         except NetworkError:
             if not self._away:
-                _log.warning("waiting-for-agent reason=it does not answer next_attempt_s=%.0f", self._period)
+                _log.warning("waiting-for-agent reason=the agent does not answer next_attempt_s=%.0f", self._period)
             self._away = True
             return {**dict.fromkeys(self._keys), "state": UNREACHABLE}
         self._away = False
@@ -146,13 +146,13 @@ class Panel:
 
 
 def _taking_part(config: AgentConfig) -> "TakingPart":
-    from sottovoce.agent.home.taking_part import TakingPart  # imported late: saves memory in a feed without predictions
+    from sottovoce.agent.home.taking_part import TakingPart  # imported late to save memory if it is not used
 
     return TakingPart(config)
 
 
 async def _wait_for_first(*events: asyncio.Event, seconds: float) -> None:
-    """Wait for the first of several events, this many seconds at most."""
+    """Wait until the first of several events is set, for at most this many seconds."""
     waits = [asyncio.create_task(event.wait()) for event in events]
     try:
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""Pauses between attempts, with full jitter, so that homes do not all reconnect at once when a broker returns."""
+"""Pauses between attempts, with full jitter so that homes do not all reconnect at once when a broker returns."""
 
 import secrets
 
@@ -8,16 +8,16 @@ _random = secrets.SystemRandom()
 
 
 class Pauses:
-    """Random pauses, each between the shortest pause and a bound that doubles up to the longest."""
+    """Random pauses, each between the shortest pause and a bound that doubles until it reaches the longest pause."""
 
     def __init__(self) -> None:
         self._bound = SHORTEST
 
     def next(self) -> float:
-        """Return the seconds until the next attempt."""
+        """Return the pause before the next attempt, in seconds."""
         self._bound = min(2 * self._bound, LONGEST)
         return _random.uniform(SHORTEST, self._bound)
 
     def reset(self) -> None:
-        """Start over with the shortest pause, after an attempt that succeeded."""
+        """Reset the bound to the shortest pause, after a successful attempt."""
         self._bound = SHORTEST

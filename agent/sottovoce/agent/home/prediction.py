@@ -1,4 +1,4 @@
-"""Prediction of this home's next half hour from its own windows, by the fleet's public model and the home's own."""
+"""Predict a home's energy in the current half hour from its own windows, with the fleet's model and the home's own."""
 
 import time
 from typing import Any
@@ -18,10 +18,10 @@ _SECONDS = 1800
 
 
 class Predictor:
-    """Predictor of the next half hour's energy, if the fleet learns a regression that forecasts it.
+    """A predictor for the energy in the current half hour, usable if the fleet learns a regression that forecasts it.
 
     Args:
-        config: the whole file.
+        config: the complete configuration.
     """
 
     def __init__(self, config: AgentConfig) -> None:
@@ -37,10 +37,10 @@ class Predictor:
 
         Args:
             model: the agent's answer to `model`.
-            now: seconds of Unix time; this device's clock by default.
+            now: Unix time in seconds; by default, the time of this device's clock.
 
         Returns:
-            the energy, or None if there is no model yet, or a window that it needs is missing.
+            the energy, or None if there is no suitable model yet or a required window is missing.
         """
         weights = decode_parameters(model)
         if not self._fits or weights is None or weights.shape != (FEATURES - 1,):
@@ -49,7 +49,7 @@ class Predictor:
         try:
             windows = read_windows(self._store, since=(half_hour - LAGS) * _SECONDS // self._seconds)
         except DataError:
-            return None  # no window is stored yet
+            return None  # no window has been stored yet
         if (
             self._meter not in windows.meters
             or (before := _preceding_energies(windows, self._meter, half_hour)) is None
@@ -62,7 +62,7 @@ class Predictor:
         return round(float(energy[0, 0]) * 1000, 1)
 
     def _home_blend(self, today: int) -> Blend:
-        """Return the home's own model of the days before today, made once a day."""
+        """Return the blend for the days before today, which is computed once a day."""
         if self._blend is None or self._blend[0] != today:
             self._blend = today, Blend()
             for rows in self._past_records(today).values():
@@ -70,7 +70,7 @@ class Predictor:
         return self._blend[1]
 
     def _past_records(self, today: int) -> dict[int, NDArray[np.float64]]:
-        """Return records of this home before today, by their day."""
+        """Return this home's records from before today, by day."""
         windows = read_windows(self._store)
         until = today * HALF_HOURS * _SECONDS // windows.seconds - windows.first
         wh = windows.wh[[windows.meters.index(str(self._meter))], : max(0, until)]
@@ -80,7 +80,7 @@ class Predictor:
 
 
 def _preceding_energies(windows: Windows, meter: str, half_hour: int) -> NDArray[np.int64] | None:
-    """Return energies int64[LAGS], in Wh, of the half hours before this one; None if any of them is missing."""
+    """Return the energies of the preceding half hours in Wh, int64[LAGS]; None if any of them is missing."""
     parts = _SECONDS // windows.seconds
     end = half_hour * parts - windows.first
     begin = end - LAGS * parts

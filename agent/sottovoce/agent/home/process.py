@@ -1,4 +1,4 @@
-"""Process that runs the feed until SIGTERM, and reconnects to brokers when needed."""
+"""Run the feed until SIGTERM or Ctrl-C, and reconnect to the broker when necessary."""
 
 import asyncio
 import logging
@@ -22,12 +22,12 @@ from sottovoce.errors import ConfigError, ExitCode, NetworkError
 _log = logging.getLogger(__name__)
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _LOOK_AFTER = 30.0
-_SOON, _END_AGAIN = 1.0, 5.0  # seconds; a session takes two at most to disconnect
+_SOON, _END_AGAIN = 1.0, 5.0  # seconds; a session needs at most two to disconnect
 _LASTING = 60.0  # seconds after which a session counts as a success
 
 
 async def run(config: AgentConfig) -> ExitCode:
-    """Listen and store windows until SIGTERM or Ctrl-C.
+    """Listen to the meters and store windows until SIGTERM or Ctrl-C.
 
     Args:
         config: configuration with a `[feed]` section.
@@ -36,9 +36,10 @@ async def run(config: AgentConfig) -> ExitCode:
         DONE after SIGTERM, INTERRUPTED after Ctrl-C.
 
     Raises:
-        ConfigError: if there is nothing to do, or something that the configuration names is missing.
+        ConfigError: if there is nothing to do, or something that the configuration specifies is missing.
         DataError: if the store cannot be used, or the disk is full.
-        NetworkError: if the broker refuses this client at the first attempt. An unavailable broker is retried.
+        NetworkError: if the broker refuses this client before it has ever accepted it; an unavailable broker is
+            retried.
     """
     feed = config.feed
     if not feed.meters and not feed.home_assistant.enabled:
@@ -66,7 +67,7 @@ async def run(config: AgentConfig) -> ExitCode:
 
 
 def _services(config: AgentConfig, identifier: str, listener: Listener) -> list[Coroutine[Any, Any, None]]:
-    """Return coroutines that listen to meters and show this device to Home Assistant; one connection can do both."""
+    """Return the coroutines that listen to meters and show the device in Home Assistant; one connection may do both."""
     feed = config.feed
     panel = Panel(config, identifier) if feed.home_assistant.enabled else None
     outside = None if feed.source is None else Outside(feed.source, feed.settings)
@@ -74,7 +75,7 @@ def _services(config: AgentConfig, identifier: str, listener: Listener) -> list[
     if outside is None or panel is not None:
         settings = broker_settings(config, identifier)
         if settings.password is not None and settings.tls is None and settings.host not in _LOOPBACK:
-            _log.warning("password-in-the-clear broker=%s use mqtts:// where the broker can", settings.host)
+            _log.warning("password-in-the-clear broker=%s use mqtts:// if the broker supports it", settings.host)
         services.append(_Home(settings, listener, panel, hears_meters=outside is None).serve())
     return services
 
@@ -92,7 +93,7 @@ async def _serve_outside(source: Outside, listener: Listener) -> None:
 
 
 async def _watch_and_save(listener: Listener, kept: Callable[[], None]) -> None:
-    """Watch for silent meters and store finished windows, calling `kept` each time that some were stored."""
+    """Periodically log silent meters and store finished windows; call `kept` whenever windows have been stored."""
     while True:
         await asyncio.sleep(_LOOK_AFTER)
         listener.log_silent_meters()
@@ -106,7 +107,7 @@ def _stop(stopping: asyncio.Future[ExitCode], code: ExitCode) -> None:
 
 
 class _Home:
-    """Connection to the home's broker, renewed whenever it ends."""
+    """A connection to the home's broker that is re-established whenever it ends."""
 
     def __init__(
         self, settings: BrokerSettings, listener: Listener, panel: Panel | None, *, hears_meters: bool
@@ -118,7 +119,7 @@ class _Home:
         self._kept = asyncio.Event()
 
     async def serve(self) -> None:
-        """Serve one session after the other; end only by an error, or when cancelled.
+        """Serve one session after another until cancelled, and reconnect after network errors.
 
         Raises:
             BrokerRefuses: if the broker refuses this client, and has never accepted it before.
@@ -152,10 +153,10 @@ class _Home:
         return None if self._panel is None else self._panel.will
 
     def _count_dropped(self) -> None:
-        self._listener.count_rejection("-", "dropped", "more messages came in than could be looked at")
+        self._listener.count_rejection("-", "dropped", "more messages arrived than could be processed")
 
     async def _serve_session(self, connection: Session) -> None:
-        """Serve one session until it ends, which raises an error, or until it is cancelled."""
+        """Serve one session until it ends with an error or is cancelled."""
         looking = _watch_and_save(self._listener, self._kept.set)
         tasks = [asyncio.create_task(self._listen(connection)), asyncio.create_task(looking)]
         if self._panel is not None:

@@ -1,4 +1,4 @@
-"""Construction of the feed's parts from the configuration."""
+"""Build the parts of the feed from the configuration."""
 
 from collections.abc import Mapping
 
@@ -15,25 +15,27 @@ def broker_url(config: AgentConfig) -> str:
     """Return the URL of the home's broker: `feed.broker`, or the URL in `data.source`.
 
     Raises:
-        ConfigError: if neither names one.
+        ConfigError: if neither specifies a broker.
     """
     if config.feed.broker is not None:
         return config.feed.broker
     kind, _, location = config.data.source.partition("#")[0].partition(":")
     if kind == "feed" and location.startswith(("mqtt://", "mqtts://")):
         return location
-    raise ConfigError("feed.broker: missing; name the home's broker there, or in data.source as feed:mqtt://HOST:PORT")
+    raise ConfigError(
+        "feed.broker: missing; specify the home's broker there, or in data.source as feed:mqtt://HOST:PORT"
+    )
 
 
 def broker_settings(config: AgentConfig, identifier: str) -> BrokerSettings:
-    """Return the settings for reaching the home's broker.
+    """Return the settings for the connection to the home's broker.
 
     Args:
-        config: the whole file.
+        config: the complete configuration.
         identifier: public identifier of this client.
 
     Raises:
-        ConfigError: if a file that the configuration names is missing, or readable by others.
+        ConfigError: if a file specified in the configuration is missing, or readable by others.
     """
     feed = config.feed
     host, port, encrypted = address_of(broker_url(config))
@@ -49,7 +51,7 @@ def broker_settings(config: AgentConfig, identifier: str) -> BrokerSettings:
 
 
 def sources(feed: FeedSection) -> list[Source]:
-    """Return the meters in the form that the feed needs."""
+    """Return the configured meters in the form that the feed requires."""
     return [_source(meter, feed.format_of(meter), feed.gap_of(meter)) for meter in feed.meters]
 
 
@@ -79,5 +81,5 @@ def _source(meter: MeterSection, chosen: FormatSection, gap: float) -> Source:
 
 
 def _path(dotted: str | None, names: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the parts of a path; a name that is filled in may itself contain dots."""
+    """Split a dotted path, and then fill in its placeholders, because the inserted names may contain dots."""
     return () if dotted is None else tuple(fill_placeholders(part, names) for part in dotted.split("."))

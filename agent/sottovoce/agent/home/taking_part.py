@@ -1,4 +1,4 @@
-"""Display of the fleet's newest task in Home Assistant, with a switch for the owner to take part or not."""
+"""The fleet's newest task in Home Assistant, with a switch by which the owner chooses whether to take part."""
 
 import logging
 from typing import Any
@@ -11,18 +11,20 @@ from sottovoce.identity.signed_task import SignedTask
 from sottovoce.observe.home_assistant import leave_payload, take_part_payload
 
 _log = logging.getLogger(__name__)
-_MAX_LETTERS = 255  # of a state of Home Assistant
+_MAX_LETTERS = 255  # longest state that Home Assistant accepts
 _NONE = SignedTask(fleet="-", epoch=1, issued=0, tables={})
 
 
 class TakingPart:
-    """Participation of one device. Every method reads or writes files: call it outside the event loop.
+    """A device's participation in the fleet's tasks.
+
+    Every method reads or writes files, so call it outside the event loop.
 
     Args:
-        config: the whole file.
+        config: the complete configuration.
 
     Attributes:
-        epoch: epoch of the newest task that was shown; 0 before any.
+        epoch: epoch of the newest task that has been shown; 0 before the first.
 
     Raises:
         ConfigError: if this user may not read the owner's consent.
@@ -41,10 +43,12 @@ class TakingPart:
             ) from error
 
     def state(self, status: dict[str, Any]) -> dict[str, Any]:
-        """Return the newest task, whether the owner takes part, and any obstacle; None for an unknown value.
+        """Return the newest task with any reason why it is inactive, and whether the owner takes part in it.
+
+        Unknown values are None.
 
         Args:
-            status: status of the agent.
+            status: the agent's status.
         """
         try:
             task = newest_task(self._config)
@@ -67,14 +71,14 @@ class TakingPart:
         }
 
     def handle_switch(self, payload: bytes) -> None:
-        """Handle the owner's switch, which applies only to the task that it was shown for."""
+        """Record the owner's answer from the switch, but only if it applies to the newest task."""
         try:
             task = newest_task(self._config)
             if task is None or payload not in (
                 take_part_payload(task.epoch).encode(),
                 leave_payload(task.epoch).encode(),
             ):
-                _log.warning("switch-not-heard it is not about the newest task")
+                _log.warning("switch-not-heard the switch does not refer to the newest task")
             elif payload == take_part_payload(task.epoch).encode():
                 record_consent(self._config, task, "approved")
             else:
